@@ -1,0 +1,116 @@
+"""What can be wrong with a constraint.
+
+    ConstraintError (ValueError)
+    ├── InvalidConstraint          not a constraint at all: bad JSON Schema, regex or grammar text
+    ├── UnsupportedConstraint      means something, but nothing that can be enforced
+    └── UnsatisfiableConstraint    can be enforced, and no text satisfies it
+    ConstraintTooLarge (RuntimeError)   a budget ran out while compiling it
+
+Every error holds a list of `Problem`, each naming its place (a JSON Pointer, or line and column), the value
+found there, the reason, and what to do next. The message is made from those, in one shape everywhere.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+MISSING: Any = object()
+_VALUE_LIMIT = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong with a constraint.
+
+    Attributes:
+        place: JSON Pointer as a URI fragment (``#/properties/age``), ``line 3, column 7``, or a position in a regex.
+        reason: why it cannot be used, in a few words.
+        value: the offending value (``MISSING`` when there is none to show).
+        keyword: the keyword or operator concerned, when there is one.
+        excerpt: lines of source with a caret under the place, for text notations.
+    """
+
+    place: str
+    reason: str
+    value: Any = MISSING
+    keyword: str | None = None
+    excerpt: str | None = None
+
+    def __str__(self) -> str:
+        shown = f": {_shorten(self.value)}" if self.value is not MISSING else ""
+        line = f"{self.place}{shown}     {self.reason}"
+        if self.excerpt:
+            line += "\n" + "\n".join("    " + text for text in self.excerpt.splitlines())
+        return line
+
+
+def _shorten(value: Any) -> str:
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError):
+        text = repr(value)
+    return text if len(text) <= _VALUE_LIMIT else text[: _VALUE_LIMIT - 3] + "..."
+
+
+def _message(summary: str, problems: tuple[Problem, ...], action: str | None) -> str:
+    lines = [summary]
+    lines += ["  " + line for problem in problems for line in str(problem).splitlines()]
+    if action:
+        lines.append(f"  -> {action}")
+    return "\n".join(lines)
+
+
+class Described(Exception):
+    """What every error has that a user can act on: a summary, problems, and what to do next.
+
+    Catch it to show any of them as a message; subclasses also derive from the builtin that fits.
+
+    Attributes:
+        summary: what is wrong, in one line.
+        problems: each place that is concerned.
+        action: what to do next, or None.
+        facts: names of the keyword arguments that a subclass adds, each an attribute.
+    """
+
+    facts: tuple[str, ...] = ()
+
+    def __init__(
+        self, summary: str, problems: Iterable[Problem] | Problem = (), *, action: str | None = None
+    ) -> None:
+        self.summary = summary
+        self.problems: tuple[Problem, ...] = (problems,) if isinstance(problems, Problem) else tuple(problems)
+        self.action = action
+        super().__init__(_message(summary, self.problems, action))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        named = {name: getattr(self, name) for name in ("action", *self.facts)}
+        return _rebuild, (type(self), self.summary, self.problems, named)
+
+
+def _rebuild(
+    kind: type[Described], summary: str, problems: tuple[Problem, ...], named: dict[str, Any]
+) -> Described:
+    return kind(summary, problems, **named)
+
+
+class ConstraintError(Described, ValueError):
+    """A constraint cannot be used as it is."""
+
+
+class InvalidConstraint(ConstraintError):
+    """The constraint is malformed: not a valid schema, regex or grammar."""
+
+
+class UnsupportedConstraint(ConstraintError):
+    """The constraint asks for something that cannot be enforced."""
+
+
+class UnsatisfiableConstraint(ConstraintError):
+    """No text satisfies the constraint."""
+
+
+class ConstraintTooLarge(Described, RuntimeError):
+    """A budget ran out while compiling the constraint; names the part that costs."""

@@ -1,0 +1,470 @@
+"""The one language between the front ends and the core: a grammar is rules over terminals.
+
+Two algebras, kept apart on purpose:
+
+* `Regex`: regular languages of **bytes** (text is UTF-8). A terminal is one of these. Closed under union,
+  concatenation, counted repetition, intersection and complement.
+* `Expr`: what a rule says, over terminals and calls of other rules: sequence, choice, counted loop.
+
+Where the border lies does not change the language, only what is shared: the core caches by the content of
+one terminal's residual and by what is left of a rule, so a terminal should be a unit that recurs (a key with
+its colon, a string body, a number), and structure belongs to rules.
+
+Nodes are immutable, compare by identity and may be shared freely: a grammar is a graph, and nothing here
+recurses over it. Build with the lower-case functions, which also simplify; the core hash-conses by content.
+Must not know: tokenizers, torch, JSON Schema.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from grammars.errors import ConstraintTooLarge, Problem
+
+MAX_CODE_POINT = 0x10FFFF
+MAX_COUNT = 2**31 - 2
+"""Greatest lower bound of a repetition. A greater upper bound means no bound: no text is that long."""
+
+
+# ---------------------------------------------------------------- regular expressions over bytes
+
+
+class Regex:
+    """A regular language of byte strings."""
+
+    __slots__ = ()
+
+
+class Nothing(Regex):
+    """The empty language."""
+
+    __slots__ = ()
+
+
+class Literal(Regex):
+    """Exactly these bytes; ``Literal(b"")`` is the empty string."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+
+class Chars(Regex):
+    """One character out of a set of code points, written in UTF-8.
+
+    `ranges` are inclusive, sorted, disjoint and free of surrogates (`chars` sees to that).
+    """
+
+    __slots__ = ("ranges",)
+
+    def __init__(self, ranges: tuple[tuple[int, int], ...]) -> None:
+        self.ranges = ranges
+
+
+class Concat(Regex):
+    """One part after the other."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: tuple[Regex, ...]) -> None:
+        self.parts = parts
+
+
+class Union(Regex):
+    """Any of the parts."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: tuple[Regex, ...]) -> None:
+        self.parts = parts
+
+
+class Intersection(Regex):
+    """All of the parts at once."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: tuple[Regex, ...]) -> None:
+        self.parts = parts
+
+
+class Complement(Regex):
+    """Every **byte** string that is not in `part`: intersect with what is wanted (`TEXT`, a JSON string)."""
+
+    __slots__ = ("part",)
+
+    def __init__(self, part: Regex) -> None:
+        self.part = part
+
+
+class Repeat(Regex):
+    """From `low` to `high` copies of `part` (no upper bound when `high` is None)."""
+
+    __slots__ = ("high", "low", "part")
+
+    def __init__(self, part: Regex, low: int, high: int | None) -> None:
+        self.part = part
+        self.low = low
+        self.high = high
+
+
+NOTHING = Nothing()
+EMPTY = Literal(b"")
+
+
+def literal(text: str | bytes) -> Regex:
+    """Exactly this text (`str` is encoded as UTF-8)."""
+    return Literal(text.encode() if isinstance(text, str) else text)
+
+
+def chars(ranges: Iterable[tuple[int, int]]) -> Regex:
+    """One character out of inclusive code point ranges, in any order; surrogates are left out."""
+    merged = merge_ranges(ranges)
+    return Chars(merged) if merged else NOTHING
+
+
+def merge_ranges(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Sorted, disjoint, non-adjacent inclusive ranges with the same code points, without surrogates."""
+    merged: list[tuple[int, int]] = []
+    for low, high in sorted(ranges):
+        for lo, hi in ((low, min(high, 0xD7FF)), (max(low, 0xE000), high)):
+            if lo > hi:
+                continue
+            if merged and lo <= merged[-1][1] + 1:
+                merged[-1] = (merged[-1][0], max(merged[-1][1], hi))
+            else:
+                merged.append((lo, hi))
+    return tuple(merged)
+
+
+def invert_ranges(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Every other code point."""
+    rest: list[tuple[int, int]] = []
+    start = 0
+    for low, high in merge_ranges(ranges):
+        if low > start:
+            rest.append((start, low - 1))
+        start = high + 1
+    if start <= MAX_CODE_POINT:
+        rest.append((start, MAX_CODE_POINT))
+    return merge_ranges(rest)
+
+
+def concat(*parts: Regex) -> Regex:
+    """One part after the other; neighbouring literals melt together."""
+    flat: list[Regex] = []
+    for part in parts:
+        if isinstance(part, Nothing):
+            return NOTHING
+        for piece in part.parts if isinstance(part, Concat) else (part,):
+            if isinstance(piece, Literal) and flat and isinstance(flat[-1], Literal):
+                flat[-1] = Literal(flat[-1].data + piece.data)
+            elif not (isinstance(piece, Literal) and not piece.data):
+                flat.append(piece)
+    if not flat:
+        return EMPTY
+    return flat[0] if len(flat) == 1 else Concat(tuple(flat))
+
+
+def union(*parts: Regex) -> Regex:
+    """Any of the parts."""
+    flat: list[Regex] = []
+    for part in parts:
+        if isinstance(part, Union):
+            flat.extend(part.parts)
+        elif not isinstance(part, Nothing):
+            flat.append(part)
+    if not flat:
+        return NOTHING
+    return flat[0] if len(flat) == 1 else Union(tuple(flat))
+
+
+def intersection(*parts: Regex) -> Regex:
+    """All of the parts at once (at least one part)."""
+    flat: list[Regex] = []
+    for part in parts:
+        if isinstance(part, Nothing):
+            return NOTHING
+        flat.extend(part.parts if isinstance(part, Intersection) else (part,))
+    return flat[0] if len(flat) == 1 else Intersection(tuple(flat))
+
+
+def complement(part: Regex) -> Regex:
+    """Every byte string that is not in `part`."""
+    return part.part if isinstance(part, Complement) else Complement(part)
+
+
+def difference(part: Regex, without: Regex) -> Regex:
+    """What is in `part` and not in `without`."""
+    return part if isinstance(without, Nothing) else intersection(part, complement(without))
+
+
+def repeat(part: Regex, low: int = 0, high: int | None = None) -> Regex:
+    """From `low` to `high` copies of `part` (no upper bound when `high` is None).
+
+    Raises:
+        ConstraintTooLarge: `low` exceeds `MAX_COUNT`.
+    """
+    low, high = _bounds(low, high)
+    if high is not None and high < low:
+        return NOTHING
+    if high == 0 or (isinstance(part, Literal) and not part.data):
+        return EMPTY
+    if low == high == 1:
+        return part
+    if isinstance(part, Nothing):
+        return EMPTY if low == 0 else NOTHING
+    return Repeat(part, low, high)
+
+
+def optional(part: Regex) -> Regex:
+    """`part` or the empty string."""
+    return repeat(part, 0, 1)
+
+
+def _bounds(low: int, high: int | None) -> tuple[int, int | None]:
+    if low > MAX_COUNT:
+        raise ConstraintTooLarge(
+            "a repetition asks for more copies than any text can hold",
+            Problem("repetition", f"at least {low} copies; at most {MAX_COUNT} can be counted"),
+        )
+    return low, None if high is not None and high > MAX_COUNT else high
+
+
+ANY_CHAR = Chars(((0, 0xD7FF), (0xE000, MAX_CODE_POINT)))
+TEXT = Repeat(ANY_CHAR, 0, None)
+"""Every valid UTF-8 string."""
+
+
+# ---------------------------------------------------------------- what a rule says
+
+
+class Expr:
+    """The right-hand side of a rule."""
+
+    __slots__ = ()
+
+
+class Terminal(Expr):
+    """A byte string of a regular language."""
+
+    __slots__ = ("regex",)
+
+    def __init__(self, regex: Regex) -> None:
+        self.regex = regex
+
+
+class Call(Expr):
+    """Whatever the named rule says."""
+
+    __slots__ = ("rule",)
+
+    def __init__(self, rule: str) -> None:
+        self.rule = rule
+
+
+class Sequence(Expr):
+    """One part after the other."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: tuple[Expr, ...]) -> None:
+        self.parts = parts
+
+
+class Choice(Expr):
+    """Any of the parts."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: tuple[Expr, ...]) -> None:
+        self.parts = parts
+
+
+class Loop(Expr):
+    """From `low` to `high` copies of `part` (no upper bound when `high` is None)."""
+
+    __slots__ = ("high", "low", "part")
+
+    def __init__(self, part: Expr, low: int, high: int | None) -> None:
+        self.part = part
+        self.low = low
+        self.high = high
+
+
+NEVER = Choice(())
+"""No text at all."""
+SILENT = Sequence(())
+"""The empty text."""
+
+
+def terminal(regex: Regex | str | bytes) -> Expr:
+    """A terminal; text stands for itself."""
+    return Terminal(regex if isinstance(regex, Regex) else literal(regex))
+
+
+def call(rule: str) -> Expr:
+    """Whatever the named rule says."""
+    return Call(rule)
+
+
+def sequence(*parts: Expr) -> Expr:
+    """One part after the other. Parts are not flattened, so that a shared tail stays shared."""
+    kept = tuple(part for part in parts if part is not SILENT)
+    if any(part is NEVER for part in kept):
+        return NEVER
+    if not kept:
+        return SILENT
+    return kept[0] if len(kept) == 1 else Sequence(kept)
+
+
+def choice(*parts: Expr) -> Expr:
+    """Any of the parts."""
+    kept = tuple(part for part in parts if part is not NEVER)
+    if not kept:
+        return NEVER
+    return kept[0] if len(kept) == 1 else Choice(kept)
+
+
+def loop(part: Expr, low: int = 0, high: int | None = None) -> Expr:
+    """From `low` to `high` copies of `part` (no upper bound when `high` is None).
+
+    Raises:
+        ConstraintTooLarge: `low` exceeds `MAX_COUNT`.
+    """
+    low, high = _bounds(low, high)
+    if high is not None and high < low:
+        return NEVER
+    if high == 0 or part is SILENT:
+        return SILENT
+    if low == high == 1:
+        return part
+    if part is NEVER:
+        return SILENT if low == 0 else NEVER
+    return Loop(part, low, high)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grammar:
+    """Named rules and the one that a text must follow.
+
+    Raises:
+        KeyError: from `flatten`, when a rule that is called does not exist.
+    """
+
+    rules: Mapping[str, Expr]
+    start: str
+
+    @classmethod
+    def of(cls, body: Expr | Regex) -> Grammar:
+        """A grammar of one rule."""
+        return cls({"start": Terminal(body) if isinstance(body, Regex) else body}, "start")
+
+    def flatten(self) -> FlatGrammar:
+        """The same grammar as flat arrays, shared nodes once, children before parents."""
+        return _flatten(self)
+
+
+# ---------------------------------------------------------------- flat arrays for the core
+
+LITERAL, CHARS, CONCAT, UNION, INTERSECTION, COMPLEMENT, REPEAT, NOTHING_OP = range(8)
+TERMINAL, CALL, SEQUENCE, CHOICE, LOOP = range(8, 13)
+"""Operation codes of `FlatGrammar.nodes`; `constrained/_core/grammar.hpp` has the same list."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FlatGrammar:
+    """A grammar as the core reads it.
+
+    Attributes:
+        nodes: int32, four a node: operation, then by operation
+            LITERAL offset and length in `data`; CHARS offset in `args` and number of ranges (two ints each);
+            CONCAT, UNION, INTERSECTION, SEQUENCE, CHOICE offset in `args` and number of children;
+            COMPLEMENT, TERMINAL the child; CALL the rule's index; REPEAT, LOOP the child, low, high (-1: none).
+        args: int32 pool of children and range bounds.
+        data: bytes of all literals.
+        rules: int32, the root node of each rule.
+        names: the rules' names, in the same order.
+        start: index of the start rule.
+    """
+
+    nodes: array[int]
+    args: array[int]
+    data: bytes
+    rules: array[int]
+    names: tuple[str, ...]
+    start: int
+
+
+def _children(node: Regex | Expr) -> tuple[Regex | Expr, ...]:
+    if isinstance(node, (Concat, Union, Intersection, Sequence, Choice)):
+        return node.parts
+    if isinstance(node, (Complement, Repeat, Loop)):
+        return (node.part,)
+    if isinstance(node, Terminal):
+        return (node.regex,)
+    return ()
+
+
+_OPS: dict[type, int] = {
+    Concat: CONCAT,
+    Union: UNION,
+    Intersection: INTERSECTION,
+    Sequence: SEQUENCE,
+    Choice: CHOICE,
+    Complement: COMPLEMENT,
+    Terminal: TERMINAL,
+    Repeat: REPEAT,
+    Loop: LOOP,
+}
+
+
+def _flatten(grammar: Grammar) -> FlatGrammar:
+    nodes, args, rules = array("i"), array("i"), array("i")
+    data = bytearray()
+    names = tuple(grammar.rules)
+    index = {name: i for i, name in enumerate(names)}
+    ids: dict[int, int] = {}  # id(node) -> row; the grammar keeps every node alive meanwhile
+
+    def emit(node: Regex | Expr) -> int:
+        kind = type(node)
+        if isinstance(node, Literal):
+            row = (LITERAL, len(data), len(node.data), 0)
+            data.extend(node.data)
+        elif isinstance(node, Chars):
+            row = (CHARS, len(args), len(node.ranges), 0)
+            for low, high in node.ranges:
+                args.append(low)
+                args.append(high)
+        elif isinstance(node, Nothing):
+            row = (NOTHING_OP, 0, 0, 0)
+        elif isinstance(node, Call):
+            row = (CALL, index[node.rule], 0, 0)
+        elif isinstance(node, (Repeat, Loop)):
+            row = (_OPS[kind], ids[id(node.part)], node.low, -1 if node.high is None else node.high)
+        else:
+            children = _children(node)
+            if kind is Complement or kind is Terminal:
+                row = (_OPS[kind], ids[id(children[0])], 0, 0)
+            else:
+                row = (_OPS[kind], len(args), len(children), 0)
+                args.extend(ids[id(child)] for child in children)
+        nodes.extend(row)
+        return len(nodes) // 4 - 1
+
+    for name in names:
+        stack: list[tuple[Regex | Expr, bool]] = [(grammar.rules[name], False)]
+        while stack:
+            node, ready = stack.pop()
+            if id(node) in ids:
+                continue
+            if ready:
+                ids[id(node)] = emit(node)
+            else:
+                stack.append((node, True))
+                stack.extend((child, False) for child in reversed(_children(node)) if id(child) not in ids)
+        rules.append(ids[id(grammar.rules[name])])
+    return FlatGrammar(nodes, args, bytes(data), rules, names, index[grammar.start])
