@@ -1,0 +1,271 @@
+#include "automaton.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace core {
+
+Automaton::Automaton(std::shared_ptr<Vocabulary> vocabulary, const FlatGrammar& grammar, uint32_t fuel)
+    : vocabulary_(std::move(vocabulary)) {
+    const std::lock_guard guard(vocabulary_->lock);
+    states_.push();  // kDead
+    states_[states_.push()].accepts = true;  // kFinished
+    count_ = 2;
+    TokenSet none(vocabulary_->size), eos(vocabulary_->size);
+    for (const uint32_t token : vocabulary_->eos) eos.add(token);
+    states_[kDead].min_length = kInfinite;
+    states_[kDead].row = vocabulary_->rows.intern(none);
+    states_[kFinished].row = vocabulary_->rows.intern(eos);
+    read_grammar(grammar, vocabulary_->regexes, exprs_, fuel);
+    if (left_recursive() != UINT32_MAX || exprs_.rule_length(grammar.start) == kInfinite) return;
+    start_ = closure(stacks_.push(exprs_.call(grammar.start), StackStore::kEnd));
+}
+
+// ---------------------------------------------------------------- states
+
+uint32_t Automaton::intern(std::vector<Item>& items, bool accepts) {
+    if (items.empty() && !accepts) return kDead;
+    std::sort(items.begin(), items.end(), [](const Item& a, const Item& b) {
+        return a.residual != b.residual ? a.residual < b.residual : a.after < b.after;
+    });
+    size_t kept = 0;
+    for (size_t i = 0; i < items.size(); ++i) {
+        if (kept && items[kept - 1].residual == items[i].residual) {
+            items[kept - 1].after = stacks_.join(items[kept - 1].after, items[i].after);
+        } else {
+            items[kept++] = items[i];
+        }
+    }
+    items.resize(kept);
+    uint64_t hash = accepts;
+    for (const Item& item : items) hash = combine(combine(hash, item.residual.value), item.after.value);
+    return index_.find_or_make(
+        hash,
+        [&](uint32_t id) {
+            const auto held = this->items(states_[id]);
+            return states_[id].accepts == accepts && std::equal(held.begin(), held.end(), items.begin(), items.end());
+        },
+        [&] {
+            const uint32_t id = states_.push();
+            State& state = states_[id];
+            state.items_at = static_cast<uint32_t>(items_.size());
+            state.items_count = static_cast<uint32_t>(items.size());
+            state.accepts = accepts;
+            state.min_length = accepts ? 0 : kInfinite;
+            for (const Item& item : items) {
+                const uint32_t length =
+                    add_lengths(vocabulary_->regexes.min_length(item.residual), stacks_.min_length(item.after));
+                state.min_length = std::min(state.min_length, length);
+            }
+            items_.insert(items_.end(), items.begin(), items.end());
+            count_.store(id + 1, std::memory_order_release);
+            return id;
+        });
+}
+
+/// The state in which everything that `after` may begin with is awaited.
+uint32_t Automaton::closure(ContId after) {
+    if (stacks_.closure(after) != kUnset) return stacks_.closure(after);
+    const auto frames_of = [&](ContId id) {
+        const auto frames = stacks_.frames(id);
+        return std::vector<Frame>(frames.begin(), frames.end());
+    };
+    std::vector<Frame> work = frames_of(after);
+    std::set<Frame> seen;
+    std::vector<Item> items;
+    bool accepts = false;
+    const auto follow = [&](ContId id) {
+        const auto frames = stacks_.frames(id);
+        work.insert(work.end(), frames.begin(), frames.end());
+    };
+    while (!work.empty()) {
+        const Frame frame = work.back();
+        work.pop_back();
+        if (!seen.insert(frame).second) continue;
+        if (frame.after.value == 0) {
+            accepts = true;
+            continue;
+        }
+        if (exprs_.nullable(frame.expr)) follow(frame.after);
+        for (const Move& move : exprs_.moves(frame.expr)) {
+            const ContId rest = stacks_.push(move.rest, frame.after);
+            if (move.call) {
+                work.push_back({exprs_.body(move.target), rest});
+                continue;
+            }
+            items.push_back({{move.target}, rest});
+            if (vocabulary_->regexes.nullable({move.target})) follow(rest);
+        }
+    }
+    return stacks_.closure(after) = intern(items, accepts);
+}
+
+uint32_t Automaton::byte_next(uint32_t state, uint8_t byte) {
+    const uint64_t key = (uint64_t{state} << 8 | byte) + 1;
+    if (const uint32_t known = bytes_.find(key); known != Memo::kMissing) return known;
+    std::vector<Item> next;
+    bool accepts = false;
+    for (uint32_t i = 0; i < states_[state].items_count; ++i) {
+        const Item item = items_[states_[state].items_at + i];
+        const RegexId residual = vocabulary_->regexes.step(item.residual, byte);
+        if (residual == RegexStore::kNothing) continue;
+        if (residual != RegexStore::kEmpty) next.push_back({residual, item.after});
+        if (vocabulary_->regexes.nullable(residual)) {
+            const State& rest = states_[closure(item.after)];
+            accepts |= rest.accepts;
+            const auto held = items(rest);
+            next.insert(next.end(), held.begin(), held.end());
+        }
+    }
+    const uint32_t result = intern(next, accepts);
+    bytes_.insert(key, result);
+    return result;
+}
+
+uint32_t Automaton::token_next(uint32_t state, uint32_t token) {
+    if (vocabulary_->is_eos(token)) return states_[state].accepts ? kFinished : kDead;
+    const auto bytes = vocabulary_->bytes_of(token);
+    if (bytes.empty()) return kDead;
+    for (const uint8_t byte : bytes) {
+        if (!vocabulary_->regexes.alphabet()[byte]) return kDead;
+        state = byte_next(state, byte);
+        if (state == kDead) break;
+    }
+    return state;
+}
+
+uint32_t Automaton::next(uint32_t state, uint32_t token) {
+    const std::lock_guard guard(vocabulary_->lock);
+    const uint32_t result = token_next(state, token);
+    tokens_.insert(token_key(state, token), result);
+    return result;
+}
+
+const ByteSet& Automaton::first(uint32_t id) {
+    State& state = states_[id];
+    if (!state.has_first) {
+        for (const Item& item : items(state)) state.first |= vocabulary_->regexes.first(item.residual);
+        state.has_first = true;
+    }
+    return state.first;
+}
+
+// ---------------------------------------------------------------- masks
+
+uint32_t Automaton::row_id(uint32_t state) {
+    const uint32_t known = find_row(state);
+    if (known != kUnset) return known;
+    const std::lock_guard guard(vocabulary_->lock);
+    if (find_row(state) == kUnset) compute_row(state);
+    return find_row(state);
+}
+
+void Automaton::compute_row(uint32_t id) {
+    TokenSet tokens(vocabulary_->size);
+    uint32_t worst = 0;
+    for (uint32_t i = 0; i < states_[id].items_count; ++i) {
+        const Item item = items_[states_[id].items_at + i];
+        const LexEntry& entry = vocabulary_->lexicon.at(item.residual);
+        tokens.add(entry.within);
+        worst = std::max(worst, add_lengths(entry.worst_length, stacks_.min_length(item.after)));
+        if (entry.exits.empty()) continue;
+        const uint32_t rest = closure(item.after);
+        for (const uint32_t node : entry.exits) walk(rest, node, tokens, worst);
+    }
+    if (states_[id].accepts) {
+        for (const uint32_t token : vocabulary_->eos) tokens.add(token);
+    }
+    states_[id].worst_length = worst;
+    states_[id].row.store(vocabulary_->rows.intern(tokens), std::memory_order_release);
+}
+
+/// Adds the tokens below `node` whose remaining bytes can be read from `state`.
+void Automaton::walk(uint32_t state, uint32_t node, TokenSet& tokens, uint32_t& worst) {
+    const Trie& trie = vocabulary_->trie;
+    std::vector<std::pair<uint32_t, uint32_t>> work{{node, state}};
+    while (!work.empty()) {
+        const auto [at, from] = work.back();
+        work.pop_back();
+        const ByteSet& possible = first(from);
+        for (uint32_t child = trie.children_begin(at); child < trie.children_end(at); ++child) {
+            if (!possible[trie.byte(child)]) continue;
+            const uint32_t next = byte_next(from, trie.byte(child));
+            if (const auto here = trie.tokens(child); !here.empty()) {
+                tokens.add(here);
+                worst = std::max(worst, states_[next].min_length);
+            }
+            if (!trie.leaf(child)) work.emplace_back(child, next);
+        }
+    }
+}
+
+void Automaton::fill_mask_within(uint32_t state, uint32_t budget, uint32_t* out) {
+    const uint32_t row = row_id(state);
+    if (budget > 0 && states_[state].worst_length <= budget - 1) return vocabulary_->rows.copy(row, out);
+    std::memset(out, 0, vocabulary_->rows.words() * sizeof(uint32_t));
+    const std::lock_guard guard(vocabulary_->lock);
+    vocabulary_->rows.for_each(row, [&](uint32_t token) {
+        const uint32_t after = token_next(state, token);
+        const bool fits = after == kFinished || (budget > 0 && [&] {
+            const uint32_t length = states_[after].min_length;
+            if (length <= budget - 1) return true;
+            if (length > uint64_t{budget - 1} * vocabulary_->trie.longest()) return false;
+            return completion(after) <= budget - 1;
+        }());
+        if (fits) out[token / 32] |= 1u << (token % 32);
+    });
+}
+
+// ---------------------------------------------------------------- completions
+
+std::string Automaton::forced(uint32_t state) {
+    const std::lock_guard guard(vocabulary_->lock);
+    std::string text;
+    while (state != kDead && !states_[state].accepts && first(state).count() == 1) {
+        const auto byte = static_cast<uint8_t>(first(state)._Find_first());
+        text.push_back(static_cast<char>(byte));
+        state = byte_next(state, byte);
+    }
+    return text;
+}
+
+uint32_t Automaton::shortest_completion(uint32_t state) {
+    const uint32_t known = states_[state].completion.load(std::memory_order_acquire);
+    if (known != kUnset) return known;
+    const std::lock_guard guard(vocabulary_->lock);
+    return completion(state);
+}
+
+/// Any prefix of the canonical completion leads to a state whose canonical completion is the rest of it. So taking
+/// the first of its tokens always lowers the count by one, which is what steering towards the end needs.
+uint32_t Automaton::completion(uint32_t id) {
+    const uint32_t known = states_[id].completion.load(std::memory_order_relaxed);
+    if (known != kUnset) return known;
+    uint32_t result = states_[id].min_length;
+    if (result <= kLongText) {
+        std::vector<uint8_t> text;
+        for (uint32_t at = id; states_[at].min_length > 0;) {
+            const ByteSet possible = first(at);
+            uint32_t next = kDead;
+            size_t byte = possible._Find_first();
+            for (; byte < possible.size(); byte = possible._Find_next(byte)) {
+                next = byte_next(at, static_cast<uint8_t>(byte));
+                if (states_[next].min_length + 1 == states_[at].min_length) break;
+            }
+            text.push_back(static_cast<uint8_t>(byte));
+            at = next;
+        }
+        result = vocabulary_->trie.fewest_tokens(text);
+    }
+    states_[id].completion.store(result, std::memory_order_release);
+    return result;
+}
+
+Automaton::Size Automaton::size() {
+    const std::lock_guard guard(vocabulary_->lock);
+    const size_t bytes = states_.size() * sizeof(State) + items_.capacity() * sizeof(Item) + index_.bytes() +
+                         tokens_.bytes() + bytes_.bytes() + exprs_.bytes() + stacks_.bytes();
+    return {states_.size(), stacks_.size(), exprs_.size(), bytes};
+}
+
+}  // namespace core

@@ -1,0 +1,101 @@
+// The token automaton: lazily built, memoised, addressed by content.
+//
+// A state is an interned set of items (terminal residual, continuation) and whether the text may end there.
+// Invariants
+//  * Every item can be completed, so no state but `kDead` is a dead end.
+//  * What follows a terminal that may already have ended is part of the state (closed under empty steps).
+//  * A state id is valid as long as the automaton. What the memos hold can be computed again at any time.
+// Thread safety: a hit in a memo takes no lock; everything else runs under the vocabulary's lock.
+#pragma once
+
+#include <string>
+
+#include "expr.hpp"
+#include "grammar.hpp"
+#include "stack.hpp"
+#include "vocabulary.hpp"
+
+namespace core {
+
+class Automaton {
+public:
+    static constexpr uint32_t kDead = 0;
+    static constexpr uint32_t kFinished = 1;  ///< after EOS: complete, only EOS may follow
+
+    /// `fuel`: steps to decide whether a terminal is empty (see `read_grammar`).
+    Automaton(std::shared_ptr<Vocabulary> vocabulary, const FlatGrammar& grammar, uint32_t fuel);
+
+    /// kDead when no text satisfies the grammar.
+    uint32_t start() const { return start_; }
+    /// Index of a left-recursive rule, or UINT32_MAX. Such an automaton must not be used.
+    uint32_t left_recursive() const { return exprs_.left_recursive(); }
+
+    /// The memoised successor, or `Memo::kMissing`.
+    uint32_t find_next(uint32_t state, uint32_t token) const { return tokens_.find(token_key(state, token)); }
+    uint32_t next(uint32_t state, uint32_t token);
+    bool accepts(uint32_t state) const { return states_[state].accepts; }
+    /// The row if it was computed before, or UINT32_MAX.
+    uint32_t find_row(uint32_t state) const { return states_[state].row.load(std::memory_order_acquire); }
+    uint32_t row_id(uint32_t state);
+    /// Writes the row, `vocabulary().rows.words()` words.
+    void fill_mask(uint32_t state, uint32_t* out) { vocabulary_->rows.copy(row_id(state), out); }
+    /// Only tokens after which the text can be completed with at most `budget - 1` more.
+    void fill_mask_within(uint32_t state, uint32_t budget, uint32_t* out);
+    std::string forced(uint32_t state);
+    /// Tokens of the canonical completion: the first of the shortest in byte order, in the fewest tokens that spell it.
+    uint32_t shortest_completion(uint32_t state);
+
+    bool knows(uint32_t state) const { return state < count_.load(std::memory_order_acquire); }
+    Vocabulary& vocabulary() { return *vocabulary_; }
+
+    struct Size {
+        size_t states, continuations, expressions, bytes;
+    };
+    Size size();
+
+private:
+    static constexpr uint32_t kUnset = UINT32_MAX;
+    static constexpr size_t kMemoLimit = size_t{1} << 22;
+    static constexpr uint32_t kLongText = 1u << 22;  // beyond this a completion is counted in bytes, not spelled out
+
+    struct Item {
+        RegexId residual;
+        ContId after;
+        bool operator==(const Item&) const = default;
+    };
+    struct State {
+        uint32_t items_at = 0, items_count = 0;
+        uint32_t min_length = 0;    // bytes of the shortest completion
+        uint32_t worst_length = 0;  // bound on min_length after any allowed token; valid once `row` is set
+        bool accepts = false;
+        bool has_first = false;
+        ByteSet first;  // bytes that may come next
+        std::atomic<uint32_t> row{kUnset};
+        std::atomic<uint32_t> completion{kUnset};
+    };
+
+    static uint64_t token_key(uint32_t state, uint32_t token) { return uint64_t{state} << 32 | token; }
+
+    uint32_t intern(std::vector<Item>& items, bool accepts);
+    uint32_t closure(ContId after);
+    uint32_t byte_next(uint32_t state, uint8_t byte);
+    uint32_t token_next(uint32_t state, uint32_t token);
+    const ByteSet& first(uint32_t state);
+    void compute_row(uint32_t state);
+    void walk(uint32_t state, uint32_t node, TokenSet& tokens, uint32_t& worst);
+    uint32_t completion(uint32_t state);
+    std::span<const Item> items(const State& state) const { return {items_.data() + state.items_at, state.items_count}; }
+
+    std::shared_ptr<Vocabulary> vocabulary_;
+    ExprStore exprs_;
+    StackStore stacks_{exprs_};
+    StableArray<State> states_;
+    std::atomic<uint32_t> count_{0};
+    std::vector<Item> items_;
+    InternTable index_;
+    Memo tokens_{kMemoLimit};  // (state, token) -> state
+    Memo bytes_{kMemoLimit};   // (state, byte) -> state
+    uint32_t start_ = kDead;
+};
+
+}  // namespace core

@@ -1,0 +1,214 @@
+// The Python face of the core. Answers that are memoised are given without touching the GIL or a lock; everything
+// else runs with the GIL released.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "automaton.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using core::Automaton;
+using core::Vocabulary;
+
+namespace {
+
+template <class T>
+using Array = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Row = Array<int32_t>;
+using Rows = nb::ndarray<int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+uint32_t* row_data(Automaton& automaton, int32_t* data, size_t words) {
+    if (words != automaton.vocabulary().rows.words()) {
+        throw nb::value_error("row has the wrong length: needs ceil(vocabulary size / 32) int32 words");
+    }
+    return reinterpret_cast<uint32_t*>(data);
+}
+
+void check(const Automaton& automaton, uint32_t state) {
+    if (!automaton.knows(state)) throw nb::index_error("not a state of this automaton");
+}
+
+uint32_t next(Automaton& automaton, uint32_t state, int64_t token) {
+    check(automaton, state);
+    if (token < 0 || token >= automaton.vocabulary().size) throw nb::index_error("token id outside the vocabulary");
+    const uint32_t known = automaton.find_next(state, static_cast<uint32_t>(token));
+    if (known != core::Memo::kMissing) return known;
+    const nb::gil_scoped_release released;
+    return automaton.next(state, static_cast<uint32_t>(token));
+}
+
+uint32_t row_id(Automaton& automaton, uint32_t state) {
+    check(automaton, state);
+    const uint32_t known = automaton.find_row(state);
+    if (known != UINT32_MAX) return known;
+    const nb::gil_scoped_release released;
+    return automaton.row_id(state);
+}
+
+}  // namespace
+
+NB_MODULE(_core, m) {
+    m.doc() = "Native core: vocabulary tables and the token automaton.";
+    nb::exception<core::TooLarge>(m, "TooLarge", PyExc_RuntimeError);
+    nb::exception<core::BadGrammar>(m, "BadGrammar", PyExc_ValueError);
+
+    nb::class_<Vocabulary>(m, "Vocabulary", "Token bytes as tables; shared by all automata over them.")
+        .def(
+            "__init__",
+            [](Vocabulary* self, nb::bytes blob, const Array<const int64_t>& offsets, const std::vector<uint32_t>& eos) {
+                const std::span<const uint8_t> bytes(static_cast<const uint8_t*>(blob.data()), blob.size());
+                const std::span<const int64_t> bounds(offsets.data(), offsets.size());
+                bool valid = !bounds.empty() && bounds.front() >= 0 && bounds.back() <= static_cast<int64_t>(bytes.size());
+                for (size_t i = 1; i < bounds.size() && valid; ++i) valid = bounds[i - 1] <= bounds[i];
+                for (const uint32_t token : eos) valid = valid && token + size_t{1} < bounds.size();
+                if (!valid) throw nb::value_error("offsets or EOS ids do not fit the tokens");
+                const nb::gil_scoped_release released;
+                new (self) Vocabulary(bytes, bounds, eos);
+            },
+            "blob"_a, "offsets"_a, "eos_ids"_a,
+            "Token t is blob[offsets[t]:offsets[t + 1]]; offsets is int64 with one element more than there are tokens.")
+        .def_ro("size", &Vocabulary::size, "Number of token ids.")
+        .def_prop_ro("words", [](const Vocabulary& self) { return self.rows.words(); }, "int32 words in a row.")
+        .def_prop_ro(
+            "missing_bytes",
+            [](const Vocabulary& self) {
+                std::vector<uint32_t> missing;
+                for (uint32_t byte = 0; byte < 256; ++byte) {
+                    if (!self.trie.alphabet()[byte]) missing.push_back(byte);
+                }
+                return missing;
+            },
+            "Bytes that no single token spells: no text of any automaton over this vocabulary holds them.")
+        .def(
+            "copy_row",
+            [](const Vocabulary& self, uint32_t id, const Row& row) {
+                if (id >= self.rows.size()) throw nb::index_error("not a row of this vocabulary");
+                if (row.size() != self.rows.words()) throw nb::value_error("row has the wrong length");
+                self.rows.copy(id, reinterpret_cast<uint32_t*>(row.data()));
+            },
+            "id"_a, "row"_a, "Writes the row with this id.")
+        .def_prop_ro(
+            "memory",
+            [](Vocabulary& self) {
+                const std::lock_guard guard(self.lock);
+                nb::dict out;
+                out["trie"] = self.trie.bytes();
+                out["residuals"] = self.regexes.size();
+                out["residual_bytes"] = self.regexes.bytes();
+                out["lexicon_entries"] = self.lexicon.size();
+                out["lexicon_bytes"] = self.lexicon.bytes();
+                out["rows"] = self.rows.size();
+                out["row_bytes"] = self.rows.bytes();
+                return out;
+            },
+            nb::for_getter(nb::sig("def memory(self) -> dict[str, int]")), "Sizes of the shared tables: counts, and bytes.");
+
+    nb::class_<Automaton>(m, "Automaton", "Token automaton; see constrained.automaton.TokenAutomaton.")
+        .def(
+            "__init__",
+            [](Automaton* self, std::shared_ptr<Vocabulary> vocabulary, const Array<const int32_t>& nodes,
+               const Array<const int32_t>& args, nb::bytes data, const Array<const int32_t>& rules, uint32_t start,
+               uint32_t fuel) {
+                const core::FlatGrammar grammar{
+                    {nodes.data(), nodes.size()},
+                    {args.data(), args.size()},
+                    {static_cast<const uint8_t*>(data.data()), data.size()},
+                    {rules.data(), rules.size()},
+                    start,
+                };
+                const nb::gil_scoped_release released;
+                new (self) Automaton(std::move(vocabulary), grammar, fuel);
+            },
+            "vocabulary"_a, "nodes"_a, "args"_a, "data"_a, "rules"_a, "start"_a, "fuel"_a)
+        .def_prop_ro("start", &Automaton::start, "The state before any token; 0 when no text satisfies the grammar.")
+        .def_prop_ro(
+            "left_recursive_rule",
+            [](const Automaton& self) -> int64_t {
+                return self.left_recursive() == UINT32_MAX ? -1 : static_cast<int64_t>(self.left_recursive());
+            },
+            "Index of a left-recursive rule, or -1.")
+        .def("next", &next, "state"_a, "token"_a, "The state after `token`; 0 (DEAD) if it is not allowed.")
+        .def(
+            "walk",
+            [](Automaton& self, uint32_t state, const std::vector<int64_t>& tokens) {
+                std::vector<uint32_t> states;
+                for (const int64_t token : tokens) {
+                    state = next(self, state, token);
+                    if (state == Automaton::kDead) break;
+                    states.push_back(state);
+                }
+                return states;
+            },
+            "state"_a, "tokens"_a, "States after each token; stops at the first that is not allowed.")
+        .def(
+            "fill_mask",
+            [](Automaton& self, uint32_t state, const Row& row) {
+                uint32_t* out = row_data(self, row.data(), row.size());
+                self.vocabulary().rows.copy(row_id(self, state), out);
+            },
+            "state"_a, "row"_a, "Writes the allowed tokens: bit t % 32 of word t // 32; EOS bits iff complete.")
+        .def(
+            "fill_masks",
+            [](Automaton& self, const std::vector<uint32_t>& states, const Rows& rows) {
+                if (rows.shape(0) != states.size()) throw nb::value_error("needs one row for each state");
+                uint32_t* out = row_data(self, rows.data(), rows.shape(1));
+                for (const uint32_t state : states) check(self, state);
+                const nb::gil_scoped_release released;
+                for (size_t i = 0; i < states.size(); ++i) self.fill_mask(states[i], out + i * rows.shape(1));
+            },
+            "states"_a, "rows"_a, "One row for each state, in one call.")
+        .def(
+            "fill_mask_within",
+            [](Automaton& self, uint32_t state, const Row& row, uint32_t budget) {
+                check(self, state);
+                uint32_t* out = row_data(self, row.data(), row.size());
+                const nb::gil_scoped_release released;
+                self.fill_mask_within(state, budget, out);
+            },
+            "state"_a, "row"_a, "budget"_a,
+            "Writes the tokens after which the text can be completed with at most budget - 1 more; EOS bits iff complete.")
+        .def("row_id", &row_id, "state"_a, "Id of the state's row in the vocabulary's row store.")
+        .def(
+            "accepts",
+            [](Automaton& self, uint32_t state) {
+                check(self, state);
+                return self.accepts(state);
+            },
+            "state"_a, "Whether the text so far is complete.")
+        .def(
+            "forced",
+            [](Automaton& self, uint32_t state) {
+                check(self, state);
+                std::string text;
+                {
+                    const nb::gil_scoped_release released;
+                    text = self.forced(state);
+                }
+                return nb::bytes(text.data(), text.size());
+            },
+            "state"_a, "Longest byte string that every completion starts with.")
+        .def(
+            "shortest_completion",
+            [](Automaton& self, uint32_t state) {
+                check(self, state);
+                if (state == Automaton::kDead) throw nb::value_error("a dead state has no completion");
+                const nb::gil_scoped_release released;
+                return self.shortest_completion(state);
+            },
+            "state"_a, "Tokens, EOS not counted, in which the text can be completed; 0 iff it is complete.")
+        .def_prop_ro(
+            "memory",
+            [](Automaton& self) {
+                const auto size = self.size();
+                nb::dict out;
+                out["states"] = size.states;
+                out["continuations"] = size.continuations;
+                out["expressions"] = size.expressions;
+                out["bytes"] = size.bytes;
+                return out;
+            },
+            nb::for_getter(nb::sig("def memory(self) -> dict[str, int]")), "Sizes of the automaton's own tables: counts, and bytes.");
+}

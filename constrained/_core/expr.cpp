@@ -1,0 +1,233 @@
+#include "expr.hpp"
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace core {
+
+ExprStore::ExprStore() {
+    add(Kind::Never, false, 0, 0, 0, combine(0, 0));
+    add(Kind::Silent, true, 0, 0, 0, combine(0, 1));
+}
+
+ExprId ExprStore::add(Kind kind, bool nullable, uint32_t a, uint32_t b, uint32_t c, uint64_t hash) {
+    return {index_.find_or_make(
+        hash,
+        [&](uint32_t other) {
+            const Node& node = nodes_[other];
+            if (node.kind != kind || node.b != b || node.c != c) return false;
+            return kind == Kind::Choice ? std::equal(&children_[node.a], &children_[node.a] + b, &children_[a])
+                                        : node.a == a;
+        },
+        [&] {
+            Node node{kind, nullable, a, b, c};
+            node.min_length = length_of(node);
+            nodes_.push_back(node);
+            return static_cast<uint32_t>(nodes_.size() - 1);
+        })};
+}
+
+uint32_t ExprStore::length_of(const Node& node) const {
+    switch (node.kind) {
+        case Kind::Never: return kInfinite;
+        case Kind::Silent: return 0;
+        case Kind::Terminal: return node.b;
+        case Kind::Call: return node.a < rules_.size() ? rules_[node.a].min_length : kInfinite;
+        case Kind::Sequence: return add_lengths(nodes_[node.a].min_length, nodes_[node.b].min_length);
+        case Kind::Choice: {
+            uint32_t least = kInfinite;
+            for (uint32_t i = 0; i < node.b; ++i) least = std::min(least, nodes_[children_[node.a + i].value].min_length);
+            return least;
+        }
+        case Kind::Loop: {
+            const uint64_t part = nodes_[node.a].min_length;
+            if (node.b == 0) return 0;
+            if (part == kInfinite) return kInfinite;
+            return static_cast<uint32_t>(std::min<uint64_t>(part * node.b, kInfinite - 1));
+        }
+    }
+    return kInfinite;
+}
+
+ExprId ExprStore::terminal(RegexId regex, uint32_t min_length) {
+    return add(Kind::Terminal, false, regex.value, min_length, 0, combine(2, regex.value));
+}
+
+ExprId ExprStore::call(uint32_t rule) { return add(Kind::Call, false, rule, 0, 0, combine(3, rule)); }
+
+ExprId ExprStore::sequence(ExprId left, ExprId right) {
+    if (left == kNever || right == kNever) return kNever;
+    if (left == kSilent) return right;
+    if (right == kSilent) return left;
+    std::vector<ExprId> chain;
+    while (nodes_[left.value].kind == Kind::Sequence) {
+        chain.push_back({nodes_[left.value].a});
+        left = {nodes_[left.value].b};
+    }
+    chain.push_back(left);
+    for (size_t i = chain.size(); i-- > 0;) {
+        const bool nullable = nodes_[chain[i].value].nullable && nodes_[right.value].nullable;
+        right = add(Kind::Sequence, nullable, chain[i].value, right.value, 0,
+                    combine(combine(4, chain[i].value), right.value));
+    }
+    return right;
+}
+
+ExprId ExprStore::choice(const std::vector<ExprId>& parts) {
+    std::vector<ExprId> kept;
+    bool nullable = false;
+    for (const ExprId part : parts) {
+        if (part == kNever) continue;
+        nullable |= nodes_[part.value].nullable;
+        kept.push_back(part);
+    }
+    std::sort(kept.begin(), kept.end());
+    kept.erase(std::unique(kept.begin(), kept.end()), kept.end());
+    if (kept.empty()) return kNever;
+    if (kept.size() == 1) return kept[0];
+    const auto offset = static_cast<uint32_t>(children_.size());
+    children_.insert(children_.end(), kept.begin(), kept.end());
+    uint64_t hash = combine(5, kept.size());
+    for (const ExprId part : kept) hash = combine(hash, part.value);
+    const size_t before = nodes_.size();
+    const ExprId id = add(Kind::Choice, nullable, offset, static_cast<uint32_t>(kept.size()), 0, hash);
+    if (nodes_.size() == before) children_.resize(offset);
+    return id;
+}
+
+ExprId ExprStore::loop(ExprId part, uint32_t low, uint32_t high) {
+    if (high == 0 || part == kSilent) return kSilent;
+    if (part == kNever) return low == 0 ? kSilent : kNever;
+    if (low == 1 && high == 1) return part;
+    if (nodes_[part.value].nullable) low = 0;
+    return add(Kind::Loop, low == 0, part.value, low, high, combine(combine(combine(6, part.value), low), high));
+}
+
+void ExprStore::set_rules(std::vector<ExprId> bodies) {
+    rules_.clear();
+    for (const ExprId body : bodies) rules_.push_back({body});
+    // Least fixed point of the shortest lengths. Children have smaller ids than parents, and callers usually come
+    // before the rules they call, so going through the rules backwards settles most grammars in two rounds.
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (Node& node : nodes_) node.min_length = length_of(node);
+        for (size_t i = rules_.size(); i-- > 0;) {
+            const uint32_t length = nodes_[rules_[i].body.value].min_length;
+            if (length < rules_[i].min_length) rules_[i].min_length = length, changed = true;
+        }
+    }
+    find_left_recursion();
+}
+
+/// Tarjan's strongly connected components over "may begin by calling"; a component is harmful when one of its calls
+/// leaves something to return to, because that grows the stack without reading.
+void ExprStore::find_left_recursion() {
+    struct Edge {
+        uint32_t rule;
+        bool grows;
+    };
+    const auto count = static_cast<uint32_t>(rules_.size());
+    std::vector<std::vector<Edge>> edges(count);
+    for (uint32_t rule = 0; rule < count; ++rule) {
+        std::vector<std::pair<ExprId, bool>> work{{rules_[rule].body, false}};
+        std::unordered_set<uint64_t> seen;
+        while (!work.empty()) {
+            const auto [id, rest] = work.back();
+            work.pop_back();
+            if (!seen.insert(uint64_t{id.value} * 2 + rest).second) continue;
+            const Node& node = nodes_[id.value];
+            if (node.min_length == kInfinite) continue;
+            switch (node.kind) {
+                case Kind::Call: edges[rule].push_back({node.a, rest}); break;
+                case Kind::Sequence:
+                    work.push_back({{node.a}, true});
+                    if (nodes_[node.a].min_length == 0) work.push_back({{node.b}, rest});
+                    break;
+                case Kind::Choice:
+                    for (uint32_t i = 0; i < node.b; ++i) work.push_back({children_[node.a + i], rest});
+                    break;
+                case Kind::Loop: work.push_back({{node.a}, rest || node.c != 1}); break;
+                default: break;
+            }
+        }
+    }
+    std::vector<uint32_t> order(count, 0), low(count, 0), component(count, UINT32_MAX), stack;
+    uint32_t clock = 0, components = 0;
+    for (uint32_t root = 0; root < count; ++root) {
+        if (order[root]) continue;
+        std::vector<std::pair<uint32_t, size_t>> path{{root, 0}};
+        order[root] = low[root] = ++clock;
+        stack.push_back(root);
+        while (!path.empty()) {
+            auto& [rule, at] = path.back();
+            if (at < edges[rule].size()) {
+                const uint32_t next = edges[rule][at++].rule;
+                if (!order[next]) {
+                    order[next] = low[next] = ++clock;
+                    stack.push_back(next);
+                    path.push_back({next, 0});
+                } else if (component[next] == UINT32_MAX) {
+                    low[rule] = std::min(low[rule], order[next]);
+                }
+                continue;
+            }
+            const uint32_t done = rule;
+            path.pop_back();
+            if (!path.empty()) low[path.back().first] = std::min(low[path.back().first], low[done]);
+            if (low[done] != order[done]) continue;
+            for (uint32_t member = UINT32_MAX; member != done;) {
+                member = stack.back();
+                stack.pop_back();
+                component[member] = components;
+            }
+            ++components;
+        }
+    }
+    for (uint32_t rule = 0; rule < count; ++rule) {
+        for (const Edge& edge : edges[rule]) {
+            if (edge.grows && component[edge.rule] == component[rule]) {
+                left_recursive_ = rule;
+                return;
+            }
+        }
+    }
+}
+
+std::span<const Move> ExprStore::moves(ExprId id) {
+    if (nodes_[id.value].moves_at == kNoMoves) {
+        std::vector<Move> found;
+        std::vector<std::pair<ExprId, ExprId>> work{{id, kSilent}};  // (expression, what follows it)
+        while (!work.empty()) {
+            const auto [part, rest] = work.back();
+            work.pop_back();
+            const Node node = nodes_[part.value];
+            if (node.min_length == kInfinite || nodes_[rest.value].min_length == kInfinite) continue;
+            switch (node.kind) {
+                case Kind::Never:
+                case Kind::Silent: break;
+                case Kind::Terminal: found.push_back({false, node.a, rest}); break;
+                case Kind::Call: found.push_back({true, node.a, rest}); break;
+                case Kind::Sequence:
+                    if (nodes_[node.a].nullable) work.push_back({{node.b}, rest});
+                    work.push_back({{node.a}, sequence({node.b}, rest)});
+                    break;
+                case Kind::Choice:
+                    for (uint32_t i = 0; i < node.b; ++i) work.push_back({children_[node.a + i], rest});
+                    break;
+                case Kind::Loop: {
+                    const ExprId again = loop({node.a}, node.b == 0 ? 0 : node.b - 1, node.c == kInfinite ? node.c : node.c - 1);
+                    work.push_back({{node.a}, sequence(again, rest)});
+                    break;
+                }
+            }
+        }
+        Node& node = nodes_[id.value];
+        node.moves_at = static_cast<uint32_t>(moves_.size());
+        node.moves_count = static_cast<uint32_t>(found.size());
+        moves_.insert(moves_.end(), found.begin(), found.end());
+    }
+    const Node& node = nodes_[id.value];
+    return {moves_.data() + node.moves_at, node.moves_count};
+}
+
+}  // namespace core

@@ -1,0 +1,85 @@
+// What is left of a rule: hash-consed expressions over terminals and calls, and their first moves.
+//
+// Invariants
+//  * Equal ids mean equal expressions. A counted loop carries its bounds, so "two more items at most" is an id; a loop
+//    without bounds is the same id after every item: position in a list is not part of a configuration.
+//  * `moves(e)`: every way to begin e that reads something: (terminal or call, what is left of e afterwards). These are
+//    partial derivatives (Antimirov 1996) by symbols instead of characters.
+//  * `min_length(e)` is the length in bytes of the shortest text of e; `kInfinite` for an expression without any. Moves
+//    that cannot be completed are left out.
+// No function recurses over expressions. Not thread-safe: guarded by the vocabulary's lock.
+#pragma once
+
+#include "common.hpp"
+
+namespace core {
+
+struct Move {
+    bool call;        // of rule `target`; otherwise terminal `target` (a RegexId)
+    uint32_t target;
+    ExprId rest;
+};
+
+class ExprStore {
+public:
+    static constexpr ExprId kNever{0};
+    static constexpr ExprId kSilent{1};
+
+    ExprStore();
+
+    /// `min_length`: of the terminal's language, in bytes.
+    ExprId terminal(RegexId regex, uint32_t min_length);
+    ExprId call(uint32_t rule);
+    ExprId sequence(ExprId left, ExprId right);
+    ExprId choice(const std::vector<ExprId>& parts);
+    ExprId loop(ExprId part, uint32_t low, uint32_t high);
+
+    /// Fixes the rules' bodies; decides lengths and checks for left recursion.
+    /// Throws BadGrammar, naming the rule by its index in `left_recursive`.
+    void set_rules(std::vector<ExprId> bodies);
+
+    ExprId body(uint32_t rule) const { return rules_[rule].body; }
+    uint32_t rule_length(uint32_t rule) const { return rules_[rule].min_length; }
+    /// A rule that may call itself before reading anything, or UINT32_MAX.
+    uint32_t left_recursive() const { return left_recursive_; }
+
+    /// Whether e may end at once, not counting what terminals or called rules can do.
+    bool nullable(ExprId id) const { return nodes_[id.value].nullable; }
+    uint32_t min_length(ExprId id) const { return nodes_[id.value].min_length; }
+    std::span<const Move> moves(ExprId id);
+
+    size_t size() const { return nodes_.size(); }
+    size_t bytes() const {
+        return nodes_.capacity() * sizeof(Node) + children_.capacity() * 4 + moves_.capacity() * sizeof(Move) + index_.bytes();
+    }
+
+private:
+    enum class Kind : uint8_t { Never, Silent, Terminal, Call, Sequence, Choice, Loop };
+    static constexpr uint32_t kNoMoves = UINT32_MAX;
+    struct Node {
+        Kind kind;
+        bool nullable;
+        uint32_t a, b, c;  // Terminal: regex, its length; Call: rule; Sequence: left, right; Choice: offset, count in
+                           // children_; Loop: part, low, high
+        uint32_t min_length = kInfinite;
+        uint32_t moves_at = kNoMoves;
+        uint32_t moves_count = 0;
+    };
+    struct Rule {
+        ExprId body;
+        uint32_t min_length = kInfinite;
+    };
+
+    ExprId add(Kind kind, bool nullable, uint32_t a, uint32_t b, uint32_t c, uint64_t hash);
+    uint32_t length_of(const Node& node) const;
+    void find_left_recursion();
+
+    std::vector<Node> nodes_;
+    InternTable index_;
+    std::vector<ExprId> children_;
+    std::vector<Move> moves_;
+    std::vector<Rule> rules_;
+    uint32_t left_recursive_ = UINT32_MAX;
+};
+
+}  // namespace core

@@ -1,0 +1,687 @@
+#include "regex.hpp"
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace core {
+
+RegexStore::RegexStore(const ByteSet& alphabet) : alphabet_(alphabet) {
+    add(Kind::Nothing, 0, 0, 0, combine(0, 0));
+    add(Kind::Empty, 0, 0, 0, combine(0, 1));
+}
+
+// ---------------------------------------------------------------- construction
+
+RegexId RegexStore::add(Kind kind, uint32_t a, uint32_t b, uint32_t c, uint64_t hash) {
+    const uint32_t id = index_.find_or_make(
+        hash,
+        [&](uint32_t other) {
+            const Node& node = nodes_[other];
+            if (node.kind != kind || node.b != b || node.c != c) return false;
+            if (kind == Kind::Literal) {
+                return node.a == a || std::memcmp(&literal_bytes_[node.a], &literal_bytes_[a], b) == 0;
+            }
+            if (kind == Kind::Union || kind == Kind::Intersection) {
+                return std::equal(&children_[node.a], &children_[node.a] + b, &children_[a]);
+            }
+            return node.a == a;
+        },
+        [&] {
+            Node node{kind, false, false, 1, a, b, c, kUnknown, 0, kNoMoves};
+            const auto below = [&](RegexId part, bool deeper = true) -> const Node& {
+                const Node& child = nodes_[part.value];
+                node.searched |= child.searched;
+                node.depth = std::max<uint16_t>(node.depth, child.depth + (deeper ? 1 : 0));
+                return child;
+            };
+            switch (kind) {
+                case Kind::Nothing: node.min_length = kInfinite; break;
+                case Kind::Empty: node.nullable = true, node.min_length = 0; break;
+                case Kind::Set: node.min_length = 1; break;
+                case Kind::Literal: node.min_length = b; break;
+                case Kind::Concat: {
+                    const Node& left = below({a});
+                    const Node& right = below({b}, false);  // a chain is walked in a loop, not by recursion
+                    node.nullable = left.nullable && right.nullable;
+                    if (!node.searched) node.min_length = add_lengths(left.min_length, right.min_length);
+                    break;
+                }
+                case Kind::Union: {
+                    uint32_t least = kInfinite;
+                    for (const RegexId part : std::span(children_.data() + a, b)) {
+                        const Node& child = below(part);
+                        node.nullable |= child.nullable;
+                        least = std::min(least, child.min_length);
+                    }
+                    if (!node.searched) node.min_length = least;
+                    break;
+                }
+                case Kind::Intersection:
+                    node.nullable = true;
+                    for (const RegexId part : std::span(children_.data() + a, b)) node.nullable &= below(part).nullable;
+                    node.searched = true;
+                    break;
+                case Kind::Complement:
+                    node.nullable = !below({a}).nullable;
+                    node.searched = true;
+                    break;
+                case Kind::Repeat: {
+                    const Node& part = below({a});
+                    node.nullable = b == 0 || part.nullable;
+                    if (!node.searched) {
+                        const uint64_t least = uint64_t{part.min_length} * b;
+                        node.min_length = least >= kUnknown ? kUnknown - 1 : static_cast<uint32_t>(least);
+                    }
+                    break;
+                }
+            }
+            if (node.nullable) node.min_length = 0;
+            if (node.depth > kMaxDepth) throw TooLarge("a regular expression is nested too deep");
+            nodes_.push_back(node);
+            if (nodes_.size() >= kUnset) throw TooLarge("too many distinct residuals");
+            return static_cast<uint32_t>(nodes_.size() - 1);
+        });
+    return {id};
+}
+
+RegexId RegexStore::add_list(Kind kind, const std::vector<RegexId>& parts) {
+    const auto offset = static_cast<uint32_t>(children_.size());
+    children_.insert(children_.end(), parts.begin(), parts.end());
+    uint64_t hash = combine(static_cast<uint64_t>(kind), parts.size());
+    for (const RegexId part : parts) hash = combine(hash, part.value);
+    const size_t before = nodes_.size();
+    const RegexId id = add(kind, offset, static_cast<uint32_t>(parts.size()), 0, hash);
+    if (nodes_.size() == before) children_.resize(offset);  // it was there already
+    return id;
+}
+
+RegexId RegexStore::set(const ByteSet& bytes) {
+    const ByteSet kept = bytes & alphabet_;
+    if (kept.none()) return kNothing;
+    const auto [at, fresh] = set_index_.try_emplace(kept.to_string(), static_cast<uint32_t>(sets_.size()));
+    if (fresh) sets_.push_back(kept);
+    return add(Kind::Set, at->second, 0, 0, combine(2, at->second));
+}
+
+RegexId RegexStore::literal(std::span<const uint8_t> bytes) {
+    for (const uint8_t byte : bytes) {
+        if (!alphabet_[byte]) return kNothing;
+    }
+    if (bytes.empty()) return kEmpty;
+    if (bytes.size() == 1) return set(ByteSet().set(bytes[0]));
+    const size_t offset = literal_bytes_.size();
+    literal_bytes_.insert(literal_bytes_.end(), bytes.begin(), bytes.end());
+    literal_hash_.resize(literal_bytes_.size());
+    uint64_t hash = 3;
+    for (size_t i = literal_bytes_.size(); i-- > offset;) literal_hash_[i] = hash = combine(hash, literal_bytes_[i]);
+    const size_t before = nodes_.size();
+    const RegexId id =
+        add(Kind::Literal, static_cast<uint32_t>(offset), static_cast<uint32_t>(bytes.size()), 0, literal_hash_[offset]);
+    if (nodes_.size() == before) {
+        literal_bytes_.resize(offset);
+        literal_hash_.resize(offset);
+    }
+    return id;
+}
+
+RegexId RegexStore::concat(RegexId left, RegexId right) {
+    if (left == kNothing || right == kNothing) return kNothing;
+    if (left == kEmpty) return right;
+    if (right == kEmpty) return left;
+    std::vector<RegexId> chain;  // left parts, outermost first
+    while (nodes_[left.value].kind == Kind::Concat) {
+        chain.push_back({nodes_[left.value].a});
+        left = {nodes_[left.value].b};
+    }
+    chain.push_back(left);
+    for (size_t i = chain.size(); i-- > 0;) {
+        const RegexId part = chain[i];
+        // X X{m,n} is X{m+1,n+1}, X{a,b} X{c,d} is X{a+c,b+d}: one form for a counter however it came about.
+        const auto [head, tail] = split_head(right);
+        const Node& next = nodes_[head.value];
+        if (next.kind == Kind::Repeat) {
+            const Node& node = nodes_[part.value];
+            if (RegexId{next.a} == part) {
+                right = concat(repeat(part, add_lengths(next.b, 1), add_lengths(next.c, 1)), tail);
+                continue;
+            }
+            if (node.kind == Kind::Repeat && node.a == next.a) {
+                right = concat(repeat({node.a}, add_lengths(node.b, next.b), add_lengths(node.c, next.c)), tail);
+                continue;
+            }
+        }
+        right = add(Kind::Concat, part.value, right.value, 0, combine(combine(4, part.value), right.value));
+    }
+    return right;
+}
+
+std::pair<RegexId, RegexId> RegexStore::split_head(RegexId id) const {
+    const Node& node = nodes_[id.value];
+    if (node.kind == Kind::Concat) return {{node.a}, {node.b}};
+    return {id, kEmpty};
+}
+
+/// Joins parts that differ only in a leading byte set, or only in the bounds of a leading counter.
+void RegexStore::merge_heads(std::vector<RegexId>& parts) {
+    struct Head {
+        RegexId repeated;  // kNothing for a byte set
+        RegexId tail;
+        uint32_t low;
+        RegexId head;
+        RegexId whole;
+        bool operator<(const Head& other) const {
+            return std::tie(repeated, tail, low) < std::tie(other.repeated, other.tail, other.low);
+        }
+    };
+    std::vector<Head> heads;
+    for (const RegexId part : parts) {
+        const auto [head, tail] = split_head(part);
+        const Node& node = nodes_[head.value];
+        if (node.kind == Kind::Set) heads.push_back({kNothing, tail, 0, head, part});
+        if (node.kind == Kind::Repeat) heads.push_back({{node.a}, tail, node.b, head, part});
+    }
+    if (heads.size() < 2) return;
+    std::sort(heads.begin(), heads.end());
+    std::vector<RegexId> gone, added;
+    for (size_t i = 0; i < heads.size();) {
+        const Head first = heads[i];
+        size_t end = i + 1;
+        if (first.repeated == kNothing) {
+            ByteSet joined = sets_[nodes_[first.head.value].a];
+            for (; end < heads.size() && heads[end].repeated == kNothing && heads[end].tail == first.tail; ++end) {
+                joined |= sets_[nodes_[heads[end].head.value].a];
+            }
+            if (end > i + 1) added.push_back(concat(set(joined), first.tail));
+        } else {
+            uint32_t high = nodes_[first.head.value].c;
+            for (; end < heads.size() && heads[end].repeated == first.repeated && heads[end].tail == first.tail; ++end) {
+                if (high != kInfinite && heads[end].low > high + 1) break;
+                high = std::max(high, nodes_[heads[end].head.value].c);
+            }
+            if (end > i + 1) added.push_back(concat(repeat(first.repeated, first.low, high), first.tail));
+        }
+        if (end > i + 1) {
+            for (size_t j = i; j < end; ++j) gone.push_back(heads[j].whole);
+        }
+        i = end;
+    }
+    if (gone.empty()) return;
+    std::sort(gone.begin(), gone.end());
+    std::erase_if(parts, [&](RegexId part) { return std::binary_search(gone.begin(), gone.end(), part); });
+    parts.insert(parts.end(), added.begin(), added.end());
+}
+
+RegexId RegexStore::unite(std::vector<RegexId> parts) {
+    const RegexId anything = complement(kNothing);
+    std::vector<RegexId> flat;
+    for (const RegexId part : parts) {
+        const Node& node = nodes_[part.value];
+        if (part == kNothing) continue;
+        if (part == anything) return anything;
+        if (node.kind == Kind::Union) {
+            flat.insert(flat.end(), children(node).begin(), children(node).end());
+        } else {
+            flat.push_back(part);
+        }
+    }
+    const auto tidy = [&] {
+        std::sort(flat.begin(), flat.end());
+        flat.erase(std::unique(flat.begin(), flat.end()), flat.end());
+    };
+    tidy();
+    if (flat.size() > 1) {
+        merge_heads(flat);
+        tidy();
+    }
+    if (flat.size() > 1 && flat[0] == kEmpty) {  // the empty string adds nothing to a nullable part
+        const bool covered = std::any_of(flat.begin() + 1, flat.end(), [&](RegexId part) { return nullable(part); });
+        if (covered) flat.erase(flat.begin());
+    }
+    if (flat.empty()) return kNothing;
+    return flat.size() == 1 ? flat[0] : add_list(Kind::Union, flat);
+}
+
+RegexId RegexStore::intersect(std::vector<RegexId> parts) {
+    const RegexId anything = complement(kNothing);
+    std::vector<RegexId> flat;
+    for (const RegexId part : parts) {
+        const Node& node = nodes_[part.value];
+        if (part == kNothing) return kNothing;
+        if (part == anything) continue;
+        if (node.kind == Kind::Intersection) {
+            flat.insert(flat.end(), children(node).begin(), children(node).end());
+        } else {
+            flat.push_back(part);
+        }
+    }
+    std::sort(flat.begin(), flat.end());
+    flat.erase(std::unique(flat.begin(), flat.end()), flat.end());
+    if (flat.empty()) return anything;
+    if (flat.size() == 1) return flat[0];
+    if (flat[0] == kEmpty) {
+        const bool all = std::all_of(flat.begin(), flat.end(), [&](RegexId part) { return nullable(part); });
+        return all ? kEmpty : kNothing;
+    }
+    for (const RegexId part : flat) {
+        const Node& node = nodes_[part.value];
+        if (node.kind == Kind::Complement && std::binary_search(flat.begin(), flat.end(), RegexId{node.a})) {
+            return kNothing;
+        }
+    }
+    return add_list(Kind::Intersection, flat);
+}
+
+RegexId RegexStore::complement(RegexId part) {
+    const Node& node = nodes_[part.value];
+    if (node.kind == Kind::Complement) return {node.a};
+    return add(Kind::Complement, part.value, 0, 0, combine(5, part.value));
+}
+
+RegexId RegexStore::repeat(RegexId part, uint32_t low, uint32_t high) {
+    if (high == 0 || part == kEmpty) return kEmpty;
+    if (part == kNothing) return low == 0 ? kEmpty : kNothing;
+    const Node& node = nodes_[part.value];
+    if (node.nullable) low = 0;
+    if (low == 1 && high == 1) return part;
+    if (node.kind == Kind::Repeat) {  // (X{a,b}){m,n} is X{am,bn} when the counts in between leave no gap
+        const uint64_t a = node.b, b = node.c;
+        if (a <= 1 || low == high || (b == kInfinite && low >= 1)) {
+            const uint64_t least = a * low;
+            const uint64_t most = b == kInfinite || high == kInfinite ? kInfinite : b * high;
+            if (least < kInfinite) {
+                return repeat({node.a}, static_cast<uint32_t>(least),
+                              most >= kInfinite ? kInfinite : static_cast<uint32_t>(most));
+            }
+        }
+    }
+    return add(Kind::Repeat, part.value, low, high, combine(combine(combine(6, part.value), low), high));
+}
+
+// ---------------------------------------------------------------- characters
+
+RegexId RegexStore::chars(std::span<const int32_t> ranges) {
+    std::vector<int32_t> key(ranges.begin(), ranges.end());
+    if (const auto at = chars_index_.find(key); at != chars_index_.end()) return at->second;
+    constexpr uint32_t first[] = {0, 0x80, 0x800, 0x10000};
+    constexpr uint32_t last[] = {0x7f, 0x7ff, 0xffff, 0x10ffff};
+    constexpr uint32_t lead[] = {0, 0xc0, 0xe0, 0xf0};
+    std::vector<RegexId> parts;
+    for (int size = 0; size < 4; ++size) {
+        std::vector<std::pair<uint32_t, uint32_t>> inside;
+        for (size_t i = 0; i + 1 < ranges.size(); i += 2) {
+            const uint32_t low = std::max<uint32_t>(ranges[i], first[size]);
+            const uint32_t high = std::min<uint32_t>(ranges[i + 1], last[size]);
+            if (low <= high) inside.emplace_back(low, high);
+        }
+        if (inside.empty()) continue;
+        parts.push_back(size == 0 ? utf8_block(inside, 0, 0, 128) : utf8_block(inside, size, lead[size], 32));
+    }
+    return chars_index_[std::move(key)] = unite(std::move(parts));
+}
+
+/// Numbers below 64^level, written in `level` continuation bytes.
+RegexId RegexStore::utf8_tail(std::span<const std::pair<uint32_t, uint32_t>> ranges, int level) {
+    return utf8_block(ranges, level - 1, 0x80, 64);
+}
+
+/// Numbers written as a byte `lead + n / 64^level`, then `level` continuation bytes.
+RegexId RegexStore::utf8_block(std::span<const std::pair<uint32_t, uint32_t>> ranges, int level, uint32_t lead,
+                               uint32_t fan) {
+    const int shift = 6 * level;
+    std::map<RegexId, ByteSet> groups;  // rest -> first bytes
+    std::vector<std::pair<uint32_t, uint32_t>> inside;
+    size_t at = 0;
+    for (uint32_t digit = 0; digit < fan; ++digit) {
+        const uint32_t base = digit << shift;
+        const uint32_t top = base + (1u << shift) - 1;
+        while (at < ranges.size() && ranges[at].second < base) ++at;
+        inside.clear();
+        for (size_t i = at; i < ranges.size() && ranges[i].first <= top; ++i) {
+            inside.emplace_back(std::max(ranges[i].first, base) - base, std::min(ranges[i].second, top) - base);
+        }
+        if (inside.empty()) continue;
+        const RegexId rest = level == 0 ? kEmpty : utf8_tail(inside, level);
+        groups[rest].set(lead + digit);
+    }
+    std::vector<RegexId> parts;
+    for (const auto& [rest, bytes] : groups) parts.push_back(concat(set(bytes), rest));
+    return unite(std::move(parts));
+}
+
+// ---------------------------------------------------------------- derivatives
+
+RegexId RegexStore::derive(RegexId id, uint8_t byte) {
+    const Node node = nodes_[id.value];  // a copy: the store grows below
+    switch (node.kind) {
+        case Kind::Nothing:
+        case Kind::Empty: return kNothing;
+        case Kind::Set: return sets_[node.a][byte] ? kEmpty : kNothing;
+        case Kind::Literal:
+            if (literal_bytes_[node.a] != byte) return kNothing;
+            if (node.b == 2) return set(ByteSet().set(literal_bytes_[node.a + 1]));
+            return add(Kind::Literal, node.a + 1, node.b - 1, 0, literal_hash_[node.a + 1]);
+        case Kind::Concat: {
+            std::vector<RegexId> parts;
+            const auto append = [&](RegexId first, RegexId rest) {  // a sum of chains, not a chain after a sum
+                const Node& sum = nodes_[first.value];
+                if (sum.kind != Kind::Union) return parts.push_back(concat(first, rest));
+                const std::vector<RegexId> heads(children(sum).begin(), children(sum).end());
+                for (const RegexId head : heads) parts.push_back(concat(head, rest));
+            };
+            for (;;) {
+                const Node link = nodes_[id.value];
+                if (link.kind != Kind::Concat) {
+                    parts.push_back(derive(id, byte));
+                    break;
+                }
+                append(derive({link.a}, byte), {link.b});
+                if (!nullable({link.a})) break;
+                id = {link.b};
+            }
+            return parts.size() == 1 ? parts[0] : unite(std::move(parts));
+        }
+        case Kind::Union: {
+            std::vector<RegexId> parts;
+            for (uint32_t i = 0; i < node.b; ++i) {
+                const RegexId part = derive(children_[node.a + i], byte);
+                if (part != kNothing) parts.push_back(part);
+            }
+            return parts.size() == 1 ? parts[0] : unite(std::move(parts));
+        }
+        case Kind::Intersection: {
+            std::vector<RegexId> parts;
+            for (uint32_t i = 0; i < node.b; ++i) {
+                parts.push_back(raw_step(children_[node.a + i], byte));
+                if (parts.back() == kNothing) return kNothing;
+            }
+            return intersect(std::move(parts));
+        }
+        case Kind::Complement: return complement(raw_step({node.a}, byte));
+        case Kind::Repeat: {
+            const RegexId rest = repeat({node.a}, node.b == 0 ? 0 : node.b - 1, node.c == kInfinite ? node.c : node.c - 1);
+            const RegexId first = derive({node.a}, byte);
+            if (nodes_[first.value].kind != Kind::Union) return concat(first, rest);
+            std::vector<RegexId> parts(children(nodes_[first.value]).begin(), children(nodes_[first.value]).end());
+            for (RegexId& part : parts) part = concat(part, rest);
+            return unite(std::move(parts));
+        }
+    }
+    return kNothing;
+}
+
+uint32_t RegexStore::prepare(RegexId id) {
+    if (nodes_[id.value].moves == kNoMoves) {
+        const uint32_t partition = make_partition(id);
+        Node& node = nodes_[id.value];
+        node.partition = partition;
+        node.moves = static_cast<uint32_t>(moves_.size());
+        moves_.resize(moves_.size() + partitions_[partition].count, kUnset);
+    }
+    return nodes_[id.value].partition;
+}
+
+RegexId RegexStore::raw_step(RegexId id, uint8_t byte) {
+    const uint32_t partition = prepare(id);
+    const uint32_t slot = nodes_[id.value].moves + partitions_[partition].of[byte];
+    if (moves_[slot] == kUnset) {
+        const RegexId target = derive(id, byte);
+        moves_[slot] = target.value | (nodes_[target.value].searched ? 0 : kSettled);
+    }
+    return {moves_[slot] & ~kSettled};
+}
+
+RegexId RegexStore::settle(RegexId id, uint8_t byte) {
+    RegexId target = raw_step(id, byte);
+    if (min_length(target) == kInfinite) target = kNothing;
+    moves_[nodes_[id.value].moves + partitions_[nodes_[id.value].partition].of[byte]] = target.value | kSettled;
+    return target;
+}
+
+const ByteSet& RegexStore::first(RegexId id) {
+    const auto [at, fresh] = first_.try_emplace(id.value);
+    if (fresh) {
+        std::array<int8_t, 256> possible;  // of each group of bytes
+        possible.fill(-1);
+        const uint32_t partition = prepare(id);
+        for (int byte = 0; byte < 256; ++byte) {
+            if (!alphabet_[byte]) continue;
+            int8_t& live = possible[partitions_[partition].of[byte]];
+            if (live < 0) live = step(id, static_cast<uint8_t>(byte)) != kNothing;
+            at->second[byte] = live;
+        }
+    }
+    return at->second;
+}
+
+// ---------------------------------------------------------------- emptiness
+
+uint32_t RegexStore::min_length(RegexId id) {
+    if (nodes_[id.value].min_length != kUnknown) return nodes_[id.value].min_length;
+    const Node node = nodes_[id.value];
+    uint32_t length = kInfinite;
+    switch (node.kind) {
+        case Kind::Concat: {
+            length = 0;
+            RegexId rest = id;
+            for (; nodes_[rest.value].kind == Kind::Concat; rest = {nodes_[rest.value].b}) {
+                length = add_lengths(length, min_length({nodes_[rest.value].a}));
+            }
+            length = add_lengths(length, min_length(rest));
+            break;
+        }
+        case Kind::Union:
+            for (uint32_t i = 0; i < node.b; ++i) length = std::min(length, min_length(children_[node.a + i]));
+            break;
+        case Kind::Repeat: {
+            const uint64_t part = min_length({node.a});
+            length = part == kInfinite ? kInfinite : static_cast<uint32_t>(std::min<uint64_t>(part * node.b, kUnknown - 1));
+            break;
+        }
+        default: return search(id);
+    }
+    nodes_[id.value].min_length = length;
+    return length;
+}
+
+/// Breadth-first over the derivatives of an intersection or complement, to the nearest nullable one.
+uint32_t RegexStore::search(RegexId id) {
+    struct Visit {
+        RegexId id;
+        uint32_t from;
+        uint32_t distance;
+    };
+    std::vector<Visit> visits{{id, 0, 0}};
+    std::unordered_set<uint32_t> seen{id.value};
+    uint32_t best = kInfinite;
+    size_t best_at = 0;
+    for (size_t i = 0; i < visits.size() && visits[i].distance < best; ++i) {
+        const Visit visit = visits[i];
+        const Kind kind = nodes_[visit.id.value].kind;
+        const bool open = kind == Kind::Intersection || kind == Kind::Complement;
+        if (!open || nodes_[visit.id.value].min_length != kUnknown) {
+            const uint32_t total = add_lengths(visit.distance, min_length(visit.id));
+            if (total < best) best = total, best_at = i;
+            continue;
+        }
+        if (fuel_ != kInfinite && fuel_-- == 0) {
+            fuel_ = kInfinite;
+            throw TooLarge("deciding whether an intersection or complement of regular expressions is empty");
+        }
+        const uint32_t partition = prepare(visit.id);
+        std::bitset<256> done;
+        for (int byte = 0; byte < 256; ++byte) {
+            const uint8_t group = partitions_[partition].of[byte];
+            if (!alphabet_[byte] || done[group]) continue;
+            done.set(group);
+            const RegexId next = raw_step(visit.id, static_cast<uint8_t>(byte));
+            if (next != kNothing && seen.insert(next.value).second) {
+                visits.push_back({next, static_cast<uint32_t>(i), visit.distance + 1});
+            }
+        }
+    }
+    if (best == kInfinite) {
+        for (const Visit& visit : visits) nodes_[visit.id.value].min_length = kInfinite;
+    } else {
+        for (size_t i = best_at;; i = visits[i].from) {
+            nodes_[visits[i].id.value].min_length = best - visits[i].distance;
+            if (i == 0) break;
+        }
+    }
+    return best;
+}
+
+// ---------------------------------------------------------------- byte classes
+
+uint32_t RegexStore::intern_partition(const Partition& partition) {
+    uint64_t hash = partition.count;
+    for (size_t i = 0; i < 256; i += 8) {
+        uint64_t word;
+        std::memcpy(&word, &partition.of[i], 8);
+        hash = combine(hash, word);
+    }
+    return partition_index_.find_or_make(
+        hash, [&](uint32_t other) { return partitions_[other].of == partition.of; },
+        [&] {
+            partitions_.push_back(partition);
+            return static_cast<uint32_t>(partitions_.size() - 1);
+        });
+}
+
+/// The coarsest partition finer than both.
+uint32_t RegexStore::meet(uint32_t left, uint32_t right) {
+    if (left == right || partitions_[right].count == 1) return left;
+    if (partitions_[left].count == 1) return right;
+    if (left > right) std::swap(left, right);
+    const auto [at, fresh] = meets_.try_emplace({left, right}, 0);
+    if (!fresh) return at->second;
+    Partition both;
+    std::vector<int> number(partitions_[left].count * partitions_[right].count, -1);
+    both.count = 0;
+    for (int byte = 0; byte < 256; ++byte) {
+        int& group = number[partitions_[left].of[byte] * partitions_[right].count + partitions_[right].of[byte]];
+        if (group < 0) group = static_cast<int>(both.count++);
+        both.of[byte] = static_cast<uint8_t>(group);
+    }
+    return at->second = intern_partition(both);
+}
+
+uint32_t RegexStore::make_partition(RegexId id) {
+    if (nodes_[id.value].moves != kNoMoves) return nodes_[id.value].partition;
+    const Node node = nodes_[id.value];
+    const auto split = [&](const ByteSet& bytes) {
+        Partition partition;
+        const bool flip = bytes[0];  // groups are numbered by first occurrence, so that equal partitions are equal
+        for (int byte = 0; byte < 256; ++byte) partition.of[byte] = bytes[byte] != flip;
+        partition.count = bytes.all() || bytes.none() ? 1 : 2;
+        return intern_partition(partition);
+    };
+    switch (node.kind) {
+        case Kind::Nothing:
+        case Kind::Empty: return split(ByteSet());
+        case Kind::Set: return split(sets_[node.a]);
+        case Kind::Literal: return split(ByteSet().set(literal_bytes_[node.a]));
+        case Kind::Concat: {
+            uint32_t result = split(ByteSet());
+            for (;; id = {nodes_[id.value].b}) {
+                if (nodes_[id.value].kind != Kind::Concat) return meet(result, make_partition(id));
+                const RegexId left{nodes_[id.value].a};
+                result = meet(result, make_partition(left));
+                if (!nullable(left)) return result;
+            }
+        }
+        case Kind::Union:
+        case Kind::Intersection: {
+            uint32_t result = split(ByteSet());
+            for (uint32_t i = 0; i < node.b; ++i) result = meet(result, make_partition(children_[node.a + i]));
+            return result;
+        }
+        case Kind::Complement:
+        case Kind::Repeat: return make_partition({node.a});
+    }
+    return 0;
+}
+
+// ---------------------------------------------------------------- reports
+
+size_t RegexStore::bytes() const {
+    return nodes_.capacity() * sizeof(Node) + children_.capacity() * sizeof(RegexId) + index_.bytes() +
+           sets_.capacity() * (sizeof(ByteSet) + 300) + literal_bytes_.capacity() * 9 +
+           partitions_.capacity() * sizeof(Partition) + moves_.capacity() * sizeof(uint32_t) + meets_.size() * 64;
+}
+
+std::string RegexStore::describe(RegexId id, size_t limit) const {
+    std::string out;
+    describe(id, limit, out);
+    if (out.size() > limit) out.resize(limit), out += "...";
+    return out;
+}
+
+void RegexStore::describe(RegexId id, size_t limit, std::string& out) const {
+    if (out.size() > limit) return;
+    const Node& node = nodes_[id.value];
+    const auto show = [&](uint8_t byte) {
+        constexpr char digits[] = "0123456789abcdef";
+        if (byte > 32 && byte < 127) {
+            if (std::strchr("\\[]()|&~{}*", byte)) out += '\\';
+            out += static_cast<char>(byte);
+        } else {
+            out += "\\x";
+            out += digits[byte >> 4];
+            out += digits[byte & 15];
+        }
+    };
+    switch (node.kind) {
+        case Kind::Nothing: out += "[]"; break;
+        case Kind::Empty: out += "()"; break;
+        case Kind::Set: {
+            const ByteSet& bytes = sets_[node.a];
+            if (bytes.count() != 1) out += '[';
+            for (int low = 0; low < 256; ++low) {
+                if (!bytes[low]) continue;
+                int high = low;
+                while (high < 255 && bytes[high + 1]) ++high;
+                show(static_cast<uint8_t>(low));
+                if (high > low + 1) out += '-';
+                if (high > low) show(static_cast<uint8_t>(high));
+                low = high;
+            }
+            if (bytes.count() != 1) out += ']';
+            break;
+        }
+        case Kind::Literal:
+            for (uint32_t i = 0; i < node.b && out.size() <= limit; ++i) show(literal_bytes_[node.a + i]);
+            break;
+        case Kind::Concat:
+            for (; nodes_[id.value].kind == Kind::Concat && out.size() <= limit; id = {nodes_[id.value].b}) {
+                describe({nodes_[id.value].a}, limit, out);
+            }
+            describe(id, limit, out);
+            break;
+        case Kind::Union:
+        case Kind::Intersection:
+            out += '(';
+            for (uint32_t i = 0; i < node.b && out.size() <= limit; ++i) {
+                if (i) out += node.kind == Kind::Union ? '|' : '&';
+                describe(children_[node.a + i], limit, out);
+            }
+            out += ')';
+            break;
+        case Kind::Complement:
+            out += "~(";
+            describe({node.a}, limit, out);
+            out += ')';
+            break;
+        case Kind::Repeat:
+            out += '(';
+            describe({node.a}, limit, out);
+            out += ")";
+            if (node.b == 0 && node.c == kInfinite) {
+                out += '*';
+            } else {
+                out += '{' + std::to_string(node.b) + ',' + (node.c == kInfinite ? "" : std::to_string(node.c)) + '}';
+            }
+            break;
+    }
+}
+
+}  // namespace core

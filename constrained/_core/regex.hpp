@@ -1,0 +1,134 @@
+// Regular languages over bytes: hash-consed expressions and their derivatives.
+//
+// Invariants
+//  * Equal ids mean equal expressions; expressions are kept in a normal form (flat sorted unions and intersections,
+//    right-nested concatenations, merged counters), so that a language met again is usually the same id. All memos of
+//    the core are keyed by these ids: this is what "addressed by content" means here.
+//  * `step` is the Brzozowski derivative (Brzozowski 1964; sums kept as sets of linear forms, Antimirov 1996), and is
+//    `kNothing` exactly when no completion exists. For intersections and complements that is decided by search, and
+//    the answer is kept.
+//  * A counter `X{m,n}` is one node with two numbers; overlapping counters of one X in a sum merge into one interval.
+//  * Recursion is bounded by the nesting depth of the imported expressions (`kMaxDepth`), never by the input.
+// Not thread-safe: the vocabulary's lock guards it.
+#pragma once
+
+#include <array>
+#include <bitset>
+#include <map>
+#include <unordered_map>
+
+#include "common.hpp"
+
+namespace core {
+
+using ByteSet = std::bitset<256>;
+
+class RegexStore {
+public:
+    static constexpr RegexId kNothing{0};
+    static constexpr RegexId kEmpty{1};
+    static constexpr uint32_t kMaxDepth = 2000;
+
+    /// `alphabet`: the bytes that a text can hold at all; others are removed from every language.
+    explicit RegexStore(const ByteSet& alphabet);
+
+    RegexId set(const ByteSet& bytes);
+    RegexId literal(std::span<const uint8_t> bytes);
+    /// One character out of inclusive code point ranges (pairs), in UTF-8.
+    RegexId chars(std::span<const int32_t> ranges);
+    RegexId concat(RegexId left, RegexId right);
+    RegexId unite(std::vector<RegexId> parts);
+    RegexId intersect(std::vector<RegexId> parts);
+    RegexId complement(RegexId part);
+    /// `high == kInfinite`: no upper bound.
+    RegexId repeat(RegexId part, uint32_t low, uint32_t high);
+
+    bool nullable(RegexId id) const { return nodes_[id.value].nullable; }
+
+    /// What is left of the language after `byte`; `kNothing` when nothing can follow.
+    RegexId step(RegexId id, uint8_t byte) {
+        const Node& node = nodes_[id.value];
+        if (node.moves != kNoMoves) {
+            const uint32_t move = moves_[node.moves + partitions_[node.partition].of[byte]];
+            if (move & kSettled) return {move & ~kSettled};
+        }
+        return settle(id, byte);
+    }
+
+    /// Bytes of the shortest text of the language; `kInfinite` when it is empty.
+    uint32_t min_length(RegexId id);
+
+    /// Groups of bytes that `step` cannot tell apart: `of[b]` is the group of byte b, `count` the number of groups.
+    struct Partition {
+        std::array<uint8_t, 256> of;
+        uint32_t count;
+    };
+    const Partition& partition(RegexId id) { return partitions_[prepare(id)]; }
+    /// Bytes that a text of the language can begin with.
+    const ByteSet& first(RegexId id);
+
+    /// Steps that `min_length` may take from now on before it throws `TooLarge`; `kInfinite` lifts the limit.
+    void set_fuel(uint32_t steps) { fuel_ = steps; }
+
+    const ByteSet& alphabet() const { return alphabet_; }
+    size_t size() const { return nodes_.size(); }
+    size_t bytes() const;
+    /// The expression in a readable form, cut at `limit` characters (for reports and debugging).
+    std::string describe(RegexId id, size_t limit = 200) const;
+
+private:
+    enum class Kind : uint8_t { Nothing, Empty, Set, Literal, Concat, Union, Intersection, Complement, Repeat };
+    static constexpr uint32_t kNoMoves = UINT32_MAX;
+    static constexpr uint32_t kUnknown = UINT32_MAX - 1;
+    static constexpr uint32_t kSettled = 0x80000000u;  // of a move: emptiness of its target was decided
+    static constexpr uint32_t kUnset = 0x7fffffffu;
+
+    struct Node {
+        Kind kind;
+        bool nullable;
+        bool searched;  // holds an intersection or a complement: emptiness needs a search
+        uint16_t depth;
+        uint32_t a, b, c;  // Set: set index; Literal: offset, length; Concat: left, right; Union, Intersection:
+                           // offset, count in children_; Complement: part; Repeat: part, low, high
+        uint32_t min_length;
+        uint32_t partition;
+        uint32_t moves;
+    };
+
+    RegexId add(Kind kind, uint32_t a, uint32_t b, uint32_t c, uint64_t hash);
+    RegexId add_list(Kind kind, const std::vector<RegexId>& parts);
+    void describe(RegexId id, size_t limit, std::string& out) const;
+    RegexId utf8_tail(std::span<const std::pair<uint32_t, uint32_t>> ranges, int level);
+    RegexId utf8_block(std::span<const std::pair<uint32_t, uint32_t>> ranges, int level, uint32_t lead, uint32_t fan);
+    void merge_heads(std::vector<RegexId>& parts);
+    std::pair<RegexId, RegexId> split_head(RegexId id) const;
+
+    RegexId derive(RegexId id, uint8_t byte);
+    RegexId settle(RegexId id, uint8_t byte);
+    RegexId raw_step(RegexId id, uint8_t byte);
+    uint32_t search(RegexId id);
+    uint32_t prepare(RegexId id);
+    uint32_t make_partition(RegexId id);
+    uint32_t meet(uint32_t left, uint32_t right);
+    uint32_t intern_partition(const Partition& partition);
+
+    std::span<const RegexId> children(const Node& node) const { return {children_.data() + node.a, node.b}; }
+
+    ByteSet alphabet_;
+    std::vector<Node> nodes_;
+    InternTable index_;
+    std::vector<RegexId> children_;
+    std::vector<ByteSet> sets_;
+    std::map<std::string, uint32_t> set_index_;
+    std::vector<uint8_t> literal_bytes_;
+    std::vector<uint64_t> literal_hash_;  // of the rest of the literal from each byte on
+    std::map<std::vector<int32_t>, RegexId> chars_index_;
+    std::vector<Partition> partitions_;
+    InternTable partition_index_;
+    std::map<std::pair<uint32_t, uint32_t>, uint32_t> meets_;
+    std::vector<uint32_t> moves_;
+    std::unordered_map<uint32_t, ByteSet> first_;
+    uint32_t fuel_ = kInfinite;
+};
+
+}  // namespace core

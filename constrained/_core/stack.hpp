@@ -1,0 +1,133 @@
+// What may follow a terminal: a hash-consed graph-structured stack without positions.
+//
+// A continuation is a set of frames; a frame says what is left of a rule and how the text goes on after that rule.
+// Invariants
+//  * Frames of one continuation have distinct expressions: two frames with the same one are joined by joining what
+//    follows them, so that ambiguity costs a bounded number of frames a level.
+//  * No frame is silent but the one that marks the end of the text, which has nothing after it.
+//  * Item k and item k + 1 of an array have the same continuation.
+// Nothing recurses over the depth of a stack. Not thread-safe: guarded by the vocabulary's lock.
+#pragma once
+
+#include <unordered_map>
+
+#include "common.hpp"
+#include "expr.hpp"
+
+namespace core {
+
+struct Frame {
+    ExprId expr;
+    ContId after;
+    bool operator==(const Frame&) const = default;
+    auto operator<=>(const Frame&) const = default;
+};
+
+class StackStore {
+public:
+    static constexpr ContId kEnd{1};  ///< the text ends here
+
+    explicit StackStore(const ExprStore& exprs) : exprs_(exprs) {
+        intern({});
+        intern({{ExprStore::kSilent, {0}}});
+    }
+
+    /// First `expr`, then `after`.
+    ContId push(ExprId expr, ContId after) {
+        return expr == ExprStore::kSilent ? after : intern({{expr, after}});
+    }
+
+    /// Either.
+    ContId join(ContId left, ContId right) {
+        if (left == right) return left;
+        // Depth-first over pairs of continuations whose frames have an expression in common.
+        std::vector<std::pair<ContId, ContId>> work{ordered(left, right)};
+        while (!work.empty()) {
+            const auto [a, b] = work.back();
+            if (joined_.contains(key(a, b))) {
+                work.pop_back();
+                continue;
+            }
+            std::vector<Frame> frames;
+            bool ready = true;
+            const std::span<const Frame> x = this->frames(a), y = this->frames(b);
+            for (size_t i = 0, j = 0; i < x.size() || j < y.size();) {
+                if (j == y.size() || (i < x.size() && x[i].expr < y[j].expr)) {
+                    frames.push_back(x[i++]);
+                } else if (i == x.size() || y[j].expr < x[i].expr) {
+                    frames.push_back(y[j++]);
+                } else {
+                    const ContId p = x[i++].after, q = y[j++].after;
+                    const ExprId expr = x[i - 1].expr;
+                    if (p == q) {
+                        frames.push_back({expr, p});
+                    } else if (const auto at = joined_.find(key(p, q)); at != joined_.end()) {
+                        frames.push_back({expr, at->second});
+                    } else {
+                        work.push_back(ordered(p, q));
+                        ready = false;
+                    }
+                }
+            }
+            if (!ready) continue;
+            const ContId result = intern(frames);
+            joined_[key(a, b)] = result;
+            work.pop_back();
+        }
+        return joined_[key(left, right)];
+    }
+
+    std::span<const Frame> frames(ContId id) const { return {frames_.data() + nodes_[id.value].at, nodes_[id.value].count}; }
+    /// Bytes of the shortest text that can follow.
+    uint32_t min_length(ContId id) const { return nodes_[id.value].min_length; }
+    /// State reached by following this continuation without reading; set by the automaton.
+    uint32_t& closure(ContId id) { return nodes_[id.value].closure; }
+
+    size_t size() const { return nodes_.size(); }
+    size_t bytes() const {
+        return nodes_.capacity() * sizeof(Node) + frames_.capacity() * sizeof(Frame) + index_.bytes() + joined_.size() * 48;
+    }
+
+private:
+    struct Node {
+        uint32_t at, count;
+        uint32_t min_length;
+        uint32_t closure = UINT32_MAX;
+    };
+
+    static std::pair<ContId, ContId> ordered(ContId a, ContId b) { return a < b ? std::pair{a, b} : std::pair{b, a}; }
+    static uint64_t key(ContId a, ContId b) {
+        const auto [low, high] = ordered(a, b);
+        return uint64_t{low.value} << 32 | high.value;
+    }
+
+    /// `frames` sorted by expression.
+    ContId intern(const std::vector<Frame>& frames) {
+        uint64_t hash = frames.size();
+        for (const Frame& frame : frames) hash = combine(combine(hash, frame.expr.value), frame.after.value);
+        return {index_.find_or_make(
+            hash,
+            [&](uint32_t id) {
+                const auto held = this->frames({id});
+                return std::equal(held.begin(), held.end(), frames.begin(), frames.end());
+            },
+            [&] {
+                uint32_t least = kInfinite;
+                for (const Frame& frame : frames) {
+                    const uint32_t rest = frame.after.value == 0 ? 0 : min_length(frame.after);
+                    least = std::min(least, add_lengths(exprs_.min_length(frame.expr), rest));
+                }
+                nodes_.push_back({static_cast<uint32_t>(frames_.size()), static_cast<uint32_t>(frames.size()), least});
+                frames_.insert(frames_.end(), frames.begin(), frames.end());
+                return static_cast<uint32_t>(nodes_.size() - 1);
+            })};
+    }
+
+    const ExprStore& exprs_;
+    std::vector<Node> nodes_;
+    std::vector<Frame> frames_;
+    InternTable index_;
+    std::unordered_map<uint64_t, ContId> joined_;
+};
+
+}  // namespace core

@@ -1,0 +1,109 @@
+"""From a constraint and a vocabulary to the token automaton that decoding follows.
+
+The automaton itself is native (`constrained/_core`); this page compiles to it and says what a compile can refuse.
+Must not know: torch, models, samplers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from constrained import _core
+from constrained.errors import ConstraintTooLarge, Problem, UnsatisfiableConstraint, UnsupportedConstraint
+
+if TYPE_CHECKING:
+    from constrained.constraint import Constraint
+    from constrained.vocabulary import Vocabulary
+    from grammars.ir import Grammar
+
+DEAD = 0
+"""The state of a text that no completion can save."""
+
+_FUEL = 200_000
+"""Derivatives that deciding the emptiness of one terminal may take (a few hundred milliseconds)."""
+
+
+class TokenAutomaton(_core.Automaton):
+    """What may be said next, token by token, under one grammar and one vocabulary.
+
+    States are ints; `DEAD` is 0. To fork a text, copy its state; to roll back, keep the states before it.
+    Lazily built, memoised, shared by any number of threads and requests. Methods (all native, see their docstrings):
+    `next`, `walk`, `fill_mask`, `fill_masks`, `fill_mask_within`, `row_id`, `accepts`, `forced`,
+    `shortest_completion`. Rows are int32 arrays of ``ceil(vocabulary.size / 32)`` words: token t is bit
+    ``t % 32`` of word ``t // 32``; EOS bits are set iff the text is complete.
+
+    Attributes:
+        start: the state before any token.
+        grammar: what was compiled.
+        vocabulary: over which tokens.
+        constraint: what the user asked for, when compiled from a `Constraint`.
+
+    Raises:
+        UnsatisfiableConstraint: no text over this vocabulary satisfies the grammar.
+        UnsupportedConstraint: the grammar is left-recursive.
+        ConstraintTooLarge: an intersection or complement takes too long to decide.
+    """
+
+    def __init__(self, grammar: Grammar, vocabulary: Vocabulary, *, constraint: Constraint | None = None) -> None:
+        self.grammar = grammar
+        self.vocabulary = vocabulary
+        self.constraint = constraint
+        flat = grammar.flatten()
+        try:
+            super().__init__(
+                vocabulary.core,
+                np.frombuffer(flat.nodes, dtype=np.int32),
+                np.frombuffer(flat.args, dtype=np.int32) if flat.args else np.empty(0, dtype=np.int32),
+                flat.data,
+                np.frombuffer(flat.rules, dtype=np.int32),
+                flat.start,
+                _FUEL,
+            )
+        except _core.TooLarge as error:
+            raise ConstraintTooLarge(
+                f"the constraint is too large to compile: {error}", action="simplify its patterns"
+            ) from None
+        if self.left_recursive_rule >= 0:
+            raise UnsupportedConstraint(
+                "the grammar is left-recursive",
+                Problem(f"rule {flat.names[self.left_recursive_rule]}", "may begin with itself"),
+                action="write the recursion on the right, or as a repetition",
+            )
+        if self.start == DEAD:
+            raise UnsatisfiableConstraint(
+                "no text satisfies the constraint",
+                Problem(f"rule {flat.names[flat.start]}", "describes the empty language"),
+            )
+
+    @property
+    def report(self) -> Any:
+        """Every keyword of the constraint: enforced, or an annotation, with its JSON Pointer."""
+        return self.constraint.report if self.constraint is not None else ()
+
+    def empty_row(self, count: int | None = None) -> np.ndarray[Any, np.dtype[np.int32]]:
+        """A zeroed row (or `count` rows) of the right size, int32."""
+        words = self.vocabulary.core.words
+        return np.zeros(words if count is None else (count, words), dtype=np.int32)
+
+    def __repr__(self) -> str:
+        size = self.memory
+        return f"TokenAutomaton({size['states']} states so far, {size['bytes'] // 1024} KiB)"
+
+
+def compile(constraint: Any, vocabulary: Vocabulary) -> TokenAutomaton:
+    """The automaton of a constraint over a vocabulary.
+
+    Args:
+        constraint: a `Constraint`, a Python type, or a JSON Schema as a dict or bool.
+        vocabulary: the tokens of the model that will follow it.
+
+    Raises:
+        ConstraintError: the constraint is malformed, cannot be enforced, or has no solution.
+        ConstraintTooLarge: a budget ran out while compiling.
+    """
+    from constrained.constraint import as_constraint
+
+    wanted = as_constraint(constraint)
+    return TokenAutomaton(wanted.grammar, vocabulary, constraint=wanted)
