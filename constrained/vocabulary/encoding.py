@@ -1,0 +1,69 @@
+"""Bytes -> token ids: the tokenizer's own way where it can write the bytes, the fewest tokens where it cannot."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from constrained.errors import VocabularyError
+from constrained.vocabulary.reading import Encoder
+
+if TYPE_CHECKING:
+    from constrained.vocabulary.table import Vocabulary
+
+# What Python makes of bytes that are not UTF-8, and turns back into them.
+_ESCAPE = "surrogateescape"
+_NOT_UTF8 = re.compile("([\udc80-\udcff]+)")
+
+
+def encode(vocabulary: Vocabulary, text: bytes | str, encoder: Encoder | None) -> list[int]:
+    """See `Vocabulary.encode`."""
+    try:
+        data = text.encode("utf-8", _ESCAPE) if isinstance(text, str) else bytes(text)
+    except UnicodeEncodeError as error:
+        raise VocabularyError(
+            f"character {error.start} of the text is half a surrogate pair and has no bytes",
+            action="repair the text, or pass bytes",
+        ) from None
+    ids: list[int] = []
+    for stretch in _NOT_UTF8.split(data.decode("utf-8", _ESCAPE)):
+        ids += _encode_stretch(vocabulary, stretch, encoder)
+    return ids
+
+
+def _encode_stretch(vocabulary: Vocabulary, stretch: str, encoder: Encoder | None) -> list[int]:
+    data = stretch.encode("utf-8", _ESCAPE)
+    if encoder is not None and not _NOT_UTF8.match(stretch):
+        ids = encoder(stretch)
+        # Taken only if it says what it should, so no quirk of a tokenizer can change a text.
+        if vocabulary.decode(ids) == data and all(vocabulary.tokens[token] for token in ids):
+            return ids
+    return fewest(vocabulary, data)
+
+
+def fewest(vocabulary: Vocabulary, data: bytes) -> list[int]:
+    """The fewest tokens that spell `data`; of several ways the one with the longest tokens first.
+
+    Raises:
+        VocabularyError: no tokens spell it.
+    """
+    index = vocabulary.ids_by_bytes
+    longest = max(map(len, index))
+    unreachable = len(data) + 1
+    cost = [unreachable] * len(data) + [0]
+    step = [0] * len(data)
+    for at in range(len(data) - 1, -1, -1):
+        for end in range(min(len(data), at + longest), at, -1):
+            if cost[end] + 1 < cost[at] and data[at:end] in index:
+                cost[at], step[at] = cost[end] + 1, end
+    if cost[0] == unreachable:
+        raise VocabularyError(
+            f"no tokens of this vocabulary spell {data[:60]!r}",
+            action="use a tokenizer with byte tokens, or keep to text it can write",
+        )
+    ids: list[int] = []
+    at = 0
+    while at < len(data):
+        ids.append(index[data[at : step[at]]])
+        at = step[at]
+    return ids
