@@ -124,10 +124,10 @@ uint32_t Automaton::byte_next(uint32_t state, uint8_t byte) {
 
 uint32_t Automaton::token_next(uint32_t state, uint32_t token) {
     if (vocabulary_->is_eos(token)) return states_[state].accepts ? kFinished : kDead;
-    const auto bytes = vocabulary_->bytes_of(token);
+    const auto bytes = vocabulary_->tokens[token];
     if (bytes.empty()) return kDead;
     for (const uint8_t byte : bytes) {
-        if (!vocabulary_->regexes.alphabet()[byte]) return kDead;
+        if (!vocabulary_->alphabet[byte]) return kDead;
         state = byte_next(state, byte);
         if (state == kDead) break;
     }
@@ -165,9 +165,9 @@ void Automaton::compute_row(uint32_t id) {
     uint32_t worst = 0;
     for (uint32_t i = 0; i < states_[id].items_count; ++i) {
         const Item item = items_[states_[id].items_at + i];
-        const LexEntry& entry = vocabulary_->lexicon.at(item.residual);
+        const auto [entry, extra] = vocabulary_->lexicon.at(item.residual);
         tokens.add(entry.within);
-        worst = std::max(worst, add_lengths(entry.worst_length, stacks_.min_length(item.after)));
+        worst = std::max(worst, add_lengths(add_lengths(entry.worst_length, extra), stacks_.min_length(item.after)));
         if (entry.exits.empty()) continue;
         const uint32_t rest = closure(item.after);
         for (const uint32_t node : entry.exits) walk(rest, node, tokens, worst);

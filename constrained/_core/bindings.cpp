@@ -66,7 +66,7 @@ NB_MODULE(_core, m) {
                 for (const uint32_t token : eos) valid = valid && token + size_t{1} < bounds.size();
                 if (!valid) throw nb::value_error("offsets or EOS ids do not fit the tokens");
                 const nb::gil_scoped_release released;
-                new (self) Vocabulary(bytes, bounds, eos);
+                new (self) Vocabulary({{bytes.begin(), bytes.end()}, {bounds.begin(), bounds.end()}}, eos);
             },
             "blob"_a, "offsets"_a, "eos_ids"_a,
             "Token t is blob[offsets[t]:offsets[t + 1]]; offsets is int64 with one element more than there are tokens.")
@@ -77,7 +77,7 @@ NB_MODULE(_core, m) {
             [](const Vocabulary& self) {
                 std::vector<uint32_t> missing;
                 for (uint32_t byte = 0; byte < 256; ++byte) {
-                    if (!self.trie.alphabet()[byte]) missing.push_back(byte);
+                    if (!self.alphabet[byte]) missing.push_back(byte);
                 }
                 return missing;
             },
@@ -95,7 +95,7 @@ NB_MODULE(_core, m) {
             [](Vocabulary& self) {
                 const std::lock_guard guard(self.lock);
                 nb::dict out;
-                out["trie"] = self.trie.bytes();
+                out["trie"] = self.trie.bytes() + self.quotient.bytes();
                 out["residuals"] = self.regexes.size();
                 out["residual_bytes"] = self.regexes.bytes();
                 out["lexicon_entries"] = self.lexicon.size();

@@ -1,11 +1,17 @@
 // Which tokens go on inside one terminal, and where they leave it: by content of the terminal's residual.
 //
 // Invariant: an entry depends on the residual and the vocabulary alone, so it is shared by every schema and request.
+// Three ways to the same entry, the cheapest that applies:
+//   counted    X{m,n} and what follows: the tokens of X*, picked by how many copies they begin (`Ladder`)
+//   from_base  any text but some words: the entry of any text, changed on the paths of those words
+//   from_walk  anything: one walk over the vocabulary
 // Not thread-safe: guarded by the vocabulary's lock.
 #pragma once
 
+#include <map>
 #include <unordered_map>
 
+#include "quotient.hpp"
 #include "regex.hpp"
 #include "rows.hpp"
 #include "trie.hpp"
@@ -13,54 +19,54 @@
 namespace core {
 
 struct LexEntry {
-    TokenSet within;               ///< tokens that stay inside the terminal, ending it at most with their last byte
-    uint32_t worst_length = 0;     ///< longest shortest rest of the terminal after one of them, in bytes
-    std::vector<uint32_t> exits;   ///< trie nodes with children at which the terminal may have ended
+    TokenSet within;              ///< tokens that stay inside the terminal, ending it at most with their last byte
+    uint32_t worst_length = 0;    ///< bound on the shortest rest of the terminal after one of them, in bytes
+    std::vector<uint32_t> exits;  ///< trie nodes with children at which the terminal may have ended, ascending
+};
+
+/// The tokens of X* followed by a tail, by the number of copies of X that they begin.
+struct Ladder {
+    using Run = std::span<const uint32_t>;
+    bool valid = false;              ///< copies of X can be counted byte by byte
+    uint32_t top = 0;                ///< most copies that a token begins, or that come before an exit
+    std::vector<std::vector<Run>> begun;           ///< tokens that end among the copies, by copies begun
+    std::vector<std::pair<Run, uint32_t>> after;   ///< tokens that end in the tail, with the copies before it
+    std::vector<std::pair<uint32_t, uint32_t>> exits;  ///< as in LexEntry, with the copies before
+    std::vector<TokenSet> up_to;     ///< tokens that end among the copies having begun at most so many 
+    uint32_t worst_rest = 0;         ///< bound on the rest of a begun copy, or of the tail, in bytes
 };
 
 class Lexicon {
 public:
-    Lexicon(const Trie& trie, RegexStore& regexes, uint32_t vocabulary_size)
-        : trie_(trie), regexes_(regexes), vocabulary_size_(vocabulary_size) {}
+    Lexicon(const Trie& trie, const Quotient& quotient, RegexStore& regexes, uint32_t vocabulary_size);
 
-    const LexEntry& at(RegexId residual) {
-        auto& slot = entries_[residual.value];
-        if (!slot) slot = build(residual);
-        return *slot;
-    }
+    struct Found {
+        const LexEntry& entry;
+        uint32_t extra_length;  ///< to add to `worst_length`: copies that must follow but were not looked at
+    };
+    Found at(RegexId residual);
 
     size_t size() const { return entries_.size(); }
     size_t bytes() const { return bytes_; }
 
 private:
-    std::unique_ptr<LexEntry> build(RegexId residual) {
-        auto entry = std::make_unique<LexEntry>(LexEntry{TokenSet(vocabulary_size_), 0, {}});
-        std::vector<std::pair<uint32_t, RegexId>> work{{Trie::kRoot, residual}};
-        while (!work.empty()) {
-            const auto [node, state] = work.back();
-            work.pop_back();
-            for (uint32_t child = trie_.children_begin(node); child < trie_.children_end(node); ++child) {
-                const RegexId next = regexes_.step(state, trie_.byte(child));
-                if (next == RegexStore::kNothing) continue;
-                if (const auto tokens = trie_.tokens(child); !tokens.empty()) {
-                    entry->within.add(tokens);
-                    entry->worst_length = std::max(entry->worst_length, regexes_.min_length(next));
-                }
-                if (trie_.leaf(child)) continue;
-                if (regexes_.nullable(next)) entry->exits.push_back(child);
-                if (next != RegexStore::kEmpty) work.emplace_back(child, next);
-            }
-        }
-        entry->within.shrink();
-        entry->exits.shrink_to_fit();
-        bytes_ += sizeof(LexEntry) + entry->within.bytes() + 4 * entry->exits.capacity();
-        return entry;
-    }
+    std::unique_ptr<LexEntry> from_walk(RegexId residual);
+    std::unique_ptr<LexEntry> from_base(RegexId residual, RegexId base);
+    std::unique_ptr<LexEntry> from_ladder(Ladder& ladder, const RegexStore::Counter& counter);
+    Ladder& ladder(RegexId part, RegexId tail);
+    const ByteSet& uniform_atoms(RegexId residual);
+
+    struct ResidualMachine;
+    struct CountingMachine;
 
     const Trie& trie_;
+    const Quotient& quotient_;
     RegexStore& regexes_;
+    TokenSet all_;  // every token of the trie
     uint32_t vocabulary_size_;
     std::unordered_map<uint32_t, std::unique_ptr<LexEntry>> entries_;
+    std::map<std::pair<RegexId, RegexId>, Ladder> ladders_;
+    std::unordered_map<uint32_t, ByteSet> uniform_;  // by partition
     size_t bytes_ = 0;
 };
 

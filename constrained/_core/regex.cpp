@@ -27,10 +27,11 @@ RegexId RegexStore::add(Kind kind, uint32_t a, uint32_t b, uint32_t c, uint64_t 
             return node.a == a;
         },
         [&] {
-            Node node{kind, false, false, 1, a, b, c, kUnknown, 0, kNoMoves};
+            Node node{kind, false, true, false, 1, a, b, c, kUnknown, 0, kNoMoves};
             const auto below = [&](RegexId part, bool deeper = true) -> const Node& {
                 const Node& child = nodes_[part.value];
                 node.searched |= child.searched;
+                node.finite &= child.finite;
                 node.depth = std::max<uint16_t>(node.depth, child.depth + (deeper ? 1 : 0));
                 return child;
             };
@@ -63,11 +64,13 @@ RegexId RegexStore::add(Kind kind, uint32_t a, uint32_t b, uint32_t c, uint64_t 
                     break;
                 case Kind::Complement:
                     node.nullable = !below({a}).nullable;
+                    node.finite = false;
                     node.searched = true;
                     break;
                 case Kind::Repeat: {
                     const Node& part = below({a});
                     node.nullable = b == 0 || part.nullable;
+                    node.finite &= c != kInfinite;
                     if (!node.searched) {
                         const uint64_t least = uint64_t{part.min_length} * b;
                         node.min_length = least >= kUnknown ? kUnknown - 1 : static_cast<uint32_t>(least);
@@ -295,6 +298,31 @@ RegexId RegexStore::repeat(RegexId part, uint32_t low, uint32_t high) {
         }
     }
     return add(Kind::Repeat, part.value, low, high, combine(combine(combine(6, part.value), low), high));
+}
+
+RegexId RegexStore::base(RegexId id) {
+    const Node node = nodes_[id.value];
+    if (!node.searched) return id;
+    switch (node.kind) {
+        case Kind::Intersection: {
+            std::vector<RegexId> kept;
+            for (const RegexId part : children(node)) {
+                const Node& child = nodes_[part.value];
+                if (child.kind != Kind::Complement || !nodes_[child.a].finite) kept.push_back(part);
+            }
+            return kept.empty() || kept.size() == node.b ? id : intersect(std::move(kept));
+        }
+        case Kind::Concat: {
+            const RegexId left = base({node.a});
+            return left == RegexId{node.a} ? id : concat(left, {node.b});
+        }
+        case Kind::Union: {
+            std::vector<RegexId> parts(children(node).begin(), children(node).end());
+            for (RegexId& part : parts) part = base(part);
+            return unite(std::move(parts));
+        }
+        default: return id;
+    }
 }
 
 // ---------------------------------------------------------------- characters

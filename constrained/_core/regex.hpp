@@ -15,6 +15,7 @@
 #include <array>
 #include <bitset>
 #include <map>
+#include <optional>
 #include <unordered_map>
 
 #include "common.hpp"
@@ -64,8 +65,27 @@ public:
         uint32_t count;
     };
     const Partition& partition(RegexId id) { return partitions_[prepare(id)]; }
+    /// Equal for residuals with equal partitions.
+    uint32_t partition_id(RegexId id) { return prepare(id); }
     /// Bytes that a text of the language can begin with.
     const ByteSet& first(RegexId id);
+
+    struct Counter {
+        RegexId part;
+        uint32_t low, high;
+        RegexId tail;
+    };
+    /// The parts of `X{low,high} tail`, if that is what the residual says.
+    std::optional<Counter> counter(RegexId id) const {
+        const auto [head, tail] = split_head(id);
+        const Node& node = nodes_[head.value];
+        if (node.kind != Kind::Repeat) return std::nullopt;
+        return Counter{{node.a}, node.b, node.c, tail};
+    }
+
+    /// A plainer language that differs from this one in finitely many words: what is left when excluded words are
+    /// allowed again. The residual itself when there is nothing to drop.
+    RegexId base(RegexId id);
 
     /// Steps that `min_length` may take from now on before it throws `TooLarge`; `kInfinite` lifts the limit.
     void set_fuel(uint32_t steps) { fuel_ = steps; }
@@ -86,6 +106,7 @@ private:
     struct Node {
         Kind kind;
         bool nullable;
+        bool finite;    // holds finitely many words (a sufficient test)
         bool searched;  // holds an intersection or a complement: emptiness needs a search
         uint16_t depth;
         uint32_t a, b, c;  // Set: set index; Literal: offset, length; Concat: left, right; Union, Intersection:

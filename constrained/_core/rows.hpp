@@ -31,19 +31,40 @@ public:
         if (bits_.empty()) spill();
         for (uint32_t i = 0; i < words_; ++i) bits_[i] |= other.bits_[i];
     }
-    void clear() {
-        list_.clear();
+    void remove(std::span<const uint32_t> tokens) {
+        for (const uint32_t token : tokens) {
+            if (bits_.empty()) {
+                std::erase(list_, token);
+            } else {
+                bits_[token / 32] &= ~(1u << (token % 32));
+            }
+        }
+    }
+    void make_dense() {
+        if (bits_.empty()) spill();
+    }
+    /// Brings the set into its one form: a sorted list of at most `kListLimit` tokens, else bits.
+    void settle() {
+        if (bits_.empty()) {
+            std::sort(list_.begin(), list_.end());
+            list_.erase(std::unique(list_.begin(), list_.end()), list_.end());
+            return;
+        }
+        size_t count = 0;
+        for (const uint32_t word : bits_) count += std::popcount(word);
+        if (count > kListLimit) return;
+        for (uint32_t i = 0; i < words_; ++i) {
+            for (uint32_t word = bits_[i]; word; word &= word - 1) list_.push_back(i * 32 + std::countr_zero(word));
+        }
         bits_.clear();
     }
     bool dense() const { return !bits_.empty(); }
-    /// Sorted, each token once. Only while not `dense`.
-    std::span<const uint32_t> list() {
-        std::sort(list_.begin(), list_.end());
-        list_.erase(std::unique(list_.begin(), list_.end()), list_.end());
-        return list_;
-    }
+    std::span<const uint32_t> list() const { return list_; }
     std::span<const uint32_t> bits() const { return bits_; }
-    void shrink() { list_.shrink_to_fit(); }
+    void shrink() {
+        list_.shrink_to_fit();
+        bits_.shrink_to_fit();
+    }
     size_t bytes() const { return sizeof *this + 4 * (list_.capacity() + bits_.capacity()); }
 
 private:
@@ -69,6 +90,7 @@ public:
     uint32_t size() const { return rows_.size(); }
 
     uint32_t intern(TokenSet& tokens) {
+        tokens.settle();
         const bool dense = tokens.dense();
         const std::span<const uint32_t> data = dense ? tokens.bits() : tokens.list();
         return index_.find_or_make(

@@ -1,84 +1,86 @@
-// The vocabulary as a trie of token bytes.
+// The vocabulary as tries of token bytes.
 //
-// Invariant: nodes are numbered breadth first and the children of a node are contiguous and sorted by byte, so a walk
-// reads memory forwards. Tokens without bytes, and tokens with a byte that no single token spells, are not in it.
+// Invariants
+//  * Nodes are numbered breadth first and the children of a node are contiguous and sorted by byte, so a walk reads
+//    memory forwards.
+//  * Tokens are kept in the order of their bytes, so the tokens below a node are one run, and those that end at the
+//    node come first in it.
 #pragma once
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "common.hpp"
 #include "regex.hpp"
 
 namespace core {
 
+/// Token bytes in one block: token t is `blob[offsets[t], offsets[t + 1])`.
+struct TokenBytes {
+    std::vector<uint8_t> blob;
+    std::vector<int64_t> offsets;
+
+    uint32_t size() const { return static_cast<uint32_t>(offsets.size() - 1); }
+    std::span<const uint8_t> operator[](uint32_t token) const {
+        return std::span(blob).subspan(offsets[token], offsets[token + 1] - offsets[token]);
+    }
+};
+
 class Trie {
 public:
     static constexpr uint32_t kRoot = 0;
     static constexpr uint32_t kNone = UINT32_MAX;
 
-    /// `offsets` has one more element than there are tokens; token t is `blob[offsets[t], offsets[t + 1])`.
-    Trie(std::span<const uint8_t> blob, std::span<const int64_t> offsets) {
-        const auto bytes_of = [&](uint32_t token) {
-            return blob.subspan(offsets[token], offsets[token + 1] - offsets[token]);
-        };
-        const auto count = static_cast<uint32_t>(offsets.size() - 1);
-        for (uint32_t token = 0; token < count; ++token) {
-            if (bytes_of(token).size() == 1) alphabet_.set(bytes_of(token)[0]);
-        }
-        std::vector<uint32_t> order;
-        for (uint32_t token = 0; token < count; ++token) {
-            const auto bytes = bytes_of(token);
-            const bool spelled = std::all_of(bytes.begin(), bytes.end(), [&](uint8_t byte) { return alphabet_[byte]; });
-            if (!bytes.empty() && spelled) order.push_back(token);
-            longest_ = std::max(longest_, static_cast<uint32_t>(bytes.size()));
-        }
-        std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-            const auto x = bytes_of(a), y = bytes_of(b);
+    /// Over those of the tokens that are listed in `order` (none of them empty).
+    Trie(const TokenBytes& tokens, std::vector<uint32_t> order) : order_(std::move(order)) {
+        std::sort(order_.begin(), order_.end(), [&](uint32_t a, uint32_t b) {
+            const auto x = tokens[a], y = tokens[b];
             const int less = std::memcmp(x.data(), y.data(), std::min(x.size(), y.size()));
             if (less != 0) return less < 0;
             return x.size() != y.size() ? x.size() < y.size() : a < b;
         });
-        // A node is a run [begin, end) of sorted tokens that share their first `depth` bytes.
-        struct Run {
-            uint32_t begin, end, depth;
-        };
-        std::vector<Run> runs{{0, static_cast<uint32_t>(order.size()), 0}};
+        nodes_.push_back({0, 0, 0, static_cast<uint32_t>(order_.size())});
         bytes_.push_back(0);
-        for (uint32_t node = 0; node < runs.size(); ++node) {
-            auto [at, end, depth] = runs[node];
-            token_begin_.push_back(static_cast<uint32_t>(tokens_.size()));
-            for (; at < end && bytes_of(order[at]).size() == depth; ++at) tokens_.push_back(order[at]);
-            first_child_.push_back(static_cast<uint32_t>(runs.size()));
+        uint32_t depth = 0, level_end = 1;
+        for (uint32_t node = 0; node < nodes_.size(); ++node) {
+            if (node == level_end) ++depth, level_end = static_cast<uint32_t>(nodes_.size());
+            uint32_t at = nodes_[node].begin;
+            const uint32_t end = nodes_[node].end;
+            while (at < end && tokens[order_[at]].size() == depth) ++at;
+            nodes_[node].own_end = at;
+            nodes_[node].first_child = static_cast<uint32_t>(nodes_.size());
             while (at < end) {
-                const uint8_t byte = bytes_of(order[at])[depth];
+                const uint8_t byte = tokens[order_[at]][depth];
                 uint32_t stop = at + 1;
-                while (stop < end && bytes_of(order[stop])[depth] == byte) ++stop;
-                runs.push_back({at, stop, depth + 1});
+                while (stop < end && tokens[order_[stop]][depth] == byte) ++stop;
+                nodes_.push_back({0, at, at, stop});
                 bytes_.push_back(byte);
                 at = stop;
             }
         }
-        first_child_.push_back(static_cast<uint32_t>(runs.size()));
-        token_begin_.push_back(static_cast<uint32_t>(tokens_.size()));
+        longest_ = depth;
+        nodes_.push_back({static_cast<uint32_t>(nodes_.size()), 0, 0, 0});
         root_.fill(kNone);
-        for (uint32_t child = first_child_[0]; child < first_child_[1]; ++child) root_[bytes_[child]] = child;
+        for (uint32_t child = children_begin(kRoot); child < children_end(kRoot); ++child) root_[byte(child)] = child;
     }
 
     uint32_t size() const { return static_cast<uint32_t>(bytes_.size()); }
+    /// Bytes of the longest token.
     uint32_t longest() const { return longest_; }
-    const ByteSet& alphabet() const { return alphabet_; }
     uint8_t byte(uint32_t node) const { return bytes_[node]; }
-    uint32_t children_begin(uint32_t node) const { return first_child_[node]; }
-    uint32_t children_end(uint32_t node) const { return first_child_[node + 1]; }
-    bool leaf(uint32_t node) const { return first_child_[node] == first_child_[node + 1]; }
-    /// Ids of the tokens that end here, ascending.
-    std::span<const uint32_t> tokens(uint32_t node) const {
-        return {tokens_.data() + token_begin_[node], token_begin_[node + 1] - token_begin_[node]};
-    }
+    uint32_t children_begin(uint32_t node) const { return nodes_[node].first_child; }
+    uint32_t children_end(uint32_t node) const { return nodes_[node + 1].first_child; }
+    bool leaf(uint32_t node) const { return children_begin(node) == children_end(node); }
+    /// Tokens that end here.
+    std::span<const uint32_t> tokens(uint32_t node) const { return run(nodes_[node].begin, nodes_[node].own_end); }
+    /// Tokens that end here or below.
+    std::span<const uint32_t> below(uint32_t node) const { return run(nodes_[node].begin, nodes_[node].end); }
+    /// Tokens that end below, not here.
+    std::span<const uint32_t> strictly_below(uint32_t node) const { return run(nodes_[node].own_end, nodes_[node].end); }
     uint32_t child(uint32_t node, uint8_t byte) const {
         if (node == kRoot) return root_[byte];
-        const auto begin = bytes_.begin() + first_child_[node], end = bytes_.begin() + first_child_[node + 1];
+        const auto begin = bytes_.begin() + children_begin(node), end = bytes_.begin() + children_end(node);
         const auto at = std::lower_bound(begin, end, byte);
         return at != end && *at == byte ? static_cast<uint32_t>(at - bytes_.begin()) : kNone;
     }
@@ -96,17 +98,19 @@ public:
         }
         return fewest[0];
     }
-    size_t bytes() const {
-        return bytes_.capacity() + 4 * (first_child_.capacity() + token_begin_.capacity() + tokens_.capacity());
-    }
+    size_t bytes() const { return bytes_.capacity() + nodes_.capacity() * sizeof(Node) + 4 * order_.capacity(); }
 
 private:
-    ByteSet alphabet_;
+    struct Node {
+        uint32_t first_child;
+        uint32_t begin, own_end, end;  // of the run in `order_`
+    };
+    std::span<const uint32_t> run(uint32_t begin, uint32_t end) const { return {order_.data() + begin, end - begin}; }
+
     uint32_t longest_ = 0;
     std::vector<uint8_t> bytes_;
-    std::vector<uint32_t> first_child_;
-    std::vector<uint32_t> token_begin_;
-    std::vector<uint32_t> tokens_;
+    std::vector<Node> nodes_;
+    std::vector<uint32_t> order_;
     std::array<uint32_t, 256> root_;
 };
 

@@ -1,0 +1,245 @@
+#include "lexicon.hpp"
+
+#include "walk.hpp"
+
+namespace core {
+
+namespace {
+constexpr size_t kFewTokens = 512;  // as a list; more than that as bits
+}
+
+Lexicon::Lexicon(const Trie& trie, const Quotient& quotient, RegexStore& regexes, uint32_t vocabulary_size)
+    : trie_(trie), quotient_(quotient), regexes_(regexes), all_(vocabulary_size), vocabulary_size_(vocabulary_size) {
+    all_.add(trie.below(Trie::kRoot));
+    all_.make_dense();
+}
+
+Lexicon::Found Lexicon::at(RegexId residual) {
+    RegexId key = residual;
+    const auto counter = regexes_.counter(residual);
+    Ladder* steps = nullptr;
+    if (counter) {
+        steps = &ladder(counter->part, counter->tail);
+        if (steps->valid) {  // bounds that no token reaches are all the same
+            const uint32_t low = std::min(counter->low, steps->top + 1);
+            const uint32_t high = counter->high > steps->top ? kInfinite : counter->high;
+            key = regexes_.concat(regexes_.repeat(counter->part, low, high), counter->tail);
+        }
+    }
+    auto& entry = entries_[key.value];
+    if (!entry) {
+        std::unique_ptr<LexEntry> made;
+        if (steps && steps->valid) {
+            made = from_ladder(*steps, *regexes_.counter(key));
+        } else {
+            const RegexId base = regexes_.base(key);
+            made = base == key ? from_walk(key) : from_base(key, base);
+        }
+        made->within.shrink();
+        made->exits.shrink_to_fit();
+        bytes_ += sizeof(LexEntry) + made->within.bytes() + 4 * made->exits.capacity();
+        entries_[key.value] = std::move(made);  // the map may have grown meanwhile
+    }
+    return {*entries_[key.value], regexes_.min_length(residual) - regexes_.min_length(key)};
+}
+
+/// Atoms whose bytes all lead the residual to the same place.
+const ByteSet& Lexicon::uniform_atoms(RegexId residual) {
+    const auto [at, fresh] = uniform_.try_emplace(regexes_.partition_id(residual));
+    if (fresh) {
+        const auto& group = regexes_.partition(residual).of;
+        std::array<int, 256> of_atom;
+        of_atom.fill(-1);
+        at->second.set();
+        for (int byte = 0; byte < 256; ++byte) {
+            if (!regexes_.alphabet()[byte]) continue;
+            const uint8_t atom = Quotient::atom(static_cast<uint8_t>(byte));
+            if (of_atom[atom] >= 0 && of_atom[atom] != group[byte]) at->second.reset(atom);
+            of_atom[atom] = group[byte];
+        }
+    }
+    return at->second;
+}
+
+// ---------------------------------------------------------------- any residual
+
+/// Runs of tokens found allowed and found refused: the smaller side is written into the row.
+struct Lexicon::ResidualMachine {
+    explicit ResidualMachine(Lexicon& lexicon) : lexicon(lexicon) {}
+
+    using State = RegexId;
+    Lexicon& lexicon;
+    std::vector<std::span<const uint32_t>> allowed, refused;
+    size_t allowed_count = 0, refused_count = 0;
+    std::vector<uint32_t> exits;
+    uint32_t worst_length = 0;
+
+    const ByteSet& first(State state) { return lexicon.regexes_.first(state); }
+    const ByteSet& uniform(State state) { return lexicon.uniform_atoms(state); }
+    State step(State state, uint8_t byte) { return lexicon.regexes_.step(state, byte); }
+    bool finished(State state) { return state == RegexStore::kEmpty; }
+    bool exit(State state) { return lexicon.regexes_.nullable(state); }
+    void allow(std::span<const uint32_t> run, State state) {
+        if (run.empty()) return;
+        allowed.push_back(run);
+        allowed_count += run.size();
+        worst_length = std::max(worst_length, lexicon.regexes_.min_length(state));
+    }
+    void refuse(std::span<const uint32_t> run) {
+        if (run.empty()) return;
+        refused.push_back(run);
+        refused_count += run.size();
+    }
+    void leave(uint32_t node, State) { exits.push_back(node); }
+    bool ok() const { return true; }
+};
+
+std::unique_ptr<LexEntry> Lexicon::from_walk(RegexId residual) {
+    ResidualMachine machine(*this);
+    walk_tokens(trie_, quotient_, machine, residual);
+    auto entry = std::make_unique<LexEntry>(LexEntry{TokenSet(vocabulary_size_), machine.worst_length, std::move(machine.exits)});
+    std::sort(entry->exits.begin(), entry->exits.end());
+    if (machine.allowed_count > kFewTokens && machine.refused_count < machine.allowed_count) {
+        entry->within = all_;
+        for (const auto run : machine.refused) entry->within.remove(run);
+    } else {
+        if (machine.allowed_count > kFewTokens) entry->within.make_dense();
+        for (const auto run : machine.allowed) entry->within.add(run);
+    }
+    return entry;
+}
+
+// ---------------------------------------------------------------- any text but some words
+
+/// Walks both residuals side by side and looks only where they differ: on the paths of the excluded words.
+std::unique_ptr<LexEntry> Lexicon::from_base(RegexId residual, RegexId base) {
+    const Found plain = at(base);
+    auto entry = std::make_unique<LexEntry>(plain.entry);
+    entry->worst_length = add_lengths(entry->worst_length, plain.extra_length);
+    struct Pair {
+        uint32_t node;
+        RegexId mine, theirs;
+    };
+    std::vector<Pair> work{{Trie::kRoot, residual, base}};
+    std::vector<uint32_t> gained, lost;
+    const auto step = [&](RegexId state, uint8_t byte) {
+        return state == RegexStore::kNothing ? state : regexes_.step(state, byte);
+    };
+    while (!work.empty()) {
+        const auto [node, mine, theirs] = work.back();
+        work.pop_back();
+        for (uint32_t child = trie_.children_begin(node); child < trie_.children_end(node); ++child) {
+            const RegexId next = step(mine, trie_.byte(child)), other = step(theirs, trie_.byte(child));
+            if (next == other) continue;
+            const bool allowed = next != RegexStore::kNothing, was_allowed = other != RegexStore::kNothing;
+            const auto tokens = trie_.tokens(child);
+            if (allowed && !tokens.empty()) {
+                if (!was_allowed) entry->within.add(tokens);
+                entry->worst_length = std::max(entry->worst_length, regexes_.min_length(next));
+            } else if (was_allowed) {
+                entry->within.remove(tokens);
+            }
+            if (trie_.leaf(child)) continue;
+            const bool exit = allowed && regexes_.nullable(next), was_exit = was_allowed && regexes_.nullable(other);
+            if (exit != was_exit) (exit ? gained : lost).push_back(child);
+            work.push_back({child, next, other});
+        }
+    }
+    std::sort(lost.begin(), lost.end());
+    std::erase_if(entry->exits, [&](uint32_t node) { return std::binary_search(lost.begin(), lost.end(), node); });
+    entry->exits.insert(entry->exits.end(), gained.begin(), gained.end());
+    std::sort(entry->exits.begin(), entry->exits.end());
+    return entry;
+}
+
+// ---------------------------------------------------------------- counted copies
+
+struct Lexicon::CountingMachine {
+    struct State {
+        RegexId rest;     // of the copy that was begun (empty between copies), or of the tail
+        uint32_t copies;  // begun so far
+        bool in_tail;
+    };
+    Lexicon& lexicon;
+    Ladder& ladder;
+    RegexId part, tail, start;  // X, the tail, X* tail
+    bool counts = true;
+
+    bool between(const State& state) const { return !state.in_tail && state.rest == RegexStore::kEmpty; }
+    RegexId ahead(const State& state) const { return between(state) ? start : state.rest; }
+    const ByteSet& first(const State& state) { return lexicon.regexes_.first(ahead(state)); }
+    const ByteSet& uniform(const State& state) { return lexicon.uniform_atoms(ahead(state)); }
+    State step(State state, uint8_t byte) {
+        RegexStore& regexes = lexicon.regexes_;
+        if (!between(state)) {
+            state.rest = regexes.step(state.rest, byte);
+        } else if (regexes.first(part)[byte]) {
+            state.rest = regexes.step(part, byte);
+            ++state.copies;
+        } else {
+            state.rest = regexes.step(tail, byte);
+            state.in_tail = true;
+        }
+        // A copy that may end and may go on cannot be counted.
+        if (!state.in_tail && state.rest != RegexStore::kEmpty && regexes.nullable(state.rest)) counts = false;
+        return state;
+    }
+    bool finished(const State& state) { return state.in_tail && state.rest == RegexStore::kEmpty; }
+    bool exit(const State& state) {
+        return state.in_tail ? lexicon.regexes_.nullable(state.rest) : between(state) && lexicon.regexes_.nullable(tail);
+    }
+    void allow(std::span<const uint32_t> run, const State& state) {
+        if (run.empty()) return;
+        ladder.worst_rest = std::max(ladder.worst_rest, lexicon.regexes_.min_length(state.rest));
+        if (state.in_tail) {
+            ladder.after.emplace_back(run, state.copies);
+        } else {
+            if (ladder.begun.size() <= state.copies) ladder.begun.resize(state.copies + 1);
+            ladder.begun[state.copies].push_back(run);
+        }
+        ladder.top = std::max(ladder.top, state.copies);
+    }
+    void refuse(std::span<const uint32_t>) {}
+    void leave(uint32_t node, const State& state) {
+        ladder.exits.emplace_back(node, state.copies);
+        ladder.top = std::max(ladder.top, state.copies);
+    }
+    bool ok() const { return counts; }
+};
+
+Ladder& Lexicon::ladder(RegexId part, RegexId tail) {
+    const auto [at, fresh] = ladders_.try_emplace({part, tail});
+    Ladder& ladder = at->second;
+    if (!fresh) return ladder;
+    if (regexes_.nullable(part) || (regexes_.first(part) & regexes_.first(tail)).any()) return ladder;
+    const RegexId start = regexes_.concat(regexes_.repeat(part, 0, kInfinite), tail);
+    CountingMachine machine{*this, ladder, part, tail, start};
+    walk_tokens(trie_, quotient_, machine, {RegexStore::kEmpty, 0, false});
+    ladder.valid = machine.counts;
+    if (!ladder.valid) return ladder = Ladder{};
+    ladder.begun.resize(ladder.top + 1);
+    TokenSet seen(vocabulary_size_);
+    for (const auto& runs : ladder.begun) {
+        for (const auto run : runs) seen.add(run);
+        ladder.up_to.push_back(seen);
+        bytes_ += seen.bytes();
+    }
+    return ladder;
+}
+
+std::unique_ptr<LexEntry> Lexicon::from_ladder(Ladder& ladder, const RegexStore::Counter& counter) {
+    auto entry = std::make_unique<LexEntry>(LexEntry{ladder.up_to[std::min(counter.high, ladder.top)], 0, {}});
+    const auto fits = [&](uint32_t copies) { return copies >= counter.low && copies <= counter.high; };
+    for (const auto& [run, copies] : ladder.after) {
+        if (fits(copies)) entry->within.add(run);
+    }
+    for (const auto& [node, copies] : ladder.exits) {
+        if (fits(copies)) entry->exits.push_back(node);
+    }
+    std::sort(entry->exits.begin(), entry->exits.end());
+    const RegexId whole = regexes_.concat(regexes_.repeat(counter.part, counter.low, counter.high), counter.tail);
+    entry->worst_length = add_lengths(regexes_.min_length(whole), ladder.worst_rest);
+    return entry;
+}
+
+}  // namespace core
