@@ -1,0 +1,84 @@
+"""Constraints: what a user asks of a text, and what the text is worth in Python.
+
+A constraint knows the grammar of its texts and turns a text into a value. It must not know vocabularies, models
+or samplers. The constructors check what can be checked at once; whether a schema or pattern can be enforced is
+found out when `grammar` is first needed, at the latest by `compile`.
+
+    base.py    what every constraint is
+    json.py    JSON of a schema or a Python type
+    text.py    bare text: a pattern, or one of several values
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from constrained.constraint.base import Constraint, shorten
+from constrained.constraint.json import Whitespace, json_schema, python_type
+from constrained.constraint.text import choice, regex
+from constrained.errors import InvalidConstraint
+
+__all__ = ["Constraint", "Whitespace", "as_constraint", "choice", "json_schema", "python_type", "regex"]
+
+
+@functools.singledispatch
+def as_constraint(asked: Any) -> Constraint:
+    """The constraint that is meant by what a user passes.
+
+    | passed | meant |
+    |---|---|
+    | a constraint | itself |
+    | `dict`, `bool` | `json_schema` |
+    | `re.Pattern` | `regex` |
+    | a type or annotation | `python_type` |
+
+    Raises:
+        InvalidConstraint: a `str`, which could be any of several things, a list of values, or None.
+        ConstraintError: as the constructor that is chosen.
+    """
+    return python_type(asked)
+
+
+@as_constraint.register(Constraint)
+def _(asked: Constraint) -> Constraint:
+    return asked
+
+
+@as_constraint.register(Mapping)
+@as_constraint.register(bool)
+def _(asked: Any) -> Constraint:
+    return json_schema(asked)
+
+
+@as_constraint.register(re.Pattern)
+def _(asked: re.Pattern[str]) -> Constraint:
+    return regex(asked)
+
+
+@as_constraint.register(str)
+@as_constraint.register(bytes)
+def _(asked: str | bytes) -> Constraint:
+    raise InvalidConstraint(
+        f"{shorten(repr(asked))} could be a schema, a pattern or a choice",
+        action="say which: json_schema(text), regex(pattern) or choice([text, ...])",
+    )
+
+
+@as_constraint.register(Sequence)
+@as_constraint.register(set)
+@as_constraint.register(frozenset)
+def _(asked: Any) -> Constraint:
+    raise InvalidConstraint(
+        f"{shorten(repr(asked))} is a collection of values",
+        action="for one of several values use choice([...])",
+    )
+
+
+@as_constraint.register(type(None))
+def _(asked: None) -> Constraint:
+    raise InvalidConstraint(
+        "no constraint was given", action="pass a type, a schema, or regex(...) or choice(...)"
+    )

@@ -1,0 +1,138 @@
+"""JSON text in and out: schemas that users write, values that models write.
+
+Text from a user is read strictly, with the place of each mistake. Text from a model is valid already; what can
+still go wrong is that Python cannot hold the value.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+from constrained.errors import InvalidConstraint, Problem, RejectedValue
+
+_DIGITS = 4000  # int() of more digits is refused by default
+_EXCERPT = 60
+
+
+def read_schema(text: str | bytes) -> Any:
+    """Reads a JSON Schema from its text.
+
+    Raises:
+        InvalidConstraint: not JSON (line, column and excerpt are in the message), or a key stands twice in one
+            object, of which JSON readers would silently drop the first.
+    """
+    try:
+        decoded = text if isinstance(text, str) else text.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidConstraint(
+            "the schema is not UTF-8 text",
+            Problem(f"byte {error.start}", error.reason),
+            action="save it as UTF-8",
+        ) from None
+    decoded = decoded.removeprefix("\ufeff")
+    try:
+        return json.loads(decoded, object_pairs_hook=_unique, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        raise InvalidConstraint(
+            "the schema is not valid JSON",
+            Problem(f"line {error.lineno}, column {error.colno}", error.msg.lower(), excerpt=_caret(error)),
+            action="fix the text, or pass the schema as a dict",
+        ) from None
+    except RecursionError:
+        raise InvalidConstraint("the schema is nested too deeply to be read") from None
+
+
+def _caret(error: json.JSONDecodeError) -> str:
+    line = error.doc.split("\n")[error.lineno - 1].rstrip("\r")
+    start = max(0, error.colno - 1 - _EXCERPT // 2)
+    return f"{line[start : start + _EXCERPT]}\n{' ' * (error.colno - 1 - start)}^"
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidConstraint(
+            "the schema has a key twice in one object",
+            Problem(f"key {json.dumps(twice, ensure_ascii=False)}", "only one of the two could be enforced"),
+            action="remove or rename one of them",
+        )
+    return made
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise InvalidConstraint("the schema is not valid JSON", Problem(name, "is no JSON value"))
+
+
+def copy_schema(schema: Any) -> Any:
+    """A deep copy of a schema in plain dicts and lists.
+
+    Raises:
+        InvalidConstraint: part of it is no JSON value; the JSON Pointer is in the message.
+    """
+    try:
+        return _copy(schema, "#")
+    except RecursionError:
+        raise InvalidConstraint(
+            "the schema is nested too deeply, or holds itself",
+            action='say recursion by {"$ref": "#/$defs/..."}',
+        ) from None
+
+
+def _copy(value: Any, pointer: str) -> Any:
+    if value is None or isinstance(value, (str, bool, int)):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str):
+                raise InvalidConstraint(
+                    "the schema is not JSON",
+                    Problem(pointer, f"the key {key!r} is not a string"),
+                    action="quote it",
+                )
+        return {key: _copy(part, f"{pointer}/{_escape(key)}") for key, part in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray)):
+        return [_copy(part, f"{pointer}/{index}") for index, part in enumerate(value)]
+    raise InvalidConstraint(
+        "the schema is not JSON", Problem(pointer, f"{value!r} ({type(value).__name__}) is no JSON value")
+    )
+
+
+def _escape(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def read_value(text: str) -> Any:
+    """Reads a JSON value that was generated; integers of any length.
+
+    Raises:
+        RejectedValue: not JSON, or nested deeper than Python's recursion limit.
+    """
+    try:
+        return json.loads(text, parse_int=_integer)
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise RejectedValue(
+            f"the text is not valid JSON: {error.msg.lower()} ({place})", text=text
+        ) from error
+    except RecursionError as error:
+        raise RejectedValue(
+            "the JSON is nested deeper than Python can read",
+            action="bound the depth of the schema, or raise sys.setrecursionlimit",
+            text=text,
+        ) from error
+
+
+def _integer(digits: str) -> int:
+    if len(digits) <= _DIGITS:
+        return int(digits)
+    head, tail = digits[:-_DIGITS], digits[-_DIGITS:]
+    sign = -1 if digits.startswith("-") else 1
+    number: int = _integer(head) * 10**_DIGITS + sign * int(tail)
+    return number

@@ -1,0 +1,85 @@
+"""Python types as JSON Schema, and the way back: from JSON values to instances.
+
+`of(T)` reads a type into a `TypeSpec`: the schema that its JSON follows (draft 2020-12) and `build`, which
+turns a JSON value of that schema into a value of the type. It knows types and schemas; it must not know
+automata, models or prompts.
+
+    kinds.py       the tables: which part of a type is read how
+    reader.py      one reading: definitions, recursion, names, what was refused
+    containers.py  lists, tuples, dicts
+    values.py      Literal and Enum
+    unions.py      which member of a union a JSON value belongs to
+    scalars.py     str, int, Decimal, datetime, UUID, ...: one row each
+    records.py     dataclasses, TypedDict, NamedTuple, callables: types with named fields
+    metadata.py    what `Annotated` adds: bounds, lengths, descriptions
+    limits.py      what Python cannot hold although a format allows it
+    docstrings.py  descriptions out of docstrings
+    models.py      everything that pydantic (version 2) defines, by pydantic itself
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from grammars.types.kinds import read
+from grammars.types.limits import limited
+from grammars.types.reader import Reader, name_of
+
+__all__ = ["TypeSpec", "of"]
+
+
+@dataclass(frozen=True, slots=True)
+class TypeSpec:
+    """What a Python type says about JSON.
+
+    Attributes:
+        schema: JSON Schema, draft 2020-12. Named types that are recursive or nested are under `$defs`.
+        enforced: the same schema as it is to be enforced: without strings that Python cannot hold, such as dates
+            of the year 0, leap seconds, or durations with numbers of more than six digits.
+        build: JSON value (as `json.loads` gives it) -> value of the type. Raises a `ValueError` for a value
+            that does not follow the schema, and whatever the type's own code raises
+            (`__post_init__`, pydantic validators).
+        title: the type's name, for messages.
+    """
+
+    schema: dict[str, Any]
+    enforced: dict[str, Any]
+    build: Callable[[Any], Any]
+    title: str
+
+
+def of(hint: Any) -> TypeSpec:
+    r"""Reads a Python type.
+
+    | type | JSON | built back into |
+    |---|---|---|
+    | `str int float bool None Any`, `Decimal` | as is (`Decimal`: number) | the same |
+    | `datetime date time UUID timedelta`, `Path` | string with its format | the same; a month of a duration is 30 days, a year 365, as in pydantic |
+    | `list[T]`, `Sequence[T]`, `tuple[T, ...]`, `tuple[A, B]` | array | list, tuple |
+    | `dict[str, T]`, `Mapping[str, T]`; keys may be a `Literal` or an `Enum` of strings | object | dict |
+    | `Literal`, `Enum` | the values | the value, the member |
+    | `Optional`, `Union`, `X \| Y` | any of them | the most specific member that fits, the first of equals |
+    | dataclass, `TypedDict`, `NamedTuple` | closed object, fields in order | instance (dict for a `TypedDict`) |
+    | pydantic model, dataclass, `TypeAdapter`, pydantic's own types | as pydantic says | validated by pydantic |
+    | function | object of its parameters | dict of keyword arguments |
+
+    Fields with a default are optional in the schema. Objects are closed (`additionalProperties: false`), those
+    of pydantic models too unless they say `extra="allow"`: pydantic would drop other keys, so nothing is gained
+    by generating them. The tag of a discriminated union is required, because pydantic needs it. Docstrings,
+    `Annotated[T, "text"]`, `field(metadata={"description": ...})` and pydantic descriptions become `description`.
+
+    Args:
+        hint: a type, or anything that may stand in an annotation.
+
+    Raises:
+        UnsupportedConstraint: parts of the type have no JSON Schema; names the place of each,
+            such as `Order.items[].price`.
+        InvalidConstraint: an annotation cannot be resolved.
+        UnsatisfiableConstraint: an `Enum` without members.
+    """
+    reader = Reader(read)
+    title = name_of(hint)
+    schema, build = reader.document(hint, title)
+    return TypeSpec(schema, limited(schema), build, title)

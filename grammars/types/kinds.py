@@ -1,0 +1,172 @@
+"""Which part of a type is read how: by the type itself, by the origin of a generic, by the kind of a class."""
+
+from __future__ import annotations
+
+import collections.abc
+import dataclasses
+import enum
+import inspect
+import types
+import typing
+from collections.abc import Callable
+from typing import Any
+
+from grammars.errors import InvalidConstraint, Problem
+from grammars.types import containers, metadata, models, records, values
+from grammars.types.reader import Lowered, Node, Reader, name_of
+from grammars.types.scalars import SCALARS
+from grammars.types.unions import pick
+
+
+def read(reader: Reader, hint: Any, path: str) -> Node:
+    """The node of any type."""
+    if isinstance(hint, (str, typing.ForwardRef)):
+        name = hint if isinstance(hint, str) else hint.__forward_arg__
+        raise InvalidConstraint(
+            f"an annotation of {path} cannot be resolved",
+            Problem(path, f"{name!r} is a name outside of any class"),
+            action="write the type itself, without quotes",
+        )
+    origin = typing.get_origin(hint)
+    if origin is not None and origin in _ORIGINS:
+        return _ORIGINS[origin](reader, hint, path)
+    found = _lookup(SCALARS, hint)
+    if found is not None:
+        return Node(dict(found[0]), found[1])
+    for is_kind, read_kind in _KINDS:
+        if is_kind(hint):
+            return read_kind(reader, hint, path)
+    return reader.refuse(path, f"{name_of(hint)} has no form in JSON{_advice(hint)}")
+
+
+def _lookup(table: dict[Any, Any], key: Any) -> Any:
+    try:
+        return table.get(key)
+    except TypeError:  # not hashable
+        return None
+
+
+def _advice(hint: Any) -> str:
+    if hint in (bytes, bytearray, memoryview):
+        return ": use str, with base64 text in it if need be"
+    if isinstance(hint, type) and issubclass(hint, (set, frozenset)):
+        return ": use list, sets are not supported yet"
+    if isinstance(hint, type):
+        return ": make it a dataclass, a TypedDict or a pydantic model"
+    if not isinstance(hint, typing.TypeVar) and not hasattr(hint, "__origin__"):
+        return ": it is not a type"
+    return ""
+
+
+def _annotated(reader: Reader, hint: Any, path: str) -> Node:
+    if any(models.owns(meta) for meta in hint.__metadata__):
+        node = _pydantic(reader, hint, path)
+    else:
+        node = reader.read(hint.__origin__, path)
+        try:
+            schema = metadata.constrain(node.schema, hint.__metadata__)
+        except metadata.Refused as refused:
+            return reader.refuse(path, str(refused))
+        if schema is not node.schema:
+            node = Node(schema, node.build)  # only scalars and containers take bounds: they are finished
+    description = metadata.describe(hint.__metadata__)
+    if description:
+        inner = node
+        node = Node({**inner.schema, "description": description}, lambda value: inner.build(value))
+    return node
+
+
+def _qualified(reader: Reader, hint: Any, path: str) -> Node:
+    return reader.read(typing.get_args(hint)[0], path)
+
+
+def _union(reader: Reader, hint: Any, path: str) -> Node:
+    members = [reader.read(member, path) for member in typing.get_args(hint)]
+    return Node(
+        {"anyOf": [member.schema for member in members]}, pick(members, reader.definitions, name_of(hint))
+    )
+
+
+def _record(fields_of: Callable[[Any, Reader, str], records.Record]) -> Callable[[Reader, Any, str], Node]:
+    def read(reader: Reader, hint: Any, path: str) -> Node:
+        return reader.define(
+            hint, lambda: records.lower(fields_of(hint, reader, path), name_of(hint), reader, path)
+        )
+
+    return read
+
+
+def _alias(reader: Reader, hint: Any, path: str) -> Node:
+    def lower() -> Lowered:
+        body = records.substitute(
+            records.class_of(hint).__value__, next(iter(records.bindings(hint).values()))
+        )
+        node = reader.read(body, path)
+        return node.schema, node.build
+
+    return reader.define(hint, lower)
+
+
+def _variable(reader: Reader, hint: Any, path: str) -> Node:
+    if hint.__constraints__:
+        return reader.read(typing.Union[hint.__constraints__], path)  # noqa: UP007 - built at run time
+    return reader.read(hint.__bound__ or Any, path)
+
+
+def _pydantic(reader: Reader, hint: Any, path: str) -> Node:
+    def lower() -> Lowered:
+        adapter = models.adapter_of(hint)
+        return models.schema_of(adapter, reader.definitions), models.builder(adapter)
+
+    try:
+        return reader.adopt(hint, lower) if isinstance(hint, type) else Node(*lower())
+    except models.Refused as refused:
+        return reader.refuse(path + refused.place, str(refused))
+
+
+def _is_class(hint: Any) -> bool:
+    return isinstance(records.class_of(hint), type)
+
+
+_ORIGINS: dict[Any, Callable[[Reader, Any, str], Node]] = {
+    typing.Annotated: _annotated,
+    typing.Literal: values.literal,
+    typing.Union: _union,
+    types.UnionType: _union,
+    tuple: containers.fixed_tuple,
+    **dict.fromkeys((list, collections.abc.Sequence, collections.abc.MutableSequence), containers.array),
+    **dict.fromkeys((collections.abc.Iterable, collections.abc.Collection), containers.array),
+    **dict.fromkeys((dict, collections.abc.Mapping, collections.abc.MutableMapping), containers.mapping),
+    **dict.fromkeys(
+        (set, frozenset, collections.abc.Set, collections.abc.MutableSet), containers.refused_set
+    ),
+    **dict.fromkeys((typing.Final, typing.ClassVar), _qualified),
+}
+"""Origin of a generic type -> how it is read. Without arguments these are found through `_KINDS`."""
+
+_KINDS: tuple[tuple[Callable[[Any], bool], Callable[[Reader, Any, str], Node]], ...] = (
+    (lambda hint: hint is None, lambda reader, _, path: reader.read(type(None), path)),
+    (models.owns, _pydantic),
+    (lambda hint: isinstance(hint, type) and issubclass(hint, enum.Enum), values.enumeration),
+    (
+        lambda hint: _is_class(hint) and dataclasses.is_dataclass(records.class_of(hint)),
+        _record(records.of_dataclass),
+    ),
+    (lambda hint: hasattr(records.class_of(hint), "__attrs_attrs__"), _record(records.of_attrs)),
+    (lambda hint: hasattr(records.class_of(hint), "__required_keys__"), _record(records.of_typed_dict)),
+    (
+        lambda hint: (
+            _is_class(hint) and issubclass(records.class_of(hint), tuple) and hasattr(hint, "_fields")
+        ),
+        _record(records.of_named_tuple),
+    ),
+    (lambda hint: hint in (list, dict, tuple), lambda reader, hint, path: _ORIGINS[hint](reader, hint, path)),
+    (
+        lambda hint: hasattr(hint, "__supertype__"),
+        lambda reader, hint, path: reader.read(hint.__supertype__, path),
+    ),
+    (lambda hint: type(records.class_of(hint)).__name__ == "TypeAliasType", _alias),
+    (lambda hint: isinstance(hint, typing.TypeVar), _variable),
+    (lambda hint: inspect.isroutine(hint), _record(records.of_callable)),
+)
+"""Kinds of types in the order they are tried: pydantic first, for its dataclasses are dataclasses too."""

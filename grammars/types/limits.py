@@ -1,0 +1,37 @@
+"""What Python cannot hold although a format allows it: years before 1, leap seconds, endless durations.
+
+These limits are for the grammar alone. A prompt shows the schema without them: they would tell a model nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_PATTERNS = {
+    "date": "^(?!0000)",
+    "date-time": "^(?!0000|.{17}60)",
+    "time": "^(?!.{6}60)",
+    "duration": "^(?!.*[0-9]{7})",
+}
+"""Format -> ECMA-262 pattern of what `datetime` (and pydantic) can hold of it."""
+
+_MAPS = frozenset({"properties", "$defs", "patternProperties", "dependentSchemas"})
+_VALUES = frozenset({"const", "enum", "default", "examples"})
+
+
+def limited(schema: Any) -> Any:
+    """A copy of a schema in which strings of these formats have these patterns."""
+    if isinstance(schema, list):
+        return [limited(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    copied: dict[str, Any] = {}
+    for keyword, value in schema.items():
+        if keyword in _MAPS and isinstance(value, dict):
+            copied[keyword] = {name: limited(part) for name, part in value.items()}
+        else:
+            copied[keyword] = value if keyword in _VALUES else limited(value)
+    pattern = _PATTERNS.get(schema["format"]) if isinstance(schema.get("format"), str) else None
+    if pattern and schema.get("type") == "string" and "pattern" not in schema:
+        copied["pattern"] = pattern
+    return copied

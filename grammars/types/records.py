@@ -1,0 +1,254 @@
+"""Types with named fields: dataclasses, `TypedDict`, `NamedTuple`, attrs classes, and parameters of functions.
+
+Each kind only says what its fields are and how an instance is made of them; the schema and the way back are
+the same for all.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from grammars.errors import InvalidConstraint, Problem
+from grammars.types.docstrings import own_docstring, split
+
+if TYPE_CHECKING:
+    from grammars.types.reader import Node, Reader
+
+_QUALIFIERS = ("Required", "NotRequired", "ReadOnly", "Final")
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One named field: its annotation, whether it must be given, and what is known about it."""
+
+    name: str
+    hint: Any
+    required: bool
+    default: Any = None
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A type with named fields.
+
+    Attributes:
+        fields: in the order of their declaration.
+        make: keyword arguments -> instance.
+        description: what the docstring says before its sections.
+    """
+
+    fields: list[Field]
+    make: Callable[..., Any]
+    description: str = ""
+
+
+def lower(
+    record: Record, name: str, reader: Reader, path: str
+) -> tuple[dict[str, Any], Callable[[Any], Any]]:
+    """The closed object schema of a record, and the function from such an object to an instance."""
+    nodes = {field.name: reader.read(field.hint, f"{path}.{field.name}") for field in record.fields}
+    schema: dict[str, Any] = {"title": name}
+    if record.description:
+        schema["description"] = record.description
+    schema["type"] = "object"
+    schema["properties"] = {field.name: _property(field, nodes[field.name]) for field in record.fields}
+    required = [field.name for field in record.fields if field.required]
+    if required:
+        schema["required"] = required
+    schema["additionalProperties"] = False
+
+    def build(value: Any) -> Any:
+        if (
+            not isinstance(value, dict)
+            or not value.keys() <= nodes.keys()
+            or not value.keys() >= set(required)
+        ):
+            raise ValueError(f"{value!r} is not an object with the fields of {name}")
+        return record.make(**{key: node.build(value[key]) for key, node in nodes.items() if key in value})
+
+    return schema, build
+
+
+def _property(field: Field, node: Node) -> dict[str, Any]:
+    schema = dict(node.schema)
+    if field.description and ("$ref" in schema or "description" not in schema):
+        schema["description"] = field.description
+    default = field.default.value if isinstance(field.default, enum.Enum) else field.default
+    if isinstance(default, (str, bool, int)) or (isinstance(default, float) and default - default == 0):
+        schema["default"] = default
+    return schema
+
+
+def of_dataclass(hint: Any, reader: Reader, path: str) -> Record:
+    """Fields that `__init__` takes; `InitVar` included, `init=False` left out."""
+    declared = {field.name: field for field in dataclasses.fields(class_of(hint))}
+
+    def said(name: str) -> str:
+        field = declared.get(name)
+        text = field.metadata.get("description") if field else None
+        text = text or getattr(field, "doc", None)  # `field(doc=...)` of Python 3.14
+        return text if isinstance(text, str) else ""
+
+    return _of_init(hint, reader, path, said)
+
+
+def of_attrs(hint: Any, reader: Reader, path: str) -> Record:
+    """Fields of an attrs class under the names that `__init__` takes."""
+    declared = {field.alias or field.name: field for field in class_of(hint).__attrs_attrs__}
+
+    def said(name: str) -> str:
+        text = declared[name].metadata.get("description") if name in declared else None
+        return text if isinstance(text, str) else ""
+
+    return _of_init(hint, reader, path, said, {alias: field.name for alias, field in declared.items()})
+
+
+def _of_init(
+    hint: Any,
+    reader: Reader,
+    path: str,
+    said: Callable[[str], str],
+    attributes: Mapping[str, str] | None = None,
+) -> Record:
+    cls = class_of(hint)
+    hints = hints_of(hint, reader, path)
+    description, documented = split(own_docstring(cls))
+    fields = []
+    for name, parameter in inspect.signature(cls).parameters.items():
+        of_field, _ = strip_qualifiers(hints.get((attributes or {}).get(name, name), Any))
+        fields.append(_field(parameter, of_field, said(name) or documented.get(name, ""), reader, path))
+    return Record(fields, cls, description)
+
+
+def of_typed_dict(hint: Any, reader: Reader, path: str) -> Record:
+    """Keys, required unless `total=False` or `NotRequired` says otherwise."""
+    cls = class_of(hint)
+    description, documented = split(own_docstring(cls))
+    fields = []
+    for name, qualified in hints_of(hint, reader, path).items():
+        of_field, qualifiers = strip_qualifiers(qualified)
+        # In annotations that are strings `NotRequired` escapes the class's own bookkeeping.
+        required = "Required" in qualifiers or (
+            "NotRequired" not in qualifiers and name in cls.__required_keys__
+        )
+        fields.append(Field(name, of_field, required, description=documented.get(name, "")))
+    return Record(fields, dict, description)
+
+
+def of_named_tuple(hint: Any, reader: Reader, path: str) -> Record:
+    """Fields by name: an object tells a model more than an array of bare values."""
+    cls = class_of(hint)
+    hints = hints_of(hint, reader, path)
+    description, documented = split(own_docstring(cls))
+    fields = [
+        Field(
+            name,
+            hints.get(name, Any),
+            name not in cls._field_defaults,
+            cls._field_defaults.get(name),
+            documented.get(name, ""),
+        )
+        for name in cls._fields
+    ]
+    return Record(fields, cls, description)
+
+
+def of_callable(function: Any, reader: Reader, path: str) -> Record:
+    """Parameters by name; the value is the dict of keyword arguments to call the function with."""
+    hints = hints_of(function, reader, path)
+    description, documented = split(own_docstring(function))
+    fields = [
+        _field(parameter, hints.get(name, Any), documented.get(name, ""), reader, path)
+        for name, parameter in inspect.signature(function).parameters.items()
+    ]
+    return Record(fields, dict, description)
+
+
+def _field(parameter: inspect.Parameter, hint: Any, description: str, reader: Reader, path: str) -> Field:
+    if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+        reader.refuse(
+            f"{path}.{parameter.name}",
+            f"a parameter of kind {parameter.kind.description} has no name in JSON",
+        )
+    required = parameter.default is parameter.empty
+    unknown = (
+        required or type(parameter.default).__module__.partition(".")[0] == "attr"
+    )  # attr.NOTHING: a factory
+    return Field(parameter.name, hint, required, None if unknown else parameter.default, description)
+
+
+def strip_qualifiers(hint: Any) -> tuple[Any, set[str]]:
+    """The annotation without `Required`, `NotRequired`, `ReadOnly`, `Final` and `InitVar`, and which it had."""
+    found: set[str] = set()
+    while True:
+        origin = typing.get_origin(hint)
+        name = getattr(origin, "_name", None) or getattr(origin, "__name__", "")
+        if isinstance(hint, dataclasses.InitVar):
+            hint, name = hint.type, "InitVar"
+        elif name in _QUALIFIERS:
+            hint = typing.get_args(hint)[0]
+        else:
+            return hint, found
+        found.add(name)
+
+
+def class_of(hint: Any) -> Any:
+    """The class of a type that may have type arguments: `Box` of `Box[int]`."""
+    return typing.get_origin(hint) or hint
+
+
+def hints_of(hint: Any, reader: Reader, path: str) -> dict[str, Any]:
+    """The annotations of a class or function, names resolved and type variables bound.
+
+    Raises:
+        InvalidConstraint: an annotation names something that is not defined where the class is.
+    """
+    thing = class_of(hint)
+    try:
+        hints = typing.get_type_hints(inspect.unwrap(thing), localns=reader.scope(thing), include_extras=True)
+    except (NameError, TypeError, SyntaxError, AttributeError) as error:
+        raise InvalidConstraint(
+            f"an annotation of {path} cannot be resolved",
+            Problem(path, str(error)),
+            action="define every type that it names at module level",
+        ) from None
+    bound = bindings(hint)
+    if not any(bound.values()):
+        return hints
+    return {name: substitute(value, bound[_owner(thing, name, bound)]) for name, value in hints.items()}
+
+
+def bindings(hint: Any) -> dict[Any, dict[Any, Any]]:
+    """What each type variable stands for, in a class and in each of its generic bases."""
+    cls = class_of(hint)
+    own = dict(zip(getattr(cls, "__parameters__", ()), typing.get_args(hint), strict=False))
+    found: dict[Any, dict[Any, Any]] = {}
+    inherited: dict[Any, Any] = {}
+    for base in getattr(cls, "__orig_bases__", ()):
+        for owner, bound in bindings(base).items() if class_of(base) is not typing.Generic else ():
+            found[owner] = {variable: substitute(value, own) for variable, value in bound.items()}
+            inherited |= found[owner]
+    return {cls: inherited | own, **found}
+
+
+def _owner(cls: Any, name: str, known: Mapping[Any, Any]) -> Any:
+    """The class among the known ones that declares this field."""
+    declaring = (base for base in getattr(cls, "__mro__", ()) if name in getattr(base, "__annotations__", {}))
+    return next((base for base in declaring if base in known), cls)
+
+
+def substitute(hint: Any, bound: Mapping[Any, Any]) -> Any:
+    """The annotation with type variables replaced by what they stand for."""
+    if isinstance(hint, typing.TypeVar):
+        return bound.get(hint, hint)
+    variables = getattr(hint, "__parameters__", ())
+    if not variables or (isinstance(hint, type) and typing.get_origin(hint) is None):
+        return hint
+    return hint[tuple(bound.get(variable, variable) for variable in variables)]

@@ -1,0 +1,69 @@
+"""Values of a union: which member a JSON value belongs to."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from grammars.types.reader import Node
+
+
+def pick(members: Sequence[Node], definitions: Mapping[str, Any], name: str) -> Callable[[Any], Any]:
+    """The way back for a union: the most specific member whose schema the value follows.
+
+    A constant goes before a format, a format before a plain type, a plain type before `Any`; an integer is an
+    `int` before it is a `float`; of two records that fit, the one that leaves fewer fields unset. Among equals
+    the first declared. A member that cannot be built (an impossible date) is passed over.
+
+    Args:
+        members: in declared order.
+        definitions: what `$ref` refers to; may still grow until the first value is built.
+        name: of the union, for messages.
+    """
+
+    @functools.cache
+    def judges() -> list[Callable[[Any], bool]]:
+        return [_judge(member.schema, definitions) for member in members]
+
+    def build(value: Any) -> Any:
+        fitting = [member for member, fits in zip(members, judges(), strict=True) if fits(value)]
+        fitting.sort(key=lambda member: _vagueness(member.schema, definitions, value))
+        failure: Exception | None = None
+        for member in fitting:
+            try:
+                return member.build(value)
+            except Exception as error:
+                failure = failure or error
+        raise ValueError(f"{value!r} is not a value of {name}") from failure
+
+    return build
+
+
+def _judge(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Callable[[Any], bool]:
+    from jsonschema import Draft202012Validator
+
+    validator = Draft202012Validator({**schema, "$defs": dict(definitions)})
+    is_valid: Callable[[Any], bool] = validator.is_valid
+    return is_valid
+
+
+def _vagueness(schema: Mapping[str, Any], definitions: Mapping[str, Any], value: Any) -> tuple[int, int]:
+    """Sorting key of a member that fits: the kind of its schema, then how many properties the value leaves out."""
+    seen: set[str] = set()
+    while "$ref" in schema and schema["$ref"] not in seen:
+        seen.add(schema["$ref"])
+        schema = definitions.get(schema["$ref"].removeprefix("#/$defs/"), {})
+    if "const" in schema or "enum" in schema:
+        return 0, 0
+    if "format" in schema or "pattern" in schema:
+        return 1, 0
+    if "anyOf" in schema:
+        return min((_vagueness(member, definitions, value) for member in schema["anyOf"]), default=(4, 0))
+    if "type" not in schema:
+        return 4, 0
+    if schema["type"] == "object" and isinstance(value, dict):
+        return 2, len(schema.get("properties", {}).keys() - value.keys())
+    # JSON does not tell 1 from 1.0, Python does.
+    foreign = schema["type"] == ("integer" if isinstance(value, float) else "number")
+    return (3 if foreign else 2), 0

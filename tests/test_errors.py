@@ -1,0 +1,70 @@
+"""The exception tree: what each error is, says and carries."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import re
+
+import pytest
+
+from constrained import errors
+from grammars.errors import Described, Problem
+
+EVERY = [getattr(errors, name) for name in errors.__all__ if name != "Problem"]
+
+
+def example(kind: type[Described]) -> Described:
+    facts = {
+        "DoesNotFit": {"needed": 9, "limit": 3},
+        "Truncated": {"text": '{"a', "value": {}},
+        "RejectedValue": {"text": '{"a": 1}', "value": {"a": 1}},
+        "BudgetExhausted": {"learned": {"draws": 5}},
+    }
+    return kind(
+        "it is wrong", Problem("#/a", "for a reason", 1), action="repair it", **facts.get(kind.__name__, {})
+    )
+
+
+@pytest.mark.parametrize("kind", EVERY)
+def test_every_error_says_what_where_why_and_what_next(kind: type[Described]) -> None:
+    assert str(example(kind)) == "it is wrong\n  #/a: 1     for a reason\n  -> repair it"
+
+
+@pytest.mark.parametrize("kind", EVERY)
+def test_every_error_survives_pickling_with_what_it_carries(kind: type[Described]) -> None:
+    error = example(kind)
+    for copied in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert type(copied) is kind
+        assert str(copied) == str(error)
+        assert vars(copied) == vars(error)
+
+
+def test_the_tree_in_the_docstring_is_the_tree() -> None:
+    assert errors.__doc__ is not None
+    drawn = re.findall(r"^([ │├└─]*)(\w+)(?: \((\w+)\))?  +\S", errors.__doc__, re.MULTILINE)
+    assert {name for _, name, _ in drawn} == {kind.__name__ for kind in EVERY}
+    parents: list[type] = []
+    for indent, name, builtin in drawn:
+        depth = (len(indent) - 4) // 4
+        kind = getattr(errors, name)
+        assert issubclass(
+            kind, {"ValueError": ValueError, "RuntimeError": RuntimeError}.get(builtin, Exception)
+        )
+        del parents[depth:]
+        if parents:
+            assert parents[-1] in kind.__mro__[1:]
+        parents.append(kind)
+
+
+def test_constraint_errors_are_those_of_grammars() -> None:
+    import grammars.errors
+
+    for name in ("ConstraintError", "UnsupportedConstraint", "InvalidConstraint", "ConstraintTooLarge"):
+        assert getattr(errors, name) is getattr(grammars.errors, name)
+
+
+def test_a_long_value_is_shortened() -> None:
+    line = str(Problem("#/enum", "too many", list(range(1000))))
+    assert len(line) < 120
+    assert "..." in line
