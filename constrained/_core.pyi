@@ -35,6 +35,9 @@ class Vocabulary:
         Bytes that no single token spells: no text of any automaton over this vocabulary holds them.
         """
 
+    def add_regexes(self, nodes: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], args: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], data: bytes) -> list[int]:
+        """Ids of the rows of grammars.flat.FlatRegexes."""
+
     def copy_row(self, id: int, row: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')]) -> None:
         """Writes the row with this id."""
 
@@ -45,7 +48,10 @@ class Vocabulary:
 class Automaton:
     """Token automaton; see constrained.automaton.TokenAutomaton."""
 
-    def __init__(self, vocabulary: Vocabulary, nodes: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], args: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], data: bytes, rules: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], start: int, fuel: int) -> None: ...
+    def __init__(self, vocabulary: Vocabulary, nodes: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], args: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], terminals: Sequence[int], rules: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], start: int, fuel: int) -> None:
+        """
+        From the arrays of grammars.flat.FlatGrammar, its terminals as ids from Vocabulary.add_regexes.
+        """
 
     @property
     def start(self) -> int:

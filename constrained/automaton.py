@@ -12,17 +12,23 @@ import numpy as np
 
 from constrained import _core
 from constrained.errors import ConstraintTooLarge, Problem, UnsatisfiableConstraint, UnsupportedConstraint
+from grammars.flat import flatten, flatten_regexes
 
 if TYPE_CHECKING:
+    from array import array
+
     from constrained.constraint import Constraint
     from constrained.vocabulary import Vocabulary
-    from grammars.ir import Grammar
+    from grammars.ir import Grammar, Regex
 
 DEAD = 0
 """The state of a text that no completion can save."""
 
 _FUEL = 200_000
 """Derivatives that deciding the emptiness of one terminal may take (a few hundred milliseconds)."""
+
+_REGEXES_KEPT = 100_000
+"""Regular expressions remembered by a vocabulary before it starts afresh."""
 
 
 class TokenAutomaton(_core.Automaton):
@@ -50,14 +56,14 @@ class TokenAutomaton(_core.Automaton):
         self.grammar = grammar
         self.vocabulary = vocabulary
         self.constraint = constraint
-        flat = grammar.flatten()
+        flat = flatten(grammar)
         try:
             super().__init__(
                 vocabulary.core,
-                np.frombuffer(flat.nodes, dtype=np.int32),
-                np.frombuffer(flat.args, dtype=np.int32) if flat.args else np.empty(0, dtype=np.int32),
-                flat.data,
-                np.frombuffer(flat.rules, dtype=np.int32),
+                _int32(flat.nodes),
+                _int32(flat.args),
+                _terminal_ids(flat.terminals, vocabulary),
+                _int32(flat.rules),
                 flat.start,
                 _FUEL,
             )
@@ -90,6 +96,26 @@ class TokenAutomaton(_core.Automaton):
     def __repr__(self) -> str:
         size = self.memory
         return f"TokenAutomaton({size['states']} states so far, {size['bytes'] // 1024} KiB)"
+
+
+def _int32(values: array[int]) -> np.ndarray[Any, np.dtype[np.int32]]:
+    return np.frombuffer(values, dtype=np.int32) if values else np.empty(0, dtype=np.int32)
+
+
+def _terminal_ids(terminals: tuple[Regex, ...], vocabulary: Vocabulary) -> list[int]:
+    """Numbers of terminals in the vocabulary's core; what was read before is not read again."""
+    known = vocabulary.regexes
+    ids = {key: held[1] for key in map(id, terminals) if (held := known.get(key)) is not None}
+    fresh = [regex for regex in terminals if id(regex) not in ids]
+    if fresh:
+        flat = flatten_regexes(fresh, known)
+        read = vocabulary.core.add_regexes(_int32(flat.nodes), _int32(flat.args), flat.data)
+        if len(known) + len(flat.objects) > _REGEXES_KEPT:
+            known.clear()
+        for regex, row in flat.objects:
+            ids[id(regex)] = read[row]
+            known[id(regex)] = regex, read[row]  # kept, so that no other object can have the same id() meanwhile
+    return [ids[id(regex)] for regex in terminals]
 
 
 def compile(constraint: Any, vocabulary: Vocabulary) -> TokenAutomaton:

@@ -17,7 +17,6 @@ Must not know: tokenizers, torch, JSON Schema.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -349,11 +348,7 @@ def loop(part: Expr, low: int = 0, high: int | None = None) -> Expr:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grammar:
-    """Named rules and the one that a text must follow.
-
-    Raises:
-        KeyError: from `flatten`, when a rule that is called does not exist.
-    """
+    """Named rules and the one that a text must follow."""
 
     rules: Mapping[str, Expr]
     start: str
@@ -362,109 +357,3 @@ class Grammar:
     def of(cls, body: Expr | Regex) -> Grammar:
         """A grammar of one rule."""
         return cls({"start": Terminal(body) if isinstance(body, Regex) else body}, "start")
-
-    def flatten(self) -> FlatGrammar:
-        """The same grammar as flat arrays, shared nodes once, children before parents."""
-        return _flatten(self)
-
-
-# ---------------------------------------------------------------- flat arrays for the core
-
-LITERAL, CHARS, CONCAT, UNION, INTERSECTION, COMPLEMENT, REPEAT, NOTHING_OP = range(8)
-TERMINAL, CALL, SEQUENCE, CHOICE, LOOP = range(8, 13)
-"""Operation codes of `FlatGrammar.nodes`; `constrained/_core/grammar.hpp` has the same list."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FlatGrammar:
-    """A grammar as the core reads it.
-
-    Attributes:
-        nodes: int32, four a node: operation, then by operation
-            LITERAL offset and length in `data`; CHARS offset in `args` and number of ranges (two ints each);
-            CONCAT, UNION, INTERSECTION, SEQUENCE, CHOICE offset in `args` and number of children;
-            COMPLEMENT, TERMINAL the child; CALL the rule's index; REPEAT, LOOP the child, low, high (-1: none).
-        args: int32 pool of children and range bounds.
-        data: bytes of all literals.
-        rules: int32, the root node of each rule.
-        names: the rules' names, in the same order.
-        start: index of the start rule.
-    """
-
-    nodes: array[int]
-    args: array[int]
-    data: bytes
-    rules: array[int]
-    names: tuple[str, ...]
-    start: int
-
-
-def _children(node: Regex | Expr) -> tuple[Regex | Expr, ...]:
-    if isinstance(node, (Concat, Union, Intersection, Sequence, Choice)):
-        return node.parts
-    if isinstance(node, (Complement, Repeat, Loop)):
-        return (node.part,)
-    if isinstance(node, Terminal):
-        return (node.regex,)
-    return ()
-
-
-_OPS: dict[type, int] = {
-    Concat: CONCAT,
-    Union: UNION,
-    Intersection: INTERSECTION,
-    Sequence: SEQUENCE,
-    Choice: CHOICE,
-    Complement: COMPLEMENT,
-    Terminal: TERMINAL,
-    Repeat: REPEAT,
-    Loop: LOOP,
-}
-
-
-def _flatten(grammar: Grammar) -> FlatGrammar:
-    nodes, args, rules = array("i"), array("i"), array("i")
-    data = bytearray()
-    names = tuple(grammar.rules)
-    index = {name: i for i, name in enumerate(names)}
-    ids: dict[int, int] = {}  # id(node) -> row; the grammar keeps every node alive meanwhile
-
-    def emit(node: Regex | Expr) -> int:
-        kind = type(node)
-        if isinstance(node, Literal):
-            row = (LITERAL, len(data), len(node.data), 0)
-            data.extend(node.data)
-        elif isinstance(node, Chars):
-            row = (CHARS, len(args), len(node.ranges), 0)
-            for low, high in node.ranges:
-                args.append(low)
-                args.append(high)
-        elif isinstance(node, Nothing):
-            row = (NOTHING_OP, 0, 0, 0)
-        elif isinstance(node, Call):
-            row = (CALL, index[node.rule], 0, 0)
-        elif isinstance(node, (Repeat, Loop)):
-            row = (_OPS[kind], ids[id(node.part)], node.low, -1 if node.high is None else node.high)
-        else:
-            children = _children(node)
-            if kind is Complement or kind is Terminal:
-                row = (_OPS[kind], ids[id(children[0])], 0, 0)
-            else:
-                row = (_OPS[kind], len(args), len(children), 0)
-                args.extend(ids[id(child)] for child in children)
-        nodes.extend(row)
-        return len(nodes) // 4 - 1
-
-    for name in names:
-        stack: list[tuple[Regex | Expr, bool]] = [(grammar.rules[name], False)]
-        while stack:
-            node, ready = stack.pop()
-            if id(node) in ids:
-                continue
-            if ready:
-                ids[id(node)] = emit(node)
-            else:
-                stack.append((node, True))
-                stack.extend((child, False) for child in reversed(_children(node)) if id(child) not in ids)
-        rules.append(ids[id(grammar.rules[name])])
-    return FlatGrammar(nodes, args, bytes(data), rules, names, index[grammar.start])

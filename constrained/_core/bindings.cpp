@@ -20,6 +20,11 @@ using Array = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Row = Array<int32_t>;
 using Rows = nb::ndarray<int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
+template <class T>
+std::span<const T> view(const Array<const T>& array) {
+    return {array.data(), array.size()};
+}
+
 uint32_t* row_data(Automaton& automaton, int32_t* data, size_t words) {
     if (words != automaton.vocabulary().rows.words()) {
         throw nb::value_error("row has the wrong length: needs ceil(vocabulary size / 32) int32 words");
@@ -83,6 +88,18 @@ NB_MODULE(_core, m) {
             },
             "Bytes that no single token spells: no text of any automaton over this vocabulary holds them.")
         .def(
+            "add_regexes",
+            [](Vocabulary& self, const Array<const int32_t>& nodes, const Array<const int32_t>& args, nb::bytes data) {
+                const std::span<const uint8_t> bytes(static_cast<const uint8_t*>(data.data()), data.size());
+                const core::FlatRegexes flat{view(nodes), view(args), bytes};
+                std::vector<uint32_t> ids;
+                const nb::gil_scoped_release released;
+                const std::lock_guard guard(self.lock);
+                for (const core::RegexId id : core::read_regexes(flat, self.regexes)) ids.push_back(id.value);
+                return ids;
+            },
+            "nodes"_a, "args"_a, "data"_a, "Ids of the rows of grammars.flat.FlatRegexes.")
+        .def(
             "copy_row",
             [](const Vocabulary& self, uint32_t id, const Row& row) {
                 if (id >= self.rows.size()) throw nb::index_error("not a row of this vocabulary");
@@ -110,19 +127,14 @@ NB_MODULE(_core, m) {
         .def(
             "__init__",
             [](Automaton* self, std::shared_ptr<Vocabulary> vocabulary, const Array<const int32_t>& nodes,
-               const Array<const int32_t>& args, nb::bytes data, const Array<const int32_t>& rules, uint32_t start,
-               uint32_t fuel) {
-                const core::FlatGrammar grammar{
-                    {nodes.data(), nodes.size()},
-                    {args.data(), args.size()},
-                    {static_cast<const uint8_t*>(data.data()), data.size()},
-                    {rules.data(), rules.size()},
-                    start,
-                };
+               const Array<const int32_t>& args, const std::vector<uint32_t>& terminals,
+               const Array<const int32_t>& rules, uint32_t start, uint32_t fuel) {
+                const core::FlatGrammar grammar{view(nodes), view(args), terminals, view(rules), start};
                 const nb::gil_scoped_release released;
                 new (self) Automaton(std::move(vocabulary), grammar, fuel);
             },
-            "vocabulary"_a, "nodes"_a, "args"_a, "data"_a, "rules"_a, "start"_a, "fuel"_a)
+            "vocabulary"_a, "nodes"_a, "args"_a, "terminals"_a, "rules"_a, "start"_a, "fuel"_a,
+            "From the arrays of grammars.flat.FlatGrammar, its terminals as ids from Vocabulary.add_regexes.")
         .def_prop_ro("start", &Automaton::start, "The state before any token; 0 when no text satisfies the grammar.")
         .def_prop_ro(
             "left_recursive_rule",

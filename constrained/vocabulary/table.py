@@ -17,6 +17,8 @@ from constrained.vocabulary.reading import Encoder
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from grammars.ir import Regex
+
 
 class TokenBytes(Sequence[bytes]):
     """The bytes of every token, read straight out of one block: a sequence without a Python object per token."""
@@ -207,6 +209,11 @@ class Vocabulary:
 
         return _core.Vocabulary(self.tokens.blob, self.tokens.offsets, list(self.eos_ids))
 
+    @cached_property
+    def regexes(self) -> dict[int, tuple[Regex, int]]:
+        """Expressions that the native side has read: ``id(regex)`` to the object and its number there."""
+        return {}
+
     def __len__(self) -> int:
         return self.size
 
@@ -221,7 +228,7 @@ class Vocabulary:
 
     def __getstate__(self) -> dict[str, Any]:
         # What can be derived again stays behind: the native table does not travel, the index is as big as the rest.
-        return {k: v for k, v in self.__dict__.items() if k not in ("core", "ids_by_bytes")}
+        return {k: v for k, v in self.__dict__.items() if k not in ("core", "ids_by_bytes", "regexes")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
