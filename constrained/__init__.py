@@ -1,0 +1,105 @@
+"""Structured generation for language models that is exact.
+
+    model = constrained.load()                              the bundled tiny model, or a name, or a loaded model
+    person = constrained.extract(model, text, Person)       text and type in, instance out
+    city = constrained.generate(model, prompt, City)        prompt and type in, instance out
+
+    gen = constrained.Generator(model, constrained.json_schema(schema))
+    out = gen(prompt, max_tokens=256, seed=0)               out.value, out.text, out.logprob, out.stats, ...
+    for chunk in gen.stream(prompt): ...                    new characters, and the valid partial value so far
+    outs = gen.batch(prompts)
+
+    automaton = constrained.compile(constraint, constrained.Vocabulary.from_tokenizer(tokenizer))
+
+Names are loaded when they are first used: importing the package loads no torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "BudgetExhausted": "errors",
+    "Chunk": "decoding",
+    "Constraint": "constraint",
+    "ConstraintError": "errors",
+    "ConstraintTooLarge": "errors",
+    "DoesNotFit": "errors",
+    "Generator": "decoding",
+    "InvalidArgument": "errors",
+    "InvalidConstraint": "errors",
+    "LanguageModel": "models",
+    "ModelError": "errors",
+    "ModelMismatch": "errors",
+    "Output": "decoding",
+    "PromptError": "errors",
+    "PromptTooLong": "errors",
+    "RejectedValue": "errors",
+    "Stats": "decoding",
+    "TokenAutomaton": "automaton",
+    "Truncated": "errors",
+    "UnsatisfiableConstraint": "errors",
+    "UnsupportedConstraint": "errors",
+    "Vocabulary": "vocabulary",
+    "VocabularyError": "errors",
+    "as_constraint": "constraint",
+    "choice": "constraint",
+    "compile": "automaton",
+    "extract": "api",
+    "generate": "api",
+    "json_schema": "constraint",
+    "load": "models",
+    "python_type": "constraint",
+    "regex": "constraint",
+}
+
+__all__ = sorted(_HOMES)
+
+if TYPE_CHECKING:
+    from constrained.api import extract as extract
+    from constrained.api import generate as generate
+    from constrained.automaton import TokenAutomaton as TokenAutomaton
+    from constrained.automaton import compile as compile
+    from constrained.constraint import Constraint as Constraint
+    from constrained.constraint import as_constraint as as_constraint
+    from constrained.constraint import choice as choice
+    from constrained.constraint import json_schema as json_schema
+    from constrained.constraint import python_type as python_type
+    from constrained.constraint import regex as regex
+    from constrained.decoding import Chunk as Chunk
+    from constrained.decoding import Generator as Generator
+    from constrained.decoding import Output as Output
+    from constrained.decoding import Stats as Stats
+    from constrained.errors import BudgetExhausted as BudgetExhausted
+    from constrained.errors import ConstraintError as ConstraintError
+    from constrained.errors import ConstraintTooLarge as ConstraintTooLarge
+    from constrained.errors import DoesNotFit as DoesNotFit
+    from constrained.errors import InvalidArgument as InvalidArgument
+    from constrained.errors import InvalidConstraint as InvalidConstraint
+    from constrained.errors import ModelError as ModelError
+    from constrained.errors import ModelMismatch as ModelMismatch
+    from constrained.errors import PromptError as PromptError
+    from constrained.errors import PromptTooLong as PromptTooLong
+    from constrained.errors import RejectedValue as RejectedValue
+    from constrained.errors import Truncated as Truncated
+    from constrained.errors import UnsatisfiableConstraint as UnsatisfiableConstraint
+    from constrained.errors import UnsupportedConstraint as UnsupportedConstraint
+    from constrained.errors import VocabularyError as VocabularyError
+    from constrained.models import LanguageModel as LanguageModel
+    from constrained.models import load as load
+    from constrained.vocabulary import Vocabulary as Vocabulary
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value  # found at once from now on
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,11 @@
+"""The one loop: a prompt in, a text of the constraint out, with its value.
+
+Must not know: how an automaton is built, which model it is, command lines or servers.
+"""
+
+from __future__ import annotations
+
+from constrained.decoding.generator import Generator
+from constrained.decoding.output import Chunk, Output, Stats
+
+__all__ = ["Chunk", "Generator", "Output", "Stats"]

@@ -1,0 +1,63 @@
+"""Automata that are compiled already: one for each pair of vocabulary and language."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+
+from constrained.errors import InvalidArgument, ModelMismatch
+
+if TYPE_CHECKING:
+    from constrained.automaton import TokenAutomaton
+    from constrained.constraint import Constraint
+    from constrained.vocabulary import Vocabulary
+
+KEPT = 64
+"""Automata kept; the least recently used goes first."""
+
+_kept: OrderedDict[tuple[str, str], TokenAutomaton] = OrderedDict()
+_lock = threading.Lock()
+
+
+def compiled(asked: Any, vocabulary: Vocabulary) -> tuple[Constraint, TokenAutomaton]:
+    """What was asked for, as a constraint and as an automaton.
+
+    Args:
+        asked: a `Constraint`, or what stands for one (a type, a schema); or an automaton.
+        vocabulary: the model's.
+
+    Raises:
+        ConstraintError, ConstraintTooLarge: it cannot be enforced.
+        InvalidArgument: an automaton that was not compiled from a constraint.
+        ModelMismatch: an automaton was compiled for another vocabulary.
+    """
+    if hasattr(asked, "fill_mask_within"):
+        if asked.vocabulary != vocabulary:
+            raise ModelMismatch(
+                f"the automaton was compiled for {asked.vocabulary!r}, the model has {vocabulary!r}",
+                action="compile it with model.vocabulary, or pass the constraint itself",
+            )
+        if asked.constraint is None:
+            raise InvalidArgument(
+                "the automaton was made from a grammar: nothing says what value a text of it has",
+                action="compile it from a constraint: compile(json_schema(...), vocabulary)",
+            )
+        return asked.constraint, asked
+    from constrained.automaton import compile
+    from constrained.constraint import as_constraint
+
+    constraint = as_constraint(asked)
+    key = (vocabulary.fingerprint, constraint.key)
+    with _lock:
+        if key in _kept:
+            _kept.move_to_end(key)
+            return constraint, _kept[key]
+    automaton = compile(
+        constraint, vocabulary
+    )  # outside the lock: of two threads that do it, one result is kept
+    with _lock:
+        automaton = _kept.setdefault(key, automaton)
+        while len(_kept) > KEPT:
+            _kept.popitem(last=False)
+    return constraint, automaton

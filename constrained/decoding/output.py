@@ -1,0 +1,98 @@
+"""What generation returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from constrained.decoding.partial import partial_json
+
+Finish = Literal["complete", "end", "limit"]
+"""``complete``: nothing could follow, so the model was not asked; ``end``: the model chose to end the text here;
+``limit``: `max_tokens` was reached (with a complete text, as always)."""
+
+
+@dataclass(slots=True)
+class Stats:
+    """What a text cost.
+
+    Attributes:
+        prompt_tokens: tokens of the prompt.
+        tokens: tokens of the text (an end of sequence is not counted).
+        forwards: forward passes of the model that this text took part in, the prompt's included.
+        drafted: tokens that were guessed ahead.
+        accepted: guessed tokens that turned out to be the text's.
+        checks: questions put to the automaton: masks and single tokens.
+        seconds: time from the call to the end of this text; the texts of a batch run side by side.
+        seed: what the noise was keyed with; 0 for greedy texts without one, which use no noise.
+        sequence: the other key, see `Generator.batch`.
+    """
+
+    prompt_tokens: int = 0
+    tokens: int = 0
+    forwards: int = 0
+    drafted: int = 0
+    accepted: int = 0
+    checks: int = 0
+    seconds: float = 0.0
+    seed: int = 0
+    sequence: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A finished text.
+
+    Attributes:
+        value: the typed value.
+        text: the text it was read from.
+        tokens: its token ids, without an end of sequence.
+        logprob: log-probability of the text's tokens under the model after temperature (greedy: temperature 1), in
+            nats, with its end of sequence where the model was asked for one. Where nothing but the end can follow,
+            and at `max_tokens`, the end has probability 1.
+        log_weight: sum of log W over the positions, see `constrained.sampling`. For the law ``local`` it is
+            log P(text) / Q(text): the mean of exp(log_weight) h(text) estimates the model's own mean of h over valid
+            texts, times the probability that a text is valid. Under ``local-truncated`` the same holds over the
+            texts that truncation leaves; for ``greedy`` it only tells how much mass the constraint left.
+        law: which law the text was drawn from: ``local``, ``local-truncated``, ``greedy``.
+        finish: why the text ended, see `Finish`.
+        stats: what it cost.
+    """
+
+    value: Any
+    text: str
+    tokens: tuple[int, ...]
+    logprob: float
+    log_weight: float
+    law: str
+    finish: Finish
+    stats: Stats
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A step of a streamed text.
+
+    Attributes:
+        delta: the new characters. Half characters are held back until their other bytes come.
+        text: all characters so far: the deltas, concatenated.
+        tokens: token ids of this step.
+        output: the finished text, in the last chunk.
+    """
+
+    delta: str
+    text: str
+    tokens: tuple[int, ...]
+    read: Callable[[str], Any] = partial_json
+    output: Output | None = None
+
+    @cached_property
+    def value(self) -> Any:
+        """The valid partial value so far, and in the last chunk the typed value.
+
+        For JSON: what has been said, closed: containers and strings as far as they go, numbers and names only when
+        they are finished; None while there is nothing. For other constraints: the text so far.
+        """
+        return self.read(self.text) if self.output is None else self.output.value

@@ -1,0 +1,68 @@
+"""The interface of a language model."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from constrained.vocabulary import Vocabulary
+
+Prompt = str | Sequence[Mapping[str, Any]] | Sequence[int]
+"""A text, a chat (``{"role", "content"}`` messages), or token ids."""
+
+
+class Cache(ABC):
+    """What a model remembers of several texts, its rows. Rows are independent of each other."""
+
+    @property
+    @abstractmethod
+    def lengths(self) -> list[int]:
+        """Tokens read so far, per row. The next token of a row has this absolute position."""
+
+    @abstractmethod
+    def keep(self, rows: Sequence[int]) -> None:
+        """Keeps these rows, in this order; a row named twice is copied."""
+
+
+class LanguageModel(ABC):
+    """A causal language model and its vocabulary. Safe to share between threads: all memory is in caches.
+
+    Attributes:
+        vocabulary: the bytes of its tokens; `vocabulary.size` is the width of its logits.
+        context: greatest number of positions it can read, or None if there is no limit.
+    """
+
+    vocabulary: Vocabulary
+    context: int | None = None
+
+    @abstractmethod
+    def encode(self, prompt: Prompt, *, chat: bool = True) -> list[int]:
+        """Token ids of a prompt, at least one.
+
+        Args:
+            prompt: a text, messages, or ids (checked and passed on).
+            chat: put a text into the tokenizer's chat template, if it has one, as one user message.
+
+        Raises:
+            PromptError: the prompt is of another type, empty, or has ids outside the vocabulary.
+        """
+
+    @abstractmethod
+    def cache(self, rows: int) -> Cache:
+        """An empty cache for this many texts."""
+
+    @abstractmethod
+    def forward(self, tokens: Sequence[Sequence[int]], cache: Cache) -> NDArray[np.float32]:
+        """Reads tokens at the end of each row of the cache.
+
+        Args:
+            tokens: one sequence of at least one id per row of the cache; lengths may differ.
+            cache: remembers the tokens, and is changed.
+
+        Returns:
+            Logits after the last token of each row, float32 [rows, vocabulary.size].
+        """

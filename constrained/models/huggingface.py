@@ -1,0 +1,151 @@
+"""Causal language models of transformers."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from constrained import prompt as prompts
+from constrained.errors import ModelError
+from constrained.models.base import Cache, LanguageModel, Prompt
+from constrained.models.cache import HuggingFaceCache, JoinedCache, SeparateCache
+from constrained.models.prompts import check_ids, is_chat
+from constrained.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    import torch
+
+
+class HuggingFaceModel(LanguageModel):
+    """A transformers causal language model with its tokenizer.
+
+    The checkpoint's generation configuration is asked for ends of sequence and for nothing else: temperature,
+    top-p and the like are never taken from it.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any, *, isolate: bool | None = None) -> None:
+        """Puts the model into evaluation mode and reads the vocabulary.
+
+        Args:
+            model: a `PreTrainedModel` with a language modelling head; stays on its device and in its dtype.
+            tokenizer: its tokenizer.
+            isolate: run each text of a batch in a forward pass of its own. Then a batch has bit-identical logits
+                to its texts alone, at the price of its speed. By default only models that cannot read padded
+                batches exactly (sliding windows, recurrent layers, flash attention) do so; for the others logits
+                differ by float rounding between batch sizes.
+
+        Raises:
+            ModelError: not a causal language model, or not a tokenizer of transformers.
+            VocabularyError, ModelMismatch: the tokenizer does not fit, see `Vocabulary.from_tokenizer`.
+        """
+        _check_causal(model)
+        if not callable(tokenizer):
+            raise ModelError(
+                f"a {type(tokenizer).__name__} cannot encode prompts for a transformers model",
+                action="pass a transformers tokenizer; PreTrainedTokenizerFast(tokenizer_object=...) makes one",
+            )
+        self.model = model.eval()
+        self.tokenizer = tokenizer
+        self.vocabulary = Vocabulary.from_tokenizer(tokenizer, model=model)
+        config = _text_config(model)
+        self.context = getattr(config, "max_position_embeddings", None)
+        self.isolate = not _reads_padded_batches(model) if isolate is None else isolate
+        self._accepted = set(inspect.signature(model.forward).parameters)
+
+    @property
+    def device(self) -> torch.device:
+        """Where token ids go."""
+        device: torch.device = self.model.get_input_embeddings().weight.device
+        return device
+
+    def encode(self, prompt: Prompt, *, chat: bool = True) -> list[int]:
+        """See `LanguageModel.encode`. A text without a template gets the special tokens its tokenizer adds."""
+        ids: Any = prompt
+        if isinstance(prompt, str):
+            templated = chat and bool(getattr(self.tokenizer, "chat_template", None))
+            if templated:
+                ids = prompts.render([{"role": "user", "content": prompt}], self.tokenizer)
+            else:
+                ids = self.tokenizer(prompt)["input_ids"]
+        elif is_chat(prompt):
+            ids = prompts.render(prompt, self.tokenizer)
+        return check_ids(ids, self.vocabulary.size)
+
+    def cache(self, rows: int) -> Cache:
+        """An empty cache for this many texts."""
+        return (SeparateCache if self.isolate else JoinedCache)(rows, self.model.config)
+
+    def forward(self, tokens: Sequence[Sequence[int]], cache: Cache) -> NDArray[np.float32]:
+        """See `LanguageModel.forward`.
+
+        Raises:
+            ModelError: the model's output is not as wide as its vocabulary.
+        """
+        import torch
+
+        if not isinstance(cache, HuggingFaceCache):
+            raise TypeError(f"a cache of another model was passed: {type(cache).__name__}")
+        with torch.inference_mode():
+            logits = cache.read(self._run, tokens, self.device)[:, : self.vocabulary.size]
+            if logits.shape[-1] < self.vocabulary.size:
+                raise ModelError(
+                    f"the model gives {logits.shape[-1]} logits for a vocabulary of {self.vocabulary.size} ids",
+                    action="use the tokenizer the model was trained with",
+                )
+            array: NDArray[np.float32] = logits.to(torch.float32).cpu().numpy()
+        return array
+
+    def _run(self, *, every: bool = False, **inputs: Any) -> torch.Tensor:
+        """One forward pass: logits [rows, columns, V], of the last column unless `every` is wanted."""
+        if not every:
+            inputs["logits_to_keep"] = 1  # spares a long prompt's logits: columns x V floats
+        inputs = {name: value for name, value in inputs.items() if name in self._accepted}
+        logits: torch.Tensor = self.model(**inputs, use_cache=True).logits
+        return logits if every else logits[:, -1:]
+
+    def __repr__(self) -> str:
+        return f"HuggingFaceModel({type(self.model).__name__}, {self.vocabulary!r}, context={self.context})"
+
+
+def _text_config(model: Any) -> Any:
+    """The configuration of the language part (a model that also sees or hears nests it)."""
+    config = model.config
+    return config.get_text_config() if hasattr(config, "get_text_config") else config
+
+
+def _check_causal(model: Any) -> None:
+    config = getattr(model, "config", None)
+    name = type(model).__name__
+    if config is None or not callable(getattr(model, "forward", None)):
+        raise ModelError(
+            f"{name} is not a transformers model",
+            action="pass a causal language model and its tokenizer, or the name of one",
+        )
+    if getattr(config, "is_encoder_decoder", False):
+        raise ModelError(f"{name} is an encoder-decoder model", action="pass a causal (decoder-only) model")
+    if getattr(model, "get_output_embeddings", lambda: None)() is None:
+        raise ModelError(f"{name} has no language modelling head", action="load it with AutoModelForCausalLM")
+
+
+def _reads_padded_batches(model: Any) -> bool:
+    """Whether every layer is full attention and takes a mask of any shape."""
+    config = _text_config(model)
+    if getattr(config, "_attn_implementation", None) not in ("sdpa", "eager"):
+        return False
+    if "position_ids" not in inspect.signature(model.forward).parameters:
+        return False
+    layers = getattr(config, "layer_types", None)
+    if layers:
+        return all(kind == "full_attention" for kind in layers)
+    # Without a list of layer types only families that are known to be plain: the rest may hide ALiBi (positions out
+    # of the mask's shape), local windows or recurrent states.
+    return getattr(config, "model_type", None) in _PLAIN and not getattr(config, "sliding_window", None)
+
+
+_PLAIN = frozenset(
+    {"llama", "gpt2", "gpt_neox", "mistral", "phi", "qwen2", "gemma", "olmo", "olmo2", "granite"}
+)

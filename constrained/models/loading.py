@@ -1,0 +1,128 @@
+"""`load`: a language model out of whatever names one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.resources import as_file, files
+from typing import Any
+
+from constrained.errors import ModelError
+from constrained.models.base import LanguageModel
+
+
+def load(
+    model: Any = None,
+    tokenizer: Any = None,
+    *,
+    device: str | None = None,
+    dtype: Any = None,
+    isolate: bool | None = None,
+    **options: Any,
+) -> LanguageModel:
+    """Makes a language model ready for generation.
+
+    Args:
+        model: nothing: the bundled tiny model (offline); a name or folder for transformers' `from_pretrained`; a
+            loaded transformers model, with its `tokenizer`; or a `LanguageModel`, which is returned as it is.
+        tokenizer: the tokenizer of a loaded model, or the name of one where it is not the model's own.
+        device: where a model that is loaded here goes (``"cuda"``, ``"cpu"``): by default a GPU, if there is one.
+        dtype: its number format (``"bfloat16"``, a torch dtype): by default float32 on CPU, and on a GPU the one
+            the checkpoint was saved in.
+        isolate: see `HuggingFaceModel`: batches whose logits are bit-identical to those of each text alone.
+        options: passed on to `from_pretrained`, for the model.
+
+    Raises:
+        ModelError: it cannot be found, loaded, or is not a causal language model.
+        VocabularyError, ModelMismatch: the tokenizer cannot be used, or is another model's.
+    """
+    settings = dict(device=device, dtype=dtype, **options)
+    if isinstance(model, LanguageModel):
+        _refuse_settings(dict(tokenizer=tokenizer, isolate=isolate, **settings), "a LanguageModel")
+        return model
+    from constrained.models.huggingface import HuggingFaceModel
+
+    if model is None:
+        with _bundled() as folder:
+            settings["device"] = device or "cpu"  # so small that a GPU would only add waiting
+            with _no_bars():
+                loaded = _pretrained(folder, local_files_only=True, **settings)
+            return HuggingFaceModel(loaded, tokenizer or _tokenizer(folder), isolate=isolate)
+    if isinstance(model, str | os.PathLike):
+        name = os.fspath(model)
+        # The tokenizer first: it is small, and a name that does not exist fails before gigabytes are loaded.
+        read = tokenizer if tokenizer is not None and not isinstance(tokenizer, str) else None
+        read = read or _tokenizer(tokenizer or name)
+        return HuggingFaceModel(_pretrained(name, **settings), read, isolate=isolate)
+    _refuse_settings(settings, "a loaded model")
+    if tokenizer is None:
+        raise ModelError(
+            f"a {type(model).__name__} was passed without a tokenizer", action="call load(model, tokenizer)"
+        )
+    return HuggingFaceModel(
+        model, _tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer, isolate=isolate
+    )
+
+
+def _pretrained(name: str, *, device: str | None, dtype: Any, **options: Any) -> Any:
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    place = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    kind = dtype or ("float32" if place == "cpu" else "auto")
+    with _explained("model", name):
+        model: Any = AutoModelForCausalLM.from_pretrained(name, dtype=kind, **options)
+        return model.to(place)
+
+
+def _tokenizer(name: str) -> Any:
+    from transformers import AutoTokenizer
+
+    with _explained("tokenizer", name):
+        return AutoTokenizer.from_pretrained(name)
+
+
+@contextlib.contextmanager
+def _explained(what: str, name: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError, RuntimeError, KeyError, ImportError) as error:
+        # transformers' own messages are paragraphs; their first line names the cause.
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise ModelError(
+            f"the {what} {name!r} cannot be loaded: {reason}",
+            action="check the name, the folder, the device and the network; load() alone gives the bundled model",
+        ) from error
+
+
+@contextlib.contextmanager
+def _no_bars() -> Iterator[None]:
+    """Silences transformers' progress bars: nothing is downloaded, and loading takes no time."""
+    bars: Any = import_module("transformers.utils.logging")
+    shown = bars.is_progress_bar_enabled()
+    bars.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            bars.enable_progress_bar()
+
+
+@contextlib.contextmanager
+def _bundled() -> Iterator[str]:
+    weights = files("constrained") / "models" / "tiny" / "weights"
+    if not (weights / "config.json").is_file():
+        raise ModelError(
+            "the bundled model is missing from this installation",
+            action="install the package again, or load a model of your own: load(name)",
+        )
+    with as_file(weights) as folder:
+        yield str(folder)
+
+
+def _refuse_settings(settings: dict[str, Any], what: str) -> None:
+    given = [name for name, value in settings.items() if value is not None]
+    if given:
+        raise ModelError(f"{given[0]} cannot be set for {what}", action="set it where the model is made")

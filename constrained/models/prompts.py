@@ -1,0 +1,48 @@
+"""What counts as a prompt, the same for every model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeGuard
+
+from constrained.errors import PromptError
+
+
+def is_chat(prompt: object) -> TypeGuard[Sequence[Mapping[str, Any]]]:
+    """Whether a prompt is a list of messages."""
+    return (
+        isinstance(prompt, Sequence)
+        and not isinstance(prompt, str | bytes)
+        and len(prompt) > 0
+        and all(isinstance(message, Mapping) for message in prompt)
+    )
+
+
+def check_ids(ids: object, size: int) -> list[int]:
+    """Token ids as a list of ints.
+
+    Raises:
+        PromptError: not a sequence of ids below `size`, or empty.
+    """
+    if isinstance(ids, str | bytes | Mapping) or not hasattr(ids, "__iter__"):
+        raise PromptError(
+            f"a prompt cannot be of type {type(ids).__name__}",
+            action="pass a str, a list of messages with role and content, or a list of token ids",
+        )
+    checked = []
+    for token in ids:
+        try:
+            number = token.__index__()
+        except (AttributeError, TypeError):
+            raise PromptError(
+                f"a prompt cannot hold a {type(token).__name__}",
+                action="pass a str, a list of messages with role and content, or a list of token ids",
+            ) from None
+        if not 0 <= number < size:
+            raise PromptError(
+                f"token id {number} is outside a vocabulary of {size} ids", action="check the ids"
+            )
+        checked.append(number)
+    if not checked:
+        raise PromptError("the prompt is empty", action="say what is wanted, in at least one token")
+    return checked

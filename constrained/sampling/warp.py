@@ -1,0 +1,113 @@
+"""Warpers: temperature, and the truncations top-k, top-p, min-p.
+
+They are applied by the sampler, in this order and never through a checkpoint's generation defaults:
+
+    1. the mask: tokens that the constraint refuses are out
+    2. temperature: logits / T
+    3. top-k, then top-p, then min-p, each on what the one before left, renormalised
+
+Masking first means that a truncation can never leave no token, and that "the 90 % most likely" speaks of the
+tokens that are possible. Temperature is part of the model's law (`logprob` is measured after it); a truncation is
+part of the proposal: it narrows f, and Z becomes the mass of the tokens that are left.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from constrained.errors import InvalidArgument
+
+
+@dataclass(frozen=True, slots=True)
+class Warp:
+    """How the model's distribution is reshaped before a token is drawn.
+
+    Attributes:
+        temperature: 0 or None takes the most likely token (of several, the lowest id); otherwise logits are
+            divided by it.
+        top_k: keep the k most likely tokens.
+        top_p: keep the most likely tokens until they have this much of the mass (at least one).
+        min_p: keep the tokens with at least this fraction of the most likely one's probability.
+
+    Raises:
+        InvalidArgument: a value is out of its range, or a truncation is given without a temperature.
+    """
+
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    min_p: float | None = None
+
+    def __post_init__(self) -> None:
+        _check("temperature", self.temperature, "a number >= 0", lambda t: t >= 0)
+        _check("top_k", self.top_k, "a whole number >= 1", lambda k: k >= 1 and float(k).is_integer())
+        _check("top_p", self.top_p, "a number above 0, at most 1", lambda p: 0 < p <= 1)
+        _check("min_p", self.min_p, "a number from 0 to 1", lambda p: 0 <= p <= 1)
+        if self.greedy and self.truncates:
+            raise InvalidArgument(
+                "top_k, top_p and min_p have no effect without a temperature",
+                action="pass temperature=1.0 (or another) to sample, or leave them out",
+            )
+
+    @property
+    def greedy(self) -> bool:
+        """Whether the most likely token is taken."""
+        return not self.temperature
+
+    @property
+    def truncates(self) -> bool:
+        """Whether some tokens that the constraint allows can never be drawn."""
+        return any(value is not None for value in (self.top_k, self.top_p, self.min_p))
+
+    def scale(self, logits: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+        """Logits after temperature, in float64 (greedy measures at temperature 1)."""
+        wide: NDArray[np.float64] = logits.astype(np.float64)
+        return wide if self.greedy else wide / float(self.temperature or 1.0)
+
+    def keep(self, scaled: NDArray[np.float64]) -> NDArray[np.intp]:
+        """Which of the allowed tokens survive the truncations.
+
+        Args:
+            scaled: their logits after temperature, float64 [n], n >= 1, ids ascending.
+
+        Returns:
+            Ascending indices into `scaled`, at least one.
+        """
+        if not self.truncates:
+            return np.arange(len(scaled))
+        order = np.argsort(-scaled, kind="stable")  # ties: the lower id first
+        if self.top_k is not None:
+            order = order[: int(self.top_k)]
+        if self.top_p is not None:
+            mass = np.cumsum(_softmax(scaled[order]))
+            # A token stays while those before it have less than top_p; rounding must not cut at top_p = 1.
+            before = np.concatenate(([0.0], mass[:-1]))
+            order = order[before < self.top_p] if self.top_p < 1 else order
+        if self.min_p is not None:
+            mass = _softmax(scaled[order])
+            order = order[mass >= self.min_p * mass[0]]
+        return np.sort(order)
+
+
+def _softmax(scaled: NDArray[np.float64]) -> NDArray[np.float64]:
+    mass: NDArray[np.float64] = np.exp(scaled - scaled.max())
+    total: NDArray[np.float64] = mass / mass.sum()
+    return total
+
+
+def _check(name: str, value: Any, wanted: str, good: Any) -> None:
+    if value is None:
+        return
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, numbers.Real)
+        or not math.isfinite(value)
+        or not good(value)
+    ):
+        raise InvalidArgument(f"{name} is {value!r}", action=f"pass {wanted}, or None")

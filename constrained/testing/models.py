@@ -1,0 +1,227 @@
+"""Language models without weights."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from constrained.errors import PromptError
+from constrained.models.base import Cache, LanguageModel, Prompt
+from constrained.models.prompts import check_ids, is_chat
+from constrained.vocabulary import Vocabulary
+
+Script = str | bytes | Mapping[str, str | bytes] | Callable[[str], str | bytes]
+
+
+class Texts(Cache):
+    """A cache that is simply the tokens read so far, and where the prompt ended."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows: list[list[int]] = [[] for _ in range(rows)]
+        self.prompts = [0] * rows
+
+    @property
+    def lengths(self) -> list[int]:
+        """Tokens read so far, per row."""
+        return [len(row) for row in self.rows]
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Keeps these rows, in this order."""
+        self.rows = [list(self.rows[row]) for row in rows]
+        self.prompts = [self.prompts[row] for row in rows]
+
+    def read(self, tokens: Sequence[Sequence[int]]) -> Iterator[tuple[list[int], list[int]]]:
+        """Appends tokens to each row; yields (prompt, tokens after it) per row."""
+        for i, (row, new) in enumerate(zip(self.rows, tokens, strict=True)):
+            assert new, "a row of a forward pass has no tokens"
+            self.prompts[i] = self.prompts[i] or len(new)
+            row += new
+            yield row[: self.prompts[i]], row[self.prompts[i] :]
+
+
+class _Weightless(LanguageModel):
+    """Logits as a function of the prompt and the tokens after it."""
+
+    def cache(self, rows: int) -> Cache:
+        """An empty cache for this many texts."""
+        return Texts(rows)
+
+    def forward(self, tokens: Sequence[Sequence[int]], cache: Cache) -> NDArray[np.float32]:
+        """See `LanguageModel.forward`."""
+        assert isinstance(cache, Texts)
+        return np.stack([self.logits(prompt, said) for prompt, said in cache.read(tokens)]).astype(np.float32)
+
+    def logits(self, prompt: list[int], said: list[int]) -> NDArray[np.floating[Any]]:
+        """Logits of the next token, floating [vocabulary.size]."""
+        raise NotImplementedError
+
+
+class ScriptedModel(_Weightless):
+    """A model that wants to say a given text, and then to stop.
+
+    It prefers the canonical next token of the rest of its script, however the text so far was split into tokens.
+    When it was made to leave the script (by a constraint), it wants to stop.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        script: Script,
+        *,
+        margin: float = 30.0,
+        context: int | None = None,
+    ) -> None:
+        """Sets what is said.
+
+        Args:
+            vocabulary: any.
+            script: the text; or texts by prompt: a mapping whose first key that occurs in the prompt counts, or a
+                function of the prompt.
+            margin: by how much its token's logit exceeds the others' (0).
+            context: greatest number of positions, if limited.
+        """
+        self.vocabulary = vocabulary
+        self.script = script
+        self.margin = margin
+        self.context = context
+
+    def encode(self, prompt: Prompt, *, chat: bool = True) -> list[int]:
+        """The bytes of the text (of a chat: its contents, a line each) as tokens; ids are passed on.
+
+        Raises:
+            PromptError: empty, or not a prompt.
+            VocabularyError: the vocabulary cannot spell it.
+        """
+        if is_chat(prompt):
+            prompt = "\n".join(str(message["content"]) for message in prompt)
+        return check_ids(
+            self.vocabulary.encode(prompt) if isinstance(prompt, str) else prompt, self.vocabulary.size
+        )
+
+    def logits(self, prompt: list[int], said: list[int]) -> NDArray[np.floating[Any]]:
+        """`margin` for the next token of the script, 0 for all others."""
+        script = self._script(self.vocabulary.decode(prompt).decode("utf-8", "replace"))
+        text = self.vocabulary.decode(said)
+        rest = script[len(text) :] if script.startswith(text) else b""
+        logits = np.zeros(self.vocabulary.size)
+        wanted = self.vocabulary.encode(rest)[:1] or list(self.vocabulary.eos_ids)
+        logits[wanted] = self.margin
+        return logits
+
+    def _script(self, prompt: str) -> bytes:
+        script = self.script
+        if isinstance(script, Mapping):
+            found = [text for key, text in script.items() if key in prompt]
+            if not found:
+                raise PromptError(
+                    "no key of the script occurs in the prompt", action="add one, or a key of ''"
+                )
+            script = found[0]
+        elif callable(script):
+            script = script(prompt)
+        return script.encode() if isinstance(script, str) else script
+
+
+@dataclass(frozen=True, slots=True)
+class Laws:
+    """Laws over the texts of a language L, by the text.
+
+    Attributes:
+        model: P(w), the model's own probability of every text, also outside L.
+        conditional: P(w) / P(L).
+        local: Q(w) = product of p f / Z, what masking token by token draws.
+        mass: P(L).
+    """
+
+    model: dict[bytes, float]
+    conditional: dict[bytes, float]
+    local: dict[bytes, float]
+    mass: float
+
+
+class EnumerableModel(_Weightless):
+    """A model over a few letters whose texts have at most `depth` tokens: random rows, known exactly.
+
+    After `depth` tokens it stops with probability 1. The prompt plays no part.
+    """
+
+    def __init__(
+        self,
+        *,
+        seed: int = 0,
+        letters: Sequence[bytes] = (b"a", b"b", b"c"),
+        depth: int = 4,
+        spread: float = 1.0,
+    ) -> None:
+        """Draws the rows.
+
+        Args:
+            seed: of the rows.
+            letters: tokens; the end of sequence is one more id after them.
+            depth: greatest number of tokens of a text.
+            spread: concentration of the Dirichlet law of each row: small makes peaked rows.
+        """
+        self.eos = len(letters)
+        self.depth = depth
+        self.vocabulary = Vocabulary.from_bytes([*letters, b""], [self.eos])
+        random = np.random.default_rng(seed)
+        self.rows: dict[tuple[int, ...], NDArray[np.float64]] = {}
+        for length in range(depth):
+            for prefix in itertools.product(range(self.eos), repeat=length):
+                self.rows[prefix] = random.dirichlet([spread] * (self.eos + 1))
+        self._end = np.eye(self.eos + 1)[self.eos]
+
+    def encode(self, prompt: Prompt, *, chat: bool = True) -> list[int]:
+        """One end of sequence, whatever the prompt."""
+        return [self.eos]
+
+    def forward(self, tokens: Sequence[Sequence[int]], cache: Cache) -> NDArray[np.float32]:
+        """See `LanguageModel.forward`; in float64, so that laws can be compared to 1e-12."""
+        assert isinstance(cache, Texts)
+        rows = [self.logits(prompt, said) for prompt, said in cache.read(tokens)]
+        return np.stack(rows)
+
+    def logits(self, prompt: list[int], said: list[int]) -> NDArray[np.floating[Any]]:
+        """Log p, float64."""
+        with np.errstate(divide="ignore"):
+            logs: NDArray[np.float64] = np.log(self.rows.get(tuple(said), self._end))
+        return logs
+
+    def texts(self) -> list[tuple[int, ...]]:
+        """Every text, as token ids."""
+        lengths = range(self.depth + 1)
+        return [text for n in lengths for text in itertools.product(range(self.eos), repeat=n)]
+
+    def laws(self, language: Collection[bytes]) -> Laws:
+        """The laws for a language, from their definitions and the list of its texts: no automaton is asked.
+
+        As in generation, an end has probability 1 where only the end can follow.
+        """
+        valid = {text: self.vocabulary.decode(text) in language for text in self.texts()}
+        viable = {text[:n] for text, good in valid.items() if good for n in range(len(text) + 1)}
+        model: dict[bytes, float] = {}
+        local: dict[bytes, float] = {}
+        for text in valid:
+            p, q = 1.0, 1.0
+            for n in range(len(text) + 1):
+                prefix = text[:n]
+                row = self.rows.get(prefix, self._end)
+                f = [valid[prefix] if a == self.eos else (*prefix, a) in viable for a in range(self.eos + 1)]
+                only_end = valid[prefix] and sum(f) == 1
+                a = text[n] if n < len(text) else self.eos
+                if only_end:
+                    row = self._end
+                p *= row[a]
+                q *= row[a] * f[a] / math.fsum(row[f]) if any(f) else 0.0
+            name = self.vocabulary.decode(text)
+            model[name] = float(p)
+            if valid[text]:
+                local[name] = float(q)
+        mass = math.fsum(model[name] for name in local)
+        return Laws(model, {name: model[name] / mass for name in local}, local, mass)

@@ -1,0 +1,228 @@
+"""Local masking draws exactly Q = product of p f / Z, and says how far that is from the model's own law."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from finite import FiniteAutomaton
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import constrained
+from constrained.errors import InvalidArgument, ModelError
+from constrained.sampling import SAMPLERS, Local, Position, Warp, choose
+from constrained.testing import EnumerableModel, check_proper, g_test, text_law, token_law
+
+LOCAL = Local()
+
+
+GREEDY = Warp()
+
+
+def draw(logits, allowed, warp=GREEDY, noise=0.0):
+    """One draw with constant noise: the largest key wins."""
+    position = Position(np.array(logits), np.array(allowed), lambda ids: np.full(len(ids), noise), warp)
+    return LOCAL.propose(position)
+
+
+def logs(*p: float) -> np.ndarray:
+    with np.errstate(divide="ignore"):
+        return np.log(np.array(p))
+
+
+# ---------------------------------------------------------------- one token
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("allowed", [[0], [3], [0, 2], [1, 2, 3], [0, 1, 2, 3]])
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
+def test_a_draw_is_properly_weighted(seed, allowed, temperature):
+    logits = np.random.default_rng(seed).normal(size=4) * 3
+    check_proper(LOCAL, logits, np.array(allowed), temperature)
+
+
+def test_the_check_of_proper_weights_can_fail():
+    class Unweighted(Local):
+        def propose(self, position):
+            drawn = super().propose(position)
+            return type(drawn)(drawn.token, drawn.logprob, 0.0)
+
+    with pytest.raises(AssertionError, match="token 0"):
+        check_proper(Unweighted(), logs(0.5, 0.2, 0.2, 0.1), np.array([0, 1]))
+
+
+def test_the_chance_of_a_draw_is_what_logprob_and_log_weight_say():
+    logits = logs(0.4, 0.3, 0.2, 0.1)
+    for warp in [
+        Warp(0.7),
+        Warp(1.0, top_k=2),
+        Warp(1.3, top_p=0.6),
+        Warp(1.0, min_p=0.4),
+        Warp(1.0, 3, 0.9, 0.5),
+    ]:
+        law = token_law(LOCAL, logits, np.array([0, 1, 3]), warp)
+        assert math.isclose(sum(chance for chance, _ in law.values()), 1.0, abs_tol=1e-12)
+        p = np.exp(warp.scale(logits))
+        p /= p.sum()
+        for token, (chance, weighted) in law.items():
+            assert weighted == pytest.approx(p[token], abs=1e-12)
+            assert chance == pytest.approx(p[token] / p[sorted(law)].sum(), abs=1e-12)
+
+
+def test_greedy_takes_the_most_likely_allowed_token_and_the_lowest_id_of_a_tie():
+    assert draw([5.0, 1.0, 2.0, 2.0], [1, 2, 3]).token == 2
+    drawn = draw(logs(0.5, 0.25, 0.125, 0.125), [1, 2])
+    assert drawn.token == 1
+    assert drawn.logprob == pytest.approx(math.log(0.25))
+    assert drawn.log_weight == pytest.approx(math.log(0.375))
+
+
+@pytest.mark.parametrize(
+    ("warp", "kept"),
+    [
+        (Warp(1.0), {0, 1, 2, 4}),
+        (Warp(1.0, top_k=1), {0}),
+        (Warp(1.0, top_k=2), {0, 1}),  # 1 and 2 tie: the lower id stays
+        (Warp(1.0, top_k=100), {0, 1, 2, 4}),
+        (Warp(1.0, top_p=0.49), {0}),  # half of the allowed mass is token 0 alone
+        (Warp(1.0, top_p=0.51), {0, 1}),
+        (Warp(1.0, top_p=1.0), {0, 1, 2, 4}),
+        (Warp(1.0, top_p=1e-9), {0}),
+        (Warp(1.0, min_p=0.49), {0, 1, 2}),
+        (Warp(1.0, min_p=1.0), {0}),
+        (Warp(1.0, min_p=0.0), {0, 1, 2, 4}),
+        (Warp(1.0, top_k=3, top_p=0.75), {0, 1}),  # of the three, 0 and 1 have 3/4 after renormalising ...
+        (Warp(1.0, top_p=0.76, min_p=0.6), {0}),
+        (Warp(0.25, top_p=0.8), {0}),  # temperature first: it makes the row peaked
+    ],
+)
+def test_truncations_apply_to_what_the_mask_left_in_the_documented_order(warp, kept):
+    logits = logs(0.32, 0.16, 0.15999, 0.3, 0.00001, 0.05)  # tokens 3 and 5 are not allowed
+    logits[2] = logits[1]
+    assert set(token_law(LOCAL, logits, np.array([0, 1, 2, 4]), warp)) == kept
+
+
+def test_a_truncation_never_leaves_nothing():
+    assert draw([9.0, 0.0, 0.0], [1, 2], Warp(1.0, top_k=1)).token == 1
+
+
+@pytest.mark.parametrize("mass", [1e-3, 1e-6, 1e-12])
+def test_a_tiny_allowed_mass_is_weighed_exactly(mass):
+    drawn = draw(logs(1.0 - mass, mass / 2, mass / 2), [1, 2], Warp(1.0))
+    assert drawn.log_weight == pytest.approx(math.log(mass), rel=1e-9)
+    assert drawn.logprob == pytest.approx(math.log(mass / 2), rel=1e-9)
+
+
+def test_impossible_logits_are_the_models_fault_and_say_so():
+    with pytest.raises(ModelError, match="no distribution"):
+        draw([0.0, math.nan, 0.0], [0])
+    with pytest.raises(ModelError, match="no distribution"):
+        draw([-math.inf, -math.inf], [0])
+    with pytest.raises(ModelError, match="probability 0 to every token"):
+        draw([0.0, -math.inf], [1])
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"temperature": -1.0},
+        {"temperature": math.nan},
+        {"temperature": "hot"},
+        {"temperature": True},
+        {"temperature": 1.0, "top_k": 0},
+        {"temperature": 1.0, "top_k": 1.5},
+        {"temperature": 1.0, "top_p": 0.0},
+        {"temperature": 1.0, "top_p": 1.1},
+        {"temperature": 1.0, "min_p": -0.1},
+        {"top_p": 0.9},
+        {"temperature": 0, "top_k": 5},
+    ],
+)
+def test_settings_out_of_range_are_refused(settings):
+    with pytest.raises(InvalidArgument, match=r"pass|effect"):
+        Warp(**settings)
+
+
+def test_samplers_are_chosen_by_name_from_one_table():
+    assert choose("local") == Local()
+    assert choose(LOCAL) is LOCAL
+    assert all(isinstance(choose(name), kind) for name, kind in SAMPLERS.items())
+    with pytest.raises(InvalidArgument, match=r"use one of: .*local"):
+        choose("nucleus")
+    assert [LOCAL.law(w) for w in (Warp(), Warp(0.5), Warp(0.5, top_k=3))] == [
+        "greedy",
+        "local",
+        "local-truncated",
+    ]
+
+
+# ---------------------------------------------------------------- whole texts
+
+LANGUAGE = {b"", b"ab", b"abc", b"abca", b"ba", b"bbbb", b"cab", b"ccc", b"cccc"}
+
+
+def texts_of(language, model):
+    return FiniteAutomaton(language, model.vocabulary)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_law_of_texts_is_the_local_one_exactly(seed):
+    model = EnumerableModel(seed=seed)
+    laws = model.laws(LANGUAGE)
+    drawn = text_law(model, texts_of(LANGUAGE, model), LOCAL, Warp(1.0), model.depth)
+    assert set(drawn) == set(laws.local) == LANGUAGE
+    for text, (chance, weighted) in drawn.items():
+        assert chance == pytest.approx(laws.local[text], abs=1e-12)
+        # The weight turns draws of Q into an unbiased measure of P on the language.
+        assert weighted == pytest.approx(laws.model[text], abs=1e-12)
+    assert sum(weighted for _, weighted in drawn.values()) == pytest.approx(laws.mass, abs=1e-12)
+
+
+@settings(max_examples=30)
+@given(st.sets(st.text("abc", max_size=4).map(str.encode), min_size=1, max_size=12), st.integers(0, 2**32))
+def test_any_language_is_drawn_by_its_local_law(language, seed):
+    model = EnumerableModel(seed=seed, spread=0.3)
+    laws = model.laws(language)
+    assume(min(laws.local.values()) > 0.0)  # a row of a peaked model can underflow
+    drawn = text_law(model, texts_of(language, model), LOCAL, Warp(1.0), model.depth)
+    assert all(abs(drawn[text][0] - q) < 1e-12 for text, q in laws.local.items())
+
+
+def draws(model, language, count):
+    gen = constrained.Generator(model, texts_of(language, model))
+    outs = gen.batch([[model.eos]] * count, seed=11, temperature=1.0)
+    return Counter(out.text.encode() for out in outs)
+
+
+@pytest.mark.slow
+def test_many_draws_fit_the_local_law_and_not_the_conditional_one():
+    model = EnumerableModel(seed=1)
+    laws = model.laws(LANGUAGE)
+    counts = draws(model, LANGUAGE, 20_000)
+    assert g_test(counts, laws.local) > 1e-5
+    assert (
+        g_test(counts, laws.conditional) < 1e-5
+    )  # the negative control: a test that cannot fail shows nothing
+
+
+def test_the_g_test_agrees_with_scipy_and_sees_the_impossible():
+    stats = pytest.importorskip("scipy.stats")
+    counts = {"a": 480, "b": 330, "c": 190}
+    law = {"a": 0.5, "b": 0.3, "c": 0.2}
+    wanted = stats.power_divergence(list(counts.values()), [500, 300, 200], lambda_="log-likelihood").pvalue
+    assert g_test(counts, law) == pytest.approx(wanted, rel=1e-9)
+    assert g_test({"d": 1, **counts}, law) == 0.0
+    assert g_test({"a": 1000}, {"a": 1.0}) == 1.0
+
+
+def test_the_laws_of_the_enumerable_model_are_laws():
+    model = EnumerableModel()
+    laws = model.laws(LANGUAGE)
+    assert len(laws.model) == 121
+    for law in (laws.conditional, laws.local):
+        assert sum(law.values()) == pytest.approx(1.0, abs=1e-12)
+    distance = sum(abs(laws.local[text] - laws.conditional[text]) for text in LANGUAGE) / 2
+    assert distance > 0.1  # masking is visibly not the model's own law here
