@@ -5,7 +5,8 @@
 namespace core {
 
 namespace {
-constexpr size_t kFewTokens = 512;  // as a list; more than that as bits
+constexpr size_t kFewTokens = 512;   // as a list; more than that as bits
+constexpr uint32_t kHighBound = 16;  // of a counter: lifted for the sake of sharing
 }
 
 Lexicon::Lexicon(const Trie& trie, const Quotient& quotient, RegexStore& regexes, uint32_t vocabulary_size)
@@ -14,51 +15,67 @@ Lexicon::Lexicon(const Trie& trie, const Quotient& quotient, RegexStore& regexes
     all_.make_dense();
 }
 
-Lexicon::Found Lexicon::at(RegexId residual) {
-    RegexId key = residual;
-    const auto counter = regexes_.counter(residual);
-    Ladder* steps = nullptr;
-    if (counter) {
-        steps = &ladder(counter->part, counter->tail);
-        if (steps->valid) {  // bounds that no token reaches are all the same
-            const uint32_t low = std::min(counter->low, steps->top + 1);
-            const uint32_t high = counter->high > steps->top ? kInfinite : counter->high;
-            key = regexes_.concat(regexes_.repeat(counter->part, low, high), counter->tail);
+/// A residual with the same tokens and exits, shared by as many others as possible: bounds that no token reaches are
+/// all the same.
+RegexId Lexicon::representative(RegexId residual) {
+    if (const auto counter = regexes_.counter(residual)) {
+        if (const Ladder& steps = ladder(counter->part, counter->tail); steps.valid) {
+            const uint32_t low = std::min(counter->low, steps.top + 1);
+            const uint32_t high = counter->high > steps.top ? kInfinite : counter->high;
+            return regexes_.concat(regexes_.repeat(counter->part, low, high), counter->tail);
         }
     }
+    const auto [relaxed, least] = regexes_.relax(residual, trie_.longest() + 1);
+    if (relaxed == residual) return residual;
+    const Found plain = at(relaxed);
+    const uint64_t reach = uint64_t{plain.entry.worst_length} + plain.extra_length + trie_.longest();
+    return reach <= least ? relaxed : residual;  // see `from_relaxed`
+}
+
+Lexicon::Found Lexicon::at(RegexId residual) {
+    const auto [known, fresh] = representatives_.try_emplace(residual.value, residual);
+    if (fresh) {
+        const RegexId found = representative(residual);
+        representatives_[residual.value] = found;
+    }
+    const RegexId key = representatives_[residual.value];
     auto& entry = entries_[key.value];
     if (!entry) {
         std::unique_ptr<LexEntry> made;
-        if (steps && steps->valid) {
-            made = from_ladder(*steps, *regexes_.counter(key));
-        } else {
-            const RegexId base = regexes_.base(key);
-            made = base == key ? from_walk(key) : from_base(key, base);
+        const auto counter = regexes_.counter(key);
+        if (const RegexId base = regexes_.base(key); base != key) {
+            made = from_base(key, base);
+        } else if (counter && ladder(counter->part, counter->tail).valid) {
+            made = from_ladder(ladder(counter->part, counter->tail), *counter);
+        } else if (!(made = from_relaxed(key))) {
+            made = from_walk(key);
         }
         made->within.shrink();
         made->exits.shrink_to_fit();
         bytes_ += sizeof(LexEntry) + made->within.bytes() + 4 * made->exits.capacity();
         entries_[key.value] = std::move(made);  // the map may have grown meanwhile
     }
-    return {*entries_[key.value], regexes_.min_length(residual) - regexes_.min_length(key)};
+    const uint32_t length = regexes_.min_length(residual), looked_at = regexes_.min_length(key);
+    return {*entries_[key.value], length > looked_at ? length - looked_at : 0};
 }
 
 /// Atoms whose bytes all lead the residual to the same place.
 const ByteSet& Lexicon::uniform_atoms(RegexId residual) {
-    const auto [at, fresh] = uniform_.try_emplace(regexes_.partition_id(residual));
-    if (fresh) {
+    const uint32_t id = regexes_.partition_id(residual);
+    if (id >= uniform_.size()) uniform_.resize(id + 64);
+    if (!uniform_[id]) {
         const auto& group = regexes_.partition(residual).of;
         std::array<int, 256> of_atom;
         of_atom.fill(-1);
-        at->second.set();
+        ByteSet& uniform = uniform_[id].emplace().set();
         for (int byte = 0; byte < 256; ++byte) {
             if (!regexes_.alphabet()[byte]) continue;
             const uint8_t atom = Quotient::atom(static_cast<uint8_t>(byte));
-            if (of_atom[atom] >= 0 && of_atom[atom] != group[byte]) at->second.reset(atom);
+            if (of_atom[atom] >= 0 && of_atom[atom] != group[byte]) uniform.reset(atom);
             of_atom[atom] = group[byte];
         }
     }
-    return at->second;
+    return *uniform_[id];
 }
 
 // ---------------------------------------------------------------- any residual
@@ -111,8 +128,9 @@ std::unique_ptr<LexEntry> Lexicon::from_walk(RegexId residual) {
 
 // ---------------------------------------------------------------- any text but some words
 
-/// Walks both residuals side by side and looks only where they differ: on the paths of the excluded words.
-std::unique_ptr<LexEntry> Lexicon::from_base(RegexId residual, RegexId base) {
+/// Walks both residuals side by side and looks only where they differ: on the paths of the excluded words, and below
+/// only where tokens of more than `agree` bytes end (on shorter ones the two are known to agree).
+std::unique_ptr<LexEntry> Lexicon::from_base(RegexId residual, RegexId base, uint32_t agree) {
     const Found plain = at(base);
     auto entry = std::make_unique<LexEntry>(plain.entry);
     entry->worst_length = add_lengths(entry->worst_length, plain.extra_length);
@@ -129,6 +147,7 @@ std::unique_ptr<LexEntry> Lexicon::from_base(RegexId residual, RegexId base) {
         const auto [node, mine, theirs] = work.back();
         work.pop_back();
         for (uint32_t child = trie_.children_begin(node); child < trie_.children_end(node); ++child) {
+            if (trie_.longest_below(child) <= agree) continue;
             const RegexId next = step(mine, trie_.byte(child)), other = step(theirs, trie_.byte(child));
             if (next == other) continue;
             const bool allowed = next != RegexStore::kNothing, was_allowed = other != RegexStore::kNothing;
@@ -150,6 +169,17 @@ std::unique_ptr<LexEntry> Lexicon::from_base(RegexId residual, RegexId base) {
     entry->exits.insert(entry->exits.end(), gained.begin(), gained.end());
     std::sort(entry->exits.begin(), entry->exits.end());
     return entry;
+}
+
+/// Let R be the residual and S the same with high bounds lifted, the least of them n. S contains R, and a text of S of
+/// at most n bytes is in R: no bound can be exceeded by so few. A token of S with a completion of w bytes is therefore
+/// a token of R if it has at most n - w bytes, and no completion needs more than the entry's `worst_length`.
+std::unique_ptr<LexEntry> Lexicon::from_relaxed(RegexId residual) {
+    const auto [relaxed, least] = regexes_.relax(residual, kHighBound);
+    if (relaxed == residual) return nullptr;
+    const Found plain = at(relaxed);
+    const uint32_t worst = add_lengths(plain.entry.worst_length, plain.extra_length);
+    return worst < least ? from_base(residual, relaxed, least - worst) : nullptr;
 }
 
 // ---------------------------------------------------------------- counted copies

@@ -1,10 +1,11 @@
 // Which tokens go on inside one terminal, and where they leave it: by content of the terminal's residual.
 //
 // Invariant: an entry depends on the residual and the vocabulary alone, so it is shared by every schema and request.
-// Three ways to the same entry, the cheapest that applies:
-//   counted    X{m,n} and what follows: the tokens of X*, picked by how many copies they begin (`Ladder`)
-//   from_base  any text but some words: the entry of any text, changed on the paths of those words
-//   from_walk  anything: one walk over the vocabulary
+// Four ways to the same entry, the cheapest that applies:
+//   from_ladder   X{m,n} and what follows: the tokens of X*, picked by how many copies they begin (`Ladder`)
+//   from_base     any text but some words: the entry of any text, changed on the paths of those words
+//   from_relaxed  bounds so high that only long tokens reach them: the entry without them, changed at those tokens
+//   from_walk     anything: one walk over the vocabulary
 // Not thread-safe: guarded by the vocabulary's lock.
 #pragma once
 
@@ -50,8 +51,10 @@ public:
     size_t bytes() const { return bytes_; }
 
 private:
+    RegexId representative(RegexId residual);
     std::unique_ptr<LexEntry> from_walk(RegexId residual);
-    std::unique_ptr<LexEntry> from_base(RegexId residual, RegexId base);
+    std::unique_ptr<LexEntry> from_base(RegexId residual, RegexId base, uint32_t agree = 0);
+    std::unique_ptr<LexEntry> from_relaxed(RegexId residual);
     std::unique_ptr<LexEntry> from_ladder(Ladder& ladder, const RegexStore::Counter& counter);
     Ladder& ladder(RegexId part, RegexId tail);
     const ByteSet& uniform_atoms(RegexId residual);
@@ -64,9 +67,10 @@ private:
     RegexStore& regexes_;
     TokenSet all_;  // every token of the trie
     uint32_t vocabulary_size_;
+    std::unordered_map<uint32_t, RegexId> representatives_;
     std::unordered_map<uint32_t, std::unique_ptr<LexEntry>> entries_;
     std::map<std::pair<RegexId, RegexId>, Ladder> ladders_;
-    std::unordered_map<uint32_t, ByteSet> uniform_;  // by partition
+    std::vector<std::optional<ByteSet>> uniform_;  // by partition
     size_t bytes_ = 0;
 };
 

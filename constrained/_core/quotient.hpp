@@ -45,11 +45,13 @@ public:
         if (byte >= 'A' && byte <= 'Z') return 'A';
         if (byte >= '0' && byte <= '9') return '0';
         if (byte < 0x80) return byte;
-        if (byte < 0xc0) return 0x80;                   // continues a character
-        if (byte < 0xc2 || byte > 0xf4) return 0xc0;    // in no character
-        if (byte < 0xe0) return 0xc2;                   // begins one of two bytes
-        if (byte == 0xe0 || byte == 0xed || byte == 0xf0 || byte == 0xf4) return byte;
-        return byte < 0xf0 ? 0xe1 : 0xf1;               // begins one of three, of four
+        // White space outside ASCII begins with C2, E1, E2, E3 or EF, mostly goes on with 80, and is what patterns
+        // tell apart among these bytes.
+        if (byte < 0xc0) return byte <= 0x81 ? byte : 0x82;  // continues a character
+        if (byte < 0xc2 || byte > 0xf4) return 0xc0;         // in no character
+        if (byte < 0xe0) return byte == 0xc2 ? byte : 0xc3;  // begins one of two bytes
+        if (byte <= 0xe3 || byte == 0xed || byte == 0xef || byte == 0xf0 || byte == 0xf4) return byte;
+        return byte < 0xf0 ? 0xe4 : 0xf1;                    // begins one of three, of four
     }
 
 private:

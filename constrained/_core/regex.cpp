@@ -325,6 +325,46 @@ RegexId RegexStore::base(RegexId id) {
     }
 }
 
+RegexStore::Relaxed RegexStore::relax(RegexId id, uint32_t from) {
+    const uint64_t key = uint64_t{id.value} << 32 | from;
+    if (const auto at = relaxed_.find(key); at != relaxed_.end()) return at->second;
+    const Node node = nodes_[id.value];
+    Relaxed result{id, kInfinite};
+    const auto part = [&](RegexId child) {
+        const Relaxed relaxed = relax(child, from);
+        result.least = std::min(result.least, relaxed.least);
+        return relaxed.id;
+    };
+    switch (node.kind) {
+        case Kind::Concat: {
+            std::vector<RegexId> chain;
+            RegexId rest = id;
+            for (; nodes_[rest.value].kind == Kind::Concat; rest = {nodes_[rest.value].b}) chain.push_back({nodes_[rest.value].a});
+            result.id = part(rest);
+            for (size_t i = chain.size(); i-- > 0;) result.id = concat(part(chain[i]), result.id);
+            break;
+        }
+        case Kind::Union:
+        case Kind::Intersection: {
+            std::vector<RegexId> parts(children(node).begin(), children(node).end());
+            for (RegexId& child : parts) child = part(child);
+            result.id = node.kind == Kind::Union ? unite(std::move(parts)) : intersect(std::move(parts));
+            break;
+        }
+        case Kind::Repeat: {
+            uint32_t high = node.c;
+            if (high != kInfinite && high >= from && !nullable({node.a})) {
+                result.least = high;
+                high = kInfinite;
+            }
+            result.id = repeat(part({node.a}), node.b, high);
+            break;
+        }
+        default: break;
+    }
+    return relaxed_[key] = result;
+}
+
 // ---------------------------------------------------------------- characters
 
 RegexId RegexStore::chars(std::span<const int32_t> ranges) {
@@ -465,20 +505,19 @@ RegexId RegexStore::settle(RegexId id, uint8_t byte) {
     return target;
 }
 
-const ByteSet& RegexStore::first(RegexId id) {
-    const auto [at, fresh] = first_.try_emplace(id.value);
-    if (fresh) {
-        std::array<int8_t, 256> possible;  // of each group of bytes
-        possible.fill(-1);
-        const uint32_t partition = prepare(id);
-        for (int byte = 0; byte < 256; ++byte) {
-            if (!alphabet_[byte]) continue;
-            int8_t& live = possible[partitions_[partition].of[byte]];
-            if (live < 0) live = step(id, static_cast<uint8_t>(byte)) != kNothing;
-            at->second[byte] = live;
-        }
+const ByteSet& RegexStore::find_first(RegexId id) {
+    std::array<int8_t, 256> possible;  // of each group of bytes
+    possible.fill(-1);
+    const uint32_t partition = prepare(id);
+    ByteSet bytes;
+    for (int byte = 0; byte < 256; ++byte) {
+        if (!alphabet_[byte]) continue;
+        int8_t& live = possible[partitions_[partition].of[byte]];
+        if (live < 0) live = step(id, static_cast<uint8_t>(byte)) != kNothing;
+        bytes[byte] = live;
     }
-    return at->second;
+    nodes_[id.value].first = static_cast<uint32_t>(first_.size());
+    return first_.emplace_back(bytes);
 }
 
 // ---------------------------------------------------------------- emptiness

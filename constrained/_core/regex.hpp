@@ -14,6 +14,7 @@
 
 #include <array>
 #include <bitset>
+#include <deque>
 #include <map>
 #include <optional>
 #include <unordered_map>
@@ -68,7 +69,10 @@ public:
     /// Equal for residuals with equal partitions.
     uint32_t partition_id(RegexId id) { return prepare(id); }
     /// Bytes that a text of the language can begin with.
-    const ByteSet& first(RegexId id);
+    const ByteSet& first(RegexId id) {
+        const uint32_t at = nodes_[id.value].first;
+        return at != kUnset ? first_[at] : find_first(id);
+    }
 
     struct Counter {
         RegexId part;
@@ -86,6 +90,14 @@ public:
     /// A plainer language that differs from this one in finitely many words: what is left when excluded words are
     /// allowed again. The residual itself when there is nothing to drop.
     RegexId base(RegexId id);
+
+    struct Relaxed {
+        RegexId id;
+        uint32_t least;  ///< the smallest bound that was lifted; kInfinite if there was none
+    };
+    /// The language with every upper bound of `from` or more copies lifted, outside of complements. It holds the same
+    /// texts of up to `least` bytes, because a copy takes at least one byte.
+    Relaxed relax(RegexId id, uint32_t from);
 
     /// Steps that `min_length` may take from now on before it throws `TooLarge`; `kInfinite` lifts the limit.
     void set_fuel(uint32_t steps) { fuel_ = steps; }
@@ -114,6 +126,7 @@ private:
         uint32_t min_length;
         uint32_t partition;
         uint32_t moves;
+        uint32_t first = kUnset;
     };
 
     RegexId add(Kind kind, uint32_t a, uint32_t b, uint32_t c, uint64_t hash);
@@ -128,6 +141,7 @@ private:
     RegexId settle(RegexId id, uint8_t byte);
     RegexId raw_step(RegexId id, uint8_t byte);
     uint32_t search(RegexId id);
+    const ByteSet& find_first(RegexId id);
     uint32_t prepare(RegexId id);
     uint32_t make_partition(RegexId id);
     uint32_t meet(uint32_t left, uint32_t right);
@@ -148,7 +162,8 @@ private:
     InternTable partition_index_;
     std::map<std::pair<uint32_t, uint32_t>, uint32_t> meets_;
     std::vector<uint32_t> moves_;
-    std::unordered_map<uint32_t, ByteSet> first_;
+    std::unordered_map<uint64_t, Relaxed> relaxed_;
+    std::deque<ByteSet> first_;  // references stay valid
     uint32_t fuel_ = kInfinite;
 };
 

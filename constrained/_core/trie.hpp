@@ -59,6 +59,21 @@ public:
                 at = stop;
             }
         }
+        depth_of_longest_.assign(nodes_.size(), 0);
+        std::vector<uint16_t> depths(nodes_.size(), 0);
+        for (uint32_t node = 0; node < nodes_.size(); ++node) {
+            const uint32_t end = node + 1 < nodes_.size() ? nodes_[node + 1].first_child : static_cast<uint32_t>(nodes_.size());
+            for (uint32_t child = nodes_[node].first_child; child < end; ++child) {
+                depths[child] = static_cast<uint16_t>(std::min(depths[node] + 1, 0xffff));
+            }
+        }
+        for (uint32_t node = static_cast<uint32_t>(nodes_.size()); node-- > 0;) {
+            depth_of_longest_[node] = depths[node];
+            const uint32_t end = node + 1 < nodes_.size() ? nodes_[node + 1].first_child : static_cast<uint32_t>(nodes_.size());
+            for (uint32_t child = nodes_[node].first_child; child < end; ++child) {
+                depth_of_longest_[node] = std::max(depth_of_longest_[node], depth_of_longest_[child]);
+            }
+        }
         longest_ = depth;
         nodes_.push_back({static_cast<uint32_t>(nodes_.size()), 0, 0, 0});
         root_.fill(kNone);
@@ -72,6 +87,8 @@ public:
     uint32_t children_begin(uint32_t node) const { return nodes_[node].first_child; }
     uint32_t children_end(uint32_t node) const { return nodes_[node + 1].first_child; }
     bool leaf(uint32_t node) const { return children_begin(node) == children_end(node); }
+    /// Bytes of the longest token that ends here or below (65,535 stands for any greater number).
+    uint32_t longest_below(uint32_t node) const { return depth_of_longest_[node]; }
     /// Tokens that end here.
     std::span<const uint32_t> tokens(uint32_t node) const { return run(nodes_[node].begin, nodes_[node].own_end); }
     /// Tokens that end here or below.
@@ -110,6 +127,7 @@ private:
     uint32_t longest_ = 0;
     std::vector<uint8_t> bytes_;
     std::vector<Node> nodes_;
+    std::vector<uint16_t> depth_of_longest_;
     std::vector<uint32_t> order_;
     std::array<uint32_t, 256> root_;
 };
