@@ -1,0 +1,188 @@
+"""From schemas that hold together to cases: sets of schemas without references, conjunctions or alternatives.
+
+A goal (schemas that one value must satisfy) is closed over ``$ref`` and ``allOf``; every disjunction in it picks
+one branch. Each way to pick is a case, and what a case says is one `Shape`. Goals and cases are interned by the
+set of their schemas, so that recursion comes back to the same one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from grammars.errors import ConstraintTooLarge, InvalidConstraint, Problem
+from grammars.json_schema.document import Document, Node, step
+from grammars.json_schema.facts import EVERY_TYPE, Facts, Goal, Shape
+
+MAX_CASES = 10_000
+"""Most ways to pick the branches of one value's disjunctions."""
+
+_NOTHING_SAID = Shape()
+
+
+def _unknown(keyword: str, draft: str) -> str:
+    later = {"additionalItems": "items", "dependencies": "dependentRequired, dependentSchemas"}
+    hint = f" (now {later[keyword]})" if keyword in later else ""
+    return f"unknown to draft {draft}{hint}"
+
+
+class Cases:
+    """Reads schemas and expands goals; remembers both."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.read_nodes: list[Node] = []
+        self.sound: set[Node] = set()
+        self.shapes: dict[frozenset[Node], Shape] = {}
+        self.expanded: dict[frozenset[Node], list[Goal]] = {}
+
+    # ------------------------------------------------------------ one schema
+
+    def facts(self, node: Node) -> Facts:
+        """What a schema says by itself."""
+        if node.facts is not None:
+            return node.facts
+        node.facts = facts = Facts()
+        if not node.made:
+            self.read_nodes.append(node)
+        schema = node.value
+        draft = self.document.draft
+        if schema is False:
+            facts.shape.types = 0
+            facts.limits = True
+            return facts
+        if schema is True:
+            return facts
+        table = draft.table
+        alone = draft.ref_alone and "$ref" in schema
+        for keyword, value in schema.items():
+            function = table.get(keyword)
+            if function is None:
+                facts.entries.append((keyword, False, _unknown(keyword, draft.name)))
+            elif alone and keyword != "$ref":
+                facts.entries.append((keyword, False, f"ignored next to $ref in draft {draft.name}"))
+            else:
+                note = function(facts, value, node, self.document)
+                facts.entries.append((keyword, note is None, note or ""))
+        facts.limits = facts.shape != _NOTHING_SAID
+        return facts
+
+    # ------------------------------------------------------------ goals
+
+    def expand(self, goal: Goal) -> list[Goal]:
+        """The cases of a goal, each a tuple of schemas that limit something.
+
+        Raises:
+            ConstraintTooLarge: there are too many.
+            InvalidConstraint: a schema refers to itself for the same value.
+        """
+        if len(goal) == 1:  # by far the most common: one schema that refers to no other
+            facts = self.facts(goal[0])
+            if not (facts.also or facts.either or facts.one):
+                return [goal if facts.limits else ()]
+        key = frozenset(goal)
+        found = self.expanded.get(key)
+        if found is None:
+            found = self.expanded[key] = self._expand(goal)
+        return found
+
+    def _expand(self, goal: Goal) -> list[Goal]:
+        seen: dict[Node, None] = {}
+        choices = self._close(goal, seen)
+        if not choices:
+            return [self._limiting(seen)]
+        finished: dict[frozenset[Node], Goal] = {}
+        pending = [(seen, choices)]
+        steps = 0
+        while pending:
+            steps += 1
+            if steps > MAX_CASES:
+                raise ConstraintTooLarge(
+                    "the schema has too many combinations of alternatives",
+                    Problem(goal[0].pointer, f"more than {MAX_CASES} combinations at this place"),
+                    action="simplify the alternatives that stand side by side here",
+                )
+            seen, choices = pending.pop()
+            if not choices:
+                case = self._limiting(seen)
+                finished.setdefault(frozenset(case), case)
+                continue
+            held = dict.fromkeys(self._limiting(seen))
+            for branch in reversed(choices[0]):
+                with_branch = dict(held)
+                more = self._close((branch,), with_branch)
+                if not self._hopeless(with_branch):
+                    pending.append((with_branch, choices[1:] + more))
+        return list(finished.values())
+
+    def _close(self, nodes: Sequence[Node], seen: dict[Node, None]) -> list[Sequence[Node]]:
+        """Adds schemas and all that hold with them to `seen`; returns the disjunctions that this brings."""
+        choices: list[Sequence[Node]] = []
+        stack = list(reversed(nodes))
+        while stack:
+            node = stack.pop()
+            if node in seen:
+                continue
+            seen[node] = None
+            facts = self.facts(node)
+            if facts.also:
+                self._check_sound(node)
+                stack.extend(reversed(facts.also))
+            choices.extend(branches for _, branches in facts.either)
+            choices.extend(facts.one)
+        return choices
+
+    def _limiting(self, seen: dict[Node, None]) -> Goal:
+        return tuple(node for node in seen if self.facts(node).limits)
+
+    def _hopeless(self, seen: dict[Node, None]) -> bool:
+        types = EVERY_TYPE
+        for node in seen:
+            types &= self.facts(node).shape.types
+        return not types
+
+    def _check_sound(self, start: Node) -> None:
+        """Refuses a schema that comes back to itself for the same value: it would say nothing or anything."""
+        path: list[Node] = []
+        on_path: set[Node] = set()
+        stack: list[tuple[Node, bool]] = [(start, False)]
+        while stack:
+            node, done = stack.pop()
+            if done:
+                path.pop()
+                on_path.discard(node)
+                self.sound.add(node)
+                continue
+            if node in on_path:
+                raise InvalidConstraint(
+                    "the schema is malformed",
+                    Problem(step(path[-1].pointer), f"refers back to {node.pointer} for the same value"),
+                    action="break the circle of references",
+                )
+            if node in self.sound:
+                continue
+            path.append(node)
+            on_path.add(node)
+            stack.append((node, True))
+            facts = self.facts(node)
+            stack.extend((other, False) for other in facts.also)
+            for _, branches in facts.either:
+                stack.extend((other, False) for other in branches)
+            for branches in facts.one:
+                stack.extend((other, False) for other in branches)
+
+    # ------------------------------------------------------------ cases
+
+    def shape(self, case: Goal) -> Shape:
+        """All that a case says."""
+        if not case:
+            return _NOTHING_SAID
+        if len(case) == 1:
+            return self.facts(case[0]).shape
+        key = frozenset(case)
+        shape = self.shapes.get(key)
+        if shape is None:
+            shape = self.facts(case[0]).shape
+            for node in case[1:]:
+                shape = shape.meet(self.facts(node).shape)
+            self.shapes[key] = shape
+        return shape

@@ -1,0 +1,140 @@
+"""What a set of schemas says about one value, type by type: a `Shape`; and how two shapes become one.
+
+Each schema object fills its own `Facts`; several that hold at once are conjoined. A keyword for one type never
+limits values of another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from grammars.errors import Problem
+from grammars.json_schema.document import Node
+from grammars.json_schema.numbers import UNBOUNDED, Bounds
+from grammars.json_schema.text import Pattern
+from grammars.json_schema.values import key_of
+
+NULL, BOOLEAN, INTEGER, FRACTION, STRING, ARRAY, OBJECT = (1 << i for i in range(7))
+NUMBER = INTEGER | FRACTION
+EVERY_TYPE = (1 << 7) - 1
+TYPES: dict[str, int] = {
+    "null": NULL,
+    "boolean": BOOLEAN,
+    "integer": INTEGER,
+    "number": NUMBER,
+    "string": STRING,
+    "array": ARRAY,
+    "object": OBJECT,
+}
+
+Goal = tuple[Node, ...]
+"""Schemas that a value must satisfy together; none at all: any value."""
+
+
+@dataclass(slots=True)
+class Members:
+    """Which schemas one schema object lays on the members of an object, by key."""
+
+    properties: dict[str, Node] = field(default_factory=dict)
+    patterns: list[tuple[Pattern, Node]] = field(default_factory=list)
+    additional: Node | None = None
+
+    def on(self, name: str) -> list[Node]:
+        """The schemas for the value of a key."""
+        found = [self.properties[name]] if name in self.properties else []
+        found += [node for pattern, node in self.patterns if pattern.matches(name)]
+        return found if found or self.additional is None else [self.additional]
+
+
+@dataclass(slots=True)
+class Items:
+    """Which schemas one schema object lays on the items of an array, by position."""
+
+    prefix: list[Node] = field(default_factory=list)
+    rest: Node | None = None
+
+    def on(self, index: int) -> list[Node]:
+        """The schemas for the item at a position."""
+        if index < len(self.prefix):
+            return [self.prefix[index]]
+        return [] if self.rest is None else [self.rest]
+
+
+@dataclass(slots=True)
+class Shape:
+    """What must hold of a value, type by type."""
+
+    types: int = EVERY_TYPE
+    values: list[Any] | None = None
+    bounds: Bounds = UNBOUNDED
+    multiples: tuple[Decimal, ...] = ()
+    min_length: int = 0
+    max_length: int | None = None
+    patterns: tuple[Pattern, ...] = ()
+    items: tuple[Items, ...] = ()
+    min_items: int = 0
+    max_items: int | None = None
+    members: tuple[Members, ...] = ()
+    required: tuple[str, ...] = ()
+    names: tuple[Node, ...] = ()
+    min_members: int = 0
+    max_members: int | None = None
+    problems: tuple[tuple[int, Problem], ...] = ()
+    """Keywords that cannot be enforced, each with the types that it limits."""
+
+    def meet(self, other: Shape) -> Shape:
+        """What must hold when both must."""
+        return Shape(
+            types=self.types & other.types,
+            values=common(self.values, other.values),
+            bounds=self.bounds.meet(other.bounds),
+            multiples=self.multiples + other.multiples,
+            min_length=max(self.min_length, other.min_length),
+            max_length=_least(self.max_length, other.max_length),
+            patterns=self.patterns + tuple(p for p in other.patterns if p not in self.patterns),
+            items=self.items + other.items,
+            min_items=max(self.min_items, other.min_items),
+            max_items=_least(self.max_items, other.max_items),
+            members=self.members + other.members,
+            required=tuple(dict.fromkeys(self.required + other.required)),
+            names=self.names + other.names,
+            min_members=max(self.min_members, other.min_members),
+            max_members=_least(self.max_members, other.max_members),
+            problems=self.problems + other.problems,
+        )
+
+
+def _least(a: int | None, b: int | None) -> int | None:
+    return b if a is None else a if b is None else min(a, b)
+
+
+def common(a: list[Any] | None, b: list[Any] | None) -> list[Any] | None:
+    """Values listed by both (None: not listed at all)."""
+    if a is None or b is None:
+        return b if a is None else a
+    keys = {key_of(value) for value in b}
+    return [value for value in a if key_of(value) in keys]
+
+
+@dataclass(slots=True)
+class Facts:
+    """What one schema object says.
+
+    Attributes:
+        shape: what its own keywords say about the value.
+        also: schemas that hold of the same value (``$ref``, ``allOf``).
+        either: for each disjunction, the keyword and the schemas of which one must hold.
+        one: likewise, exactly one must hold.
+        entries: (keyword, enforced, note) for the report.
+        limits: whether `shape` limits anything at all.
+    """
+
+    shape: Shape = field(default_factory=Shape)
+    also: list[Node] = field(default_factory=list)
+    either: list[tuple[str, Sequence[Node]]] = field(default_factory=list)
+    one: list[Sequence[Node]] = field(default_factory=list)
+    entries: list[tuple[str, bool, str]] = field(default_factory=list)
+    limits: bool = False

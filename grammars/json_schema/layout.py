@@ -1,0 +1,91 @@
+"""Where whitespace may stand between the tokens of JSON, and terminals made of punctuation with its whitespace.
+
+bounded   at every gap nothing, one space, or one newline with at most 40 spaces or 10 tabs (the default):
+          takes what `json.dumps` writes with its defaults, compact, or with any usual indentation, and
+          leaves a model no endless run of spaces
+none      no whitespace at all
+any       all that JSON permits
+indent    like `bounded`, but a space stands exactly after ``:`` and a newline with spaces everywhere else
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+from grammars import ir
+
+Whitespace = Literal["bounded", "none", "any", "indent"]
+
+_SPACE, _NEWLINE = ir.Literal(b" "), ir.Literal(b"\n")
+_BOUNDED = ir.union(
+    ir.EMPTY,
+    _SPACE,
+    ir.concat(_NEWLINE, ir.union(ir.repeat(_SPACE, 0, 40), ir.repeat(ir.Literal(b"\t"), 1, 10))),
+)
+_ANY = ir.repeat(ir.chars([(0x20, 0x20), (0x09, 0x0A), (0x0D, 0x0D)]))
+_LINE = ir.concat(_NEWLINE, ir.repeat(_SPACE, 0, 40))
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Terminals of JSON's punctuation.
+
+    Attributes:
+        open_object, close_object, empty_object: ``{``, ``}`` and ``{}``.
+        open_array, close_array, empty_array: ``[``, ``]`` and ``[]``.
+        comma: ``,`` between members or items.
+        colon: the regex of ``:``, to follow a key in the key's own terminal.
+    """
+
+    open_object: ir.Expr
+    close_object: ir.Expr
+    empty_object: ir.Expr
+    open_array: ir.Expr
+    close_array: ir.Expr
+    empty_array: ir.Expr
+    comma: ir.Terminal
+    colon: ir.Regex
+
+    def key(self, regex: ir.Regex) -> ir.Terminal:
+        """A key, quotes included, and its colon."""
+        return ir.Terminal(ir.concat(regex, self.colon))
+
+    def next_key(self, regex: ir.Regex) -> ir.Terminal:
+        """The comma after a member, the next key and its colon: one terminal where no other key may come."""
+        return ir.Terminal(ir.concat(self.comma.regex, regex, self.colon))
+
+
+@cache
+def layout(whitespace: Whitespace) -> Layout:
+    """The terminals of a whitespace policy.
+
+    Raises:
+        ValueError: there is no such policy.
+    """
+    gaps: dict[str, tuple[ir.Regex, ir.Regex, ir.Regex, ir.Regex, ir.Regex]] = {
+        # within brackets, before and after a comma, before and after a colon
+        "bounded": (_BOUNDED,) * 5,
+        "none": (ir.EMPTY,) * 5,
+        "any": (_ANY,) * 5,
+        "indent": (_LINE, ir.EMPTY, _LINE, ir.EMPTY, _SPACE),
+    }
+    if whitespace not in gaps:
+        raise ValueError(f"unknown whitespace {whitespace!r}: use {', '.join(map(repr, gaps))}")
+    inside, before_comma, after_comma, before_colon, after_colon = gaps[whitespace]
+    within_empty = ir.EMPTY if whitespace == "indent" else inside
+
+    def around(left: ir.Regex, text: bytes, right: ir.Regex) -> ir.Terminal:
+        return ir.Terminal(ir.concat(left, ir.Literal(text), right))
+
+    return Layout(
+        open_object=around(ir.EMPTY, b"{", inside),
+        close_object=around(inside, b"}", ir.EMPTY),
+        empty_object=ir.Terminal(ir.concat(ir.Literal(b"{"), within_empty, ir.Literal(b"}"))),
+        open_array=around(ir.EMPTY, b"[", inside),
+        close_array=around(inside, b"]", ir.EMPTY),
+        empty_array=ir.Terminal(ir.concat(ir.Literal(b"["), within_empty, ir.Literal(b"]"))),
+        comma=around(before_comma, b",", after_comma),
+        colon=ir.concat(before_colon, ir.Literal(b":"), after_colon),
+    )

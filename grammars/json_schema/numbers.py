@@ -1,0 +1,279 @@
+"""Number ranges as regular expressions, exact in decimal.
+
+The texts written: integers without fraction or exponent, ``-?(0|[1-9][0-9]*)``; other numbers with an optional
+fraction, and with an exponent only where no bound but zero limits them (a bound on the value of a number with a
+free exponent is not a regular language). A value between bounds can always be written without an exponent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+
+from grammars import ir
+
+_MINUS, _ZERO, _POINT = ir.Literal(b"-"), ir.Literal(b"0"), ir.Literal(b".")
+
+
+def digit(low: int, high: int) -> ir.Regex:
+    """One decimal digit out of a range (nothing when it is empty)."""
+    return ir.chars([(0x30 + low, 0x30 + high)]) if low <= high else ir.NOTHING
+
+
+_D, _D19 = digit(0, 9), digit(1, 9)
+_ZEROS, _DIGITS = ir.repeat(_ZERO), ir.repeat(_D)
+_WHOLE = ir.union(_ZERO, ir.concat(_D19, _DIGITS))
+_FRACTION = ir.concat(_POINT, ir.repeat(_D, 1))
+_EXPONENT = ir.concat(
+    ir.chars([(0x45, 0x45), (0x65, 0x65)]),
+    ir.optional(ir.chars([(0x2B, 0x2B), (0x2D, 0x2D)])),
+    ir.repeat(_D, 1),
+)
+_TAIL = ir.concat(ir.optional(_FRACTION), ir.optional(_EXPONENT))
+_SIGN = ir.optional(_MINUS)
+
+INTEGER = ir.concat(_SIGN, _WHOLE)
+"""Any integer."""
+NUMBER = ir.concat(_SIGN, _WHOLE, _TAIL)
+"""Any number."""
+_ABOVE_ZERO = ir.concat(
+    ir.union(
+        ir.concat(_D19, _DIGITS, ir.optional(_FRACTION)),
+        ir.concat(_ZERO, _POINT, _ZEROS, _D19, _DIGITS),
+    ),
+    ir.optional(_EXPONENT),
+)
+_IS_ZERO = ir.concat(
+    _SIGN, _ZERO, ir.optional(ir.concat(_POINT, ir.repeat(_ZERO, 1))), ir.optional(_EXPONENT)
+)
+_ZERO_VALUE = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """An interval of numbers; None is no bound."""
+
+    low: Decimal | None = None
+    low_strict: bool = False
+    high: Decimal | None = None
+    high_strict: bool = False
+
+    def __str__(self) -> str:
+        low = f"{'above' if self.low_strict else 'at least'} {self.low}"
+        high = f"{'below' if self.high_strict else 'at most'} {self.high}"
+        return " and ".join([low] * (self.low is not None) + [high] * (self.high is not None))
+
+    def meet(self, other: Bounds) -> Bounds:
+        """The numbers in both."""
+        low, low_strict, high, high_strict = self.low, self.low_strict, self.high, self.high_strict
+        if other.low is not None and (low is None or (other.low, other.low_strict) > (low, low_strict)):
+            low, low_strict = other.low, other.low_strict
+        if other.high is not None and (
+            high is None or _below(other.high, other.high_strict, high, high_strict)
+        ):
+            high, high_strict = other.high, other.high_strict
+        return Bounds(low, low_strict, high, high_strict)
+
+    def holds(self, value: Decimal) -> bool:
+        """Whether a number lies within."""
+        if self.low is not None and (value < self.low or (self.low_strict and value == self.low)):
+            return False
+        return self.high is None or value < self.high or (value == self.high and not self.high_strict)
+
+    def empty(self) -> bool:
+        """Whether no number lies within."""
+        if self.low is None or self.high is None:
+            return False
+        return self.low > self.high or (self.low == self.high and (self.low_strict or self.high_strict))
+
+    def integers(self) -> tuple[int | None, int | None]:
+        """Least and greatest integer within (crossed when there is none)."""
+        low = None if self.low is None else int(self.low.to_integral_value(ROUND_CEILING))
+        high = None if self.high is None else int(self.high.to_integral_value(ROUND_FLOOR))
+        if low is not None and self.low_strict and low == self.low:
+            low += 1
+        if high is not None and self.high_strict and high == self.high:
+            high -= 1
+        return low, high
+
+
+UNBOUNDED = Bounds()
+
+
+def _below(high: Decimal, strict: bool, other: Decimal, other_strict: bool) -> bool:
+    return high < other or (high == other and strict and not other_strict)
+
+
+def decimal(value: int | float) -> Decimal:
+    """A JSON number as it is written, exactly."""
+    return Decimal(value) if isinstance(value, int) else Decimal(repr(value))
+
+
+# ---------------------------------------------------------------- integers
+
+
+def _whole_between(low: int, high: int | None) -> ir.Regex:
+    """Non-negative integers from `low` to `high` (no upper bound when None), without leading zeros."""
+    if high is not None and low > high:
+        return ir.NOTHING
+    if low == 0 and high is None:
+        return _WHOLE
+    options: list[ir.Regex] = []
+    first = str(low)
+    if high is None:
+        options.append(_same_length(first, "9" * len(first)))
+        options.append(ir.concat(_D19, ir.repeat(_D, len(first))))
+        return ir.union(*options)
+    last = str(high)
+    if len(first) == len(last):
+        return _same_length(first, last)
+    options.append(_same_length(first, "9" * len(first)))
+    if len(last) - len(first) > 1:
+        options.append(ir.concat(_D19, ir.repeat(_D, len(first), len(last) - 2)))
+    options.append(_same_length("1" + "0" * (len(last) - 1), last))
+    return ir.union(*options)
+
+
+def _same_length(low: str, high: str) -> ir.Regex:
+    """Digit strings of one length between two, in order (both have that length, ``low <= high``)."""
+    shared = 0
+    while shared < len(low) and low[shared] == high[shared]:
+        shared += 1
+    prefix = ir.literal(low[:shared])
+    low, high = low[shared:], high[shared:]
+    if not low:
+        return prefix
+    rest = len(low) - 1
+    options = [
+        ir.concat(ir.literal(low[0]), _from(low[1:])),
+        ir.concat(digit(int(low[0]) + 1, int(high[0]) - 1), ir.repeat(_D, rest, rest)),
+        ir.concat(ir.literal(high[0]), _up_to(high[1:])),
+    ]
+    return ir.concat(prefix, ir.union(*options))
+
+
+def _from(low: str) -> ir.Regex:
+    """Digit strings of one length, at least `low`."""
+    result: ir.Regex = ir.EMPTY
+    for i, char in reversed(list(enumerate(low))):
+        rest = len(low) - i - 1
+        if not low[i:].strip("0"):
+            result = ir.repeat(_D, rest + 1, rest + 1)
+        else:
+            result = ir.union(
+                ir.concat(ir.literal(char), result),
+                ir.concat(digit(int(char) + 1, 9), ir.repeat(_D, rest, rest)),
+            )
+    return result
+
+
+def _up_to(high: str) -> ir.Regex:
+    """Digit strings of one length, at most `high`."""
+    result: ir.Regex = ir.EMPTY
+    for i, char in reversed(list(enumerate(high))):
+        rest = len(high) - i - 1
+        if not high[i:].strip("9"):
+            result = ir.repeat(_D, rest + 1, rest + 1)
+        else:
+            result = ir.union(
+                ir.concat(ir.literal(char), result),
+                ir.concat(digit(0, int(char) - 1), ir.repeat(_D, rest, rest)),
+            )
+    return result
+
+
+def integers(bounds: Bounds) -> ir.Regex:
+    """The integers within bounds."""
+    low, high = bounds.integers()
+    if low is None and high is None:
+        return INTEGER
+    above = _whole_between(max(low or 0, 0), high) if high is None or high >= 0 else ir.NOTHING
+    if low is not None and low >= 0:
+        return above
+    below = _whole_between(1 if high is None or high >= 0 else -high, None if low is None else -low)
+    return ir.union(above, ir.concat(_MINUS, below))
+
+
+# ---------------------------------------------------------------- numbers with fractions
+
+
+def _from_fraction(low: str, strict: bool) -> tuple[bool, ir.Regex]:
+    """Fractions of at least ``0.low``, or above it: whether none at all is one, and the digits of the others."""
+    low = low.rstrip("0")
+    if not low and not strict:
+        return True, ir.repeat(_D, 1)
+    result = ir.concat(_ZEROS, _D19, _DIGITS) if strict else _DIGITS
+    for char in reversed(low):
+        result = ir.union(ir.concat(ir.literal(char), result), ir.concat(digit(int(char) + 1, 9), _DIGITS))
+    return False, result
+
+
+def _to_fraction(high: str, strict: bool) -> tuple[bool, ir.Regex]:
+    """Fractions of at most ``0.high``, or below it, likewise."""
+    high = high.rstrip("0")
+    if not high:
+        return (False, ir.NOTHING) if strict else (True, ir.repeat(_ZERO, 1))
+    rest: ir.Regex = ir.NOTHING if strict else _ZEROS
+    some: ir.Regex = ir.NOTHING
+    for char in reversed(high):
+        some = ir.union(ir.concat(ir.literal(char), rest), ir.concat(digit(0, int(char) - 1), _DIGITS))
+        rest = ir.union(ir.EMPTY, some)  # a shorter fraction is a smaller one
+    return True, some
+
+
+def _with_fraction(whole: int, fraction: tuple[bool, ir.Regex]) -> ir.Regex:
+    none, digits = fraction
+    written = ir.concat(_POINT, digits)
+    return ir.concat(ir.literal(str(whole)), ir.optional(written) if none else written)
+
+
+def _magnitudes(low: Decimal, low_strict: bool, high: Decimal | None, high_strict: bool) -> ir.Regex:
+    """Numbers without sign and exponent between two bounds that are not negative."""
+    first, low_digits = _split(low)
+    above = _from_fraction(low_digits, low_strict)
+    if high is None:
+        return ir.union(
+            _with_fraction(first, above),
+            ir.concat(_whole_between(first + 1, None), ir.optional(_FRACTION)),
+        )
+    last, high_digits = _split(high)
+    below = _to_fraction(high_digits, high_strict)
+    if first == last:
+        return _with_fraction(first, (above[0] and below[0], ir.intersection(above[1], below[1])))
+    return ir.union(
+        _with_fraction(first, above),
+        ir.concat(_whole_between(first + 1, last - 1), ir.optional(_FRACTION)),
+        _with_fraction(last, below),
+    )
+
+
+def _split(value: Decimal) -> tuple[int, str]:
+    """Whole part and digits after the point of a decimal that is not negative."""
+    whole, _, fraction = format(value, "f").partition(".")
+    return int(whole), fraction
+
+
+def numbers(bounds: Bounds) -> ir.Regex:
+    """The numbers within bounds, integers among them."""
+    low, high = bounds.low, bounds.high
+    if low is None and high is None:
+        return NUMBER
+    if high is None and low == 0:
+        return _ABOVE_ZERO if bounds.low_strict else ir.concat(_WHOLE, _TAIL)
+    if low is None and high == 0:
+        below = ir.concat(_MINUS, _ABOVE_ZERO)
+        return below if bounds.high_strict else ir.union(below, _IS_ZERO)
+    options: list[ir.Regex] = []
+    if high is None or high >= 0:
+        if low is not None and low >= 0:
+            options.append(_magnitudes(low, bounds.low_strict, high, bounds.high_strict))
+        else:
+            options.append(_magnitudes(_ZERO_VALUE, False, high, bounds.high_strict))
+    if low is None or low < 0:
+        limit = None if low is None else low.copy_negate()
+        if high is not None and high <= 0:
+            written = _magnitudes(high.copy_negate(), bounds.high_strict, limit, bounds.low_strict)
+        else:
+            written = _magnitudes(_ZERO_VALUE, False, limit, bounds.low_strict)
+        options.append(ir.concat(_MINUS, written))
+    return ir.union(*options)

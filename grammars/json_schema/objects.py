@@ -1,0 +1,185 @@
+"""Objects and arrays: from a shape to the expression of everything between the brackets.
+
+Members stand in this order: the declared properties in the order of the schema, then required names that no
+schema declares, then any number of others. One expression for each place between members (`tail`: one has been
+written) is shared by everything before it, so the size is linear in the number of properties. A key may be
+written twice among the others: readers keep the last, so the value stays valid; where the number of members
+counts from below, that is refused instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from grammars import ir
+from grammars.errors import ConstraintTooLarge, Problem
+from grammars.json_schema.facts import Goal, Shape
+from grammars.json_schema.layout import Layout
+from grammars.json_schema.strings import other_keys
+
+MAX_PATTERNS = 6
+"""Most patterns of keys on one object: each combination of them is a class of keys."""
+MAX_PLACES = 500_000
+"""Most (property, number of members) pairs of one object whose members are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A declared property: its key in JSON, whether it must be there, and what its value is."""
+
+    key: ir.Regex
+    required: bool
+    value: ir.Expr
+
+
+class CountedKeys(Exception):
+    """``minProperties`` asks for several keys that are not declared, which must differ from each other."""
+
+
+def goal_of(shape: Shape, name: str) -> Goal:
+    """The schemas for the value of a key."""
+    return tuple(dict.fromkeys(node for members in shape.members for node in members.on(name)))
+
+
+def declared_names(shape: Shape) -> list[str]:
+    """Properties in the order of the schemas, then names that are only required."""
+    names: dict[str, None] = {}
+    for members in shape.members:
+        names.update(dict.fromkeys(members.properties))
+    names.update(dict.fromkeys(shape.required))
+    return list(names)
+
+
+def key_classes(shape: Shape, names: Sequence[str], place: str) -> list[tuple[ir.Regex, Goal]]:
+    """The keys that are not declared, as disjoint classes, each with the schemas for its values.
+
+    Raises:
+        ConstraintTooLarge: too many patterns stand side by side.
+    """
+    patterns = {pattern: None for members in shape.members for pattern, _ in members.patterns}
+    if len(patterns) > MAX_PATTERNS:
+        raise ConstraintTooLarge(
+            "too many patterns of keys on one object",
+            Problem(f"{place}/patternProperties", f"{len(patterns)} patterns; at most {MAX_PATTERNS}"),
+            action="merge patterns that lead to the same schema",
+        )
+    classes: list[tuple[ir.Regex, Goal]] = []
+    for size in range(len(patterns) + 1):
+        for chosen in combinations(patterns, size):
+            goal: dict[object, None] = {}
+            for members in shape.members:
+                found = [node for pattern, node in members.patterns if pattern in chosen]
+                if not found and members.additional is not None:
+                    found = [members.additional]
+                goal.update(dict.fromkeys(found))
+            if any(getattr(node, "value", None) is False for node in goal):
+                continue
+            others = [pattern for pattern in patterns if pattern not in chosen]
+            keys = other_keys(
+                names, [pattern.characters for pattern in others], [pattern.characters for pattern in chosen]
+            )
+            classes.append((keys, tuple(goal)))  # type: ignore[arg-type]
+    return classes
+
+
+def object_expr(
+    members: Sequence[Member],
+    others: Sequence[tuple[ir.Regex, ir.Expr]],
+    low: int,
+    high: int | None,
+    layout: Layout,
+) -> ir.Expr:
+    """Objects with these members, then any number of others, and from `low` to `high` members in all.
+
+    Raises:
+        CountedKeys: the count asks for several other keys.
+        ConstraintTooLarge: too many members to count.
+    """
+    members = [member for member in members if member.required or member.value is not ir.NEVER]
+    more = ir.choice(*(ir.sequence(layout.key(keys), value) for keys, value in others))
+    needed = sum(member.required for member in members)
+    if low <= needed:
+        low = 0  # the required members see to it
+    if high is not None and more is ir.NEVER and high >= len(members):
+        high = None
+    counts = range((low if high is None else high) + 1)
+    if len(counts) > 1 and len(counts) * (len(members) + 1) > MAX_PLACES:
+        raise ConstraintTooLarge(
+            "too many members to count", Problem("", f"{len(members)} properties, counted up to {counts[-1]}")
+        )
+
+    def after(count: int) -> int | None:
+        """The count with one more member; None when that is too many."""
+        return min(count + 1, counts[-1]) if high is None else count + 1 if count < high else None
+
+    # heads[c]: a member must follow, c are written; tails[c]: one was just written, c in all
+    heads: list[ir.Expr] = []
+    tails: list[ir.Expr] = []
+    for count in counts:
+        least, most = max(0, low - count), None if high is None else high - count
+        if least > 1 and more is not ir.NEVER:
+            if count >= needed:
+                raise CountedKeys
+            tails.append(ir.NEVER)  # never met: the required members have been counted
+            heads.append(ir.NEVER)
+            continue
+        tails.append(ir.sequence(ir.loop(ir.sequence(layout.comma, more), least, most), layout.close_object))
+        rest_most = None if most is None else most - 1
+        again = ir.loop(ir.sequence(layout.comma, more), max(0, least - 1), rest_most)
+        heads.append(ir.NEVER if most == 0 else ir.sequence(more, again, layout.close_object))
+    open_end = True  # whether no required member is still to come
+    for member in reversed(members):
+        key = layout.key(member.key)
+        next_key = layout.next_key(member.key)
+        new_heads, new_tails = [], []
+        for count in counts:
+            following = after(count)
+            written = ir.NEVER if following is None else ir.sequence(member.value, tails[following])
+            head = ir.sequence(key, written)
+            if member.required:
+                new_heads.append(head)
+                new_tails.append(ir.sequence(next_key, written))
+            else:
+                head = ir.choice(head, heads[count])
+                close = layout.close_object if open_end and count >= low else ir.NEVER
+                new_heads.append(head)
+                new_tails.append(ir.choice(close, ir.sequence(layout.comma, head)))
+        heads, tails = new_heads, new_tails
+        open_end = open_end and not member.required
+    full = ir.sequence(layout.open_object, heads[0])
+    return ir.choice(layout.empty_object, full) if needed == 0 and low == 0 else full
+
+
+def array_expr(
+    prefix: Sequence[ir.Expr], rest: Callable[[], ir.Expr], low: int, high: int | None, layout: Layout
+) -> ir.Expr:
+    """Arrays of these items, then any number of `rest`, and from `low` to `high` items in all."""
+    prefix = prefix if high is None else prefix[:high]
+    for i, item in enumerate(prefix):
+        if item is ir.NEVER:
+            prefix, high = prefix[:i], i
+            break
+    size = len(prefix)
+    if high is not None and high < low:
+        return ir.NEVER
+    more = ir.NEVER if high is not None and high <= size else rest()
+    following = ir.sequence(layout.comma, more)
+
+    def repeat(written: int) -> ir.Expr:
+        least, most = max(0, low - written), None if high is None else high - written
+        return ir.sequence(ir.loop(following, least, most), layout.close_array)
+
+    if size:
+        tail = repeat(size)
+        for i in range(size - 1, 0, -1):
+            tail = ir.sequence(layout.comma, prefix[i], tail)
+            if i >= low:
+                tail = ir.choice(layout.close_array, tail)
+        full = ir.sequence(layout.open_array, prefix[0], tail)
+    elif high == 0 or more is ir.NEVER:
+        full = ir.NEVER
+    else:
+        full = ir.sequence(layout.open_array, more, repeat(1))
+    return ir.choice(layout.empty_array, full) if low == 0 else full

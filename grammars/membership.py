@@ -1,0 +1,92 @@
+"""Whether one given text is in a regular language: no automaton is built, the cost is polynomial in its length.
+
+The front ends ask this about names and values that stand in a constraint. Every node maps the positions where it
+may start to the positions where it may end; complement and intersection are taken position by position.
+"""
+
+from __future__ import annotations
+
+from grammars import ir
+
+
+def matches(regex: ir.Regex, text: str | bytes) -> bool:
+    """Whether the whole text is in the language.
+
+    Raises:
+        RecursionError: the expression is nested some hundreds of levels deep.
+    """
+    data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    return len(data) in _Spans(data).ends(regex, 0)
+
+
+class _Spans:
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.known: dict[tuple[int, int], frozenset[int]] = {}
+
+    def ends(self, node: ir.Regex, start: int) -> frozenset[int]:
+        """Every position where a text of `node` that begins at `start` may end."""
+        key = (id(node), start)
+        found = self.known.get(key)
+        if found is None:
+            found = self.known[key] = frozenset(self.compute(node, start))
+        return found
+
+    def compute(self, node: ir.Regex, start: int) -> set[int] | frozenset[int]:
+        data = self.data
+        if isinstance(node, ir.Literal):
+            return {start + len(node.data)} if data.startswith(node.data, start) else set()
+        if isinstance(node, ir.Chars):
+            return self.character(node, start)
+        if isinstance(node, ir.Concat):
+            places: set[int] | frozenset[int] = {start}
+            for part in node.parts:
+                places = {end for place in places for end in self.ends(part, place)}
+            return places
+        if isinstance(node, ir.Union):
+            return {end for part in node.parts for end in self.ends(part, start)}
+        if isinstance(node, ir.Intersection):
+            return frozenset.intersection(*(self.ends(part, start) for part in node.parts))
+        if isinstance(node, ir.Complement):
+            return set(range(start, len(data) + 1)) - self.ends(node.part, start)
+        if isinstance(node, ir.Repeat):
+            return self.repeat(node, start)
+        return set()
+
+    def character(self, node: ir.Chars, start: int) -> set[int]:
+        for size in range(1, min(4, len(self.data) - start) + 1):
+            try:
+                code = ord(self.data[start : start + size].decode())
+            except UnicodeDecodeError:
+                continue
+            low, high = 0, len(node.ranges)
+            while low < high:
+                middle = (low + high) // 2
+                if node.ranges[middle][1] < code:
+                    low = middle + 1
+                else:
+                    high = middle
+            return {start + size} if low < len(node.ranges) and node.ranges[low][0] <= code else set()
+        return set()
+
+    def repeat(self, node: ir.Repeat, start: int) -> set[int]:
+        found: set[int] = {start} if node.low == 0 else set()
+        places: frozenset[int] = frozenset((start,))
+        seen: dict[frozenset[int], int] = {places: 0}
+        count = 0
+        while places and (node.high is None or count < node.high):
+            places = frozenset(end for place in places for end in self.ends(node.part, place))
+            count += 1
+            if count >= node.low:
+                found |= places
+            if places in seen:  # the sets go round in a circle: skip whole rounds
+                period = count - seen[places]
+                if count >= node.low + period:
+                    break
+                if node.low > count:
+                    count += (node.low - count) // period * period
+                    if count >= node.low:
+                        found |= places
+                seen.clear()
+            seen[places] = count
+        return found

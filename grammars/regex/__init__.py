@@ -1,0 +1,39 @@
+"""Regular expressions as people write them, in the Python, ECMA-262 and Rust dialects, to `grammars.ir.Regex`.
+
+`syntax` reads a pattern into a small tree, `assertions` turns anchors and look-around into plain regular
+languages, `classes` knows character sets. Must not know: JSON, tokenizers.
+"""
+
+from __future__ import annotations
+
+from grammars import ir
+from grammars.regex.assertions import lower
+from grammars.regex.syntax import Dialect, Parser
+
+__all__ = ["Dialect", "parse"]
+
+
+def parse(pattern: str, *, dialect: Dialect = "python", flags: str = "", search: bool = False) -> ir.Regex:
+    r"""The language of a pattern.
+
+    Everything regular is supported: classes, Unicode properties, groups, greedy and lazy quantifiers, anchors,
+    word boundaries, inline flags, and look-around outside unbounded loops. Counts stay unexpanded. Quirks follow
+    the dialect: in ECMA-262 ``\d`` and ``\w`` are ASCII and ``$`` is only the very end, in Python ``$`` also
+    stands before a final newline. ECMA-262 patterns are read as with the ``u`` flag (code points, ``\p``), but
+    forgiving about escapes that it would refuse and every engine reads alike (``\-``, ``{`` as itself).
+
+    Args:
+        pattern: the regular expression.
+        dialect: ``"python"`` (`re`), ``"ecma"`` (JavaScript, JSON Schema) or ``"rust"`` (the `regex` crate).
+        flags: any of ``i`` (ignore case), ``m`` (multi-line), ``s`` (dot matches all), ``x`` (verbose),
+            ``a`` (Python: ASCII classes).
+        search: the text need only contain a match, as for JSON Schema's ``pattern``; otherwise the whole text
+            must match.
+
+    Raises:
+        InvalidConstraint: the pattern is malformed; the position and an excerpt are in the message.
+        UnsupportedConstraint: back-references, recursion, atomic groups, possessive quantifiers, conditionals,
+            or an assertion inside an unbounded loop that no regular rewriting covers.
+        ConstraintTooLarge: groups with assertions nested too deeply.
+    """
+    return lower(Parser(pattern, dialect, flags).parse(), pattern, search=search)

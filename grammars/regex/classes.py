@@ -1,0 +1,125 @@
+r"""Character classes: what ``\w``, ``\p{Greek}``, ``.`` and case-insensitive letters stand for, as code point ranges.
+
+Python's own `re` (and the `regex` package for Unicode properties) is asked once which code points a class
+holds, so the tables are those of the interpreter that runs.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from functools import cache, lru_cache
+
+from grammars.ir import MAX_CODE_POINT, invert_ranges, merge_ranges
+
+Ranges = tuple[tuple[int, int], ...]
+
+ALL: Ranges = ((0, 0xD7FF), (0xE000, MAX_CODE_POINT))
+DIGIT: Ranges = ((0x30, 0x39),)
+WORD: Ranges = ((0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A))
+SPACE: Ranges = ((0x09, 0x0D), (0x20, 0x20))
+ECMA_SPACE: Ranges = (
+    (0x09, 0x0D), (0x20, 0x20), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A), (0x2028, 0x2029),
+    (0x202F, 0x202F), (0x205F, 0x205F), (0x3000, 0x3000), (0xFEFF, 0xFEFF),
+)  # fmt: skip
+NEWLINE: Ranges = ((0x0A, 0x0A),)
+ECMA_NEWLINE: Ranges = ((0x0A, 0x0A), (0x0D, 0x0D), (0x2028, 0x2029))
+
+POSIX: dict[str, Ranges] = {
+    "alnum": ((0x30, 0x39), (0x41, 0x5A), (0x61, 0x7A)),
+    "alpha": ((0x41, 0x5A), (0x61, 0x7A)),
+    "ascii": ((0x00, 0x7F),),
+    "blank": ((0x09, 0x09), (0x20, 0x20)),
+    "cntrl": ((0x00, 0x1F), (0x7F, 0x7F)),
+    "digit": DIGIT,
+    "graph": ((0x21, 0x7E),),
+    "lower": ((0x61, 0x7A),),
+    "print": ((0x20, 0x7E),),
+    "punct": ((0x21, 0x2F), (0x3A, 0x40), (0x5B, 0x60), (0x7B, 0x7E)),
+    "space": SPACE,
+    "upper": ((0x41, 0x5A),),
+    "word": WORD,
+    "xdigit": ((0x30, 0x39), (0x41, 0x46), (0x61, 0x66)),
+}
+
+
+def _every_character() -> str:
+    return "".join(map(chr, range(0xD800))) + "".join(map(chr, range(0xE000, MAX_CODE_POINT + 1)))
+
+
+def _spans(compiled: re.Pattern[str]) -> Ranges:
+    """Code points matched by a pattern of the form ``[...]+``."""
+
+    def code_point(index: int) -> int:
+        return index if index < 0xD800 else index + 0x800
+
+    found = (match.span() for match in compiled.finditer(_every_character()))
+    return merge_ranges((code_point(start), code_point(stop - 1)) for start, stop in found)
+
+
+@cache
+def python_class(letter: str) -> Ranges:
+    r"""Unicode ``\d``, ``\w`` or ``\s`` as Python's `re` has them."""
+    return _spans(re.compile(rf"\{letter}+"))
+
+
+@lru_cache(maxsize=64)
+def unicode_property(expression: str) -> Ranges | None:
+    r"""What ``\p{expression}`` stands for (general categories, scripts, binary properties); None if unknown."""
+    import regex
+
+    if not re.fullmatch(r"[A-Za-z0-9_ \-]+(=[A-Za-z0-9_ \-]+)?", expression):
+        return None
+    try:
+        return _spans(regex.compile(rf"\p{{{expression}}}+"))
+    except regex.error:
+        return None
+
+
+@cache
+def rust_word() -> Ranges:
+    r"""Unicode ``\w`` as in UTS #18, which Rust follows."""
+    import regex
+
+    return _spans(regex.compile(r"[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]+"))
+
+
+@cache
+def _cased() -> str:
+    return "".join(c for c in _every_character() if c.lower() != c or c.upper() != c)
+
+
+@lru_cache(maxsize=4096)
+def ignore_case(ranges: Ranges) -> Ranges:
+    """The class with every character that differs from a member by case only."""
+    if not ranges:
+        return ranges
+    body = "".join(f"\\U{low:08x}-\\U{high:08x}" for low, high in ranges)
+    compiled = re.compile(f"[{body}]", re.IGNORECASE)
+    return merge_ranges([*ranges, *((ord(c), ord(c)) for c in compiled.findall(_cased()))])
+
+
+def difference(ranges: Ranges, without: Ranges) -> Ranges:
+    """Code points of the first that are not in the second."""
+    return intersect(ranges, invert_ranges(without))
+
+
+def intersect(first: Ranges, second: Ranges) -> Ranges:
+    """Code points in both; both are sorted and disjoint."""
+    found = []
+    i = j = 0
+    while i < len(first) and j < len(second):
+        low, high = max(first[i][0], second[j][0]), min(first[i][1], second[j][1])
+        if low <= high:
+            found.append((low, high))
+        if first[i][1] < second[j][1]:
+            i += 1
+        else:
+            j += 1
+    return tuple(found)
+
+
+def contains(ranges: Ranges, code: int) -> bool:
+    """Whether a code point is in the class."""
+    at = bisect_right(ranges, (code, MAX_CODE_POINT))
+    return at > 0 and ranges[at - 1][1] >= code

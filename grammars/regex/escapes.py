@@ -1,0 +1,269 @@
+r"""Escapes and character classes: the part of the notation that stands for single characters."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from grammars import ir
+from grammars.errors import InvalidConstraint, UnsupportedConstraint
+from grammars.regex import classes
+from grammars.regex.classes import Ranges
+from grammars.regex.tree import position
+
+Dialect = Literal["python", "ecma", "rust"]
+MAX_CLASS_DEPTH = 50
+"""Deepest nesting of classes (Rust)."""
+
+_CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
+
+
+class Reader:
+    """A place in a pattern, and what can be read there up to one character or class.
+
+    Attributes:
+        pattern: the whole pattern.
+        at: index of the next character.
+        flags: those in force here.
+    """
+
+    def __init__(self, pattern: str, dialect: Dialect, flags: str = "") -> None:
+        if dialect not in ("python", "ecma", "rust"):
+            raise ValueError(f"unknown dialect {dialect!r}: use 'python', 'ecma' or 'rust'")
+        self.pattern = pattern
+        self.dialect = dialect
+        self.flags = frozenset(flags)
+        if unknown := self.flags - set("imsxau"):
+            raise ValueError(f"unknown flags {''.join(sorted(unknown))!r}: use any of i, m, s, x, a")
+        self.at = 0
+        self.newline = classes.ECMA_NEWLINE if dialect == "ecma" else classes.NEWLINE
+
+    def invalid(self, reason: str, at: int | None = None) -> InvalidConstraint:
+        """The error for a malformed pattern."""
+        problem = position(self.pattern, self.at if at is None else at, reason)
+        return InvalidConstraint("the regular expression is malformed", problem)
+
+    def unsupported(self, reason: str, at: int) -> UnsupportedConstraint:
+        """The error for a construct that is not regular."""
+        return UnsupportedConstraint(
+            "the regular expression cannot be enforced",
+            position(self.pattern, at, reason),
+            action="rewrite it without this construct",
+        )
+
+    def peek(self, text: str) -> bool:
+        """Whether this text comes next."""
+        return self.pattern.startswith(text, self.at)
+
+    def take(self, text: str) -> bool:
+        """Reads this text if it comes next."""
+        if self.pattern.startswith(text, self.at):
+            self.at += len(text)
+            return True
+        return False
+
+    def character(self, code: int) -> ir.Regex:
+        """One literal character under the flags in force."""
+        if "i" in self.flags:
+            ranges = classes.ignore_case(((code, code),))
+            if ranges != ((code, code),):
+                return ir.chars(ranges)
+        return ir.NOTHING if 0xD800 <= code <= 0xDFFF else ir.Literal(chr(code).encode())
+
+    def set_of(self, ranges: Ranges) -> ir.Regex:
+        """One character of a class under the flags in force."""
+        return ir.chars(classes.ignore_case(ranges) if "i" in self.flags else ranges)
+
+    def word(self) -> Ranges:
+        """What a word boundary lies next to."""
+        return self.shorthand("w")
+
+    def shorthand(self, letter: str) -> Ranges:
+        r"""``\d``, ``\w`` or ``\s`` in this dialect."""
+        if self.dialect == "ecma" or "a" in self.flags:
+            space = classes.ECMA_SPACE if self.dialect == "ecma" else classes.SPACE
+            return {"d": classes.DIGIT, "w": classes.WORD, "s": space}[letter]
+        if self.dialect == "rust":
+            if letter == "w":
+                return classes.rust_word()
+            return classes.unicode_property({"d": "Nd", "s": "White_Space"}[letter]) or ()
+        return classes.python_class(letter)
+
+    def class_escape(self, at: int, *, in_class: bool) -> tuple[Ranges, int | None]:
+        """An escape that stands for a set of characters, or for one (then its code point comes second)."""
+        char = self.pattern[self.at : self.at + 1]
+        if not char:
+            raise self.invalid("the pattern ends in the middle of an escape", at)
+        self.at += 1
+        code: int | None = None
+        if char in "dDwWsS":
+            ranges = self.shorthand(char.lower())
+            return (ir.invert_ranges(ranges) if char.isupper() else ranges), None
+        if char in "pP":
+            ranges = self.unicode_property(at)
+            return (ir.invert_ranges(ranges) if char == "P" else ranges), None
+        if char in _CONTROLS:
+            code = _CONTROLS[char]
+        elif char == "b" and in_class:
+            code = 8
+        elif char == "a" and self.dialect != "ecma":
+            code = 7
+        elif char in "01234567" and (in_class or char == "0"):
+            code = self.octal(at, char)
+        elif char == "x":
+            code = self.braced(at) if self.dialect == "rust" and self.peek("{") else self.hexadecimal(at, 2)
+        elif char == "u":
+            code = self.braced(at) if self.dialect != "python" and self.peek("{") else self.unit(at)
+        elif char == "U" and self.dialect != "ecma":
+            code = self.hexadecimal(at, 8)
+        elif char == "c" and self.dialect == "ecma":
+            letter = self.pattern[self.at : self.at + 1]
+            if not (letter.isascii() and letter.isalpha()):
+                raise self.invalid("a control escape needs a letter", at)
+            self.at += 1
+            code = ord(letter) % 32
+        elif char.isascii() and char.isalnum() and (self.dialect != "ecma" or char in "AZzGk"):
+            raise self.invalid(f"\\{char} is no escape of this dialect", at)
+        else:
+            code = ord(char)
+        if code > ir.MAX_CODE_POINT:
+            raise self.invalid("no such code point", at)
+        return ((code, code),), code
+
+    def octal(self, at: int, first: str) -> int:
+        """An escape in octal digits, of which the first is read."""
+        count = 0
+        limit = 2 if self.dialect == "python" else 0
+        while count < limit and self.pattern[self.at + count : self.at + count + 1] in tuple("01234567"):
+            count += 1
+        text = first + self.pattern[self.at : self.at + count]
+        self.at += count
+        if self.dialect != "python" and first != "0":
+            raise self.invalid("back-references have no place here", at)
+        return int(text, 8)
+
+    def hexadecimal(self, at: int, digits: int) -> int:
+        """So many hexadecimal digits."""
+        text = self.pattern[self.at : self.at + digits]
+        if len(text) < digits or any(c not in "0123456789abcdefABCDEF" for c in text):
+            raise self.invalid(f"this escape needs {digits} hexadecimal digits", at)
+        self.at += digits
+        return int(text, 16)
+
+    def unit(self, at: int) -> int:
+        """Four hexadecimal digits; in ECMA-262 two surrogates in a row are one code point."""
+        code = self.hexadecimal(at, 4)
+        if self.dialect == "ecma" and 0xD800 <= code <= 0xDBFF and self.peek("\\u"):
+            back = self.at
+            self.at += 2
+            if not self.peek("{"):
+                low = self.hexadecimal(at, 4)
+                if 0xDC00 <= low <= 0xDFFF:
+                    return 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00)
+            self.at = back
+        return code
+
+    def braced(self, at: int) -> int:
+        """Hexadecimal digits in braces."""
+        stop = self.pattern.find("}", self.at)
+        text = self.pattern[self.at + 1 : stop] if stop > 0 else ""
+        if not text or len(text) > 8 or any(c not in "0123456789abcdefABCDEF" for c in text):
+            raise self.invalid("this escape needs hexadecimal digits in braces", at)
+        self.at = stop + 1
+        return int(text, 16)
+
+    def unicode_property(self, at: int) -> Ranges:
+        r"""The class of ``\p{...}`` or ``\pL``."""
+        if self.take("{"):
+            stop = self.pattern.find("}", self.at)
+            name = self.pattern[self.at : stop] if stop > 0 else ""
+            self.at = stop + 1
+        else:
+            name = self.pattern[self.at : self.at + 1] if self.dialect == "rust" else ""
+            self.at += 1
+        negated, name = name.startswith("^"), name.removeprefix("^")
+        ranges = classes.unicode_property(name) if name else None
+        if ranges is None:
+            raise self.invalid("unknown Unicode property", at)
+        return ir.invert_ranges(ranges) if negated else ranges
+
+    # ------------------------------------------------------------ classes
+
+    def char_set(self, at: int, depth: int) -> Ranges:
+        """Reads a class from after its bracket to its end."""
+        if depth > MAX_CLASS_DEPTH:
+            raise self.invalid("classes are nested too deeply", at)
+        negated = self.take("^")
+        found: list[tuple[int, int]] = []
+        total: Ranges | None = None  # left operand of a set operation (Rust)
+        operation = ""
+        first = True
+
+        def combined() -> Ranges:
+            ranges = (
+                classes.ignore_case(ir.merge_ranges(found)) if "i" in self.flags else ir.merge_ranges(found)
+            )
+            if total is None:
+                return ranges
+            if operation == "&&":
+                return classes.intersect(total, ranges)
+            if operation == "--":
+                return classes.difference(total, ranges)
+            return ir.merge_ranges((*classes.difference(total, ranges), *classes.difference(ranges, total)))
+
+        while True:
+            if self.at >= len(self.pattern):
+                raise self.invalid("this class is never closed", at)
+            if self.peek("]") and not (first and self.dialect != "ecma"):
+                self.at += 1
+                ranges = combined()
+                return ir.invert_ranges(ranges) if negated else ranges
+            if self.dialect == "rust" and self.pattern[self.at : self.at + 2] in ("&&", "--", "~~"):
+                total = combined()
+                operation = self.pattern[self.at : self.at + 2]
+                self.at += 2
+                found = []
+                continue
+            first = False
+            ranges, single = self.class_item(depth)
+            if single is not None and self.peek("-") and not self.peek("-]"):
+                if self.dialect == "rust" and self.peek("--"):
+                    found.extend(ranges)
+                    continue
+                dash = self.at
+                self.at += 1
+                if self.at >= len(self.pattern):
+                    raise self.invalid("this class is never closed", at)
+                after, last = self.class_item(depth)
+                if last is None:
+                    if self.dialect != "ecma":
+                        raise self.invalid("a range ends in a class", dash)
+                    found.extend((*ranges, (0x2D, 0x2D), *after))
+                elif last < single:
+                    raise self.invalid("this range is in the wrong order", dash)
+                else:
+                    found.append((single, last))
+            else:
+                if single is None and self.peek("-") and not self.peek("-]") and self.dialect == "python":
+                    raise self.invalid("a range begins with a class")
+                found.extend(ranges)
+
+    def class_item(self, depth: int) -> tuple[Ranges, int | None]:
+        """One character, escape or inner class of a class."""
+        at = self.at
+        char = self.pattern[at]
+        self.at += 1
+        if char == "\\":
+            if self.pattern[self.at : self.at + 1] in ("B", "A", "Z", "z") and self.dialect != "ecma":
+                raise self.invalid("this escape has no place in a class", at)
+            return self.class_escape(at, in_class=True)
+        if char == "[" and self.dialect == "rust":
+            if self.take(":"):
+                negated = self.take("^")
+                stop = self.pattern.find(":]", self.at)
+                ranges = classes.POSIX.get(self.pattern[self.at : stop] if stop > 0 else "")
+                if ranges is None:
+                    raise self.invalid("unknown POSIX class", at)
+                self.at = stop + 2
+                return (ir.invert_ranges(ranges) if negated else ranges), None
+            return self.char_set(at, depth + 1), None
+        return ((ord(char), ord(char)),), ord(char)

@@ -1,0 +1,319 @@
+r"""The notation of regular expressions: pattern text to a small tree.
+
+What has no assertion in it is built as `ir.Regex` straight away. The parser keeps its own stack: nested groups
+cost no recursion.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from grammars import ir
+from grammars.errors import ConstraintTooLarge
+from grammars.regex.escapes import Dialect, Reader
+from grammars.regex.tree import (
+    Alternation,
+    Boundary,
+    End,
+    Look,
+    Loop,
+    Node,
+    Sequence,
+    Start,
+    depth_of,
+    position,
+)
+
+MAX_DEPTH = 400
+"""Deepest nesting of groups that hold assertions."""
+
+__all__ = ["Dialect", "Parser"]
+
+
+@dataclass(slots=True)
+class _Group:
+    """An open group: what to make of it, and the alternatives so far."""
+
+    at: int
+    flags: frozenset[str]
+    look: tuple[bool, bool] | None = None  # (ahead, negative)
+    alternatives: list[Node] = field(default_factory=list)
+    items: list[Node] = field(default_factory=list)
+
+
+class Parser(Reader):
+    """Reads one pattern; see `grammars.regex.parse`."""
+
+    # ------------------------------------------------------------ groups
+
+    def parse(self) -> Node:
+        """The tree of the whole pattern."""
+        stack = [_Group(0, self.flags)]
+        pattern = self.pattern
+        while self.at < len(pattern):
+            at = self.at
+            char = pattern[at]
+            group = stack[-1]
+            if char == "(":
+                self.open(stack)
+            elif char == ")":
+                if len(stack) == 1:
+                    raise self.invalid("this group was never opened")
+                self.at += 1
+                group = stack.pop()
+                stack[-1].items.append(self.quantified(self.close(group), group.at))
+            elif char == "|":
+                self.at += 1
+                group.alternatives.append(self.sequence(group.items))
+                group.items = []
+            elif "x" in self.flags and (char.isspace() or char == "#"):
+                self.skip_verbose()
+            elif char in "*+?" or (char == "{" and self.counts(at) is not None):
+                raise self.invalid("nothing to repeat")
+            else:
+                group.items.append(self.quantified(self.atom(), at))
+        if len(stack) > 1:
+            raise self.invalid("this group is never closed", stack[-1].at)
+        return self.close(stack.pop())
+
+    def skip_verbose(self) -> None:
+        """Skips a space or a comment of a verbose pattern."""
+        if self.pattern[self.at] == "#":
+            stop = self.pattern.find("\n", self.at)
+            self.at = len(self.pattern) if stop < 0 else stop
+        else:
+            self.at += 1
+
+    def open(self, stack: list[_Group]) -> None:
+        """Reads ``(`` and what follows it."""
+        at = self.at
+        self.at += 1
+        group = _Group(at, self.flags)
+        if not self.take("?"):
+            if self.peek("*"):
+                raise self.unsupported("control verbs are not regular", at)
+        elif self.take("#"):
+            stop = self.pattern.find(")", self.at)
+            if stop < 0:
+                raise self.invalid("this comment is never closed", at)
+            self.at = stop + 1
+            return
+        elif self.take("="):
+            group.look = (True, False)
+        elif self.take("!"):
+            group.look = (True, True)
+        elif self.take("<="):
+            group.look = (False, False)
+        elif self.take("<!"):
+            group.look = (False, True)
+        elif self.take("P=") or self.take("P>") or self.take("&"):
+            raise self.unsupported("back-references and recursion are not regular", at)
+        elif self.take("P<") or self.take("<"):
+            stop = self.pattern.find(">", self.at)
+            if stop < 0 or not self.pattern[self.at : stop].isidentifier():
+                raise self.invalid("the name of this group is malformed", at)
+            self.at = stop + 1
+        elif self.take(">"):
+            raise self.unsupported("atomic groups depend on the order of matching", at)
+        elif self.take("("):
+            raise self.unsupported("conditional groups are not regular", at)
+        elif not self.take(":"):
+            outer = stack[-1]
+            if not self.inline_flags(at):  # they hold until the group around them closes
+                if self.dialect != "rust" and (len(stack) > 1 or outer.items or outer.alternatives):
+                    raise self.invalid("flags for the whole pattern must come first", at)
+                return
+        stack.append(group)
+
+    def inline_flags(self, at: int) -> bool:
+        """Reads ``i-s:`` or ``i)``; True when a group with its own flags opens."""
+        on: set[str] = set()
+        off: set[str] = set()
+        target = on
+        while self.at < len(self.pattern):
+            char = self.pattern[self.at]
+            self.at += 1
+            if char in "imsx" or (char in "au" and self.dialect == "python"):
+                target.add(char)
+            elif char == "-" and target is on:
+                target = off
+            elif char in ":)" and (on or off):
+                self.flags = (self.flags | on) - off
+                return char == ":"
+            elif char.isdigit() or char in "R+&":
+                raise self.unsupported("recursion is not regular", at)
+            else:
+                break
+        raise self.invalid("unknown extension after '(?'", at)
+
+    def sequence(self, items: list[Node]) -> Node:
+        """Items in a row; those without assertions melt together."""
+        parts: list[Node] = []
+        plain: list[ir.Regex] = []
+        for item in items:
+            if isinstance(item, ir.Regex):
+                plain.append(item)
+                continue
+            if plain:
+                parts.append(ir.concat(*_join_literals(plain)))
+                plain = []
+            parts.extend(item.parts if isinstance(item, Sequence) else (item,))
+        if plain or not parts:
+            parts.append(ir.concat(*_join_literals(plain)))
+        return parts[0] if len(parts) == 1 else Sequence(tuple(parts), self.deeper(*parts))
+
+    def close(self, group: _Group) -> Node:
+        """The tree of a finished group."""
+        self.flags = group.flags
+        group.alternatives.append(self.sequence(group.items))
+        plain = [part for part in group.alternatives if isinstance(part, ir.Regex)]
+        rest = [part for part in group.alternatives if not isinstance(part, ir.Regex)]
+        node: Node
+        if not rest:
+            node = ir.union(*plain)
+        else:
+            parts = (ir.union(*plain), *rest) if plain else tuple(rest)
+            node = parts[0] if len(parts) == 1 else Alternation(parts, self.deeper(*parts))
+        if group.look:
+            node = Look(node, *group.look, group.at, self.deeper(node))
+        return node
+
+    def deeper(self, *parts: Node) -> int:
+        """Depth of a node over these; refuses trees too deep for the recursive pass over assertions."""
+        depth = 1 + max(map(depth_of, parts))
+        if depth > MAX_DEPTH:
+            raise ConstraintTooLarge(
+                "the regular expression is nested too deeply",
+                position(self.pattern, self.at - 1, f"assertions under more than {MAX_DEPTH} levels"),
+            )
+        return depth
+
+    # ------------------------------------------------------------ quantifiers
+
+    def counts(self, at: int) -> tuple[int, int | None, int] | None:
+        """``{m}``, ``{m,}``, ``{m,n}`` at a place: bounds and where it ends; None when the brace is literal."""
+        stop = self.pattern.find("}", at)
+        low, comma, high = self.pattern[at + 1 : stop].partition(",") if stop > 0 else ("", "", "")
+        if not all(part == "" or (part.isascii() and part.isdigit()) for part in (low, high)):
+            return None
+        if not low and (self.dialect == "ecma" or not comma or not high):
+            return None
+        limit = str(ir.MAX_COUNT + 1)  # an int this large is refused (low) or no bound at all (high)
+        low = limit if len(low) > 10 else low
+        high = limit if len(high) > 10 else high
+        least = int(low or "0")
+        most = least if not comma else int(high) if high else None
+        return least, most, stop + 1
+
+    def quantified(self, node: Node, at: int) -> Node:
+        """The node with the quantifier after it, if there is one."""
+        while True:
+            while "x" in self.flags and self.at < len(self.pattern):
+                if not (self.pattern[self.at].isspace() or self.pattern[self.at] == "#"):
+                    break
+                self.skip_verbose()
+            char = self.pattern[self.at : self.at + 1]
+            start = self.at
+            if char and char in "*+?":
+                low, high = (1 if char == "+" else 0), (1 if char == "?" else None)
+                self.at += 1
+            elif char == "{" and (counts := self.counts(self.at)) is not None:
+                low, high, self.at = counts
+                if high is not None and high < low:
+                    raise self.invalid("the bounds of this repetition are in the wrong order", start)
+            else:
+                return node
+            if (
+                self.pattern[at] != "("
+                and isinstance(node, (Start, End, Boundary))
+                and self.dialect != "rust"
+            ):
+                raise self.invalid("nothing to repeat", start)
+            self.take("?")
+            if self.peek("+") and self.dialect != "rust":
+                raise self.unsupported("possessive quantifiers depend on the order of matching", self.at)
+            if isinstance(node, ir.Regex):
+                node = ir.repeat(node, low, high)
+            else:
+                node = Loop(node, low, high, at, self.deeper(node))
+            after = self.pattern[self.at : self.at + 1]
+            if self.dialect != "rust" and (
+                (after and after in "*?") or (after == "{" and self.counts(self.at) is not None)
+            ):
+                raise self.invalid("a quantifier follows a quantifier")
+
+    # ------------------------------------------------------------ atoms
+
+    def atom(self) -> Node:
+        """One character, class, escape or anchor."""
+        char = self.pattern[self.at]
+        self.at += 1
+        if char == ".":
+            return ir.ANY_CHAR if "s" in self.flags else ir.chars(ir.invert_ranges(self.newline))
+        if char == "^":
+            return Start(self.newline if "m" in self.flags else None)
+        if char == "$":
+            if "m" in self.flags:
+                return End(self.newline)
+            return End(self.newline, final=True) if self.dialect == "python" else End(None)
+        if char == "[":
+            return ir.chars(self.char_set(self.at - 1, 0))
+        if char == "\\":
+            return self.escape()
+        return self.character(ord(char))
+
+    def escape(self) -> Node:
+        """An escape outside of classes."""
+        at = self.at - 1
+        char = self.pattern[self.at : self.at + 1]
+        if char == "b" and not self.peek("b{"):
+            self.at += 1
+            return Boundary(self.word(), negative=False)
+        if char == "B":
+            self.at += 1
+            return Boundary(self.word(), negative=True)
+        if char in ("A", "Z", "z", "G"):
+            self.at += 1
+            if self.dialect == "ecma":
+                raise self.invalid(f"\\{char} is no escape of ECMA-262: write ^ or $", at)
+            if char == "A":
+                return Start(None)
+            if char == ("Z" if self.dialect == "python" else "z"):
+                return End(None)
+            raise self.invalid(f"\\{char} is no escape of this dialect", at)
+        if (char.isdigit() and char != "0") or (char == "k" and self.peek("k<")):
+            return self.back_reference(at)
+        ranges, single = self.class_escape(at, in_class=False)
+        return self.set_of(ranges) if single is None else self.character(single)
+
+    def back_reference(self, at: int) -> ir.Regex:
+        """Refuses a back-reference (three octal digits are a character in Python)."""
+        if self.dialect == "python" and self.octal_digits() == 3:
+            text = self.pattern[self.at : self.at + 3]
+            self.at += 3
+            return self.character(int(text, 8))
+        raise self.unsupported("back-references are not regular", at)
+
+    def octal_digits(self) -> int:
+        """How many octal digits come next, three at most."""
+        count = 0
+        while count < 3 and self.pattern[self.at + count : self.at + count + 1] in tuple("01234567"):
+            count += 1
+        return count
+
+
+def _join_literals(parts: list[ir.Regex]) -> list[ir.Regex]:
+    """Runs of literals as one each, in linear time."""
+    joined: list[ir.Regex] = []
+    run: list[bytes] = []
+    for part in parts:
+        if isinstance(part, ir.Literal):
+            run.append(part.data)
+            continue
+        if run:
+            joined.append(ir.Literal(b"".join(run)))
+            run = []
+        joined.append(part)
+    if run:
+        joined.append(ir.Literal(b"".join(run)))
+    return joined
