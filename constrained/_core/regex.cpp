@@ -389,7 +389,14 @@ RegexId RegexStore::chars(std::span<const int32_t> ranges) {
 
 /// Numbers below 64^level, written in `level` continuation bytes.
 RegexId RegexStore::utf8_tail(std::span<const std::pair<uint32_t, uint32_t>> ranges, int level) {
-    return utf8_block(ranges, level - 1, 0x80, 64);
+    if (level == 0) return kEmpty;
+    const std::pair<uint32_t, uint32_t> all{0, (1u << 6 * level) - 1};
+    if (ranges.size() != 1 || ranges[0] != all) return utf8_block(ranges, level - 1, 0x80, 64);
+    ByteSet bytes;
+    for (int byte = 0x80; byte < 0xc0; ++byte) bytes.set(byte);
+    RegexId any = kEmpty;
+    for (int i = 0; i < level; ++i) any = concat(set(bytes), any);
+    return any;
 }
 
 /// Numbers written as a byte `lead + n / 64^level`, then `level` continuation bytes.
@@ -408,8 +415,7 @@ RegexId RegexStore::utf8_block(std::span<const std::pair<uint32_t, uint32_t>> ra
             inside.emplace_back(std::max(ranges[i].first, base) - base, std::min(ranges[i].second, top) - base);
         }
         if (inside.empty()) continue;
-        const RegexId rest = level == 0 ? kEmpty : utf8_tail(inside, level);
-        groups[rest].set(lead + digit);
+        groups[utf8_tail(inside, level)].set(lead + digit);
     }
     std::vector<RegexId> parts;
     for (const auto& [rest, bytes] : groups) parts.push_back(concat(set(bytes), rest));
