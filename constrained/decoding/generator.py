@@ -126,7 +126,7 @@ class Generator:
             An output per prompt, in their order.
 
         Raises:
-            The same as `__call__`, before the first token, naming the prompt by its index where there are several.
+            Described: as `__call__`, before the first token, naming the prompt by its index where there are several.
         """
         began = time.perf_counter()
         answers = self._answers(prompts, sequences, seed, **settings)

@@ -1,0 +1,172 @@
+"""`constrained bench`: measurements, of this library and of others beside it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from constrained.cli.outcome import BadInput, Failed, emit
+
+if TYPE_CHECKING:
+    from constrained.evaluate.masks.run import Results
+
+DATA_VARIABLE = "CONSTRAINED_DATA"
+DATA_FILE = "maskbench-dev.jsonl.gz"
+
+bench = typer.Typer(
+    help="Measure this library, and others beside it.", rich_markup_mode=None, no_args_is_help=True
+)
+
+
+@bench.callback()
+def _bench() -> None:
+    pass
+
+
+@bench.command(
+    epilog="""\b
+Examples:
+  constrained bench masks --sample 50 --engines constrained,llguidance
+  constrained bench masks --sample 600 --seed 1 --warm --batch 64 --out results/today
+  constrained bench masks --sample 20 --engines constrained,llguidance --compare
+
+The engines other than this library come with: pip install 'constrained[bench]'
+"""
+)
+def masks(
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data",
+            metavar="FILE",
+            help=f"MaskBench data, .jsonl or .jsonl.gz [default: ${DATA_VARIABLE}/{DATA_FILE}].",
+        ),
+    ] = None,
+    sample: Annotated[
+        int, typer.Option("--sample", metavar="N", min=0, help="Schemas to draw; 0: all.")
+    ] = 600,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Same seed, same schemas.")] = 0,
+    engines: Annotated[
+        str,
+        typer.Option("--engines", metavar="A,B,C", help="In this order; MODULE:CLASS for one of your own."),
+    ] = "constrained,llguidance,glrmask,xgrammar,outlines",
+    vocabulary: Annotated[
+        str,
+        typer.Option(
+            "--vocabulary",
+            metavar="NAME_OR_FOLDER",
+            help="tekken (131,072 tokens, with mistral-common), or a Hugging Face tokenizer.",
+        ),
+    ] = "tekken",
+    time_limit: Annotated[
+        float, typer.Option("--time-limit", metavar="SECONDS", help="For one schema with one engine.")
+    ] = 120.0,
+    memory_limit: Annotated[
+        float, typer.Option("--memory-limit", metavar="GIB", help="For the process of an engine.")
+    ] = 8.0,
+    warm: Annotated[
+        bool, typer.Option("--warm", help="Also measure each schema when it is requested again.")
+    ] = False,
+    batch: Annotated[
+        int, typer.Option("--batch", metavar="N", min=0, help="Also measure N states in one call.")
+    ] = 0,
+    threads: Annotated[int, typer.Option("--threads", metavar="N", min=1, help="Of each engine.")] = 1,
+    compare: Annotated[
+        bool,
+        typer.Option("--compare", help="Also compare all masks with the first engine's (small samples)."),
+    ] = False,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where rows, summary and plot go.")
+    ] = Path("bench-masks"),
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Replay recorded JSON token by token: what masks cost, and whether they are right.
+
+    Engines run one after another, each in a process of its own. The tables go to standard output; raw rows, summary,
+    tables and a plot go to a folder.
+    """
+    from constrained.evaluate.masks import Settings, run
+
+    settings = Settings(
+        data=_data(data),
+        sample=sample,
+        seed=seed,
+        engines=tuple(name.strip() for name in engines.split(",") if name.strip()),
+        vocabulary=vocabulary,
+        time_limit=time_limit,
+        memory_limit=memory_limit,
+        warm=warm,
+        batch=batch,
+        threads=threads,
+        compare=compare,
+    )
+    with _Bar(quiet) as bar:
+        results = run(settings, out, bar)
+    emit(_rendered(results))
+    for one in results.engines:
+        if one.unavailable:
+            print(f"not measured: {one.engine}: {one.unavailable}", file=sys.stderr)
+    print(f"written to {out}", file=sys.stderr)
+    if not results.sections:
+        raise Failed(2)
+
+
+def _data(named: Path | None) -> Path:
+    if named is not None:
+        return named
+    folder = os.environ.get(DATA_VARIABLE)
+    if not folder:
+        raise BadInput(
+            "no data is named", action=f"pass --data FILE, or set {DATA_VARIABLE} to the folder of {DATA_FILE}"
+        )
+    return Path(folder) / DATA_FILE
+
+
+class _Bar:
+    """A progress bar on standard error, where somebody watches."""
+
+    def __init__(self, quiet: bool) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        console = Console(stderr=True)
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=console,
+            disable=quiet or not console.is_terminal,
+            transient=True,
+            refresh_per_second=2,  # whatever the bar costs is measured along
+        )
+        self._task = self._bar.add_task("", total=None)
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        self._bar.update(self._task, description=what, completed=done, total=total or None)
+
+    def __enter__(self) -> _Bar:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._bar.stop()
+
+
+def _rendered(results: Results) -> str:
+    from rich.console import Console
+
+    from constrained.evaluate.masks.report import table
+
+    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
+    with console.capture() as captured:
+        for section in results.sections:
+            console.print(table(section))
+            console.print()
+        for engine, tally in results.differences.items():
+            console.print(f"masks of {engine} against the first engine: {tally}", markup=False)
+    return captured.get().rstrip()

@@ -1,0 +1,179 @@
+"""What `constrained check` finds out: whether a constraint can be enforced, what it becomes, and how big that is."""
+
+from __future__ import annotations
+
+import json as json_text
+import time
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from constrained.cli.outcome import Failed, code_of, emit
+from constrained.cli.produce import hush
+from constrained.errors import Described, ModelError
+from grammars.errors import MISSING
+from grammars.flat import TERMINAL, flatten
+
+if TYPE_CHECKING:
+    from constrained.constraint import Constraint
+    from constrained.vocabulary import Vocabulary
+
+Findings = dict[str, Any]
+
+
+def check(make: Callable[[], Constraint], tokenizer: str | None, *, json: bool, quiet: bool) -> None:
+    """Compiles a constraint and writes a report to standard output.
+
+    Args:
+        make: gives the constraint.
+        tokenizer: for whose tokens; None for the bundled model's.
+        json: write the report as JSON, also when the constraint cannot be enforced.
+        quiet: write nothing.
+
+    Raises:
+        Failed: it cannot be enforced, and the report says why.
+        Described: the same, where no report was asked for.
+    """
+    hush()
+    try:
+        found = examine(make(), tokenizer)
+    except Described as error:
+        if not json:
+            raise
+        emit(_dumped(refusal(error)))
+        raise Failed(code_of(error)) from None
+    if not quiet:
+        emit(_dumped(found) if json else render(found))
+
+
+def examine(constraint: Constraint, tokenizer: str | None = None) -> Findings:
+    """Compiles a constraint; what came out, as JSON values (times in milliseconds).
+
+    Raises:
+        Described: it cannot be enforced, or the tokenizer cannot be used.
+    """
+    for front_end in ("grammars.json_schema", "grammars.regex"):
+        import_module(front_end)  # what follows is timed without it
+    began = time.perf_counter()
+    flat = flatten(constraint.grammar)
+    lowered = time.perf_counter()
+    keywords = [
+        {"pointer": entry.pointer, "keyword": entry.keyword, "status": entry.status, "note": entry.note}
+        for entry in constraint.report
+    ]
+    vocabulary = read_vocabulary(tokenizer)
+    _ = vocabulary.core  # built once, whatever is compiled
+    from constrained.automaton import compile
+
+    started = time.perf_counter()
+    automaton = compile(constraint, vocabulary)
+    compiled = time.perf_counter()
+    automaton.fill_mask(automaton.start, automaton.empty_row())
+    return {
+        "supported": True,
+        "constraint": constraint.render(),
+        "keywords": keywords,
+        "grammar": {
+            "rules": len(flat.rules),
+            "terminals": sum(op == TERMINAL for op in flat.nodes[::4]),
+            "nodes": len(flat.nodes) // 4,
+        },
+        "automaton": {
+            "tokens": vocabulary.size,
+            **{name: int(size) for name, size in automaton.memory.items()},
+            "shortest_completion": automaton.shortest_completion(automaton.start),
+        },
+        "milliseconds": {
+            "grammar": round(1000 * (lowered - began), 3),
+            "automaton": round(1000 * (compiled - started), 3),
+            "first_mask": round(1000 * (time.perf_counter() - compiled), 3),
+        },
+    }
+
+
+def refusal(error: Described) -> Findings:
+    """What stands in the way, as JSON values."""
+    problems = [
+        {
+            "place": problem.place,
+            "reason": problem.reason,
+            **({} if problem.value is MISSING else {"value": problem.value}),
+            **({} if problem.keyword is None else {"keyword": problem.keyword}),
+        }
+        for problem in error.problems
+    ]
+    return {
+        "supported": False,
+        "error": type(error).__name__,
+        "summary": error.summary,
+        "problems": problems,
+        "action": error.action,
+    }
+
+
+def render(found: Findings) -> str:
+    """The report for a reader."""
+    keywords, grammar, automaton, took = (
+        found[part] for part in ("keywords", "grammar", "automaton", "milliseconds")
+    )
+    lines = [f"supported: {found['constraint']}"]
+    for entry in keywords:
+        note = f"  ({entry['note']})" if entry["note"] else ""
+        lines.append(f"  {entry['status']:<10}  {entry['pointer']}{note}")
+    if keywords:
+        enforced = sum(entry["status"] == "enforced" for entry in keywords)
+        lines.append(f"keywords: {enforced} enforced, {len(keywords) - enforced} annotations")
+    lines += [
+        f"grammar: {grammar['rules']} rules, {grammar['terminals']} terminals, "
+        f"{grammar['nodes']} nodes, built in {took['grammar']:.1f} ms",
+        f"automaton over {automaton['tokens']} tokens: {automaton['states']} states so far, "
+        f"{automaton['bytes'] / 1024:.0f} KiB, compiled in {took['automaton']:.1f} ms, "
+        f"first mask in {took['first_mask']:.1f} ms",
+        f"shortest text: {automaton['shortest_completion']} tokens",
+    ]
+    return "\n".join(lines)
+
+
+def read_vocabulary(tokenizer: str | None) -> Vocabulary:
+    """The tokens of a tokenizer by name or folder, or of the bundled model; no model is loaded.
+
+    Raises:
+        ModelError: it cannot be loaded.
+        VocabularyError: its tokens cannot be used.
+    """
+    from constrained.vocabulary import Vocabulary
+
+    if tokenizer is not None:
+        return Vocabulary.from_tokenizer(_pretrained(tokenizer))
+    # The file itself: transformers takes seconds to import.
+    from tokenizers import Tokenizer
+
+    from constrained.models.tiny import WEIGHTS
+
+    if not (WEIGHTS / "tokenizer.json").is_file():
+        raise ModelError("the bundled model is missing from this installation", action="name a --tokenizer")
+    config = json_text.loads((WEIGHTS / "config.json").read_bytes())
+    return Vocabulary.from_tokenizer(
+        Tokenizer.from_file(str(WEIGHTS / "tokenizer.json")),
+        size=config["vocab_size"],
+        eos_ids=[config["eos_token_id"]]
+        if isinstance(config["eos_token_id"], int)
+        else config["eos_token_id"],
+    )
+
+
+def _pretrained(name: str) -> Any:
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(name)
+    except (OSError, ValueError, RuntimeError, KeyError, ImportError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise ModelError(
+            f"the tokenizer {name!r} cannot be loaded: {reason}",
+            action="check the name, the folder and the network",
+        ) from None
+
+
+def _dumped(report: Findings) -> str:
+    return json_text.dumps(report, ensure_ascii=False, indent=2, default=repr)

@@ -1,0 +1,139 @@
+"""What `constrained demo` shows: the bundled model reads typed objects out of texts that it has never seen."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import json
+import sys
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, Literal
+
+from constrained.cli.outcome import emit
+from constrained.cli.produce import Voice, indented, load_model, progress, statistics
+
+
+@dataclass
+class Person:
+    """A person."""
+
+    name: str
+    born: date
+    city: str
+    languages: list[str]
+
+
+@dataclass
+class Recipient:
+    """Who gets a parcel."""
+
+    name: str
+    city: str
+
+
+@dataclass
+class Parcel:
+    """A parcel."""
+
+    tracking_number: str
+    weight: float
+    status: Literal["in transit", "delivered", "returned"]
+    fragile: bool
+    recipient: Recipient
+
+
+@dataclass
+class Flight:
+    """A flight."""
+
+    flight_number: str
+    origin: str
+    destination: str
+    departs_on: date
+    passengers: list[str]
+
+
+SHOWN: tuple[tuple[str, tuple[type, ...]], ...] = (
+    (
+        "Marie Lefèvre was born on 1987-03-14 and lives in Lyon. She speaks French, German and Catalan.",
+        (Person,),
+    ),
+    (
+        "The parcel has the tracking number RX7741 and weighs 12.5 kg. It is in transit and is fragile. "
+        "The recipient is Jonas Berg. He lives in Göteborg.",
+        (Recipient, Parcel),
+    ),
+    (
+        "Flight number: KL1509\nOrigin: Amsterdam\nDestination: Kraków\nDeparts on: 2026-07-02\n"
+        "Passengers: Ana Silva, Tomáš Novák",
+        (Flight,),
+    ),
+)
+"""Texts, each with the type it is read into (the last one) and the types that this one uses."""
+
+
+def run(*, quiet: bool) -> None:
+    """Extracts from every text and shows text, type, object and cost; `quiet`: only the JSON, a line each.
+
+    Raises:
+        Described: as `constrained.load` and `Generator`.
+    """
+    voice = Voice.of(stats=False, quiet=quiet)
+    with contextlib.redirect_stdout(sys.stderr), progress(shown=voice.progress) as say:
+        say("loading the bundled model")
+        model = load_model(None, None, watched=voice.progress)
+    for text, types in SHOWN:
+        output = _extract(model, text, types[-1])
+        if quiet:
+            emit(indented(output.text, 0))
+        else:
+            _show(text, types, output)
+
+
+def _extract(model: Any, text: str, kind: type) -> Any:
+    from constrained.api import extraction_prompt
+    from constrained.decoding import Generator
+
+    generator = Generator(model, kind)
+    output = generator(extraction_prompt(text, generator.constraint))
+    _validate(output.text, generator.constraint.schema)
+    return output
+
+
+def _validate(text: str, schema: Any) -> None:
+    """Asks an independent judge, before "valid" is printed."""
+    import jsonschema
+
+    jsonschema.validate(
+        json.loads(text),
+        schema,
+        cls=jsonschema.Draft202012Validator,
+        format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER,
+    )
+
+
+def _show(text: str, types: tuple[type, ...], output: Any) -> None:
+    from rich.console import Console, Group
+    from rich.panel import Panel
+    from rich.pretty import Pretty
+    from rich.syntax import Syntax
+    from rich.text import Text
+
+    source = "\n\n".join(inspect.getsource(kind).strip() for kind in types)
+    console = Console()
+    console.rule(types[-1].__name__)
+    console.print(
+        Panel(Text(text), title="text", title_align="left"),
+        Panel(Syntax(source, "python", background_color="default"), title="type", title_align="left"),
+        Panel(
+            Group(
+                Syntax(output.text, "json", background_color="default", word_wrap=True),
+                "",
+                Pretty(output.value),
+            ),
+            title="JSON, and the object made of it",
+            title_align="left",
+        ),
+    )
+    console.print(Text(f"valid against its schema; {statistics(output)}\n", style="dim"))

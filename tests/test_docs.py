@@ -1,0 +1,133 @@
+"""The documentation says what the library does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from constrained import UnsupportedConstraint, json_schema
+from constrained.cli.outcome import EXIT_CODES
+from grammars.json_schema import DRAFTS
+
+DOCS = Path(__file__).parent.parent / "docs"
+ROWS = dict(
+    re.findall(r"^\| `([^`]+)` \| (\w+) \|", (DOCS / "json-schema.md").read_text("utf-8"), re.MULTILINE)
+)
+
+# A schema in which the keyword limits something.
+ENFORCED: dict[str, Any] = {
+    "type": ["string", "null"],
+    "enum": [1, {"a": []}],
+    "const": {"a": 1},
+    "minimum": 1,
+    "maximum": 1,
+    "exclusiveMinimum": 1,
+    "exclusiveMaximum": 1,
+    "minLength": 1,
+    "maxLength": 1,
+    "format": "date",
+    "prefixItems": [{"type": "null"}],
+    "items": {"type": "null"},
+    "minItems": 1,
+    "maxItems": 1,
+    "properties": {"a": {"type": "null"}},
+    "required": ["a"],
+    "additionalProperties": False,
+    "patternProperties": {"^a": {"type": "null"}},
+    "propertyNames": {"maxLength": 3},
+    "maxProperties": 1,
+    "dependentRequired": {"a": ["b"]},
+    "dependentSchemas": {"a": {"required": ["b"]}},
+    "allOf": [{"type": "null"}],
+    "anyOf": [{"type": "null"}, {"type": "string"}],
+}
+OLD: dict[str, dict[str, Any]] = {
+    "additionalItems": {"items": [{}], "additionalItems": False},
+    "dependencies": {"dependencies": {"a": ["b"]}},
+}
+WHOLE: dict[str, dict[str, Any]] = {"$ref": {"$ref": "#/$defs/a", "$defs": {"a": {"type": "null"}}}}
+# What is accepted, and what is refused.
+PARTLY: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "multipleOf": ({"type": "integer", "multipleOf": 10}, {"type": "integer", "multipleOf": 7}),
+    "pattern": ({"type": "string", "pattern": "^a|b$"}, {"type": "string", "pattern": r"(a)\1"}),
+    "minProperties": ({"type": "object", "minProperties": 1}, {"type": "object", "minProperties": 2}),
+    "oneOf": (
+        {"oneOf": [{"type": "string"}, {"type": "null"}]},
+        {"oneOf": [{"type": "string"}, {"minLength": 2}]},
+    ),
+}
+REFUSED: dict[str, dict[str, Any]] = {
+    "uniqueItems": {"uniqueItems": True},
+    "contains": {"contains": {"type": "null"}},
+    "not": {"not": {"type": "null"}},
+    "if": {"if": {"type": "null"}, "then": False},
+    "unevaluatedItems": {"unevaluatedItems": False},
+    "unevaluatedProperties": {"unevaluatedProperties": False},
+    "$dynamicRef": {"$dynamicRef": "#a"},
+    "$recursiveRef": {"$schema": "https://json-schema.org/draft/2019-09/schema", "$recursiveRef": "#"},
+}
+
+
+def statuses(schema: dict[str, Any]) -> dict[str, str]:
+    return {entry.pointer: entry.status for entry in json_schema(schema).report}
+
+
+def test_the_table_names_every_keyword_of_every_draft_and_no_other() -> None:
+    assert set(ROWS) == {keyword for draft in DRAFTS.values() for keyword in draft.table}
+
+
+def test_every_row_is_tested() -> None:
+    tested = {
+        "enforced": {*ENFORCED, *OLD, *WHOLE},
+        "partly": set(PARTLY),
+        "refused": set(REFUSED),
+    }
+    for status, keywords in tested.items():
+        assert keywords == {keyword for keyword, said in ROWS.items() if said == status}, status
+
+
+@pytest.mark.parametrize("keyword", [*ENFORCED, *OLD, *WHOLE])
+def test_what_is_called_enforced_is(keyword: str) -> None:
+    schema = WHOLE.get(keyword) or {keyword: ENFORCED.get(keyword)}
+    if keyword in OLD:
+        schema = {"$schema": "http://json-schema.org/draft-07/schema#", **OLD[keyword]}
+    assert statuses(schema)[f"#/{keyword}"] == "enforced"
+
+
+@pytest.mark.parametrize("keyword", PARTLY)
+def test_what_is_called_partly_enforced_is_enforced_or_refused(keyword: str) -> None:
+    accepted, refused = PARTLY[keyword]
+    assert statuses(accepted)[f"#/{keyword}"] == "enforced"
+    with pytest.raises(UnsupportedConstraint, match=f"#/{re.escape(keyword)}"):
+        statuses(refused)
+
+
+@pytest.mark.parametrize("keyword", REFUSED)
+def test_what_is_called_refused_is(keyword: str) -> None:
+    with pytest.raises(UnsupportedConstraint, match=f"#/{re.escape(keyword)}"):
+        statuses(REFUSED[keyword])
+
+
+@pytest.mark.parametrize("keyword", [keyword for keyword, said in ROWS.items() if said == "annotation"])
+def test_what_is_called_an_annotation_limits_nothing(keyword: str) -> None:
+    from grammars.json_schema.keywords import annotation
+
+    assert {draft.table[keyword] for draft in DRAFTS.values() if keyword in draft.table} == {annotation}
+
+
+def test_the_exit_codes_of_the_page_are_those_of_the_help() -> None:
+    page = (DOCS / "cli.md").read_text("utf-8")
+    told = dict(re.findall(r"^\| (\d+) \| (.+) \|$", page, re.MULTILINE))
+    helped = dict(re.findall(r"^ *(\d+)  (.+)$", EXIT_CODES, re.MULTILINE))
+    assert {code: text.replace("`", "") for code, text in told.items()} == helped
+    assert len(helped) == 8
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    root = DOCS.parent
+    for page in [root / "README.md", root / "CONTRIBUTING.md", *DOCS.glob("*.md"), DOCS / "llms.txt"]:
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text("utf-8")):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
