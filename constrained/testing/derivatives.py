@@ -1,0 +1,393 @@
+"""Regular languages by Brzozowski derivatives, as plainly as they can be written: one half of the naive judge.
+
+A residual is what is left of a regex after some bytes, interned as an int. Shares nothing with the native core,
+so that the two may judge each other. Must not know: rules, tokens, the core.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Iterable, MutableMapping
+from typing import Any, TypeVar
+
+from grammars import ir
+
+T = TypeVar("T")
+
+LITERAL, CHARS, CONCAT, UNION, INTERSECTION, COMPLEMENT, REPEAT = range(7)
+_ALL_BYTES = (1 << 256) - 1
+_LEADS = ((0xC2, 0xDF, 1, 0x80), (0xE0, 0xEF, 2, 0x800), (0xF0, 0xF4, 3, 0x10000))
+"""First and last leading byte, continuation bytes that follow, least code point written so (RFC 3629)."""
+
+
+class Residuals:
+    """Regexes and their derivatives, interned: equal ids mean equal languages, not the other way round.
+
+    Source: Brzozowski 1964, "Derivatives of Regular Expressions", section 3 (similarity keeps the residuals
+    finitely many); Owens, Reppy and Turon 2009, "Regular-expression derivatives re-examined", section 4
+    (byte classes). Counts stay counts, and nothing recurses over a regex.
+
+    Attributes:
+        nothing: the residual without any string.
+        empty: the residual with the empty string alone.
+        everything: the residual with every byte string.
+    """
+
+    def __init__(self) -> None:
+        self._nodes: list[tuple[Any, ...]] = []
+        self._ids: dict[tuple[Any, ...], int] = {}
+        self._nullable: list[bool] = []
+        self._derived: list[dict[int, int]] = [{} for _ in range(256)]
+        self._classes: dict[int, tuple[int, ...]] = {}
+        self._bound: dict[int, float] = {}
+        self._alive: dict[int, bool] = {}
+        self._least: dict[int, float] = {}
+        self._read: dict[int, tuple[ir.Regex, int]] = {}
+        self.nothing = self._intern((UNION, frozenset()), False)
+        self.empty = self._intern((LITERAL, b""), True)
+        self.everything = self._intern((COMPLEMENT, self.nothing), True)
+
+    # ------------------------------------------------------------ questions
+
+    def nullable(self, residual: int) -> bool:
+        """Whether the empty string is in it."""
+        return self._nullable[residual]
+
+    def derive(self, residual: int, byte: int) -> int:
+        """What is left after `byte`."""
+        memo = self._derived[byte]
+        found = memo.get(residual)
+        if found is not None:
+            return found
+        return evaluate(residual, memo, self._heads, lambda node: self._derivative(node, byte, memo))
+
+    def alive(self, residual: int) -> bool:
+        """Whether any string is in it."""
+        known = self._alive.get(residual)
+        return evaluate(residual, self._alive, self._inner, self._is_alive) if known is None else known
+
+    def least(self, residual: int) -> float:
+        """Number of bytes of its shortest string; infinite when there is none."""
+        return evaluate(residual, self._least, self._inner, self._shortest)
+
+    def byte_classes(self, residual: int) -> tuple[int, ...]:
+        """A partition of all bytes, as bit masks; bytes of one class have the same derivative."""
+        return evaluate(residual, self._classes, self._heads, self._partition)
+
+    # ------------------------------------------------------------ building
+
+    def read(self, regex: ir.Regex) -> int:
+        """The residual of a whole regex."""
+        stack = [regex]
+        while stack:
+            node = stack[-1]
+            if id(node) in self._read:
+                stack.pop()
+                continue
+            parts: tuple[ir.Regex, ...] = getattr(node, "parts", None) or ()
+            if isinstance(node, (ir.Repeat, ir.Complement)):
+                parts = (node.part,)
+            missing = [part for part in parts if id(part) not in self._read]
+            if missing:
+                stack.extend(missing)
+            else:
+                children = [self._read[id(part)][1] for part in parts]
+                self._read[id(node)] = (node, self._build(node, children))  # keeps the node, hence its id
+        return self._read[id(regex)][1]
+
+    def _build(self, node: ir.Regex, children: list[int]) -> int:
+        if isinstance(node, ir.Literal):
+            return self._literal(node.data)
+        if isinstance(node, ir.Chars):
+            return self._chars(0, node.ranges)
+        if isinstance(node, ir.Concat):
+            whole = self.empty
+            for child in reversed(children):
+                whole = self._concat(child, whole)
+            return whole
+        if isinstance(node, ir.Union):
+            return self._union(children)
+        if isinstance(node, ir.Intersection):
+            return self._intersection(children)
+        if isinstance(node, ir.Complement):
+            return self._complement(children[0])
+        if isinstance(node, ir.Repeat):
+            return self._repeat(children[0], node.low, node.high)
+        if isinstance(node, ir.Nothing):
+            return self.nothing
+        raise TypeError(f"not a regex: {node!r}")
+
+    def _intern(self, node: tuple[Any, ...], nullable: bool) -> int:
+        found = self._ids.get(node)
+        if found is None:
+            found = self._ids[node] = len(self._nodes)
+            self._nodes.append(node)
+            self._nullable.append(nullable)
+        return found
+
+    def _literal(self, data: bytes) -> int:
+        return self._intern((LITERAL, data), not data)
+
+    def _chars(self, following: int, ranges: tuple[tuple[int, int], ...]) -> int:
+        """`following` 0: a whole character; else so many continuation bytes, whose payload is in `ranges`."""
+        return self._intern((CHARS, following, ranges), False) if ranges else self.nothing
+
+    def _concat(self, left: int, right: int) -> int:
+        if self.nothing in (left, right):
+            return self.nothing
+        if left == self.empty:
+            return right
+        if right == self.empty:
+            return left
+        firsts = []
+        while self._nodes[left][0] == CONCAT:  # right-nested, so that equal sequences are equal nodes
+            firsts.append(self._nodes[left][1])
+            left = self._nodes[left][2]
+        for first in (left, *reversed(firsts)):
+            right = self._intern((CONCAT, first, right), self._nullable[first] and self._nullable[right])
+        return right
+
+    def _union(self, parts: Iterable[int]) -> int:
+        flat = self._flat(UNION, parts)
+        if self.everything in flat:
+            return self.everything
+        if len(flat) == 1:
+            return next(iter(flat))
+        return self._intern((UNION, flat), any(self._nullable[part] for part in flat))
+
+    def _intersection(self, parts: Iterable[int]) -> int:
+        flat = self._flat(INTERSECTION, parts) - {self.everything}
+        if self.nothing in flat:
+            return self.nothing
+        if not flat:
+            return self.everything
+        if len(flat) == 1:
+            return next(iter(flat))
+        return self._intern((INTERSECTION, flat), all(self._nullable[part] for part in flat))
+
+    def _flat(self, kind: int, parts: Iterable[int]) -> frozenset[int]:
+        flat: set[int] = set()
+        for part in parts:
+            flat.update(self._nodes[part][1] if self._nodes[part][0] == kind else (part,))
+        return frozenset(flat)
+
+    def _complement(self, part: int) -> int:
+        kind, inner = self._nodes[part][:2]
+        return (
+            int(inner) if kind == COMPLEMENT else self._intern((COMPLEMENT, part), not self._nullable[part])
+        )
+
+    def _repeat(self, part: int, low: int, high: int | None) -> int:
+        if self._nullable[part]:
+            low = 0  # an empty copy counts
+        if high == 0 or part == self.empty or (part == self.nothing and low == 0):
+            return self.empty
+        if part == self.nothing:
+            return self.nothing
+        if low == high == 1:
+            return part
+        return self._intern((REPEAT, part, low, high), low == 0)
+
+    # ------------------------------------------------------------ derivatives
+
+    def _heads(self, node: int) -> tuple[int, ...]:
+        """The children that a derivative of `node` looks into."""
+        kind, *rest = self._nodes[node]
+        if kind == CONCAT:
+            return (rest[0], rest[1]) if self._nullable[rest[0]] else (rest[0],)
+        if kind in (UNION, INTERSECTION):
+            return tuple(rest[0])
+        return (rest[0],) if kind in (COMPLEMENT, REPEAT) else ()
+
+    def _derivative(self, node: int, byte: int, derived: dict[int, int]) -> int:
+        kind, *rest = self._nodes[node]
+        if kind == LITERAL:
+            return self._literal(rest[0][1:]) if rest[0][:1] == bytes((byte,)) else self.nothing
+        if kind == CHARS:
+            return self._continue(rest[0], rest[1], byte)
+        if kind == CONCAT:
+            first, after = rest
+            through = self._concat(derived[first], after)
+            return self._union((through, derived[after])) if self._nullable[first] else through
+        if kind == UNION:
+            return self._union([derived[part] for part in rest[0]])
+        if kind == INTERSECTION:
+            return self._intersection([derived[part] for part in rest[0]])
+        if kind == COMPLEMENT:
+            return self._complement(derived[rest[0]])
+        part, low, high = rest
+        more = self._repeat(part, max(low - 1, 0), None if high is None else high - 1)
+        return self._concat(derived[part], more)
+
+    def _continue(self, following: int, ranges: tuple[tuple[int, int], ...], byte: int) -> int:
+        least = 0
+        if following:
+            if not 0x80 <= byte <= 0xBF:
+                return self.nothing
+            following, payload = following - 1, byte & 0x3F
+        elif byte < 0x80:
+            payload = byte
+        else:
+            lead = next((lead for lead in _LEADS if lead[0] <= byte <= lead[1]), None)
+            if lead is None:
+                return self.nothing
+            following, least = lead[2:]
+            payload = byte & (0x3F >> following)
+        width = 6 * following
+        low, high = payload << width, ((payload + 1) << width) - 1
+        kept = tuple(
+            (max(lo, low, least) - low, min(hi, high) - low)
+            for lo, hi in ranges
+            if max(lo, low, least) <= min(hi, high)
+        )
+        if not following:
+            return self.empty if kept else self.nothing
+        return self._chars(following, kept)
+
+    # ------------------------------------------------------------ emptiness
+
+    def _inner(self, node: int) -> tuple[int, ...]:
+        """The children whose answers decide those of `node`: none for the Boolean operators, which need a search."""
+        kind, *rest = self._nodes[node]
+        if kind == CONCAT:
+            return (rest[0], rest[1])
+        if kind == UNION:
+            return tuple(rest[0])
+        return (rest[0],) if kind == REPEAT else ()
+
+    def _is_alive(self, node: int) -> bool:
+        kind, *rest = self._nodes[node]
+        if kind == CONCAT:
+            return self._alive[rest[0]] and self._alive[rest[1]]
+        if kind == UNION:
+            return any(self._alive[part] for part in rest[0])
+        if kind == REPEAT:
+            return rest[1] == 0 or self._alive[rest[0]]
+        if kind in (LITERAL, CHARS):
+            return True
+        path, seen = self._search(node, exact=False)
+        for visited in seen if path is None else path:
+            self._alive[visited] = path is not None
+        return path is not None
+
+    def _shortest(self, node: int) -> float:
+        kind, *rest = self._nodes[node]
+        if kind == CONCAT:
+            return self._least[rest[0]] + self._least[rest[1]]
+        if kind == UNION:
+            return min((self._least[part] for part in rest[0]), default=math.inf)
+        if kind == REPEAT:
+            return rest[1] * self._least[rest[0]] if rest[1] else 0
+        if kind in (LITERAL, CHARS):
+            return self._lower_bound(node)
+        path, seen = self._search(node, exact=True)
+        if path is None:
+            for visited in seen:
+                self._least[visited] = math.inf
+            return math.inf
+        end = 0 if self._nullable[path[-1]] else self._least[path[-1]]
+        for steps, visited in enumerate(reversed(path)):
+            self._least[visited] = steps + end
+        return self._least[node]
+
+    def _search(self, start: int, exact: bool) -> tuple[list[int] | None, Iterable[int]]:
+        """Looks for a nullable residual among the derivatives of `start`, the likeliest first.
+
+        Returns:
+            The residuals on the way (a shortest way when `exact`) to one that is nullable or known to lead to
+            one, or None; and all that were seen.
+        """
+        known: dict[int, bool] | dict[int, float] = self._least if exact else self._alive
+        came: dict[int, tuple[int, int | None]] = {start: (0, None)}
+        queue: list[tuple[float, int, int]] = [(0, 0, start)]
+        while queue:
+            _, steps, node = heapq.heappop(queue)
+            if steps > came[node][0]:
+                continue
+            if self._nullable[node] or known.get(node, math.inf if exact else False) not in (math.inf, False):
+                path = []
+                at: int | None = node
+                while at is not None:
+                    path.append(at)
+                    at = came[at][1]
+                return path[::-1], came
+            for mask in self.byte_classes(node):
+                target = self.derive(node, lowest(mask))
+                if target in came and came[target][0] <= steps + 1:
+                    continue
+                bound = evaluate(target, self._bound, self._parts, self._lower_bound)
+                if exact:
+                    bound = max(bound, self._least.get(target, 0))
+                elif self._alive.get(target) is False:
+                    bound = math.inf
+                if bound < math.inf:
+                    came[target] = (steps + 1, node)
+                    heapq.heappush(queue, (bound + (steps + 1 if exact else 0), steps + 1, target))
+        return None, came
+
+    def _parts(self, node: int) -> tuple[int, ...]:
+        kind, *rest = self._nodes[node]
+        return tuple(rest[0]) if kind == INTERSECTION else self._inner(node)
+
+    def _lower_bound(self, node: int) -> float:
+        """No string of `node` is shorter: exact but for the Boolean operators, where it guides the search."""
+        kind, *rest = self._nodes[node]
+        if kind == LITERAL:
+            return len(rest[0])
+        if kind == CHARS:
+            following, ranges = rest
+            return following or len(chr(ranges[0][0]).encode())
+        if kind == COMPLEMENT:
+            return 0 if self._nullable[node] else 1
+        if kind == REPEAT:
+            return rest[1] * self._bound[rest[0]] if rest[1] else 0
+        if kind == CONCAT:
+            return self._bound[rest[0]] + self._bound[rest[1]]
+        bounds = [self._bound[part] for part in rest[0]]
+        return min(bounds, default=math.inf) if kind == UNION else max(bounds)
+
+    def _partition(self, node: int) -> tuple[int, ...]:
+        kind, *rest = self._nodes[node]
+        if kind == LITERAL:
+            mask = 1 << rest[0][0] if rest[0] else 0
+            return tuple(part for part in (mask, _ALL_BYTES & ~mask) if part)
+        if kind == CHARS:
+            groups: dict[int, int] = {}
+            for byte in range(256):
+                target = self.derive(node, byte)
+                groups[target] = groups.get(target, 0) | 1 << byte
+            return tuple(groups.values())
+        return common_refinement(self._classes[head] for head in self._heads(node))
+
+
+def common_refinement(partitions: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
+    """The coarsest partition of all bytes that is finer than each of these."""
+    whole: tuple[int, ...] = (_ALL_BYTES,)
+    for partition in partitions:
+        whole = tuple({a & b for a in whole for b in partition} - {0})
+    return whole
+
+
+def lowest(mask: int) -> int:
+    """The lowest byte of a set of bytes, given as a bit mask."""
+    return (mask & -mask).bit_length() - 1
+
+
+def evaluate(
+    root: int, memo: MutableMapping[int, T], needs: Callable[[int], Iterable[int]], value: Callable[[int], T]
+) -> T:
+    """`value(root)` after the values of everything it needs are in `memo`: recursion without a call stack."""
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        if node in memo:
+            stack.pop()
+            continue
+        missing = [need for need in needs(node) if need not in memo]
+        if missing:
+            stack.extend(missing)
+        else:
+            memo[node] = value(node)
+            stack.pop()
+    return memo[root]

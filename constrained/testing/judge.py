@@ -1,0 +1,370 @@
+"""The naive judge: which texts, and which beginnings of texts, a grammar allows, by the plainest known means.
+
+An Earley recogniser over bytes whose terminals are derivatives. Every terminal may end wherever its residual
+is nullable (no longest match), so ambiguity, left recursion and empty rules need no care. It takes its time;
+what it says is what the automaton must say. Must not know: the native core, vocabularies.
+"""
+
+from __future__ import annotations
+
+import functools
+import heapq
+import itertools
+import math
+import random
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+from constrained.testing.derivatives import Residuals, common_refinement, lowest
+from grammars.ir import Call, Choice, Expr, Grammar, Loop, Sequence, Terminal
+
+T = TypeVar("T")
+Item = tuple[Expr, int, "Column | None"]
+"""An expression, how many of its parts are read, and the column where it began."""
+Scan = tuple[int, Terminal, "Column"]
+"""What is left of a terminal, the terminal, and the column where it began."""
+
+
+class Judge:
+    """An independent recogniser of a grammar's language.
+
+    Source: Earley 1970, "An efficient context-free parsing algorithm"; empty rules as in Aycock and Horspool
+    2002, section 4. Columns carry no position: one is known by the items that were just advanced, so the
+    states of equal contexts are the same object and their steps are remembered.
+
+    Raises:
+        KeyError: a rule that is called does not exist.
+    """
+
+    def __init__(self, grammar: Grammar) -> None:
+        self.residuals = Residuals()
+        self._rules = grammar.rules
+        self._root = Sequence((Call(grammar.start),))
+        self._exprs = self._reachable()
+        self._parents: dict[Expr, list[Expr]] = {expr: [] for expr in self._exprs}
+        for expr in self._exprs:
+            for part in self._parts(expr):
+                self._parents[part].append(expr)
+        nullable, alive = self.residuals.nullable, self.residuals.alive
+        self._nullable = self._fixpoint(False, lambda expr, known: self._holds(expr, known, nullable))
+        self._productive = self._fixpoint(False, lambda expr, known: self._holds(expr, known, alive))
+        self._sizes: dict[Expr, float] | None = None
+        self._columns: dict[frozenset[Item], Column] = {}
+        self._states: dict[tuple[frozenset[Scan], bool], State] = {}
+        self._start = self._settle((), [(self._root, 0, None)] if self._productive[self._root] else [])
+
+    # ------------------------------------------------------------ questions
+
+    def start(self) -> State | None:
+        """The state before any byte; None when the grammar allows no text at all."""
+        return self._start
+
+    def after(self, data: bytes) -> State | None:
+        """The state after `data`; None when no text of the language begins so."""
+        state = self._start
+        for byte in data:
+            if state is None:
+                return None
+            state = state.step(byte)
+        return state
+
+    def accepts(self, data: bytes) -> bool:
+        """Whether `data` is a text of the language."""
+        state = self.after(data)
+        return state is not None and state.complete
+
+    def viable(self, data: bytes) -> bool:
+        """Whether some text of the language begins with `data`."""
+        return self.after(data) is not None
+
+    def sample(self, rng: random.Random, max_bytes: int = 100) -> bytes:
+        """A text of the language: random bytes, closed by a shortest completion after `max_bytes` at the latest.
+
+        Raises:
+            ValueError: the language is empty.
+        """
+        state = self._start
+        if state is None:
+            raise ValueError("the grammar allows no text")
+        out = bytearray()
+        while len(out) < max_bytes:
+            options = state.options()
+            if not options or (state.complete and rng.random() < 0.3):
+                return bytes(out)
+            ascii_options = [byte for byte in options if byte < 0x80]
+            byte = rng.choice(ascii_options if ascii_options and rng.random() < 0.8 else options)
+            out.append(byte)
+            state = state[byte]
+        return bytes(out) + self.shortest(state)
+
+    def shortest(self, state: State, max_bytes: int = 100_000) -> bytes:
+        """A shortest completion of `state`.
+
+        Raises:
+            ValueError: it is longer than `max_bytes`.
+        """
+        if state.least > max_bytes:
+            raise ValueError(f"the shortest completion takes {state.least} bytes, more than {max_bytes}")
+        out = bytearray()
+        while not state.complete:
+            state, byte = next((state[b], b) for b in state.branches() if state[b].least == state.least - 1)
+            out.append(byte)
+        return bytes(out)
+
+    def forced(self, state: State, max_bytes: int = 100_000) -> bytes:
+        """The longest byte string that every completion of `state` starts with (cut at `max_bytes`)."""
+        out = bytearray()
+        while not state.complete and len(out) < max_bytes:
+            options = state.options()
+            if len(options) != 1:
+                break
+            out.append(options[0])
+            state = state[options[0]]
+        return bytes(out)
+
+    # ------------------------------------------------------------ what is known of each expression
+
+    def _parts(self, expr: Expr) -> tuple[Expr, ...]:
+        if isinstance(expr, (Sequence, Choice)):
+            return expr.parts
+        if isinstance(expr, Loop):
+            return (expr.part,)
+        if isinstance(expr, Call):
+            return (self._rules[expr.rule],)
+        if isinstance(expr, Terminal):
+            return ()
+        raise TypeError(f"not an expression: {expr!r}")
+
+    def _reachable(self) -> dict[Expr, None]:
+        found: dict[Expr, None] = {self._root: None}
+        queue: list[Expr] = [self._root]
+        for expr in queue:
+            for part in self._parts(expr):
+                if part not in found:
+                    found[part] = None
+                    queue.append(part)
+        return found
+
+    def _fixpoint(self, bottom: T, value: Callable[[Expr, dict[Expr, T]], T]) -> dict[Expr, T]:
+        """The least solution of ``known[e] == value(e, known)``, from `bottom` up."""
+        known = dict.fromkeys(self._exprs, bottom)
+        queue = dict.fromkeys(reversed(self._exprs))
+        while queue:
+            expr = next(iter(queue))
+            del queue[expr]
+            new = value(expr, known)
+            if new != known[expr]:
+                known[expr] = new
+                queue.update(dict.fromkeys(self._parents[expr]))
+        return known
+
+    def _holds(self, expr: Expr, known: dict[Expr, bool], leaf: Callable[[int], bool]) -> bool:
+        """Whether some way to read `expr` takes only terminals that `leaf` is true of."""
+        if isinstance(expr, Terminal):
+            return leaf(self.residuals.read(expr.regex))
+        if isinstance(expr, Choice):
+            return any(known[part] for part in expr.parts)
+        return (isinstance(expr, Loop) and expr.low == 0) or all(known[part] for part in self._parts(expr))
+
+    def _size(self, expr: Expr, known: dict[Expr, float]) -> float:
+        """Bytes of the shortest text of `expr` (Knuth 1977, "A generalization of Dijkstra's algorithm")."""
+        if isinstance(expr, Terminal):
+            return self.residuals.least(self.residuals.read(expr.regex))
+        if isinstance(expr, Choice):
+            return min((known[part] for part in expr.parts), default=math.inf)
+        if isinstance(expr, Loop):
+            return expr.low * known[expr.part] if expr.low else 0
+        return sum(known[part] for part in self._parts(expr))
+
+    # ------------------------------------------------------------ items
+
+    def _awaited(self, expr: Expr, done: int) -> Iterable[Expr]:
+        """What may come next inside `expr` once `done` of it is read."""
+        if isinstance(expr, Sequence):
+            return expr.parts[done : done + 1]
+        if isinstance(expr, Loop):
+            return (expr.part,) if expr.high is None or done < expr.high else ()
+        return self._parts(expr) if done == 0 else ()
+
+    def _finished(self, expr: Expr, done: int) -> bool:
+        if isinstance(expr, Sequence):
+            return done == len(expr.parts)
+        if isinstance(expr, Loop):
+            return done >= expr.low or self._nullable[expr.part]
+        return done == 1
+
+    def _advance(self, expr: Expr, done: int) -> int:
+        """One more part is read. A loop without an upper bound stops counting when it has enough."""
+        return min(done + 1, expr.low) if isinstance(expr, Loop) and expr.high is None else done + 1
+
+    def _skips(self, expr: Expr, done: int) -> Iterator[int]:
+        """`done`, and further on past parts that may be empty (a loop need not go round for nothing)."""
+        yield done
+        if isinstance(expr, Sequence):
+            while done < len(expr.parts) and self._nullable[expr.parts[done]]:
+                done += 1
+                yield done
+
+    # ------------------------------------------------------------ states
+
+    def _settle(self, scans: Iterable[Scan], advanced: Iterable[Item]) -> State | None:
+        """The state with these unfinished terminals, after these items have just been advanced."""
+        complete = False
+        seeds: set[Item] = set()
+        seen: set[tuple[Expr, Column | None]] = set()
+        work = list(advanced)
+        while work:
+            expr, done, origin = work.pop()
+            for at in self._skips(expr, done):
+                if self._finished(expr, at) and (expr, origin) not in seen:
+                    seen.add((expr, origin))
+                    if origin is None:
+                        complete = True
+                    else:
+                        work.extend(self._completed(expr, origin))
+                if any(self._productive[part] for part in self._awaited(expr, at)):
+                    seeds.add((expr, at, origin))
+        predicted = self._column(frozenset(seeds)).scans if seeds else ()
+        key = (frozenset(itertools.chain(scans, predicted)), complete)
+        if not key[0] and not complete:
+            return None
+        state = self._states.get(key)
+        if state is None:
+            state = self._states[key] = State(self, *key)
+        return state
+
+    def _completed(self, expr: Expr, origin: Column) -> list[Item]:
+        return [(outer, self._advance(outer, done), start) for outer, done, start in origin.waiting[expr]]
+
+    def _column(self, seeds: frozenset[Item]) -> Column:
+        column = self._columns.get(seeds)
+        if column is None:
+            column = self._columns[seeds] = Column()
+            self._predict(column, seeds)
+        return column
+
+    def _predict(self, column: Column, seeds: frozenset[Item]) -> None:
+        waiting = column.waiting
+        work: list[Item] = list(seeds)
+        while work:
+            item = work.pop()
+            for part in self._awaited(item[0], item[1]):
+                if not self._productive[part]:
+                    continue
+                if part not in waiting:
+                    waiting[part] = []
+                    work.extend((part, done, column) for done in self._skips(part, 0))
+                waiting[part].append(item)
+        for expr in waiting:
+            if isinstance(expr, Terminal):
+                residual = self.residuals.read(expr.regex)
+                if residual != self.residuals.empty:
+                    column.scans.append((residual, expr, column))
+
+    def _step(self, scans: Iterable[Scan], byte: int) -> State | None:
+        residuals = self.residuals
+        kept: list[Scan] = []
+        advanced: list[Item] = []
+        for before, expr, origin in scans:
+            residual = residuals.derive(before, byte)
+            if not residuals.alive(residual):
+                continue
+            if residuals.nullable(residual):
+                advanced += self._completed(expr, origin)
+            if residual != residuals.empty:
+                kept.append((residual, expr, origin))
+        return self._settle(kept, advanced) if kept or advanced else None
+
+    # ------------------------------------------------------------ shortest completions
+
+    def _least(self, state: State) -> float:
+        """Dijkstra from the unfinished terminals outwards, through whatever waits for them."""
+        if state.complete:
+            return 0
+        if self._sizes is None:
+            self._sizes = self._fixpoint(math.inf, self._size)
+        order = itertools.count()
+        queue: list[tuple[float, int, Expr, Column | None]] = []
+        for residual, scanned, column in state.scans:
+            heapq.heappush(queue, (self.residuals.least(residual), next(order), scanned, column))
+        seen: set[tuple[Expr, Column | None]] = set()
+        while queue:
+            cost, _, expr, origin = heapq.heappop(queue)
+            if origin is None:
+                return cost
+            if (expr, origin) in seen:
+                continue
+            seen.add((expr, origin))
+            for outer, done, start in self._completed(expr, origin):
+                more = self._remaining(outer, done, self._sizes)
+                heapq.heappush(queue, (cost + more, next(order), outer, start))
+        raise AssertionError("a state that nothing completes")
+
+    def _remaining(self, expr: Expr, done: int, sizes: dict[Expr, float]) -> float:
+        if isinstance(expr, Sequence):
+            return sum(sizes[part] for part in expr.parts[done:])
+        return max(expr.low - done, 0) * sizes[expr.part] if isinstance(expr, Loop) and done < expr.low else 0
+
+
+class Column:
+    """A place between two bytes where something began: what waits there for what, and the terminals to read."""
+
+    __slots__ = ("scans", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting: dict[Expr, list[Item]] = {}
+        self.scans: list[Scan] = []
+
+
+class State:
+    """All that matters of the bytes read so far; some completion exists.
+
+    Attributes:
+        complete: whether the bytes so far are a text of the language.
+        scans: the terminals being read.
+    """
+
+    def __init__(self, judge: Judge, scans: frozenset[Scan], complete: bool) -> None:
+        self._judge = judge
+        self.scans = scans
+        self.complete = complete
+        self._next: dict[int, State | None] = {}
+
+    def step(self, byte: int) -> State | None:
+        """The state after one more byte; None when no text of the language goes on so."""
+        try:
+            return self._next[byte]
+        except KeyError:
+            state = self._next[byte] = self._judge._step(self.scans, byte)
+            return state
+
+    def __getitem__(self, byte: int) -> State:
+        state = self.step(byte)
+        if state is None:
+            raise KeyError(byte)
+        return state
+
+    def allowed(self, data: bytes) -> bool:
+        """Whether some text of the language goes on with `data`."""
+        state: State | None = self
+        for byte in data:
+            state = state.step(byte) if state is not None else None
+        return state is not None
+
+    def options(self) -> list[int]:
+        """The bytes that may come next, in order."""
+        return sorted(byte for group in self._groups for byte in range(256) if group >> byte & 1)
+
+    def branches(self) -> list[int]:
+        """Of the bytes that may come next and lead to the same state, the lowest; in order."""
+        return sorted(lowest(group) for group in self._groups)
+
+    @functools.cached_property
+    def _groups(self) -> list[int]:
+        classes = {self._judge.residuals.byte_classes(residual) for residual, _, _ in self.scans}
+        return [group for group in common_refinement(classes) if self.step(lowest(group)) is not None]
+
+    @functools.cached_property
+    def least(self) -> float:
+        """Number of bytes of a shortest completion."""
+        return self._judge._least(self)

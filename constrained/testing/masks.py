@@ -1,0 +1,115 @@
+"""Vocabulary masks in tests: how two rows differ, and what a row must be, token by token.
+
+A row is int32[ceil(V / 32)]; bit t % 32 of word t // 32 says that token t is allowed.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from constrained.testing.judge import Judge, State
+
+
+class Tokens(Hashable, Protocol):
+    """What is needed of a `constrained.Vocabulary` here."""
+
+    @property
+    def tokens(self) -> Sequence[bytes]:
+        """Bytes of every token id; empty ones are never allowed in text."""
+
+    @property
+    def eos_ids(self) -> Sequence[int]:
+        """The ids that end a text."""
+
+
+class MaskDifference(NamedTuple):
+    """Token ids that only one of two rows allows; false when the rows agree."""
+
+    only_first: tuple[int, ...]
+    only_second: tuple[int, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.only_first or self.only_second)
+
+
+def row_ids(row: Any) -> NDArray[np.intp]:
+    """The token ids that a row (int32[words], numpy or anything it reads) allows, ascending."""
+    words = np.ascontiguousarray(row, dtype=np.int32)
+    return np.flatnonzero(np.unpackbits(words.astype("<i4", copy=False).view(np.uint8), bitorder="little"))
+
+
+def ids_row(ids: Iterable[int], size: int) -> NDArray[np.int32]:
+    """The row (int32[ceil(size / 32)]) that allows these token ids of a vocabulary of `size`."""
+    bits = np.zeros(-(-size // 32) * 32, dtype=np.uint8)
+    bits[list(ids)] = 1
+    return np.packbits(bits, bitorder="little").view("<i4").astype(np.int32, copy=False)
+
+
+def mask_diff(a: Any, b: Any) -> MaskDifference:
+    """The token ids in which rows `a` and `b` (int32[words] each) differ.
+
+    Raises:
+        ValueError: the rows are of different lengths.
+    """
+    first, second = np.asarray(a), np.asarray(b)
+    if first.shape != second.shape:
+        raise ValueError(f"rows of different shapes: {first.shape} and {second.shape}")
+    one, two = set(row_ids(first).tolist()), set(row_ids(second).tolist())
+    return MaskDifference(tuple(sorted(one - two)), tuple(sorted(two - one)))
+
+
+def brute_force_mask(judge: Judge, prefix: bytes, vocabulary: Tokens) -> NDArray[np.int32]:
+    """What a row must be after `prefix`: the judge reads every token, byte by byte.
+
+    Tokens that begin alike are read together, and no further than the judge follows.
+
+    Returns:
+        int32[ceil(V / 32)]; EOS bits iff `prefix` is complete; all zero when `prefix` is not viable.
+    """
+    state = judge.after(prefix)
+    size = len(vocabulary.tokens)
+    if state is None:
+        return ids_row((), size)
+    allowed = list(vocabulary.eos_ids) if state.complete else []
+    work: list[tuple[_Node, State]] = [(_tree(vocabulary), state)]
+    while work:
+        node, at = work.pop()
+        for byte, child in node.children.items():
+            after = at.step(byte)
+            if after is not None:
+                allowed += child.ids
+                if child.children:
+                    work.append((child, after))
+    return ids_row(allowed, size)
+
+
+class _Node:
+    """Beginning of tokens: the ids of those that end here, and how others go on."""
+
+    __slots__ = ("children", "ids")
+
+    def __init__(self) -> None:
+        self.children: dict[int, _Node] = {}
+        self.ids: list[int] = []
+
+
+@functools.lru_cache(maxsize=4)
+def _tree(vocabulary: Tokens) -> _Node:
+    root = _Node()
+    special = set(vocabulary.eos_ids)
+    for token, text in enumerate(vocabulary.tokens):
+        if not text or token in special:
+            continue
+        node = root
+        for byte in text:
+            following = node.children.get(byte)
+            if following is None:
+                following = node.children[byte] = _Node()
+            node = following
+        node.ids.append(token)
+    return root

@@ -1,0 +1,73 @@
+"""What a package promises in `__all__` is there, and nothing is promised twice or forgotten."""
+
+from __future__ import annotations
+
+import ast
+from importlib import import_module
+
+import pytest
+from test_layers import modules
+
+PROMISING = [
+    name
+    for package in ("grammars", "spec", "constrained")
+    for name, path in modules(package)
+    if any(
+        isinstance(node, ast.Assign) and any(ast.unparse(target) == "__all__" for target in node.targets)
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+    )
+]
+DESIGNED = [
+    "load",
+    "extract",
+    "generate",
+    "Generator",
+    "compile",
+    "Vocabulary",
+    "TokenAutomaton",
+    "Constraint",
+    "json_schema",
+    "regex",
+    "choice",
+    "ConstraintError",
+    "UnsupportedConstraint",
+    "InvalidConstraint",
+    "UnsatisfiableConstraint",
+    "ConstraintTooLarge",
+]
+
+
+@pytest.mark.parametrize("name", PROMISING)
+def test_every_public_name_exists(name: str) -> None:
+    module = import_module(name)
+    assert len(set(module.__all__)) == len(module.__all__)
+    missing = [public for public in module.__all__ if not hasattr(module, public)]
+    assert not missing
+    assert set(module.__all__) <= set(dir(module))
+
+
+def test_the_designed_names_are_public() -> None:
+    import constrained
+
+    assert set(DESIGNED) <= set(constrained.__all__)
+
+
+def test_type_checkers_see_the_names_that_are_loaded_lazily() -> None:
+    """The imports under ``TYPE_CHECKING`` and the table of lazy names say the same."""
+    import constrained
+
+    source = dict(modules("constrained"))["constrained"].read_text(encoding="utf-8")
+    seen = {
+        alias.asname: node.module
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("constrained.")
+        for alias in node.names
+    }
+    assert seen == {name: f"constrained.{home}" for name, home in constrained._HOMES.items()}
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    import constrained
+
+    with pytest.raises(AttributeError, match="no_such_name"):
+        constrained.no_such_name  # noqa: B018
