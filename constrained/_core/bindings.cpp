@@ -106,7 +106,7 @@ NB_MODULE(_core, m) {
                 if (row.size() != self.rows.words()) throw nb::value_error("row has the wrong length");
                 self.rows.copy(id, reinterpret_cast<uint32_t*>(row.data()));
             },
-            "id"_a, "row"_a, "Writes the row with this id.")
+            "id"_a, "row"_a.noconvert(), "Writes the row with this id.")
         .def_prop_ro(
             "memory",
             [](Vocabulary& self) {
@@ -161,7 +161,7 @@ NB_MODULE(_core, m) {
                 uint32_t* out = row_data(self, row.data(), row.size());
                 self.vocabulary().rows.copy(row_id(self, state), out);
             },
-            "state"_a, "row"_a, "Writes the allowed tokens: bit t % 32 of word t // 32; EOS bits iff complete.")
+            "state"_a, "row"_a.noconvert(), "Writes the allowed tokens: bit t % 32 of word t // 32; EOS bits iff complete.")
         .def(
             "fill_masks",
             [](Automaton& self, const std::vector<uint32_t>& states, const Rows& rows) {
@@ -171,7 +171,7 @@ NB_MODULE(_core, m) {
                 const nb::gil_scoped_release released;
                 for (size_t i = 0; i < states.size(); ++i) self.fill_mask(states[i], out + i * rows.shape(1));
             },
-            "states"_a, "rows"_a, "One row for each state, in one call.")
+            "states"_a, "rows"_a.noconvert(), "One row for each state, in one call.")
         .def(
             "fill_mask_within",
             [](Automaton& self, uint32_t state, const Row& row, uint32_t budget) {
@@ -180,7 +180,7 @@ NB_MODULE(_core, m) {
                 const nb::gil_scoped_release released;
                 self.fill_mask_within(state, budget, out);
             },
-            "state"_a, "row"_a, "budget"_a,
+            "state"_a, "row"_a.noconvert(), "budget"_a,
             "Writes the tokens after which the text can be completed with at most budget - 1 more; EOS bits iff complete.")
         .def("row_id", &row_id, "state"_a, "Id of the state's row in the vocabulary's row store.")
         .def(
