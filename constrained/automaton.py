@@ -105,17 +105,16 @@ def _int32(values: array[int]) -> np.ndarray[Any, np.dtype[np.int32]]:
 def _terminal_ids(terminals: tuple[Regex, ...], vocabulary: Vocabulary) -> list[int]:
     """Numbers of terminals in the vocabulary's core; what was read before is not read again."""
     known = vocabulary.regexes
-    ids = {key: held[1] for key in map(id, terminals) if (held := known.get(key)) is not None}
-    fresh = [regex for regex in terminals if id(regex) not in ids]
+    ids = {regex: known[regex] for regex in terminals if regex in known}
+    fresh = [regex for regex in terminals if regex not in ids]
     if fresh:
         flat = flatten_regexes(fresh, known)
         read = vocabulary.core.add_regexes(_int32(flat.nodes), _int32(flat.args), flat.data)
-        if len(known) + len(flat.objects) > _REGEXES_KEPT:
-            known.clear()
-        for regex, row in flat.objects:
-            ids[id(regex)] = read[row]
-            known[id(regex)] = regex, read[row]  # kept, so that no other object can have the same id() meanwhile
-    return [ids[id(regex)] for regex in terminals]
+        ids.update((regex, read[row]) for regex, row in flat.rows.items())
+        known.update(ids)
+        if len(known) > _REGEXES_KEPT:
+            vocabulary.__dict__.pop("regexes", None)  # a new table next time; other threads may be reading this one
+    return [ids[regex] for regex in terminals]
 
 
 def compile(constraint: Any, vocabulary: Vocabulary) -> TokenAutomaton:

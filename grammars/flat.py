@@ -26,11 +26,13 @@ _LISTS: dict[type, int] = {
     ir.Sequence: SEQUENCE,
     ir.Choice: CHOICE,
 }
-_COUNTS: dict[type, int] = {ir.Repeat: REPEAT, ir.Loop: LOOP}
+_WRAPPERS: dict[type, int] = {ir.Repeat: REPEAT, ir.Loop: LOOP, ir.Complement: COMPLEMENT}
+_LEAVES = frozenset((ir.Terminal, ir.Call, ir.Literal, ir.Chars, ir.Nothing))
 
 
-Known = Mapping[int, tuple[ir.Regex, int]]
-"""Expressions that the core has read: ``id(expression)`` to the expression itself and the core's number for it."""
+Node = ir.Regex | ir.Expr
+Known = Mapping[ir.Regex, int]
+"""Expressions that the core has read, with the core's numbers for them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,13 +46,13 @@ class FlatRegexes:
             REPEAT the child, low, high (-1: none); REFERENCE the core's number of an expression read before.
         args: int32 pool of children and range bounds.
         data: bytes of all literals.
-        objects: the expression of each row that is not a reference, with the row's number.
+        rows: the row of every expression.
     """
 
     nodes: array[int]
     args: array[int]
     data: bytes
-    objects: tuple[tuple[ir.Regex, int], ...]
+    rows: Mapping[ir.Regex, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,79 +79,78 @@ class FlatGrammar:
 
 
 class _Rows:
-    """Rows under construction; the caller keeps every node alive meanwhile, so ids of objects are good keys."""
+    """Rows under construction. Nodes compare by identity, so they are their own keys."""
 
-    def __init__(self, known: Known) -> None:
+    def __init__(self, known: Known, rule_index: Mapping[str, int]) -> None:
         self.known = known
-        self.objects: list[tuple[Any, int]] = []
-        self.nodes = array("i")
-        self.args = array("i")
+        self.rule_index = rule_index
+        self.nodes: list[int] = []
+        self.args: list[int] = []
         self.data = bytearray()
-        self.terminals: dict[int, ir.Regex] = {}
-        self.terminal_index: dict[int, int] = {}
-        self.rule_index: dict[str, int] = {}
-        self.rows: dict[int, int] = {}
+        self.terminals: dict[ir.Regex, int] = {}
+        self.rows: dict[Node, int] = {}
 
-    def add(self, root: ir.Regex | ir.Expr) -> int:
+    def add(self, root: Node) -> int:
         """The row of a node; emits it and whatever is below it, depth first without recursion."""
         rows = self.rows
-        stack: list[ir.Regex | ir.Expr] = [root]
+        stack = [root]
         while stack:
             node = stack[-1]
-            if id(node) in rows:
+            if node in rows:
                 stack.pop()
                 continue
             kind = type(node)
-            if (held := self.known.get(id(node))) is not None:
-                rows[id(node)] = len(self.nodes) >> 2
-                self.nodes.extend((REFERENCE, held[1], 0, 0))
-                stack.pop()
-                continue
-            if kind in _LISTS:
+            parts: tuple[Node, ...]
+            if node in self.known:
+                parts = ()
+            elif kind in _LISTS:
                 parts = node.parts  # type: ignore[union-attr]
-                missing = [part for part in parts if id(part) not in rows]
-                if missing:
-                    missing.reverse()
-                    stack.extend(missing)
-                    continue
-                row = (_LISTS[kind], len(self.args), len(parts), 0)
-                self.args.extend([rows[id(part)] for part in parts])
-            elif kind in _COUNTS or kind is ir.Complement:
-                part = node.part  # type: ignore[union-attr]
-                if id(part) not in rows:
-                    stack.append(part)
-                    continue
-                if kind is ir.Complement:
-                    row = (COMPLEMENT, rows[id(part)], 0, 0)
-                else:
-                    high = node.high  # type: ignore[union-attr]
-                    row = (_COUNTS[kind], rows[id(part)], node.low, -1 if high is None else high)  # type: ignore[union-attr]
+            elif kind in _WRAPPERS:
+                parts = (node.part,)  # type: ignore[union-attr]
             else:
-                row = self.leaf(node)
-            rows[id(node)] = len(self.nodes) >> 2
-            self.objects.append((node, rows[id(node)]))
-            self.nodes.extend(row)
-            stack.pop()
-        return rows[id(root)]
+                parts = ()
+            deeper = False
+            for part in reversed(parts):
+                if part not in rows:
+                    if type(part) in _LEAVES:
+                        self.emit(part, ())
+                    else:
+                        stack.append(part)
+                        deeper = True
+            if not deeper:
+                self.emit(node, parts)
+                stack.pop()
+        return rows[root]
 
-    def leaf(self, node: ir.Regex | ir.Expr) -> tuple[int, int, int, int]:
-        if isinstance(node, ir.Terminal):
-            index = self.terminal_index.setdefault(id(node.regex), len(self.terminals))
-            self.terminals[id(node.regex)] = node.regex
-            return TERMINAL, index, 0, 0
-        if isinstance(node, ir.Call):
-            return CALL, self.rule_index[node.rule], 0, 0
-        if isinstance(node, ir.Literal):
-            start = len(self.data)
+    def emit(self, node: Any, parts: tuple[Node, ...]) -> None:
+        """One row, after those of its parts."""
+        kind = type(node)
+        rows = self.rows
+        row: tuple[int, int, int, int]
+        if node in self.known:
+            row = (REFERENCE, self.known[node], 0, 0)
+        elif kind in _LISTS:
+            row = (_LISTS[kind], len(self.args), len(parts), 0)
+            self.args += [rows[part] for part in parts]
+        elif kind is ir.Terminal:
+            row = (TERMINAL, self.terminals.setdefault(node.regex, len(self.terminals)), 0, 0)
+        elif kind is ir.Call:
+            row = (CALL, self.rule_index[node.rule], 0, 0)
+        elif kind is ir.Literal:
+            row = (LITERAL, len(self.data), len(node.data), 0)
             self.data += node.data
-            return LITERAL, start, len(node.data), 0
-        if isinstance(node, ir.Chars):
-            start = len(self.args)
+        elif kind is ir.Chars:
+            row = (CHARS, len(self.args), len(node.ranges), 0)
             for bounds in node.ranges:
-                self.args.extend(bounds)
-            return CHARS, start, len(node.ranges), 0
-        assert isinstance(node, ir.Nothing), node
-        return NOTHING, 0, 0, 0
+                self.args += bounds
+        elif kind is ir.Complement:
+            row = (COMPLEMENT, rows[parts[0]], 0, 0)
+        elif kind is ir.Nothing:
+            row = (NOTHING, 0, 0, 0)
+        else:
+            row = (_WRAPPERS[kind], rows[parts[0]], node.low, -1 if node.high is None else node.high)
+        rows[node] = len(self.nodes) >> 2
+        self.nodes += row
 
 
 def flatten(grammar: ir.Grammar) -> FlatGrammar:
@@ -158,17 +159,16 @@ def flatten(grammar: ir.Grammar) -> FlatGrammar:
     Raises:
         KeyError: a rule that is called does not exist.
     """
-    rows = _Rows({})
     names = tuple(grammar.rules)
-    rows.rule_index = {name: index for index, name in enumerate(names)}
+    rows = _Rows({}, {name: index for index, name in enumerate(names)})
     roots = array("i", [rows.add(body) for body in grammar.rules.values()])
     start = rows.rule_index[grammar.start]
-    return FlatGrammar(rows.nodes, rows.args, tuple(rows.terminals.values()), roots, names, start)
+    return FlatGrammar(array("i", rows.nodes), array("i", rows.args), tuple(rows.terminals), roots, names, start)
 
 
 def flatten_regexes(regexes: Iterable[ir.Regex], known: Known) -> FlatRegexes:
     """Several regular expressions at once; those in `known` by reference."""
-    rows = _Rows(known)
+    rows = _Rows(known, {})
     for regex in regexes:
         rows.add(regex)
-    return FlatRegexes(rows.nodes, rows.args, bytes(rows.data), tuple(rows.objects))
+    return FlatRegexes(array("i", rows.nodes), array("i", rows.args), bytes(rows.data), rows.rows)  # type: ignore[arg-type]

@@ -210,8 +210,8 @@ class Vocabulary:
         return _core.Vocabulary(self.tokens.blob, self.tokens.offsets, list(self.eos_ids))
 
     @cached_property
-    def regexes(self) -> dict[int, tuple[Regex, int]]:
-        """Expressions that the native side has read: ``id(regex)`` to the object and its number there."""
+    def regexes(self) -> dict[Regex, int]:
+        """Expressions that the native side has read, with their numbers there."""
         return {}
 
     def __len__(self) -> int:
