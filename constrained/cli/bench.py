@@ -51,9 +51,14 @@ def masks(
     ] = 600,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Same seed, same schemas.")] = 0,
     engines: Annotated[
-        str,
-        typer.Option("--engines", metavar="A,B,C", help="In this order; MODULE:CLASS for one of your own."),
-    ] = "constrained,llguidance,glrmask,xgrammar,outlines",
+        str | None,
+        typer.Option(
+            "--engines",
+            metavar="A,B,C",
+            help="In this order; MODULE:CLASS for one of your own "
+            "[default: constrained,llguidance,glrmask,xgrammar,outlines].",
+        ),
+    ] = None,
     vocabulary: Annotated[
         str,
         typer.Option(
@@ -89,13 +94,13 @@ def masks(
     Engines run one after another, each in a process of its own. The tables go to standard output; raw rows, summary,
     tables and a plot go to a folder.
     """
-    from constrained.evaluate.masks import Settings, run
+    from constrained.evaluate.masks import Settings, run  # numpy, which --help can do without
 
     settings = Settings(
         data=_data(data),
         sample=sample,
         seed=seed,
-        engines=tuple(name.strip() for name in engines.split(",") if name.strip()),
+        engines=_names(engines),
         vocabulary=vocabulary,
         time_limit=time_limit,
         memory_limit=memory_limit,
@@ -115,13 +120,22 @@ def masks(
         raise Failed(2)
 
 
+def _names(listed: str | None) -> tuple[str, ...]:
+    if listed is None:
+        from constrained.evaluate.masks.engines import DEFAULT
+
+        return DEFAULT
+    return tuple(name.strip() for name in listed.split(",") if name.strip())
+
+
 def _data(named: Path | None) -> Path:
     if named is not None:
         return named
     folder = os.environ.get(DATA_VARIABLE)
     if not folder:
         raise BadInput(
-            "no data is named", action=f"pass --data FILE, or set {DATA_VARIABLE} to the folder of {DATA_FILE}"
+            "no data is named",
+            action=f"pass --data FILE, or set {DATA_VARIABLE} to the folder of {DATA_FILE}",
         )
     return Path(folder) / DATA_FILE
 

@@ -1,0 +1,55 @@
+"""The engines that can be measured: a table from name to adapter.
+
+An adapter is imported only in the process that runs it. To measure another engine, write a class with the methods
+of `Engine` and name it ``module:Class`` where a name of the table is expected.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from constrained.errors import InvalidArgument
+from constrained.evaluate.masks.engines.base import Compiled, Engine
+
+__all__ = ["DEFAULT", "ENGINES", "Compiled", "Engine", "adapter", "checked"]
+
+_HERE = __name__
+
+ENGINES = {
+    "constrained": f"{_HERE}.ours:Ours",
+    "constrained-any": f"{_HERE}.ours:AnyWhitespace",
+    "llguidance": f"{_HERE}.llguidance:LLGuidance",
+    "llguidance-unforced": f"{_HERE}.llguidance:Unforced",
+    "glrmask": f"{_HERE}.glrmask:GLRMask",
+    "xgrammar": f"{_HERE}.xgrammar:XGrammar",
+    "outlines": f"{_HERE}.outlines:Outlines",
+}
+"""Name to ``module:Class``. The variants are for comparing masks: one white space, and no mask narrowed to one token."""
+
+DEFAULT = ("constrained", "llguidance", "glrmask", "xgrammar", "outlines")
+"""What is measured unless something else is asked for."""
+
+
+def checked(name: str) -> str:
+    """The name itself, if there is such an engine; nothing is imported.
+
+    Raises:
+        InvalidArgument: it is neither in the table nor ``module:Class``.
+    """
+    if name not in ENGINES and not all(name.partition(":")):
+        raise InvalidArgument(
+            f"there is no engine {name!r}", action=f"name one of {', '.join(ENGINES)}, or MODULE:CLASS"
+        )
+    return name
+
+
+def adapter(name: str) -> type[Engine]:
+    """The class of an engine, imported.
+
+    Raises:
+        InvalidArgument: there is no such engine.
+        ImportError: its package is not installed.
+    """
+    module, _, attribute = ENGINES.get(checked(name), name).partition(":")
+    found: type[Engine] = getattr(import_module(module), attribute)
+    return found

@@ -1,0 +1,85 @@
+"""What an adapter provides: calls as a server would make them, with nothing of ours between timer and engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from constrained.evaluate.masks.workload import Tokens
+
+Rows = NDArray[np.int32]
+"""Masks, int32[n, ceil(vocabulary / 32)]: token t is bit ``t % 32`` of word ``t // 32``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A schema made ready by one engine, as the raw calls that use it.
+
+    Attributes:
+        start: a state before any token; may recycle the one it gave before.
+        fill: ``fill(state, *target)`` computes the mask and writes it to memory that the caller owns.
+        commit: ``commit(state, token)`` goes on by one token; the next state, or whatever an engine returns that
+            changes its states in place. 0 or False: refused.
+        in_place: `commit` changes the state itself.
+        targets: for each of some rows, the arguments by which `fill` finds it.
+        complete: whether the text so far is complete, where that is not a bit of the mask; None: an EOS bit says so.
+        complaint: what an engine that does not raise has to say about a state gone wrong.
+        fork: an independent copy of a state; None: the engine has no call for it that `fill_many` could use.
+        fill_many: ``fill_many(states, rows)`` computes several masks in one call; None: there is no such call.
+        memory: bytes this schema takes, if the engine knows.
+    """
+
+    start: Callable[[], Any]
+    fill: Callable[..., Any]
+    commit: Callable[[Any, int], Any]
+    in_place: bool
+    targets: Callable[[Rows], Sequence[tuple[Any, ...]]]
+    complete: Callable[[Any], bool] | None = None
+    complaint: Callable[[Any], str | None] | None = None
+    fork: Callable[[Any], Any] | None = None
+    fill_many: Callable[[list[Any], Rows], Any] | None = None
+    memory: Callable[[], int] | None = None
+
+
+class Engine(Protocol):
+    """One engine over one vocabulary.
+
+    Attributes:
+        version: what is measured, for the record.
+    """
+
+    version: str
+
+    def __init__(self, tokens: Tokens, threads: int) -> None:
+        """Reads the vocabulary; takes as long as it takes, and is not part of any figure."""
+
+    def compile(self, schema: Any, text: str) -> Compiled:
+        """Makes a schema ready.
+
+        Args:
+            schema: as Python values.
+            text: the same as JSON text; an adapter takes the one its engine reads faster.
+
+        Raises:
+            Exception: the engine refuses the schema.
+        """
+        ...
+
+
+def row_slices(rows: Rows) -> list[tuple[Any, ...]]:
+    """`Compiled.targets` of an engine whose `fill` takes one row of numpy."""
+    return [(row,) for row in rows]
+
+
+def addresses(rows: Rows) -> list[tuple[int, int]]:
+    """`Compiled.targets` of an engine whose `fill` takes an address and a number of bytes."""
+    return [(row.ctypes.data, row.nbytes) for row in rows]
+
+
+def one_by_one(rows: Rows) -> list[tuple[Any, ...]]:
+    """`Compiled.targets` of an engine whose `fill` takes a table of rows and an index."""
+    return [(rows, i) for i in range(len(rows))]

@@ -1,0 +1,31 @@
+"""GLRMask: a compiled `Constraint`, and a `ConstraintState` a text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import glrmask as package
+
+from constrained.evaluate.masks.engines.base import Compiled, row_slices
+from constrained.evaluate.masks.workload import Tokens
+
+
+class GLRMask:
+    """Default settings; its masks know no end of sequence, so that the state is asked whether a text is complete."""
+
+    version: str = package.__version__
+
+    def __init__(self, tokens: Tokens, threads: int) -> None:
+        self.vocabulary = package.Vocab.from_id_to_bytes({i: t for i, t in enumerate(tokens.tokens) if t})
+
+    def compile(self, schema: Any, text: str) -> Compiled:
+        """A `Constraint` with the strategy that the package chooses."""
+        constraint = package.Grammar.from_json_schema(text).compile(self.vocabulary)
+        return Compiled(
+            start=constraint.start,
+            fill=package.ConstraintState.fill_mask,
+            commit=package.ConstraintState.commit_token,
+            in_place=True,
+            targets=row_slices,
+            complete=package.ConstraintState.is_accepting,
+        )

@@ -1,0 +1,49 @@
+"""This library, through its public Python interface."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Any
+
+from constrained.automaton import compile as compile_automaton
+from constrained.constraint import json_schema
+from constrained.evaluate.masks.engines.base import Compiled, row_slices
+from constrained.evaluate.masks.workload import Tokens
+from constrained.vocabulary import Vocabulary
+
+
+class Ours:
+    """States are ints; nothing is copied, nothing changes in place."""
+
+    version = version("constrained")
+
+    def __init__(self, tokens: Tokens, threads: int) -> None:
+        self.vocabulary = Vocabulary.from_bytes(tokens.tokens, tokens.eos_ids)
+        _ = self.vocabulary.core
+        compile_automaton({"type": "object"}, self.vocabulary)  # imports what is imported at first use
+
+    def constraint(self, schema: Any) -> Any:
+        """What is compiled: the schema as it is, which bounds white space."""
+        return schema
+
+    def compile(self, schema: Any, text: str) -> Compiled:
+        """A `TokenAutomaton`."""
+        automaton = compile_automaton(self.constraint(schema), self.vocabulary)
+        return Compiled(
+            start=lambda: automaton.start,
+            fill=automaton.fill_mask,
+            commit=automaton.next,
+            in_place=False,
+            targets=row_slices,
+            fork=lambda state: state,
+            fill_many=automaton.fill_masks,
+            memory=lambda: int(automaton.memory["bytes"]),
+        )
+
+
+class AnyWhitespace(Ours):
+    """JSON with white space of any kind and length between tokens, as other engines have it by default."""
+
+    def constraint(self, schema: Any) -> Any:
+        """The schema with that white space."""
+        return json_schema(schema, whitespace="any")

@@ -1,0 +1,49 @@
+"""outlines-core: the schema as one regular expression, an `Index` over the vocabulary, and a `Guide` a text."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Any
+
+import outlines_core as package
+from outlines_core.json_schema import build_regex_from_schema
+
+from constrained.evaluate.masks.engines.base import Compiled, Rows
+from constrained.evaluate.masks.workload import Tokens
+
+
+class Outlines:
+    """It knows one end of sequence: the first."""
+
+    version = version("outlines_core")
+
+    def __init__(self, tokens: Tokens, threads: int) -> None:
+        ids: dict[bytes, list[int]] = {}
+        for i, token in enumerate(tokens.tokens):
+            if token:
+                ids.setdefault(token, []).append(i)
+        self.vocabulary = package.Vocabulary(tokens.eos_ids[0], ids)
+
+    def compile(self, schema: Any, text: str) -> Compiled:
+        """A `Guide` over a new `Index`; white space as the package has it by default."""
+        index = package.Index(build_regex_from_schema(text), self.vocabulary)
+        guide = package.Guide(index)
+
+        def start() -> Any:
+            guide.reset()
+            return guide
+
+        def commit(state: Any, token: int) -> None:
+            state.advance(token, False)
+
+        return Compiled(
+            start=start,
+            fill=package.Guide.write_mask_into,
+            commit=commit,
+            in_place=True,
+            targets=_targets,
+        )
+
+
+def _targets(rows: Rows) -> list[tuple[int, int, int]]:
+    return [(row.ctypes.data, row.size, row.itemsize) for row in rows]

@@ -1,0 +1,50 @@
+"""XGrammar: its compiler with the caches it has by default, any white space, and the schema's own openness."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Any
+
+import xgrammar as package
+
+from constrained.evaluate.masks.engines.base import Compiled, Rows, one_by_one
+from constrained.evaluate.masks.workload import Tokens
+
+
+class XGrammar:
+    """``strict_mode=False``: objects stay open unless the schema closes them, as JSON Schema has it."""
+
+    version = version("xgrammar")
+
+    def __init__(self, tokens: Tokens, threads: int) -> None:
+        info = package.TokenizerInfo(
+            tokens.tokens,
+            package.VocabType.RAW,
+            vocab_size=tokens.size,
+            stop_token_ids=list(tokens.eos_ids),
+        )
+        self.compiler = package.GrammarCompiler(info, max_threads=threads)
+        self.batch = package.BatchGrammarMatcher(threads)
+
+    def compile(self, schema: Any, text: str) -> Compiled:
+        """A compiled grammar, with one matcher for all texts."""
+        compiled = self.compiler.compile_json_schema(text, any_whitespace=True, strict_mode=False)
+        matcher = package.GrammarMatcher(compiled)
+
+        def start() -> Any:
+            matcher.reset()
+            return matcher
+
+        def fill_many(states: list[Any], rows: Rows) -> None:
+            self.batch.batch_fill_next_token_bitmask(states, rows)
+
+        return Compiled(
+            start=start,
+            fill=package.GrammarMatcher.fill_next_token_bitmask,
+            commit=package.GrammarMatcher.accept_token,
+            in_place=True,
+            targets=one_by_one,
+            fork=package.GrammarMatcher.fork,
+            fill_many=fill_many,
+            memory=lambda: int(compiled.memory_size_bytes),
+        )

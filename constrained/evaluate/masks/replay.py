@@ -1,0 +1,174 @@
+"""What is timed: the calls of an engine, each between two readings of the clock and nothing else between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter_ns as clock
+from typing import Any
+
+import numpy as np
+
+from constrained.evaluate.masks.engines.base import Compiled, Rows
+from constrained.evaluate.masks.rows import Batch, Pass, Replay
+from constrained.evaluate.masks.workload import Instance
+
+_ROUNDS = 7
+"""Times a batch is measured."""
+
+Watch = Callable[[int, int, Rows], None]
+"""Sees every mask of a pass: instance, position, row. For comparisons; slows the replay, not the figures."""
+
+
+class Misbehaved(Exception):
+    """An engine said that something went wrong, without raising."""
+
+
+class Replayer:
+    """Goes through the instances of one schema with one compiled schema.
+
+    Args:
+        words: int32 words in a mask.
+        eos_ids: ids that end a sequence.
+    """
+
+    def __init__(self, words: int, eos_ids: tuple[int, ...]) -> None:
+        self.row: Rows = np.zeros((1, words), dtype=np.int32)
+        self.eos_ids = eos_ids
+
+    def first(self, compile: Callable[[], Compiled]) -> tuple[Compiled, Any, int]:
+        """From nothing to the first mask.
+
+        Returns:
+            the compiled schema, its state before any token, and the nanoseconds all of it took.
+        """
+        row = self.row
+        begun = clock()
+        compiled = compile()
+        state = compiled.start()
+        (target,) = compiled.targets(row)
+        compiled.fill(state, *target)
+        took = clock() - begun
+        _listen(compiled, state)
+        return compiled, state, took
+
+    def replay(
+        self, compiled: Compiled, state: Any, took: int, instances: list[Instance], watch: Watch | None = None
+    ) -> Pass:
+        """Every instance, from the first mask on; `state` and the row are as `first` left them."""
+        done = Pass(took)
+        for number, instance in enumerate(instances):
+            filled = number == 0
+            seen = None if watch is None else _numbered(watch, number)
+            start = state if filled else compiled.start()
+            done.replays.append(self._one(compiled, start, instance, filled=filled, watch=seen))
+        return done
+
+    def _one(
+        self,
+        compiled: Compiled,
+        state: Any,
+        instance: Instance,
+        *,
+        filled: bool,
+        watch: Callable[[int, Rows], None] | None,
+    ) -> Replay:
+        fill, commit, in_place, row = compiled.fill, compiled.commit, compiled.in_place, self.row[0]
+        (target,) = compiled.targets(self.row)
+        masks: list[int | None] = []
+        commits: list[int] = []
+
+        def ended(accepted: bool, at: int | None) -> Replay:
+            return Replay(instance.valid, accepted, at, masks, commits)
+
+        for position, token in enumerate(instance.tokens):
+            if filled and position == 0:
+                masks.append(None)
+            else:
+                begun = clock()
+                fill(state, *target)
+                masks.append(clock() - begun)
+                _listen(compiled, state)
+            if watch is not None:
+                watch(position, self.row)
+            if not _allows(row, token):
+                return ended(False, position)
+            begun = clock()
+            result = commit(state, token)
+            commits.append(clock() - begun)
+            if result == 0:
+                raise Misbehaved(f"token {token} is allowed by the mask and refused by the commit")
+            if not in_place:
+                state = result
+            _listen(compiled, state)
+        begun = clock()
+        fill(state, *target)
+        masks.append(clock() - begun)
+        _listen(compiled, state)
+        if watch is not None:
+            watch(len(instance.tokens), self.row)
+        if compiled.complete is not None:
+            complete = compiled.complete(state)
+        else:
+            complete = any(_allows(row, token) for token in self.eos_ids)
+        return ended(complete, None if complete else len(instance.tokens))
+
+    def batch(
+        self, compiled: Compiled, instances: list[Instance], replayed: Pass, count: int
+    ) -> Batch | None:
+        """The masks of `count` states, spread evenly over everything that was allowed; None without instances.
+
+        Each round writes every mask into a row of its own, once by single calls and once by one call for all.
+        """
+        places = [
+            (i, position)
+            for i, replay in enumerate(replayed.replays)
+            for position in range(len(replay.commit_ns) + 1)
+        ]
+        if not places or compiled.fork is None or compiled.fill_many is None:
+            return None
+        wanted = [places[k * len(places) // count] for k in range(count)]
+        states = _states(compiled, instances, wanted)
+        rows: Rows = np.zeros((count, self.row.shape[1]), dtype=np.int32)
+        targets = compiled.targets(rows)
+        fill, fill_many = compiled.fill, compiled.fill_many
+        batch = Batch(count, [], [])
+        for _ in range(_ROUNDS):
+            begun = clock()
+            for state, target in zip(states, targets, strict=True):
+                fill(state, *target)
+            batch.single_ns.append(clock() - begun)
+            singly = rows.copy()
+            rows.fill(0)
+            begun = clock()
+            fill_many(states, rows)
+            batch.many_ns.append(clock() - begun)
+            if not np.array_equal(rows, singly):
+                raise Misbehaved("masks of one call for many states differ from those of single calls")
+        return batch
+
+
+def _states(compiled: Compiled, instances: list[Instance], wanted: list[tuple[int, int]]) -> list[Any]:
+    """A state of its own for each (instance, position)."""
+    assert compiled.fork is not None
+    states = []
+    for number, position in wanted:
+        state = compiled.fork(compiled.start())
+        for token in instances[number].tokens[:position]:
+            result = compiled.commit(state, token)
+            if not compiled.in_place:
+                state = result
+        states.append(state)
+    return states
+
+
+def _allows(row: Any, token: int) -> bool:
+    return bool(row[token >> 5] >> (token & 31) & 1)
+
+
+def _listen(compiled: Compiled, state: Any) -> None:
+    if compiled.complaint is not None and (said := compiled.complaint(state)):
+        raise Misbehaved(said)
+
+
+def _numbered(watch: Watch, number: int) -> Callable[[int, Rows], None]:
+    return lambda position, row: watch(number, position, row)

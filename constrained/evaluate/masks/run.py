@@ -1,0 +1,254 @@
+"""A whole measurement: prepare, run every engine, write rows, summary, tables and plot."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from constrained.errors import InvalidArgument
+from constrained.evaluate.masks import agreement, machine, report, supervise, workload
+from constrained.evaluate.masks.engines import DEFAULT, checked
+from constrained.evaluate.masks.rows import Row
+from constrained.evaluate.masks.summary import EngineSummary, common, summarise
+
+ROWS = "rows.jsonl"
+SUMMARY = "summary.json"
+PAGE = "summary.md"
+PLOT = "plot.png"
+DIFFERENCES = "differences.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What to measure.
+
+    Attributes:
+        data: MaskBench data, JSON lines, plain or gzipped.
+        sample: schemas to draw; 0: all.
+        seed: of the draw.
+        engines: names out of `ENGINES`, or ``module:Class``.
+        vocabulary: ``tekken``, or a Hugging Face tokenizer by name or folder.
+        time_limit: seconds a schema may take an engine.
+        memory_limit: GiB its process may take.
+        warm: also compile and replay each schema a second time, and replay it with the compiled schema kept.
+        batch: states in one call, where the batch case is measured; 0: it is not.
+        threads: of each engine.
+        compare: also compare every mask with that of the first engine; slow, for small samples.
+
+    Raises:
+        InvalidArgument: a value is out of range, or an engine unknown.
+    """
+
+    data: Path
+    sample: int = 600
+    seed: int = 0
+    engines: tuple[str, ...] = DEFAULT
+    vocabulary: str = workload.TEKKEN
+    time_limit: float = 120.0
+    memory_limit: float = 8.0
+    warm: bool = False
+    batch: int = 0
+    threads: int = 1
+    compare: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.engines or len(set(self.engines)) != len(self.engines):
+            raise InvalidArgument("engines are none, or named twice", action="name each engine once")
+        for name in self.engines:
+            checked(name)
+        for value, least, what in (
+            (self.sample, 0, "sample"),
+            (self.batch, 0, "batch"),
+            (self.threads, 1, "threads"),
+        ):
+            if value < least:
+                raise InvalidArgument(f"{what} is {value}; the least is {least}")
+        if self.time_limit <= 0 or self.memory_limit <= 0:
+            raise InvalidArgument(
+                "a limit of nothing leaves nothing to measure", action="give a positive limit"
+            )
+
+
+Progress = Callable[[str, int, int], None]
+"""Is told what goes on, how much of it is done, and how much there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """What a measurement found; everything is also in its folder.
+
+    Attributes:
+        sections: the tables.
+        engines: the summaries they are made from.
+        differences: for each engine but the first, how its masks compare with the first's.
+        plotted: whether there is a plot.
+    """
+
+    sections: list[report.Section]
+    engines: list[EngineSummary]
+    differences: dict[str, str]
+    plotted: bool
+
+
+def run(settings: Settings, out: Path, progress: Progress = lambda what, done, total: None) -> Results:
+    """Measures, and writes rows as they come, then summary, page and plot to a folder.
+
+    Args:
+        settings: what to measure.
+        out: folder for the results; made if it is not there.
+        progress: is told what goes on.
+
+    Raises:
+        InvalidArgument: the data cannot be read, or the folder already holds results.
+        ModelError: there is no such vocabulary.
+    """
+    rows_file = out / ROWS
+    if rows_file.exists():
+        raise InvalidArgument(f"{str(out)!r} already holds results", action="name another folder with --out")
+    begun, about = _now(), machine.describe()
+    drawn = workload.sample(settings.data, settings.sample, settings.seed)
+    progress("reading the vocabulary", 0, 0)
+    vocabulary, tokens = workload.read_vocabulary(settings.vocabulary)
+    cases = []
+    for i, row in enumerate(drawn):
+        progress("encoding", i, len(drawn))
+        cases.append(workload.prepare(row, vocabulary))
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidArgument(
+            f"{str(out)!r} cannot be written: {error.strerror}", action="check --out"
+        ) from None
+    with tempfile.TemporaryDirectory() as folder:
+        measurement = _Measurement(settings, out, Path(folder), cases, tokens)
+        for engine in settings.engines:
+            measurement.measure(engine, progress)
+        differences = measurement.differences() if settings.compare else {}
+    facts = {
+        "machine": about,
+        "settings": asdict(settings) | {"data": settings.data.name},
+        "data": settings.data.name,
+        "cases": len(cases),
+        "unspeakable": sum(case.unspeakable for case in cases),
+        "vocabulary_size": tokens.size,
+        "begun": begun,
+        "ended": _now(),
+        "command": shlex.join(["constrained", *sys.argv[1:]]),
+        "differences": differences,
+    }
+    return _conclude(measurement, facts, differences)
+
+
+class _Measurement:
+    """The engines of one run, and what they have given so far."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        out: Path,
+        folder: Path,
+        cases: list[workload.Case],
+        tokens: workload.Tokens,
+    ) -> None:
+        self.settings = settings
+        self.out = out
+        self.folder = folder
+        self.cases = cases
+        self.tokens = tokens
+        self.tokens_file = folder / "tokens"
+        tokens.save(self.tokens_file)
+        self.rows: list[Row] = []
+        self.started: dict[str, supervise.Ready] = {}
+        self.unavailable: dict[str, str] = {}
+
+    def measure(self, engine: str, progress: Progress) -> None:
+        """All cases with one engine."""
+        settings = self.settings
+        limits = supervise.Limits(
+            settings.time_limit, int(settings.memory_limit * 2**30), threads=settings.threads
+        )
+        log = self.out / f"{engine.replace(':', '.')}.log"
+        numbers = {id(case): i for i, case in enumerate(self.cases)}
+
+        def start() -> supervise.Worker:
+            worker = supervise.Worker(engine, self.tokens_file, limits, log)
+            self.started.setdefault(engine, worker.ready)
+            return worker
+
+        def options(case: workload.Case) -> dict[str, Any]:
+            kept = agreement.file_of(self.folder, engine, numbers[id(case)])
+            return {
+                "warm": settings.warm,
+                "batch": settings.batch,
+                "keep_masks": str(kept) if settings.compare else "",
+            }
+
+        progress(engine, 0, len(self.cases))
+        try:
+            with (self.out / ROWS).open("a", encoding="utf-8") as file:
+                for done, row in enumerate(supervise.rows(engine, self.cases, start, options), 1):
+                    self.rows.append(row)
+                    file.write(json.dumps(row.to_json(), separators=(",", ":")) + "\n")
+                    file.flush()
+                    progress(engine, done, len(self.cases))
+        except supervise.Unavailable as error:
+            self.unavailable[engine] = str(error)
+        if log.exists() and not log.stat().st_size:
+            log.unlink()
+
+    def differences(self) -> dict[str, str]:
+        """Every engine's masks against those of the first that ran, in a line each; all differences go to a file."""
+        reference, *others = [one for one in self.settings.engines if one not in self.unavailable] or [""]
+        found = {}
+        with (self.out / DIFFERENCES).open("w", encoding="utf-8") as file:
+            for engine in others:
+                verdicts: Counter[str] = Counter()
+                for verdict, difference in agreement.compare(
+                    self.folder, self.cases, self.tokens, engine, reference
+                ):
+                    verdicts[verdict] += 1
+                    if difference is not None:
+                        file.write(json.dumps(difference.to_json(), ensure_ascii=False) + "\n")
+                found[engine] = agreement.tally(verdicts)
+        return found
+
+    def summary(self, engine: str, only: set[str] | None = None) -> EngineSummary:
+        """An engine's rows with what is known about the engine itself."""
+        summary = summarise(engine, self.rows, only)
+        summary.unavailable = self.unavailable.get(engine, "")
+        if ready := self.started.get(engine):
+            summary.version = ready.version
+            summary.setup_seconds, summary.setup_bytes = ready.seconds, ready.bytes
+        return summary
+
+
+def _conclude(measurement: _Measurement, facts: dict[str, Any], differences: dict[str, str]) -> Results:
+    """Writes what is made from the rows."""
+    out, rows = measurement.out, measurement.rows
+    engines = [measurement.summary(name) for name in measurement.settings.engines]
+    measured = [one.engine for one in engines if not one.unavailable]
+    tables: list[report.Section] = []
+    if measured:
+        shared = common(rows, measured)
+        tables = report.sections(
+            [one for one in engines if not one.unavailable],
+            [measurement.summary(name, shared) for name in measured],
+        )
+        facts["common"] = [measurement.summary(name, shared).to_json() for name in measured]
+    facts["engines"] = [one.to_json() for one in engines]
+    (out / SUMMARY).write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    (out / PAGE).write_text(report.markdown(tables, facts), encoding="utf-8")
+    plotted = bool(measured) and report.plot(rows, measured, out / PLOT)
+    return Results(tables, engines, differences, plotted)
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")

@@ -1,0 +1,190 @@
+"""What is replayed: a sample of schemas, and their instances as the token ids every engine will see."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import pickle
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from constrained.errors import InvalidArgument, ModelError, VocabularyError
+
+if TYPE_CHECKING:
+    from constrained.vocabulary import Vocabulary
+
+TEKKEN = "tekken"
+"""The name of the vocabulary that mistral-common carries: 131,072 tokens."""
+
+_TEKKEN_FILE = "tekken_240911.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """A vocabulary as engines need it: nothing but data, so that it can be handed to another process.
+
+    Attributes:
+        tokens: bytes per id; ``b""`` for an id that is never text.
+        eos_ids: ids that end a sequence.
+        pattern: the regular expression by which a tiktoken-like tokenizer splits text, if it is one.
+        tokenizer_json: a Hugging Face ``tokenizer.json``, if there is one.
+    """
+
+    tokens: list[bytes]
+    eos_ids: tuple[int, ...]
+    pattern: str | None = None
+    tokenizer_json: str | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of ids."""
+        return len(self.tokens)
+
+    def save(self, path: Path) -> None:
+        """Writes a file for `load`."""
+        path.write_bytes(pickle.dumps(self))
+
+    @staticmethod
+    def load(path: Path) -> Tokens:
+        """Reads a file that `save` wrote; never one from elsewhere, for it is a pickle."""
+        tokens = pickle.loads(path.read_bytes())
+        assert isinstance(tokens, Tokens)
+        return tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One recorded JSON value.
+
+    Attributes:
+        valid: whether it satisfies the schema.
+        tokens: canonical ids of ``json.dumps(value, ensure_ascii=False)``.
+    """
+
+    valid: bool
+    tokens: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One schema and the values recorded for it.
+
+    Attributes:
+        id: its name in the data.
+        schema: the schema as JSON text.
+        instances: recorded values, valid and invalid ones.
+        unspeakable: values left out because the vocabulary cannot write them (half a surrogate pair).
+    """
+
+    id: str
+    schema: str
+    instances: list[Instance]
+    unspeakable: int = 0
+
+
+def sample(path: Path, count: int, seed: int) -> list[dict[str, Any]]:
+    """Rows drawn from a file of JSON lines, in random order; all of them if `count` is 0.
+
+    Args:
+        path: ``{"id", "schema", "tests": [{"valid", "data"}]}`` a line, plain or gzipped.
+        count: how many rows.
+        seed: the same seed draws the same rows.
+
+    Raises:
+        InvalidArgument: the file cannot be read, or is something else.
+    """
+    try:
+        rows = list(_rows(path))
+    except OSError as error:
+        raise InvalidArgument(
+            f"the data {str(path)!r} cannot be read: {error.strerror or error}", action="check --data"
+        ) from None
+    except (ValueError, KeyError, TypeError, EOFError) as error:
+        raise InvalidArgument(
+            f"{str(path)!r} is not MaskBench data: {type(error).__name__}: {error}",
+            action='a line is {"id": ..., "schema": ..., "tests": [{"valid": ..., "data": ...}]}',
+        ) from None
+    order = list(range(len(rows)))
+    random.Random(seed).shuffle(order)
+    return [rows[i] for i in order[: count or None]]
+
+
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
+    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as lines:
+        for line in lines:
+            if line.strip():
+                row = json.loads(line)
+                yield {"id": str(row["id"]), "schema": row["schema"], "tests": list(row["tests"])}
+
+
+def prepare(row: dict[str, Any], vocabulary: Vocabulary) -> Case:
+    """A row with its values as token ids.
+
+    Raises:
+        InvalidArgument: a test of the row has no ``valid`` or ``data``.
+    """
+    instances, unspeakable = [], 0
+    for test in row["tests"]:
+        try:
+            text, valid = json.dumps(test["data"], ensure_ascii=False), bool(test["valid"])
+        except (KeyError, TypeError) as error:
+            raise InvalidArgument(f"a test of {row['id']} is malformed: {error!r}") from None
+        try:
+            instances.append(Instance(valid, vocabulary.encode(text)))
+        except VocabularyError:
+            unspeakable += 1
+    schema = json.dumps(row["schema"], ensure_ascii=False)
+    try:
+        schema.encode()
+    except UnicodeEncodeError:
+        schema = json.dumps(row["schema"])  # half a surrogate pair has no UTF-8, but an escape
+    return Case(row["id"], schema, instances, unspeakable)
+
+
+def read_vocabulary(name: str) -> tuple[Vocabulary, Tokens]:
+    """A vocabulary by name, for this process, and as data for others.
+
+    Args:
+        name: ``tekken``, or a Hugging Face tokenizer by name or folder.
+
+    Raises:
+        ModelError: there is no such tokenizer, or the package that carries it is missing.
+        VocabularyError: its tokens cannot be used.
+    """
+    from constrained.vocabulary import Vocabulary
+
+    if name == TEKKEN:
+        tokenizer, pattern = _tekken()
+        vocabulary = Vocabulary.from_tokenizer(tokenizer)
+        return vocabulary, Tokens(list(vocabulary.tokens), vocabulary.eos_ids, pattern=pattern)
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(name)
+    except (OSError, ValueError, RuntimeError, KeyError, ImportError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise ModelError(
+            f"the tokenizer {name!r} cannot be loaded: {reason}", action="check --vocabulary"
+        ) from None
+    vocabulary = Vocabulary.from_tokenizer(tokenizer)
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    text = backend.to_str() if backend is not None else None
+    return vocabulary, Tokens(list(vocabulary.tokens), vocabulary.eos_ids, tokenizer_json=text)
+
+
+def _tekken() -> tuple[Any, str]:
+    package = find_spec("mistral_common")
+    if package is None or not package.submodule_search_locations:
+        raise ModelError(
+            "the vocabulary 'tekken' comes with the package mistral-common, which is not installed",
+            action="pip install 'constrained[bench]', or name a tokenizer with --vocabulary",
+        )
+    from mistral_common.tokens.tokenizers.tekken import Tekkenizer
+
+    file = Path(package.submodule_search_locations[0]) / "data" / _TEKKEN_FILE
+    pattern = json.loads(file.read_bytes())["config"]["pattern"]
+    return Tekkenizer.from_file(file), pattern
