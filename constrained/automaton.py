@@ -52,7 +52,9 @@ class TokenAutomaton(_core.Automaton):
         ConstraintTooLarge: an intersection or complement takes too long to decide.
     """
 
-    def __init__(self, grammar: Grammar, vocabulary: Vocabulary, *, constraint: Constraint | None = None) -> None:
+    def __init__(
+        self, grammar: Grammar, vocabulary: Vocabulary, *, constraint: Constraint | None = None
+    ) -> None:
         self.grammar = grammar
         self.vocabulary = vocabulary
         self.constraint = constraint
@@ -113,7 +115,8 @@ def _terminal_ids(terminals: tuple[Regex, ...], vocabulary: Vocabulary) -> list[
         ids.update((regex, read[row]) for regex, row in flat.rows.items())
         known.update(ids)
         if len(known) > _REGEXES_KEPT:
-            vocabulary.__dict__.pop("regexes", None)  # a new table next time; other threads may be reading this one
+            # A new table next time; other threads may be reading this one.
+            vocabulary.__dict__.pop("regexes", None)
     return [ids[regex] for regex in terminals]
 
 

@@ -163,7 +163,9 @@ def flatten(grammar: ir.Grammar) -> FlatGrammar:
     rows = _Rows({}, {name: index for index, name in enumerate(names)})
     roots = array("i", [rows.add(body) for body in grammar.rules.values()])
     start = rows.rule_index[grammar.start]
-    return FlatGrammar(array("i", rows.nodes), array("i", rows.args), tuple(rows.terminals), roots, names, start)
+    return FlatGrammar(
+        array("i", rows.nodes), array("i", rows.args), tuple(rows.terminals), roots, names, start
+    )
 
 
 def flatten_regexes(regexes: Iterable[ir.Regex], known: Known) -> FlatRegexes:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from constrained import _core
 from constrained.automaton import DEAD, TokenAutomaton
-from constrained.errors import ConstraintTooLarge, UnsatisfiableConstraint, UnsupportedConstraint
+from constrained.errors import ConstraintTooLarge, UnsatisfiableConstraint
 from constrained.testing.masks import row_ids
 from constrained.vocabulary import Vocabulary
 from grammars import ir
@@ -38,7 +39,9 @@ NESTED = ir.Grammar(
 )
 
 
-def automaton(grammar: ir.Grammar | ir.Regex | ir.Expr, vocabulary: Vocabulary = VOCABULARY) -> TokenAutomaton:
+def automaton(
+    grammar: ir.Grammar | ir.Regex | ir.Expr, vocabulary: Vocabulary = VOCABULARY
+) -> TokenAutomaton:
     return TokenAutomaton(grammar if isinstance(grammar, ir.Grammar) else ir.Grammar.of(grammar), vocabulary)
 
 
@@ -260,23 +263,6 @@ def test_wrong_arguments_are_errors_and_not_crashes():
         number.next("start", 1)
     with pytest.raises(ValueError, match="offsets"):
         _core.Vocabulary(b"ab", np.array([0, 5], dtype=np.int64), [0])
-
-
-def test_left_recursion_reaches_the_core_as_an_error_or_not_at_all():
-    grammar = ir.Grammar(
-        {
-            "sum": ir.choice(
-                ir.terminal(DIGITS), ir.sequence(ir.call("sum"), ir.terminal("+"), ir.terminal(DIGITS))
-            )
-        },
-        "sum",
-    )
-    try:
-        found = automaton(grammar)
-    except UnsupportedConstraint as error:
-        assert "left-recursive" in str(error)
-        return
-    assert found.accepts(after(found, b"1+2+3"))
 
 
 def test_threads_share_one_automaton_and_agree():
