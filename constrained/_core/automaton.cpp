@@ -6,7 +6,7 @@
 namespace core {
 
 Automaton::Automaton(std::shared_ptr<Vocabulary> vocabulary, const FlatGrammar& grammar, uint32_t fuel)
-    : vocabulary_(std::move(vocabulary)) {
+    : vocabulary_(std::move(vocabulary)), scratch_(vocabulary_->size) {
     const std::lock_guard guard(vocabulary_->lock);
     states_.push();  // kDead
     states_[states_.push()].accepts = true;  // kFinished
@@ -161,13 +161,35 @@ uint32_t Automaton::row_id(uint32_t state) {
 }
 
 void Automaton::compute_row(uint32_t id) {
-    TokenSet tokens(vocabulary_->size);
+    // The row depends on what stands for the residuals and on what follows them: a counter that ticks, or a step
+    // inside a string, changes the state and not the row.
+    std::vector<uint32_t> parts{states_[id].accepts};
     uint32_t worst = 0;
     for (uint32_t i = 0; i < states_[id].items_count; ++i) {
         const Item item = items_[states_[id].items_at + i];
-        const auto [entry, extra] = vocabulary_->lexicon.at(item.residual);
-        tokens.add(entry.within);
+        const auto [entry, key, extra] = vocabulary_->lexicon.at(item.residual);
         worst = std::max(worst, add_lengths(add_lengths(entry.worst_length, extra), stacks_.min_length(item.after)));
+        parts.push_back(key.value);
+        parts.push_back(entry.exits.empty() ? 0 : item.after.value);
+    }
+    const uint32_t made = row_index_.find_or_make(
+        hash_words(parts, 0), [&](uint32_t other) { return made_rows_[other].parts == parts; },
+        [&] {
+            made_rows_.push_back(make_row(id, std::move(parts)));
+            return static_cast<uint32_t>(made_rows_.size() - 1);
+        });
+    states_[id].worst_length = std::max(worst, made_rows_[made].worst_length);
+    states_[id].row.store(made_rows_[made].row, std::memory_order_release);
+}
+
+Automaton::MadeRow Automaton::make_row(uint32_t id, std::vector<uint32_t> parts) {
+    TokenSet& tokens = scratch_;
+    tokens.clear();
+    uint32_t worst = 0;
+    for (uint32_t i = 0; i < states_[id].items_count; ++i) {
+        const Item item = items_[states_[id].items_at + i];
+        const LexEntry& entry = vocabulary_->lexicon.at(item.residual).entry;
+        tokens.add(entry.within);
         if (entry.exits.empty()) continue;
         const uint32_t rest = closure(item.after);
         for (const uint32_t node : entry.exits) walk(rest, node, tokens, worst);
@@ -175,8 +197,7 @@ void Automaton::compute_row(uint32_t id) {
     if (states_[id].accepts) {
         for (const uint32_t token : vocabulary_->eos) tokens.add(token);
     }
-    states_[id].worst_length = worst;
-    states_[id].row.store(vocabulary_->rows.intern(tokens), std::memory_order_release);
+    return {std::move(parts), vocabulary_->rows.intern(tokens), worst};
 }
 
 /// Adds the tokens below `node` whose remaining bytes can be read from `state`.
@@ -263,8 +284,8 @@ uint32_t Automaton::completion(uint32_t id) {
 
 Automaton::Size Automaton::size() {
     const std::lock_guard guard(vocabulary_->lock);
-    const size_t bytes = states_.size() * sizeof(State) + items_.capacity() * sizeof(Item) + index_.bytes() +
-                         tokens_.bytes() + bytes_.bytes() + exprs_.bytes() + stacks_.bytes();
+    const size_t bytes = states_.size() * sizeof(State) + items_.capacity() * sizeof(Item) + index_.bytes() + row_index_.bytes() +
+                         made_rows_.capacity() * sizeof(MadeRow) + tokens_.bytes() + bytes_.bytes() + exprs_.bytes() + stacks_.bytes();
     return {states_.size(), stacks_.size(), exprs_.size(), bytes};
 }
 

@@ -74,6 +74,12 @@ private:
         std::atomic<uint32_t> completion{kUnset};
     };
 
+    struct MadeRow {
+        std::vector<uint32_t> parts;  // what the row depends on, see `compute_row`
+        uint32_t row;
+        uint32_t worst_length;  // of tokens that leave a terminal
+    };
+
     static uint64_t token_key(uint32_t state, uint32_t token) { return uint64_t{state} << 32 | token; }
 
     uint32_t intern(std::vector<Item>& items, bool accepts);
@@ -82,6 +88,7 @@ private:
     uint32_t token_next(uint32_t state, uint32_t token);
     const ByteSet& first(uint32_t state);
     void compute_row(uint32_t state);
+    MadeRow make_row(uint32_t state, std::vector<uint32_t> parts);
     void walk(uint32_t state, uint32_t node, TokenSet& tokens, uint32_t& worst);
     uint32_t completion(uint32_t state);
     std::span<const Item> items(const State& state) const { return {items_.data() + state.items_at, state.items_count}; }
@@ -95,6 +102,9 @@ private:
     InternTable index_;
     Memo tokens_{kMemoLimit};  // (state, token) -> state
     Memo bytes_{kMemoLimit};   // (state, byte) -> state
+    std::vector<MadeRow> made_rows_;
+    InternTable row_index_;
+    TokenSet scratch_;
     uint32_t start_ = kDead;
 };
 

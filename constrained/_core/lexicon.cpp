@@ -50,13 +50,14 @@ Lexicon::Found Lexicon::at(RegexId residual) {
         } else if (!(made = from_relaxed(key))) {
             made = from_walk(key);
         }
+        made->within.settle();
         made->within.shrink();
         made->exits.shrink_to_fit();
         bytes_ += sizeof(LexEntry) + made->within.bytes() + 4 * made->exits.capacity();
         entries_[key.value] = std::move(made);  // the map may have grown meanwhile
     }
     const uint32_t length = regexes_.min_length(residual), looked_at = regexes_.min_length(key);
-    return {*entries_[key.value], length > looked_at ? length - looked_at : 0};
+    return {*entries_[key.value], key, length > looked_at ? length - looked_at : 0};
 }
 
 /// Atoms whose bytes all lead the residual to the same place.

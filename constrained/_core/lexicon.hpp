@@ -43,6 +43,7 @@ public:
 
     struct Found {
         const LexEntry& entry;
+        RegexId key;            ///< the residual that stands for all that have this entry
         uint32_t extra_length;  ///< to add to `worst_length`: copies that must follow but were not looked at
     };
     Found at(RegexId residual);

@@ -28,10 +28,22 @@ public:
     }
     void add(const TokenSet& other) {
         if (other.bits_.empty()) return add(std::span(other.list_));
-        if (bits_.empty()) spill();
-        for (uint32_t i = 0; i < words_; ++i) bits_[i] |= other.bits_[i];
+        if (bits_.empty()) {
+            bits_ = other.bits_;
+            for (const uint32_t token : list_) bits_[token / 32] |= 1u << (token % 32);
+            list_.clear();
+        } else {
+            for (uint32_t i = 0; i < words_; ++i) bits_[i] |= other.bits_[i];
+        }
+        large_ |= other.large_;
+    }
+    void clear() {
+        list_.clear();
+        bits_.clear();
+        large_ = false;
     }
     void remove(std::span<const uint32_t> tokens) {
+        large_ = false;
         for (const uint32_t token : tokens) {
             if (bits_.empty()) {
                 std::erase(list_, token);
@@ -50,9 +62,11 @@ public:
             list_.erase(std::unique(list_.begin(), list_.end()), list_.end());
             return;
         }
+        if (large_) return;
         size_t count = 0;
         for (const uint32_t word : bits_) count += std::popcount(word);
-        if (count > kListLimit) return;
+        large_ = count > kListLimit;
+        if (large_) return;
         for (uint32_t i = 0; i < words_; ++i) {
             for (uint32_t word = bits_[i]; word; word &= word - 1) list_.push_back(i * 32 + std::countr_zero(word));
         }
@@ -77,6 +91,7 @@ private:
     }
 
     uint32_t words_;
+    bool large_ = false;  // known to hold more than `kListLimit` tokens
     std::vector<uint32_t> list_;
     std::vector<uint32_t> bits_;
 };
