@@ -192,7 +192,11 @@ Automaton::MadeRow Automaton::make_row(uint32_t id, std::vector<uint32_t> parts)
         tokens.add(entry.within);
         if (entry.exits.empty()) continue;
         const uint32_t rest = closure(item.after);
-        for (const uint32_t node : entry.exits) walk(rest, node, tokens, worst);
+        for (const auto& [byte, nodes] : entry.onward) {
+            if (!first(rest)[byte]) continue;
+            const uint32_t next = byte_next(rest, byte);
+            for (const uint32_t node : nodes) walk(next, node, tokens, worst);
+        }
     }
     if (states_[id].accepts) {
         for (const uint32_t token : vocabulary_->eos) tokens.add(token);
@@ -200,22 +204,21 @@ Automaton::MadeRow Automaton::make_row(uint32_t id, std::vector<uint32_t> parts)
     return {std::move(parts), vocabulary_->rows.intern(tokens), worst};
 }
 
-/// Adds the tokens below `node` whose remaining bytes can be read from `state`.
+/// Adds the tokens that end at `node`, read up to there, or below it.
 void Automaton::walk(uint32_t state, uint32_t node, TokenSet& tokens, uint32_t& worst) {
     const Trie& trie = vocabulary_->trie;
     std::vector<std::pair<uint32_t, uint32_t>> work{{node, state}};
     while (!work.empty()) {
-        const auto [at, from] = work.back();
+        const auto [at, reached] = work.back();
         work.pop_back();
-        const ByteSet& possible = first(from);
+        if (const auto here = trie.tokens(at); !here.empty()) {
+            tokens.add(here);
+            worst = std::max(worst, states_[reached].min_length);
+        }
+        if (trie.leaf(at)) continue;
+        const ByteSet& possible = first(reached);
         for (uint32_t child = trie.children_begin(at); child < trie.children_end(at); ++child) {
-            if (!possible[trie.byte(child)]) continue;
-            const uint32_t next = byte_next(from, trie.byte(child));
-            if (const auto here = trie.tokens(child); !here.empty()) {
-                tokens.add(here);
-                worst = std::max(worst, states_[next].min_length);
-            }
-            if (!trie.leaf(child)) work.emplace_back(child, next);
+            if (possible[trie.byte(child)]) work.emplace_back(child, byte_next(reached, trie.byte(child)));
         }
     }
 }

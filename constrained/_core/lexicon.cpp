@@ -6,6 +6,7 @@ namespace core {
 
 namespace {
 constexpr size_t kFewTokens = 512;   // as a list; more than that as bits
+constexpr size_t kFewBytes = 4;      // worth looking up one by one
 constexpr uint32_t kHighBound = 16;  // of a counter: lifted for the sake of sharing
 }
 
@@ -43,7 +44,9 @@ Lexicon::Found Lexicon::at(RegexId residual) {
     if (!entry) {
         std::unique_ptr<LexEntry> made;
         const auto counter = regexes_.counter(key);
-        if (const RegexId base = regexes_.base(key); base != key) {
+        if (regexes_.first(key).count() <= kFewBytes) {
+            made = from_search(key);
+        } else if (const RegexId base = regexes_.base(key); base != key) {
             made = from_base(key, base);
         } else if (counter && ladder(counter->part, counter->tail).valid) {
             made = from_ladder(ladder(counter->part, counter->tail), *counter);
@@ -53,11 +56,25 @@ Lexicon::Found Lexicon::at(RegexId residual) {
         made->within.settle();
         made->within.shrink();
         made->exits.shrink_to_fit();
-        bytes_ += sizeof(LexEntry) + made->within.bytes() + 4 * made->exits.capacity();
+        index_exits(*made);
+        bytes_ += sizeof(LexEntry) + made->within.bytes() + 12 * made->exits.capacity();
         entries_[key.value] = std::move(made);  // the map may have grown meanwhile
     }
     const uint32_t length = regexes_.min_length(residual), looked_at = regexes_.min_length(key);
     return {*entries_[key.value], key, length > looked_at ? length - looked_at : 0};
+}
+
+void Lexicon::index_exits(LexEntry& entry) const {
+    std::array<std::vector<uint32_t>, 256> by_byte;
+    if (entry.exits.empty()) return;
+    for (const uint32_t exit : entry.exits) {
+        for (uint32_t child = trie_.children_begin(exit); child < trie_.children_end(exit); ++child) {
+            by_byte[trie_.byte(child)].push_back(child);
+        }
+    }
+    for (size_t byte = 0; byte < by_byte.size(); ++byte) {
+        if (!by_byte[byte].empty()) entry.onward.push_back({static_cast<uint8_t>(byte), std::move(by_byte[byte])});
+    }
 }
 
 /// Atoms whose bytes all lead the residual to the same place.
@@ -115,7 +132,7 @@ struct Lexicon::ResidualMachine {
 std::unique_ptr<LexEntry> Lexicon::from_walk(RegexId residual) {
     ResidualMachine machine(*this);
     walk_tokens(trie_, quotient_, machine, residual);
-    auto entry = std::make_unique<LexEntry>(LexEntry{TokenSet(vocabulary_size_), machine.worst_length, std::move(machine.exits)});
+    auto entry = std::make_unique<LexEntry>(LexEntry{TokenSet(vocabulary_size_), machine.worst_length, std::move(machine.exits), {}});
     std::sort(entry->exits.begin(), entry->exits.end());
     if (machine.allowed_count > kFewTokens && machine.refused_count < machine.allowed_count) {
         entry->within = all_;
@@ -127,13 +144,47 @@ std::unique_ptr<LexEntry> Lexicon::from_walk(RegexId residual) {
     return entry;
 }
 
+/// From a residual that few bytes can go on the rest is mostly a literal: bytes are looked up, not scanned for.
+std::unique_ptr<LexEntry> Lexicon::from_search(RegexId residual) {
+    auto entry = std::make_unique<LexEntry>(LexEntry{TokenSet(vocabulary_size_), 0, {}, {}});
+    std::vector<std::pair<uint32_t, RegexId>> work{{Trie::kRoot, residual}};
+    const auto visit = [&](uint32_t node, RegexId before) {
+        const RegexId next = regexes_.step(before, trie_.byte(node));
+        if (const auto tokens = trie_.tokens(node); !tokens.empty()) {
+            entry->within.add(tokens);
+            entry->worst_length = std::max(entry->worst_length, regexes_.min_length(next));
+        }
+        if (trie_.leaf(node)) return;
+        if (regexes_.nullable(next)) entry->exits.push_back(node);
+        if (next != RegexStore::kEmpty) work.emplace_back(node, next);
+    };
+    while (!work.empty()) {
+        const auto [node, state] = work.back();
+        work.pop_back();
+        const ByteSet& first = regexes_.first(state);
+        const uint32_t begin = trie_.children_begin(node), end = trie_.children_end(node);
+        if (node == Trie::kRoot || (end - begin) > 8 * first.count()) {
+            for (size_t byte = first._Find_first(); byte < first.size(); byte = first._Find_next(byte)) {
+                const uint32_t child = trie_.child(node, static_cast<uint8_t>(byte));
+                if (child != Trie::kNone) visit(child, state);
+            }
+        } else {
+            for (uint32_t child = begin; child < end; ++child) {
+                if (first[trie_.byte(child)]) visit(child, state);
+            }
+        }
+    }
+    std::sort(entry->exits.begin(), entry->exits.end());
+    return entry;
+}
+
 // ---------------------------------------------------------------- any text but some words
 
 /// Walks both residuals side by side and looks only where they differ: on the paths of the excluded words, and below
 /// only where tokens of more than `agree` bytes end (on shorter ones the two are known to agree).
 std::unique_ptr<LexEntry> Lexicon::from_base(RegexId residual, RegexId base, uint32_t agree) {
     const Found plain = at(base);
-    auto entry = std::make_unique<LexEntry>(plain.entry);
+    auto entry = std::make_unique<LexEntry>(LexEntry{plain.entry.within, plain.entry.worst_length, plain.entry.exits, {}});
     entry->worst_length = add_lengths(entry->worst_length, plain.extra_length);
     struct Pair {
         uint32_t node;
@@ -259,7 +310,7 @@ Ladder& Lexicon::ladder(RegexId part, RegexId tail) {
 }
 
 std::unique_ptr<LexEntry> Lexicon::from_ladder(Ladder& ladder, const RegexStore::Counter& counter) {
-    auto entry = std::make_unique<LexEntry>(LexEntry{ladder.up_to[std::min(counter.high, ladder.top)], 0, {}});
+    auto entry = std::make_unique<LexEntry>(LexEntry{ladder.up_to[std::min(counter.high, ladder.top)], 0, {}, {}});
     const auto fits = [&](uint32_t copies) { return copies >= counter.low && copies <= counter.high; };
     for (const auto& [run, copies] : ladder.after) {
         if (fits(copies)) entry->within.add(run);

@@ -1,10 +1,11 @@
 // Which tokens go on inside one terminal, and where they leave it: by content of the terminal's residual.
 //
 // Invariant: an entry depends on the residual and the vocabulary alone, so it is shared by every schema and request.
-// Four ways to the same entry, the cheapest that applies:
+// Five ways to the same entry, the cheapest that applies:
 //   from_ladder   X{m,n} and what follows: the tokens of X*, picked by how many copies they begin (`Ladder`)
 //   from_base     any text but some words: the entry of any text, changed on the paths of those words
 //   from_relaxed  bounds so high that only long tokens reach them: the entry without them, changed at those tokens
+//   from_search   residuals that few bytes can go on, such as literals: those bytes are looked up in the trie
 //   from_walk     anything: one walk over the vocabulary
 // Not thread-safe: guarded by the vocabulary's lock.
 #pragma once
@@ -23,6 +24,13 @@ struct LexEntry {
     TokenSet within;              ///< tokens that stay inside the terminal, ending it at most with their last byte
     uint32_t worst_length = 0;    ///< bound on the shortest rest of the terminal after one of them, in bytes
     std::vector<uint32_t> exits;  ///< trie nodes with children at which the terminal may have ended, ascending
+
+    /// Children of the exits with the same byte: where a token goes on after the terminal.
+    struct Onward {
+        uint8_t byte;
+        std::vector<uint32_t> nodes;
+    };
+    std::vector<Onward> onward;  ///< ascending by byte
 };
 
 /// The tokens of X* followed by a tail, by the number of copies of X that they begin.
@@ -54,6 +62,8 @@ public:
 private:
     RegexId representative(RegexId residual);
     std::unique_ptr<LexEntry> from_walk(RegexId residual);
+    std::unique_ptr<LexEntry> from_search(RegexId residual);
+    void index_exits(LexEntry& entry) const;
     std::unique_ptr<LexEntry> from_base(RegexId residual, RegexId base, uint32_t agree = 0);
     std::unique_ptr<LexEntry> from_relaxed(RegexId residual);
     std::unique_ptr<LexEntry> from_ladder(Ladder& ladder, const RegexStore::Counter& counter);
