@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Answer": "constraint",
     "BudgetExhausted": "errors",
     "Chunk": "decoding",
     "Constraint": "constraint",
@@ -38,6 +39,7 @@ _HOMES = {
     "PromptError": "errors",
     "PromptTooLong": "errors",
     "RejectedValue": "errors",
+    "Section": "constraint",
     "Stats": "decoding",
     "TokenAutomaton": "automaton",
     "Truncated": "errors",
@@ -45,15 +47,21 @@ _HOMES = {
     "UnsupportedConstraint": "errors",
     "Vocabulary": "vocabulary",
     "VocabularyError": "errors",
+    "after": "constraint",
     "as_constraint": "constraint",
     "choice": "constraint",
     "compile": "automaton",
+    "ebnf": "constraint",
     "extract": "api",
+    "gbnf": "constraint",
     "generate": "api",
     "json_schema": "constraint",
     "load": "models",
     "python_type": "constraint",
     "regex": "constraint",
+    "substring_of": "constraint",
+    "tag": "constraint",
+    "tags": "constraint",
 }
 
 __all__ = sorted(_HOMES)
@@ -63,12 +71,20 @@ if TYPE_CHECKING:
     from constrained.api import generate as generate
     from constrained.automaton import TokenAutomaton as TokenAutomaton
     from constrained.automaton import compile as compile
+    from constrained.constraint import Answer as Answer
     from constrained.constraint import Constraint as Constraint
+    from constrained.constraint import Section as Section
+    from constrained.constraint import after as after
     from constrained.constraint import as_constraint as as_constraint
     from constrained.constraint import choice as choice
+    from constrained.constraint import ebnf as ebnf
+    from constrained.constraint import gbnf as gbnf
     from constrained.constraint import json_schema as json_schema
     from constrained.constraint import python_type as python_type
     from constrained.constraint import regex as regex
+    from constrained.constraint import substring_of as substring_of
+    from constrained.constraint import tag as tag
+    from constrained.constraint import tags as tags
     from constrained.decoding import Chunk as Chunk
     from constrained.decoding import Generator as Generator
     from constrained.decoding import Output as Output

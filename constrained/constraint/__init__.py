@@ -7,6 +7,9 @@ found out when `grammar` is first needed, at the latest by `compile`.
     base.py    what every constraint is
     json.py    JSON of a schema or a Python type
     text.py    bare text: a pattern, or one of several values
+    notation.py   text of a grammar that someone wrote
+    spans.py      a verbatim span of a document
+    sections.py   free text around something structured
 """
 
 from __future__ import annotations
@@ -18,10 +21,29 @@ from typing import Any
 
 from constrained.constraint.base import Constraint, shorten
 from constrained.constraint.json import Whitespace, json_schema, python_type
+from constrained.constraint.notation import ebnf, gbnf
+from constrained.constraint.sections import Answer, Section, after, tag, tags
+from constrained.constraint.spans import substring_of
 from constrained.constraint.text import choice, regex
 from constrained.errors import InvalidConstraint
 
-__all__ = ["Constraint", "Whitespace", "as_constraint", "choice", "json_schema", "python_type", "regex"]
+__all__ = [
+    "Answer",
+    "Constraint",
+    "Section",
+    "Whitespace",
+    "after",
+    "as_constraint",
+    "choice",
+    "ebnf",
+    "gbnf",
+    "json_schema",
+    "python_type",
+    "regex",
+    "substring_of",
+    "tag",
+    "tags",
+]
 
 
 @functools.singledispatch

@@ -1,0 +1,83 @@
+"""Constraints from grammars that people write; the value of a text is the text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from constrained.constraint.base import Constraint, digest, shorten
+from constrained.errors import InvalidConstraint
+
+if TYPE_CHECKING:
+    from grammars.cfg import Notation
+    from grammars.ir import Grammar
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Grammar(Constraint):
+    """Text that the rules of a grammar derive."""
+
+    source: str
+    notation: Notation
+    start: str | None
+
+    @cached_property
+    def key(self) -> str:
+        return digest("grammar", self.source, self.notation, self.start or "")
+
+    @cached_property
+    def grammar(self) -> Grammar:
+        from grammars.cfg import parse
+
+        return parse(self.source, self.notation, start=self.start)
+
+    def parse(self, text: str) -> str:
+        return text
+
+    def render(self) -> str:
+        return f"text of the {self.notation.upper()} grammar {shorten(self.source)}"
+
+    def __repr__(self) -> str:
+        start = "" if self.start is None else f", start={self.start!r}"
+        return f"{self.notation}({shorten(repr(self.source))}{start})"
+
+
+def gbnf(text: str, *, start: str | None = None) -> Constraint:
+    """Text that a grammar in llama.cpp's GBNF derives; the value is the text.
+
+    Every derivation counts, character by character: there is no lexer that would cut greedily. Ambiguous, empty,
+    left- and right-recursive rules are all fine.
+
+    Args:
+        text: the grammar (not the name of a file).
+        start: the rule that a whole text follows, ``root`` by default.
+
+    Raises:
+        InvalidConstraint: not a text. Mistakes inside are found when the grammar is compiled, with line and column.
+    """
+    return _Grammar(_checked(text), "gbnf", start)
+
+
+def ebnf(text: str, *, start: str | None = None) -> Constraint:
+    """Text that a grammar in EBNF derives, XGrammar's with the W3C's additions; the value is the text.
+
+    As `gbnf`, with literals in single quotes, code points ``#x41``, comments ``/* */``, and ``A - B`` for what A
+    says unless B says it too; lines may be broken anywhere.
+
+    Args:
+        text: the grammar (not the name of a file).
+        start: the rule that a whole text follows; by default ``root``, or the first rule where there is none.
+
+    Raises:
+        InvalidConstraint: not a text. Mistakes inside are found when the grammar is compiled, with line and column.
+    """
+    return _Grammar(_checked(text), "ebnf", start)
+
+
+def _checked(text: str) -> str:
+    if not isinstance(text, str):
+        raise InvalidConstraint(
+            f"a grammar is a str, not {type(text).__name__}", action="read the file: path.read_text()"
+        )
+    return text

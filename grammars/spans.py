@@ -1,0 +1,154 @@
+"""The spans of a document: every text that stands somewhere in it, word for word.
+
+A suffix automaton (Blumer et al. 1985, "The smallest automaton recognizing the subwords of a text") has at most two
+states per character and knows which character may follow what was read so far. Its states become rules; a state
+that is entered once and left by one character is written into the rule that leads to it.
+"""
+
+from __future__ import annotations
+
+from grammars import ir
+from grammars.errors import ConstraintTooLarge, InvalidConstraint, Problem, UnsatisfiableConstraint
+
+LONGEST_DOCUMENT = 50_000
+"""Characters: a document is compiled in well under 100 microseconds per character."""
+
+_DEPTH = 500  # of what is written into one rule
+_SHORT = 4 * LONGEST_DOCUMENT  # states that are told apart by the length read so far
+
+
+def spans(text: str, *, min_length: int = 1) -> ir.Grammar:
+    """The grammar of the spans of a text; they begin and end anywhere between two characters.
+
+    Args:
+        text: the document, up to `LONGEST_DOCUMENT` characters.
+        min_length: characters of the shortest span; 0 allows the empty text.
+
+    Raises:
+        InvalidConstraint: the text is no Unicode text, or the length is negative.
+        UnsatisfiableConstraint: the text is shorter than `min_length`.
+        ConstraintTooLarge: the text is too long, or `min_length` too great for so long a text.
+    """
+    if len(text) > LONGEST_DOCUMENT:
+        raise ConstraintTooLarge(
+            "the document is too long to generate spans of it",
+            Problem("document", f"has {len(text)} characters; at most {LONGEST_DOCUMENT} can be compiled"),
+            action="pass the passages that matter",
+        )
+    if min_length < 0:
+        raise InvalidConstraint(
+            f"a span cannot have {min_length} characters", action="use min_length=0 or more"
+        )
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidConstraint(
+            "the document is no Unicode text", Problem(f"character {error.start}", error.reason)
+        ) from None
+    if len(text) < min_length:
+        raise UnsatisfiableConstraint(
+            "the document has no span that is long enough",
+            Problem("document", f"has {len(text)} characters; a span needs {min_length}"),
+        )
+    return _Writer(*_suffix_automaton(text)).grammar(min_length)
+
+
+def _suffix_automaton(text: str) -> tuple[list[dict[str, int]], list[int]]:
+    """By state: the next states by character, and the length of its longest text."""
+    edges: list[dict[str, int]] = [{}]
+    link, longest, last = [-1], [0], 0
+    for character in text:
+        state = len(edges)
+        edges.append({})
+        link.append(0)
+        longest.append(longest[last] + 1)
+        at = last
+        while at >= 0 and character not in edges[at]:
+            edges[at][character] = state
+            at = link[at]
+        if at >= 0:
+            target = edges[at][character]
+            if longest[at] + 1 != longest[target]:  # some of its texts stand in more places than others
+                copy = len(edges)
+                edges.append(dict(edges[target]))
+                link.append(link[target])
+                longest.append(longest[at] + 1)
+                link[target] = copy
+                while at >= 0 and edges[at].get(character) == target:
+                    edges[at][character] = copy
+                    at = link[at]
+                target = copy
+            link[state] = target
+        last = state
+    return edges, longest
+
+
+class _Writer:
+    """Rules for the states of a suffix automaton."""
+
+    def __init__(self, edges: list[dict[str, int]], longest: list[int]) -> None:
+        self.edges = edges
+        self.order = sorted(range(len(edges)), key=longest.__getitem__)
+        self.terminals = {character: ir.terminal(character) for one in edges for character in one}
+        self.rules: dict[str, ir.Expr] = {}
+        self.after: list[ir.Expr] = [ir.SILENT] * len(edges)  # by state: how a text goes on, or ends
+
+    def grammar(self, least: int) -> ir.Grammar:
+        self.write()
+        if least > 0:
+            self.write_short(least)
+        rules = dict(
+            reversed(self.rules.items())
+        )  # callers before callees: the core settles lengths backwards
+        return ir.Grammar(rules, "0" if least == 0 else "0, 0")
+
+    def write(self) -> None:
+        """States of texts that are long enough: all of them, with a rule for each that is entered often."""
+        entered = [0] * len(self.edges)
+        for one in self.edges:
+            for target in one.values():
+                entered[target] += 1
+        depth = [0] * len(self.edges)
+        for state in reversed(self.order):
+            edges = self.edges[state]
+            steps = [self.step(character, target) for character, target in edges.items()]
+            body = ir.loop(ir.choice(*steps), 0, 1)
+            depth[state] = 1 + max((depth[target] for target in edges.values()), default=0)
+            if state == 0 or (edges and (entered[state] > 1 or depth[state] > _DEPTH)):
+                self.rules[str(state)] = body
+                body = ir.Call(str(state))
+                depth[state] = 0
+            self.after[state] = body
+
+    def step(self, character: str, target: int) -> ir.Expr:
+        terminal, after = self.terminals[character], self.after[target]
+        return terminal if after is ir.SILENT else ir.Sequence((terminal, after))
+
+    def write_short(self, least: int) -> None:
+        """States of texts that must go on: known by the length read so far, as long as that is too short."""
+        found = {(0, 0): None}
+        bodies: dict[str, ir.Expr] = {}
+        for state, length in (queue := [(0, 0)]):
+            steps: list[ir.Expr] = []
+            for character, target in self.edges[state].items():
+                read, at = [character], target
+                while length + len(read) < least and len(self.edges[at]) == 1:  # no choice: read on
+                    ((following, at),) = self.edges[at].items()
+                    read.append(following)
+                if length + len(read) >= least:
+                    terminal = self.terminals[character] if len(read) == 1 else ir.terminal("".join(read))
+                    steps.append(ir.sequence(terminal, self.after[at]))
+                elif self.edges[at]:
+                    key = (at, length + len(read))
+                    if key not in found:
+                        found[key] = None
+                        queue.append(key)
+                    steps.append(ir.Sequence((ir.terminal("".join(read)), ir.Call(f"{key[0]}, {key[1]}"))))
+            bodies[f"{state}, {length}"] = ir.choice(*steps)
+            if len(queue) > _SHORT:
+                raise ConstraintTooLarge(
+                    "the spans of the document are too many to count their characters",
+                    Problem("min_length", f"{least}, for a document of this size"),
+                    action="lower min_length, or shorten the document",
+                )
+        self.rules.update(reversed(bodies.items()))

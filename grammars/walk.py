@@ -1,0 +1,107 @@
+"""Going through expressions and rules without recursion: both may be as deep as a user likes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from typing import TypeVar
+
+from grammars import ir
+
+N = TypeVar("N", bound=Hashable)
+V = TypeVar("V")
+
+
+def children(expr: ir.Expr) -> tuple[ir.Expr, ...]:
+    """What an expression is made of; a call is a leaf."""
+    if isinstance(expr, (ir.Sequence, ir.Choice)):
+        return expr.parts
+    return (expr.part,) if isinstance(expr, ir.Loop) else ()
+
+
+def fold(
+    root: N, below: Callable[[N], Iterable[N]], value: Callable[[N, dict[N, V]], V], known: dict[N, V]
+) -> V:
+    """The value of `root`, after the values of what is `below` it.
+
+    Args:
+        root: where to start.
+        below: the nodes whose values `value` asks for.
+        value: of a node, given the values known so far.
+        known: values of earlier calls, and of this one afterwards. Nodes compare by identity.
+    """
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        if node in known:
+            stack.pop()
+            continue
+        missing = [part for part in below(node) if part not in known]
+        if missing:
+            missing.reverse()
+            stack.extend(missing)
+            continue
+        known[node] = value(node, known)
+        stack.pop()
+    return known[root]
+
+
+def postorder(root: ir.Expr) -> Iterator[ir.Expr]:
+    """Every expression inside `root` once, parts first."""
+    found: dict[ir.Expr, None] = {}
+    fold(root, children, lambda expr, known: None, found)
+    return iter(found)
+
+
+def calls(root: ir.Expr) -> dict[str, None]:
+    """Names of the rules that an expression calls, in order, each once."""
+    return dict.fromkeys(expr.rule for expr in postorder(root) if isinstance(expr, ir.Call))
+
+
+def components(edges: Mapping[N, Iterable[N]]) -> list[list[N]]:
+    """Strongly connected components, those that are pointed at first (Tarjan 1972, without recursion)."""
+    order: dict[N, int] = {}
+    low: dict[N, int] = {}
+    done: set[N] = set()
+    pending: list[N] = []
+    found: list[list[N]] = []
+    for root in edges:
+        if root in order:
+            continue
+        order[root] = low[root] = len(order)
+        pending.append(root)
+        path = [(root, iter(edges[root]))]
+        while path:
+            node, targets = path[-1]
+            for target in targets:
+                if target not in order:
+                    order[target] = low[target] = len(order)
+                    pending.append(target)
+                    path.append((target, iter(edges[target])))
+                    break
+                if target not in done:
+                    low[node] = min(low[node], order[target])
+            else:
+                path.pop()
+                if path:
+                    low[path[-1][0]] = min(low[path[-1][0]], low[node])
+                if low[node] == order[node]:
+                    at = len(pending) - 1
+                    while pending[at] != node:
+                        at -= 1
+                    found.append(pending[at:])
+                    done.update(found[-1])
+                    del pending[at:]
+    return found
+
+
+def reachable(grammar: ir.Grammar) -> ir.Grammar:
+    """The grammar without rules that the start never calls; itself if there are none."""
+    found = {grammar.start: None}
+    for name in (queue := [grammar.start]):
+        for callee in calls(grammar.rules[name]):
+            if callee not in found:
+                found[callee] = None
+                queue.append(callee)
+    if len(found) == len(grammar.rules):
+        return grammar
+    return ir.Grammar({name: body for name, body in grammar.rules.items() if name in found}, grammar.start)
