@@ -202,6 +202,16 @@ def test_rules_that_only_rename_each_other_are_fine():
     assert allowed(automaton(grammar), automaton(grammar).start) == {ord("x")}
 
 
+def test_a_rule_called_twice_as_often_at_every_level_is_entered_once():
+    rules: dict[str, ir.Expr] = {
+        f"r{i}": ir.sequence(ir.call(f"r{i + 1}"), ir.call(f"r{i + 1}")) for i in range(200)
+    }
+    rules["r200"] = ir.choice(ir.SILENT, ir.terminal("a"))
+    doubled = automaton(ir.Grammar(rules, "r0"))
+    assert allowed(doubled, doubled.start) == {ord("a"), EOS}
+    assert allowed(doubled, after(doubled, b"aaa")) == {ord("a"), EOS}
+
+
 def test_a_rule_that_does_not_exist_is_an_error():
     with pytest.raises(KeyError):
         automaton(ir.Grammar({"start": ir.call("nowhere")}, "start"))

@@ -1,6 +1,7 @@
 #include "automaton.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 namespace core {
@@ -63,39 +64,53 @@ uint32_t Automaton::intern(std::vector<Item>& items, bool accepts) {
         });
 }
 
-/// The state in which everything that `after` may begin with is awaited.
+/// The state in which everything that `after` may begin with is awaited. Rules are entered in the order of their ranks,
+/// each once for all its callers: a rule called from many places, or many times in a row, costs no more than its body.
 uint32_t Automaton::closure(ContId after) {
     if (stacks_.closure(after) != kUnset) return stacks_.closure(after);
-    const auto frames_of = [&](ContId id) {
-        const auto frames = stacks_.frames(id);
-        return std::vector<Frame>(frames.begin(), frames.end());
-    };
-    std::vector<Frame> work = frames_of(after);
-    std::set<Frame> seen;
     std::vector<Item> items;
+    std::map<std::pair<uint32_t, uint32_t>, ContId> calls;  // (rank, rule) -> what follows the rule
     bool accepts = false;
-    const auto follow = [&](ContId id) {
-        const auto frames = stacks_.frames(id);
-        work.insert(work.end(), frames.begin(), frames.end());
-    };
-    while (!work.empty()) {
-        const Frame frame = work.back();
-        work.pop_back();
-        if (!seen.insert(frame).second) continue;
-        if (frame.after.value == 0) {
-            accepts = true;
-            continue;
-        }
-        if (exprs_.nullable(frame.expr)) follow(frame.after);
-        for (const Move& move : exprs_.moves(frame.expr)) {
-            const ContId rest = stacks_.push(move.rest, frame.after);
-            if (move.call) {
-                work.push_back({exprs_.body(move.target), rest});
+    const auto begin = [&](ExprId expr, ContId then) {
+        for (const Move& move : exprs_.moves(expr)) {
+            const ContId rest = stacks_.push(move.rest, then);
+            if (!move.call) {
+                items.push_back({{move.target}, rest});
                 continue;
             }
-            items.push_back({{move.target}, rest});
-            if (vocabulary_->regexes.nullable({move.target})) follow(rest);
+            const auto [at, fresh] = calls.try_emplace({exprs_.rank(move.target), move.target}, rest);
+            if (!fresh) at->second = stacks_.join(at->second, rest);
         }
+    };
+    std::vector<ContId> work{after};
+    std::set<ContId> seen;
+    while (!work.empty()) {
+        const ContId top = work.back();
+        work.pop_back();
+        if (!seen.insert(top).second) continue;
+        const auto held = stacks_.frames(top);
+        const std::vector<Frame> frames(held.begin(), held.end());
+        for (const Frame& frame : frames) {
+            if (frame.after.value == 0) {
+                accepts = true;
+                continue;
+            }
+            if (exprs_.nullable(frame.expr)) work.push_back(frame.after);
+            begin(frame.expr, frame.after);
+        }
+    }
+    std::map<uint32_t, ContId> entered;
+    while (!calls.empty()) {
+        const auto [place, then] = *calls.begin();
+        calls.erase(calls.begin());
+        const uint32_t rule = place.second;
+        const auto [at, fresh] = entered.try_emplace(rule, then);
+        if (!fresh) {  // rules that rename each other: again only if a caller brought something new
+            const ContId both = stacks_.join(at->second, then);
+            if (both == at->second) continue;
+            at->second = both;
+        }
+        begin(exprs_.body(rule), at->second);
     }
     return stacks_.closure(after) = intern(items, accepts);
 }

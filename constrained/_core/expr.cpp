@@ -6,11 +6,11 @@
 namespace core {
 
 ExprStore::ExprStore() {
-    add(Kind::Never, false, 0, 0, 0, combine(0, 0));
-    add(Kind::Silent, true, 0, 0, 0, combine(0, 1));
+    add(Kind::Never, 0, 0, 0, combine(0, 0));
+    add(Kind::Silent, 0, 0, 0, combine(0, 1));
 }
 
-ExprId ExprStore::add(Kind kind, bool nullable, uint32_t a, uint32_t b, uint32_t c, uint64_t hash) {
+ExprId ExprStore::add(Kind kind, uint32_t a, uint32_t b, uint32_t c, uint64_t hash) {
     return {index_.find_or_make(
         hash,
         [&](uint32_t other) {
@@ -20,7 +20,7 @@ ExprId ExprStore::add(Kind kind, bool nullable, uint32_t a, uint32_t b, uint32_t
                                         : node.a == a;
         },
         [&] {
-            Node node{kind, nullable, a, b, c};
+            Node node{kind, a, b, c};
             node.min_length = length_of(node);
             nodes_.push_back(node);
             return static_cast<uint32_t>(nodes_.size() - 1);
@@ -50,10 +50,10 @@ uint32_t ExprStore::length_of(const Node& node) const {
 }
 
 ExprId ExprStore::terminal(RegexId regex, uint32_t min_length) {
-    return add(Kind::Terminal, false, regex.value, min_length, 0, combine(2, regex.value));
+    return add(Kind::Terminal, regex.value, min_length, 0, combine(2, regex.value));
 }
 
-ExprId ExprStore::call(uint32_t rule) { return add(Kind::Call, false, rule, 0, 0, combine(3, rule)); }
+ExprId ExprStore::call(uint32_t rule) { return add(Kind::Call, rule, 0, 0, combine(3, rule)); }
 
 ExprId ExprStore::sequence(ExprId left, ExprId right) {
     if (left == kNever || right == kNever) return kNever;
@@ -66,20 +66,15 @@ ExprId ExprStore::sequence(ExprId left, ExprId right) {
     }
     chain.push_back(left);
     for (size_t i = chain.size(); i-- > 0;) {
-        const bool nullable = nodes_[chain[i].value].nullable && nodes_[right.value].nullable;
-        right = add(Kind::Sequence, nullable, chain[i].value, right.value, 0,
-                    combine(combine(4, chain[i].value), right.value));
+        right = add(Kind::Sequence, chain[i].value, right.value, 0, combine(combine(4, chain[i].value), right.value));
     }
     return right;
 }
 
 ExprId ExprStore::choice(const std::vector<ExprId>& parts) {
     std::vector<ExprId> kept;
-    bool nullable = false;
     for (const ExprId part : parts) {
-        if (part == kNever) continue;
-        nullable |= nodes_[part.value].nullable;
-        kept.push_back(part);
+        if (part != kNever) kept.push_back(part);
     }
     std::sort(kept.begin(), kept.end());
     kept.erase(std::unique(kept.begin(), kept.end()), kept.end());
@@ -90,7 +85,7 @@ ExprId ExprStore::choice(const std::vector<ExprId>& parts) {
     uint64_t hash = combine(5, kept.size());
     for (const ExprId part : kept) hash = combine(hash, part.value);
     const size_t before = nodes_.size();
-    const ExprId id = add(Kind::Choice, nullable, offset, static_cast<uint32_t>(kept.size()), 0, hash);
+    const ExprId id = add(Kind::Choice, offset, static_cast<uint32_t>(kept.size()), 0, hash);
     if (nodes_.size() == before) children_.resize(offset);
     return id;
 }
@@ -99,8 +94,8 @@ ExprId ExprStore::loop(ExprId part, uint32_t low, uint32_t high) {
     if (high == 0 || part == kSilent) return kSilent;
     if (part == kNever) return low == 0 ? kSilent : kNever;
     if (low == 1 && high == 1) return part;
-    if (nodes_[part.value].nullable) low = 0;
-    return add(Kind::Loop, low == 0, part.value, low, high, combine(combine(combine(6, part.value), low), high));
+    if (nullable(part)) low = 0;
+    return add(Kind::Loop, part.value, low, high, combine(combine(combine(6, part.value), low), high));
 }
 
 void ExprStore::set_rules(std::vector<ExprId> bodies) {
@@ -184,6 +179,7 @@ void ExprStore::find_left_recursion() {
         }
     }
     for (uint32_t rule = 0; rule < count; ++rule) {
+        rules_[rule].rank = components - 1 - component[rule];  // callees are finished first
         for (const Edge& edge : edges[rule]) {
             if (edge.grows && component[edge.rule] == component[rule]) {
                 left_recursive_ = rule;
@@ -208,7 +204,7 @@ std::span<const Move> ExprStore::moves(ExprId id) {
                 case Kind::Terminal: found.push_back({false, node.a, rest}); break;
                 case Kind::Call: found.push_back({true, node.a, rest}); break;
                 case Kind::Sequence:
-                    if (nodes_[node.a].nullable) work.push_back({{node.b}, rest});
+                    if (nullable({node.a})) work.push_back({{node.b}, rest});
                     work.push_back({{node.a}, sequence({node.b}, rest)});
                     break;
                 case Kind::Choice:

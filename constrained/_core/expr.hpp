@@ -4,7 +4,8 @@
 //  * Equal ids mean equal expressions. A counted loop carries its bounds, so "two more items at most" is an id; a loop
 //    without bounds is the same id after every item: position in a list is not part of a configuration.
 //  * `moves(e)`: every way to begin e that reads something: (terminal or call, what is left of e afterwards). These are
-//    partial derivatives (Antimirov 1996) by symbols instead of characters.
+//    partial derivatives (Antimirov 1996) by symbols instead of characters. Parts that may say nothing are also skipped
+//    here, so whoever follows a call need not ask whether the rule can be empty.
 //  * `min_length(e)` is the length in bytes of the shortest text of e; `kInfinite` for an expression without any. Moves
 //    that cannot be completed are left out.
 // No function recurses over expressions. Not thread-safe: guarded by the vocabulary's lock.
@@ -43,8 +44,10 @@ public:
     /// A rule that may call itself before reading anything, or UINT32_MAX.
     uint32_t left_recursive() const { return left_recursive_; }
 
-    /// Whether e may end at once, not counting what terminals or called rules can do.
-    bool nullable(ExprId id) const { return nodes_[id.value].nullable; }
+    /// Whether e may say nothing.
+    bool nullable(ExprId id) const { return min_length(id) == 0; }
+    /// Rules in an order in which none may begin by calling an earlier one, but for rules that only rename each other.
+    uint32_t rank(uint32_t rule) const { return rules_[rule].rank; }
     uint32_t min_length(ExprId id) const { return nodes_[id.value].min_length; }
     std::span<const Move> moves(ExprId id);
 
@@ -58,7 +61,6 @@ private:
     static constexpr uint32_t kNoMoves = UINT32_MAX;
     struct Node {
         Kind kind;
-        bool nullable;
         uint32_t a, b, c;  // Terminal: regex, its length; Call: rule; Sequence: left, right; Choice: offset, count in
                            // children_; Loop: part, low, high
         uint32_t min_length = kInfinite;
@@ -68,9 +70,10 @@ private:
     struct Rule {
         ExprId body;
         uint32_t min_length = kInfinite;
+        uint32_t rank = 0;
     };
 
-    ExprId add(Kind kind, bool nullable, uint32_t a, uint32_t b, uint32_t c, uint64_t hash);
+    ExprId add(Kind kind, uint32_t a, uint32_t b, uint32_t c, uint64_t hash);
     uint32_t length_of(const Node& node) const;
     void find_left_recursion();
 
