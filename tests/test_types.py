@@ -613,7 +613,7 @@ def test_any_value_of_any_type_comes_back(data: st.DataObject) -> None:
         ),
         when=st.datetimes(timezones=st.just(timezone.utc)),
         size=st.sampled_from(Size),
-        place=st.none() | st.builds(Point, st.floats(-9, 9)),
+        place=st.none() | st.builds(Point, st.floats(-9, 9), st.floats(-9, 9)),
         contact=st.none()
         | st.fixed_dictionaries({"email": st.text(max_size=3)}, optional={"phone": st.none()}),
         address=st.none() | LEAVES[-2][1],

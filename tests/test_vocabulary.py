@@ -51,9 +51,7 @@ TEXTS = st.text(max_size=40) | st.lists(
     max_size=8,
 ).map("".join)
 BYTE_NAMES = st.sampled_from(["<0x41>", "<0x20>", "<0x7E>", "<0xG1>", "<0x411>"])
-thorough = settings(
-    max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
-)
+thorough = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 
 
 @cache

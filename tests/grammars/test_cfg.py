@@ -111,7 +111,7 @@ GBNF = random.Random(1)
 
 @pytest.mark.parametrize("notation", ["gbnf", "ebnf"])
 @given(made=random_grammars)
-@settings(max_examples=60, derandomize=True)
+@settings(max_examples=60)
 def test_what_is_written_is_read(notation: cfg.Notation, made: ir.Grammar) -> None:
     rng = EBNF if notation == "ebnf" else GBNF
     text = "\n".join(f"{name} ::= {written(body, rng)}" for name, body in made.rules.items())
@@ -129,7 +129,7 @@ def test_what_is_written_is_read(notation: cfg.Notation, made: ir.Grammar) -> No
 
 
 @given(made=random_grammars, limit=st.integers(0, 6))
-@settings(max_examples=60, derandomize=True)
+@settings(max_examples=60)
 def test_where_terminals_begin_changes_nothing(made: ir.Grammar, limit: int) -> None:
     sets = some.Languages(b"ab]", 4)
     assert sets.grammar(with_units(made, limit=limit)) == sets.grammar(made)

@@ -137,7 +137,7 @@ _limits = st.one_of(st.none(), _numbers.map(decimal))
 
 
 @given(_limits, st.booleans(), _limits, st.booleans(), st.lists(_numbers, min_size=12, max_size=12))
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80)
 def test_number_ranges_are_exact(
     low: Any, low_strict: bool, high: Any, high_strict: bool, values: Any
 ) -> None:
@@ -159,7 +159,7 @@ _keys = st.text('abé"\\/\n😀', max_size=4)
 
 
 @given(st.sets(_keys, max_size=8), st.lists(_keys, min_size=4, max_size=4))
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=50)
 def test_other_keys_are_told_apart_in_every_spelling(names: set[str], keys: list[str]) -> None:
     regex = other_keys(names)
     for key in [*names, *keys]:
@@ -182,14 +182,14 @@ ANY_VALUE = Judge(lower(True).grammar)
 
 
 @given(_values, st.sampled_from([None, 1, 2, 4, 8, "\t"]), st.booleans())
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40)
 def test_whatever_python_writes_is_json(value: Any, indent: Any, ascii_only: bool) -> None:
     text = json.dumps(value, indent=indent, ensure_ascii=ascii_only)
     assert ANY_VALUE.accepts(text.encode())
 
 
 @given(_values)
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40)
 def test_a_constant_is_written_as_itself(value: Any) -> None:
     judge = Judge(lower({"const": value}).grammar)
     assert judge.accepts(json.dumps(value).encode())

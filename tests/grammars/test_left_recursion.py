@@ -61,7 +61,7 @@ recursive = st.tuples(_bodies, _bodies, _bodies).map(
 
 
 @given(recursive)
-@settings(max_examples=80, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
 def test_the_language_stays_and_the_recursion_goes(some_grammar: ir.Grammar) -> None:
     without = remove_left_recursion(some_grammar)
     assert same(without, some_grammar), some.show(some_grammar)
@@ -73,7 +73,7 @@ def test_the_language_stays_and_the_recursion_goes(some_grammar: ir.Grammar) -> 
 
 
 @given(recursive)
-@settings(max_examples=60, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 def test_every_rule_keeps_its_texts(some_grammar: ir.Grammar) -> None:
     without = remove_left_recursion(some_grammar)
     for name in NAMES:
@@ -82,7 +82,7 @@ def test_every_rule_keeps_its_texts(some_grammar: ir.Grammar) -> None:
 
 
 @given(recursive)
-@settings(max_examples=60, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 def test_no_loop_goes_round_for_nothing(some_grammar: ir.Grammar) -> None:
     solid = solid_loops(some_grammar)
     assert same(solid, some_grammar)
@@ -94,7 +94,7 @@ def test_no_loop_goes_round_for_nothing(some_grammar: ir.Grammar) -> None:
 
 
 @given(some.regexes)
-@settings(max_examples=100, derandomize=True)
+@settings(max_examples=100)
 def test_a_regex_loses_exactly_its_empty_text(regex: ir.Regex) -> None:
     sets = some.Languages(some.ALPHABET[:4], 3)
     assert sets.regex(solid_regex(regex)) == sets.regex(regex) - {b""}

@@ -92,13 +92,13 @@ def agrees(pattern: str, strings: list[str]) -> None:
 
 
 @given(plain, st.lists(texts, min_size=8, max_size=8))
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80)
 def test_a_pattern_without_assertions_means_what_re_matches(pattern: str, strings: list[str]) -> None:
     agrees(pattern, strings)
 
 
 @given(asserting, st.lists(texts, min_size=8, max_size=8))
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80)
 def test_assertions_mean_what_re_matches_or_are_refused(pattern: str, strings: list[str]) -> None:
     try:
         parse(pattern)
@@ -110,7 +110,7 @@ def test_assertions_mean_what_re_matches_or_are_refused(pattern: str, strings: l
 
 
 @given(plain, st.lists(texts, min_size=4, max_size=4))
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40)
 def test_membership_agrees_with_the_judge(pattern: str, strings: list[str]) -> None:
     regex = parse(pattern)
     judge = Judge(ir.Grammar.of(regex))
