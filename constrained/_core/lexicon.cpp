@@ -34,34 +34,40 @@ RegexId Lexicon::representative(RegexId residual) {
 }
 
 Lexicon::Found Lexicon::at(RegexId residual) {
-    const auto [known, fresh] = representatives_.try_emplace(residual.value, residual);
-    if (fresh) {
-        const RegexId found = representative(residual);
+    if (residual.value >= representatives_.size()) representatives_.resize(regexes_.size(), RegexStore::kNothing);
+    if (representatives_[residual.value] == RegexStore::kNothing) {
+        const RegexId found = representative(residual);  // the table may grow meanwhile
         representatives_[residual.value] = found;
     }
     const RegexId key = representatives_[residual.value];
-    auto& entry = entries_[key.value];
-    if (!entry) {
-        std::unique_ptr<LexEntry> made;
-        const auto counter = regexes_.counter(key);
-        if (regexes_.first(key).count() <= kFewBytes) {
-            made = from_search(key);
-        } else if (const RegexId base = regexes_.base(key); base != key) {
-            made = from_base(key, base);
-        } else if (counter && ladder(counter->part, counter->tail).valid) {
-            made = from_ladder(ladder(counter->part, counter->tail), *counter);
-        } else if (!(made = from_relaxed(key))) {
-            made = from_walk(key);
-        }
-        made->within.settle();
-        made->within.shrink();
-        made->exits.shrink_to_fit();
-        index_exits(*made);
-        bytes_ += sizeof(LexEntry) + made->within.bytes() + 12 * made->exits.capacity();
-        entries_[key.value] = std::move(made);  // the map may have grown meanwhile
+    if (key.value >= entries_.size()) entries_.resize(regexes_.size());
+    if (!entries_[key.value]) {
+        auto made = make(key);
+        entries_[key.value] = std::move(made);
     }
     const uint32_t length = regexes_.min_length(residual), looked_at = regexes_.min_length(key);
     return {*entries_[key.value], key, length > looked_at ? length - looked_at : 0};
+}
+
+std::unique_ptr<LexEntry> Lexicon::make(RegexId key) {
+    std::unique_ptr<LexEntry> entry;
+    const auto counter = regexes_.counter(key);
+    if (regexes_.first(key).count() <= kFewBytes) {
+        entry = from_search(key);
+    } else if (const RegexId base = regexes_.base(key); base != key) {
+        entry = from_base(key, base);
+    } else if (counter && ladder(counter->part, counter->tail).valid) {
+        entry = from_ladder(ladder(counter->part, counter->tail), *counter);
+    } else if (!(entry = from_relaxed(key))) {
+        entry = from_walk(key);
+    }
+    entry->within.settle();
+    entry->within.shrink();
+    entry->exits.shrink_to_fit();
+    index_exits(*entry);
+    bytes_ += sizeof(LexEntry) + entry->within.bytes() + 12 * entry->exits.capacity();
+    ++count_;
+    return entry;
 }
 
 void Lexicon::index_exits(LexEntry& entry) const {

@@ -56,11 +56,12 @@ public:
     };
     Found at(RegexId residual);
 
-    size_t size() const { return entries_.size(); }
+    size_t size() const { return count_; }
     size_t bytes() const { return bytes_; }
 
 private:
     RegexId representative(RegexId residual);
+    std::unique_ptr<LexEntry> make(RegexId key);
     std::unique_ptr<LexEntry> from_walk(RegexId residual);
     std::unique_ptr<LexEntry> from_search(RegexId residual);
     void index_exits(LexEntry& entry) const;
@@ -78,8 +79,9 @@ private:
     RegexStore& regexes_;
     TokenSet all_;  // every token of the trie
     uint32_t vocabulary_size_;
-    std::unordered_map<uint32_t, RegexId> representatives_;
-    std::unordered_map<uint32_t, std::unique_ptr<LexEntry>> entries_;
+    std::vector<RegexId> representatives_;             // by residual; kNothing until it is asked for
+    std::vector<std::unique_ptr<LexEntry>> entries_;   // by representative
+    size_t count_ = 0;
     std::map<std::pair<RegexId, RegexId>, Ladder> ladders_;
     std::vector<std::optional<ByteSet>> uniform_;  // by partition
     size_t bytes_ = 0;

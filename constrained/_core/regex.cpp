@@ -6,6 +6,9 @@
 namespace core {
 
 RegexStore::RegexStore(const ByteSet& alphabet) : alphabet_(alphabet) {
+    single_.fill(kNothing);
+    byte_partition_.fill(kUnset);
+    split(ByteSet());  // kWhole
     add(Kind::Nothing, 0, 0, 0, combine(0, 0));
     add(Kind::Empty, 0, 0, 0, combine(0, 1));
 }
@@ -27,7 +30,7 @@ RegexId RegexStore::add(Kind kind, uint32_t a, uint32_t b, uint32_t c, uint64_t 
             return node.a == a;
         },
         [&] {
-            Node node{kind, false, true, false, 1, a, b, c, kUnknown, 0, kNoMoves};
+            Node node{kind, false, true, false, 1, a, b, c, kUnknown};
             const auto below = [&](RegexId part, bool deeper = true) -> const Node& {
                 const Node& child = nodes_[part.value];
                 node.searched |= child.searched;
@@ -101,9 +104,18 @@ RegexId RegexStore::add_list(Kind kind, const std::vector<RegexId>& parts) {
 RegexId RegexStore::set(const ByteSet& bytes) {
     const ByteSet kept = bytes & alphabet_;
     if (kept.none()) return kNothing;
-    const auto [at, fresh] = set_index_.try_emplace(kept.to_string(), static_cast<uint32_t>(sets_.size()));
-    if (fresh) sets_.push_back(kept);
-    return add(Kind::Set, at->second, 0, 0, combine(2, at->second));
+    const auto index = set_index_.find_or_make(
+        std::hash<ByteSet>()(kept), [&](uint32_t other) { return sets_[other] == kept; },
+        [&] {
+            sets_.push_back(kept);
+            return static_cast<uint32_t>(sets_.size() - 1);
+        });
+    return add(Kind::Set, index, 0, 0, combine(2, index));
+}
+
+RegexId RegexStore::single(uint8_t byte) {
+    if (single_[byte] == kNothing) single_[byte] = set(ByteSet().set(byte));
+    return single_[byte];
 }
 
 RegexId RegexStore::literal(std::span<const uint8_t> bytes) {
@@ -111,7 +123,7 @@ RegexId RegexStore::literal(std::span<const uint8_t> bytes) {
         if (!alphabet_[byte]) return kNothing;
     }
     if (bytes.empty()) return kEmpty;
-    if (bytes.size() == 1) return set(ByteSet().set(bytes[0]));
+    if (bytes.size() == 1) return single(bytes[0]);
     const size_t offset = literal_bytes_.size();
     literal_bytes_.insert(literal_bytes_.end(), bytes.begin(), bytes.end());
     literal_hash_.resize(literal_bytes_.size());
@@ -432,7 +444,7 @@ RegexId RegexStore::derive(RegexId id, uint8_t byte) {
         case Kind::Set: return sets_[node.a][byte] ? kEmpty : kNothing;
         case Kind::Literal:
             if (literal_bytes_[node.a] != byte) return kNothing;
-            if (node.b == 2) return set(ByteSet().set(literal_bytes_[node.a + 1]));
+            if (node.b == 2) return single(literal_bytes_[node.a + 1]);
             return add(Kind::Literal, node.a + 1, node.b - 1, 0, literal_hash_[node.a + 1]);
         case Kind::Concat: {
             std::vector<RegexId> parts;
@@ -512,6 +524,35 @@ RegexId RegexStore::settle(RegexId id, uint8_t byte) {
 }
 
 const ByteSet& RegexStore::find_first(RegexId id) {
+    const Node node = nodes_[id.value];
+    ByteSet bytes;
+    switch (node.kind) {
+        case Kind::Nothing:
+        case Kind::Empty: break;
+        case Kind::Set: bytes = sets_[node.a]; break;
+        case Kind::Literal: bytes.set(literal_bytes_[node.a]); break;
+        case Kind::Concat:
+            if (min_length(id) == kInfinite) break;
+            for (RegexId rest = id;; rest = {nodes_[rest.value].b}) {
+                const bool last = nodes_[rest.value].kind != Kind::Concat;
+                const RegexId part = last ? rest : RegexId{nodes_[rest.value].a};
+                bytes |= first(part);
+                if (last || !nullable(part)) break;
+            }
+            break;
+        case Kind::Union:
+            for (uint32_t i = 0; i < node.b; ++i) bytes |= first(children_[node.a + i]);
+            break;
+        case Kind::Repeat: bytes = first({node.a}); break;
+        case Kind::Intersection:
+        case Kind::Complement: bytes = first_by_steps(id); break;
+    }
+    nodes_[id.value].first = static_cast<uint32_t>(first_.size());
+    return first_.emplace_back(bytes);
+}
+
+/// Bytes after which something is left; one of each group is tried.
+ByteSet RegexStore::first_by_steps(RegexId id) {
     std::array<int8_t, 256> possible;  // of each group of bytes
     possible.fill(-1);
     const uint32_t partition = prepare(id);
@@ -522,8 +563,7 @@ const ByteSet& RegexStore::find_first(RegexId id) {
         if (live < 0) live = step(id, static_cast<uint8_t>(byte)) != kNothing;
         bytes[byte] = live;
     }
-    nodes_[id.value].first = static_cast<uint32_t>(first_.size());
-    return first_.emplace_back(bytes);
+    return bytes;
 }
 
 // ---------------------------------------------------------------- emptiness
@@ -625,7 +665,7 @@ uint32_t RegexStore::meet(uint32_t left, uint32_t right) {
     if (left == right || partitions_[right].count == 1) return left;
     if (partitions_[left].count == 1) return right;
     if (left > right) std::swap(left, right);
-    const auto [at, fresh] = meets_.try_emplace({left, right}, 0);
+    const auto [at, fresh] = meets_.try_emplace(uint64_t{left} << 32 | right, 0);
     if (!fresh) return at->second;
     Partition both;
     std::vector<int> number(partitions_[left].count * partitions_[right].count, -1);
@@ -638,23 +678,36 @@ uint32_t RegexStore::meet(uint32_t left, uint32_t right) {
     return at->second = intern_partition(both);
 }
 
+/// Bytes inside and outside of a set. Groups are numbered by first occurrence, so that equal partitions are equal.
+uint32_t RegexStore::split(const ByteSet& bytes) {
+    Partition partition;
+    const bool flip = bytes[0];
+    for (int byte = 0; byte < 256; ++byte) partition.of[byte] = bytes[byte] != flip;
+    partition.count = bytes.all() || bytes.none() ? 1 : 2;
+    return intern_partition(partition);
+}
+
 uint32_t RegexStore::make_partition(RegexId id) {
-    if (nodes_[id.value].moves != kNoMoves) return nodes_[id.value].partition;
+    if (nodes_[id.value].partition == kUnset) {
+        const uint32_t made = partition_of(id);
+        nodes_[id.value].partition = made;
+    }
+    return nodes_[id.value].partition;
+}
+
+uint32_t RegexStore::partition_of(RegexId id) {
     const Node node = nodes_[id.value];
-    const auto split = [&](const ByteSet& bytes) {
-        Partition partition;
-        const bool flip = bytes[0];  // groups are numbered by first occurrence, so that equal partitions are equal
-        for (int byte = 0; byte < 256; ++byte) partition.of[byte] = bytes[byte] != flip;
-        partition.count = bytes.all() || bytes.none() ? 1 : 2;
-        return intern_partition(partition);
-    };
     switch (node.kind) {
         case Kind::Nothing:
-        case Kind::Empty: return split(ByteSet());
+        case Kind::Empty: return kWhole;
         case Kind::Set: return split(sets_[node.a]);
-        case Kind::Literal: return split(ByteSet().set(literal_bytes_[node.a]));
+        case Kind::Literal: {
+            uint32_t& known = byte_partition_[literal_bytes_[node.a]];
+            if (known == kUnset) known = split(ByteSet().set(literal_bytes_[node.a]));
+            return known;
+        }
         case Kind::Concat: {
-            uint32_t result = split(ByteSet());
+            uint32_t result = kWhole;
             for (;; id = {nodes_[id.value].b}) {
                 if (nodes_[id.value].kind != Kind::Concat) return meet(result, make_partition(id));
                 const RegexId left{nodes_[id.value].a};
@@ -664,14 +717,14 @@ uint32_t RegexStore::make_partition(RegexId id) {
         }
         case Kind::Union:
         case Kind::Intersection: {
-            uint32_t result = split(ByteSet());
+            uint32_t result = kWhole;
             for (uint32_t i = 0; i < node.b; ++i) result = meet(result, make_partition(children_[node.a + i]));
             return result;
         }
         case Kind::Complement:
         case Kind::Repeat: return make_partition({node.a});
     }
-    return 0;
+    return kWhole;
 }
 
 // ---------------------------------------------------------------- reports

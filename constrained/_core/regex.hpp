@@ -114,6 +114,7 @@ private:
     static constexpr uint32_t kUnknown = UINT32_MAX - 1;
     static constexpr uint32_t kSettled = 0x80000000u;  // of a move: emptiness of its target was decided
     static constexpr uint32_t kUnset = 0x7fffffffu;
+    static constexpr uint32_t kWhole = 0;  // the partition that tells no byte apart
 
     struct Node {
         Kind kind;
@@ -124,8 +125,8 @@ private:
         uint32_t a, b, c;  // Set: set index; Literal: offset, length; Concat: left, right; Union, Intersection:
                            // offset, count in children_; Complement: part; Repeat: part, low, high
         uint32_t min_length;
-        uint32_t partition;
-        uint32_t moves;
+        uint32_t partition = kUnset;
+        uint32_t moves = kNoMoves;
         uint32_t first = kUnset;
     };
 
@@ -141,9 +142,13 @@ private:
     RegexId settle(RegexId id, uint8_t byte);
     RegexId raw_step(RegexId id, uint8_t byte);
     uint32_t search(RegexId id);
+    RegexId single(uint8_t byte);
     const ByteSet& find_first(RegexId id);
+    ByteSet first_by_steps(RegexId id);
     uint32_t prepare(RegexId id);
     uint32_t make_partition(RegexId id);
+    uint32_t partition_of(RegexId id);
+    uint32_t split(const ByteSet& bytes);
     uint32_t meet(uint32_t left, uint32_t right);
     uint32_t intern_partition(const Partition& partition);
 
@@ -154,13 +159,15 @@ private:
     InternTable index_;
     std::vector<RegexId> children_;
     std::vector<ByteSet> sets_;
-    std::map<std::string, uint32_t> set_index_;
+    InternTable set_index_;
+    std::array<RegexId, 256> single_;  // the set of one byte; kNothing until it is asked for
+    std::array<uint32_t, 256> byte_partition_;  // one byte and all others
     std::vector<uint8_t> literal_bytes_;
     std::vector<uint64_t> literal_hash_;  // of the rest of the literal from each byte on
     std::map<std::vector<int32_t>, RegexId> chars_index_;
     std::vector<Partition> partitions_;
     InternTable partition_index_;
-    std::map<std::pair<uint32_t, uint32_t>, uint32_t> meets_;
+    std::unordered_map<uint64_t, uint32_t> meets_;
     std::vector<uint32_t> moves_;
     std::unordered_map<uint64_t, Relaxed> relaxed_;
     std::deque<ByteSet> first_;  // references stay valid

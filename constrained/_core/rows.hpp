@@ -64,7 +64,7 @@ public:
         }
         if (large_) return;
         size_t count = 0;
-        for (const uint32_t word : bits_) count += std::popcount(word);
+        for (size_t i = 0; i < words_ && count <= kListLimit; ++i) count += std::popcount(bits_[i]);
         large_ = count > kListLimit;
         if (large_) return;
         for (uint32_t i = 0; i < words_; ++i) {
