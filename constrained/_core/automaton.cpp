@@ -205,6 +205,7 @@ Automaton::MadeRow Automaton::make_row(uint32_t id, std::vector<uint32_t> parts)
         const Item item = items_[states_[id].items_at + i];
         const LexEntry& entry = vocabulary_->lexicon.at(item.residual).entry;
         tokens.add(entry.within);
+        if (entry.loop) tokens.add(*entry.loop);
         if (entry.exits.empty()) continue;
         const uint32_t rest = closure(item.after);
         for (const auto& [byte, nodes] : entry.onward) {

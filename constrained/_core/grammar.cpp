@@ -51,7 +51,7 @@ std::vector<RegexId> read_regexes(const FlatRegexes& flat, RegexStore& regexes) 
                 case Chars: return regexes.chars(slice(flat.args, a, int64_t{b} * 2));
                 case Concat: return made.chain(regexes, RegexStore::kEmpty, a, b, &RegexStore::concat);
                 case Union: return regexes.unite(made.list(a, b));
-                case Intersection: return regexes.intersect(made.list(a, b));
+                case Intersection: return regexes.intersect_plainly(made.list(a, b));
                 case Complement: return regexes.complement(made.at(a));
                 case Repeat: return regexes.repeat(made.at(a), b, bound(c));
                 case Nothing: return RegexStore::kNothing;

@@ -7,11 +7,12 @@ namespace core {
 namespace {
 constexpr size_t kFewTokens = 512;   // as a list; more than that as bits
 constexpr size_t kFewBytes = 4;      // worth looking up one by one
+constexpr size_t kManyWays = 4096;   // out of a loop: too many to look at one by one
 constexpr uint32_t kHighBound = 16;  // of a counter: lifted for the sake of sharing
 }
 
-Lexicon::Lexicon(const Trie& trie, const Quotient& quotient, RegexStore& regexes, uint32_t vocabulary_size)
-    : trie_(trie), quotient_(quotient), regexes_(regexes), all_(vocabulary_size), vocabulary_size_(vocabulary_size) {
+Lexicon::Lexicon(const TokenBytes& tokens, const Trie& trie, const Quotient& quotient, RegexStore& regexes)
+    : tokens_(tokens), trie_(trie), quotient_(quotient), regexes_(regexes), all_(tokens.size()), vocabulary_size_(tokens.size()) {
     all_.add(trie.below(Trie::kRoot));
     all_.make_dense();
 }
@@ -19,12 +20,12 @@ Lexicon::Lexicon(const Trie& trie, const Quotient& quotient, RegexStore& regexes
 /// A residual with the same tokens and exits, shared by as many others as possible: bounds that no token reaches are
 /// all the same.
 RegexId Lexicon::representative(RegexId residual) {
-    if (const auto counter = regexes_.counter(residual)) {
-        if (const Ladder& steps = ladder(counter->part, counter->tail); steps.valid) {
-            const uint32_t low = std::min(counter->low, steps.top + 1);
-            const uint32_t high = counter->high > steps.top ? kInfinite : counter->high;
-            return regexes_.concat(regexes_.repeat(counter->part, low, high), counter->tail);
-        }
+    const auto counter = regexes_.counter(residual);
+    if (counter && (counter->low > 0 || counter->high != kInfinite) && counts(*counter)) {
+        const uint32_t top = loop(counter->part).top();
+        const uint32_t low = std::min(counter->low, top + 1);
+        const uint32_t high = counter->high > top ? kInfinite : counter->high;
+        return regexes_.concat(regexes_.repeat(counter->part, low, high), counter->tail);
     }
     const auto [relaxed, least] = regexes_.relax(residual, trie_.longest() + 1);
     if (relaxed == residual) return residual;
@@ -54,10 +55,12 @@ std::unique_ptr<LexEntry> Lexicon::make(RegexId key) {
     const auto counter = regexes_.counter(key);
     if (regexes_.first(key).count() <= kFewBytes) {
         entry = from_search(key);
+    } else if (counter && counts(*counter) && (entry = from_counter(*counter))) {
+        // made
+    } else if (const auto carried = regexes_.carried(key); carried && worth_a_loop(*carried)) {
+        entry = from_loop(key, *carried);
     } else if (const RegexId base = regexes_.base(key); base != key) {
         entry = from_base(key, base);
-    } else if (counter && ladder(counter->part, counter->tail).valid) {
-        entry = from_ladder(ladder(counter->part, counter->tail), *counter);
     } else if (!(entry = from_relaxed(key))) {
         entry = from_walk(key);
     }
@@ -136,34 +139,50 @@ struct Lexicon::ResidualMachine {
 };
 
 std::unique_ptr<LexEntry> Lexicon::from_walk(RegexId residual) {
+    auto entry = std::make_unique<LexEntry>(LexEntry{TokenSet(vocabulary_size_), nullptr, 0, {}, {}});
+    walk_into(*entry, residual);
+    std::sort(entry->exits.begin(), entry->exits.end());
+    return entry;
+}
+
+/// Adds the tokens of the residual, and its exits, to an entry.
+void Lexicon::walk_into(LexEntry& entry, RegexId residual) {
+    if (regexes_.first(residual).count() <= kFewBytes) return search_below(entry, Trie::kRoot, residual);
     ResidualMachine machine(*this);
     walk_tokens(trie_, quotient_, machine, residual);
-    auto entry = std::make_unique<LexEntry>(LexEntry{TokenSet(vocabulary_size_), machine.worst_length, std::move(machine.exits), {}});
-    std::sort(entry->exits.begin(), entry->exits.end());
+    entry.worst_length = std::max(entry.worst_length, machine.worst_length);
+    entry.exits.insert(entry.exits.end(), machine.exits.begin(), machine.exits.end());
     if (machine.allowed_count > kFewTokens && machine.refused_count < machine.allowed_count) {
-        entry->within = all_;
-        for (const auto run : machine.refused) entry->within.remove(run);
+        TokenSet most = all_;
+        for (const auto run : machine.refused) most.remove(run);
+        entry.within.add(most);
     } else {
-        if (machine.allowed_count > kFewTokens) entry->within.make_dense();
-        for (const auto run : machine.allowed) entry->within.add(run);
+        if (machine.allowed_count > kFewTokens) entry.within.make_dense();
+        for (const auto run : machine.allowed) entry.within.add(run);
     }
-    return entry;
 }
 
 /// From a residual that few bytes can go on the rest is mostly a literal: bytes are looked up, not scanned for.
 std::unique_ptr<LexEntry> Lexicon::from_search(RegexId residual) {
-    auto entry = std::make_unique<LexEntry>(LexEntry{TokenSet(vocabulary_size_), 0, {}, {}});
-    std::vector<std::pair<uint32_t, RegexId>> work{{Trie::kRoot, residual}};
-    const auto visit = [&](uint32_t node, RegexId before) {
-        const RegexId next = regexes_.step(before, trie_.byte(node));
+    auto entry = std::make_unique<LexEntry>(LexEntry{TokenSet(vocabulary_size_), nullptr, 0, {}, {}});
+    search_below(*entry, Trie::kRoot, residual);
+    std::sort(entry->exits.begin(), entry->exits.end());
+    return entry;
+}
+
+/// Adds the tokens that end at `top`, where the residual is what is left, or below it; and the exits there.
+void Lexicon::search_below(LexEntry& entry, uint32_t top, RegexId residual) {
+    std::vector<std::pair<uint32_t, RegexId>> work;
+    const auto visit = [&](uint32_t node, RegexId next) {
         if (const auto tokens = trie_.tokens(node); !tokens.empty()) {
-            entry->within.add(tokens);
-            entry->worst_length = std::max(entry->worst_length, regexes_.min_length(next));
+            entry.within.add(tokens);
+            entry.worst_length = std::max(entry.worst_length, regexes_.min_length(next));
         }
         if (trie_.leaf(node)) return;
-        if (regexes_.nullable(next)) entry->exits.push_back(node);
+        if (node != Trie::kRoot && regexes_.nullable(next)) entry.exits.push_back(node);
         if (next != RegexStore::kEmpty) work.emplace_back(node, next);
     };
+    visit(top, residual);
     while (!work.empty()) {
         const auto [node, state] = work.back();
         work.pop_back();
@@ -172,16 +191,98 @@ std::unique_ptr<LexEntry> Lexicon::from_search(RegexId residual) {
         if (node == Trie::kRoot || (end - begin) > 8 * first.count()) {
             for (size_t byte = first._Find_first(); byte < first.size(); byte = first._Find_next(byte)) {
                 const uint32_t child = trie_.child(node, static_cast<uint8_t>(byte));
-                if (child != Trie::kNone) visit(child, state);
+                if (child != Trie::kNone) visit(child, regexes_.step(state, static_cast<uint8_t>(byte)));
             }
         } else {
             for (uint32_t child = begin; child < end; ++child) {
-                if (first[trie_.byte(child)]) visit(child, state);
+                if (first[trie_.byte(child)]) visit(child, regexes_.step(state, trie_.byte(child)));
+            }
+        }
+    }
+}
+
+// ---------------------------------------------------------------- loops
+
+/// The tokens of the loop are all allowed; those that leave it are few, and are looked at one trie node at a time.
+std::unique_ptr<LexEntry> Lexicon::from_loop(RegexId residual, const RegexStore::Carried& carried) {
+    Loop& loop = this->loop(carried.part);
+    const uint32_t worst = add_lengths(loop.worst_rest(), carried.rest);
+    auto entry = std::make_unique<LexEntry>(LexEntry{TokenSet(vocabulary_size_), &loop.inside(), worst, {}, {}});
+    std::vector<std::pair<uint32_t, RegexId>> work;
+    for (size_t byte = carried.ends._Find_first(); byte < 256; byte = carried.ends._Find_next(byte)) {
+        const auto& [trie, nodes] = loop.leaving(static_cast<uint8_t>(byte));
+        work.emplace_back(Trie::kRoot, residual);
+        while (!work.empty()) {
+            const auto [node, state] = work.back();
+            work.pop_back();
+            for (uint32_t child = trie.children_begin(node); child < trie.children_end(node); ++child) {
+                const RegexId next = regexes_.step(state, trie.byte(child));
+                if (next == RegexStore::kNothing) continue;
+                if (const auto tokens = trie.tokens(child); !tokens.empty()) {
+                    entry->within.add(tokens);
+                    entry->worst_length = std::max(entry->worst_length, regexes_.min_length(next));
+                }
+                if (regexes_.nullable(next) && !trie_.leaf(nodes[child])) entry->exits.push_back(nodes[child]);
+                if (next != RegexStore::kEmpty && !trie.leaf(child)) work.emplace_back(child, next);
             }
         }
     }
     std::sort(entry->exits.begin(), entry->exits.end());
     return entry;
+}
+
+/// Few tokens leave C*.
+bool Lexicon::worth_a_loop(const RegexStore::Carried& carried) {
+    size_t count = 0;
+    for (size_t byte = carried.ends._Find_first(); byte < 256; byte = carried.ends._Find_next(byte)) {
+        count += loop(carried.part).onward(static_cast<uint8_t>(byte)).size();
+    }
+    return count <= kManyWays;
+}
+
+/// Copies of C can be told from what follows them, byte by byte.
+bool Lexicon::counts(const RegexStore::Counter& counter) {
+    return !(regexes_.first(counter.part) & regexes_.first(counter.tail)).any() && !regexes_.nullable(counter.tail) &&
+           regexes_.prefix_free(counter.part);
+}
+
+/// Where the copies end the tail is read, in the few places where tokens go on with one of its bytes. Returns nullptr
+/// if these are too many to look at one by one.
+std::unique_ptr<LexEntry> Lexicon::from_counter(const RegexStore::Counter& counter) {
+    Loop& loop = this->loop(counter.part);
+    const ByteSet& ends = regexes_.first(counter.tail);
+    size_t ways = 0;
+    for (size_t byte = ends._Find_first(); byte < ends.size(); byte = ends._Find_next(byte)) {
+        ways += loop.onward(static_cast<uint8_t>(byte)).size();
+    }
+    if (ways > kManyWays) return nullptr;
+    const RegexId whole = regexes_.concat(regexes_.repeat(counter.part, counter.low, counter.high), counter.tail);
+    const uint32_t worst = add_lengths(regexes_.min_length(whole), loop.worst_rest());
+    auto entry = std::make_unique<LexEntry>(LexEntry{TokenSet(vocabulary_size_), &loop.up_to(counter.high), worst, {}, {}});
+    if (counter.low == 0) walk_into(*entry, counter.tail);
+    for (size_t byte = ends._Find_first(); byte < ends.size(); byte = ends._Find_next(byte)) {
+        const RegexId next = regexes_.step(counter.tail, static_cast<uint8_t>(byte));
+        for (const auto& [node, copies] : loop.onward(static_cast<uint8_t>(byte))) {
+            if (copies >= counter.low && copies <= counter.high) search_below(*entry, node, next);
+        }
+    }
+    std::sort(entry->exits.begin(), entry->exits.end());
+    return entry;
+}
+
+Loop& Lexicon::loop(RegexId part) {
+    std::unique_ptr<Loop>& known = loops_[part.value];
+    if (!known) {
+        known = std::make_unique<Loop>(part, tokens_, trie_, quotient_, regexes_,
+                                       [this](RegexId residual) -> const ByteSet& { return uniform_atoms(residual); });
+    }
+    return *known;
+}
+
+size_t Lexicon::bytes() const {
+    size_t total = bytes_;
+    for (const auto& [part, loop] : loops_) total += loop->bytes();
+    return total;
 }
 
 // ---------------------------------------------------------------- any text but some words
@@ -190,7 +291,8 @@ std::unique_ptr<LexEntry> Lexicon::from_search(RegexId residual) {
 /// only where tokens of more than `agree` bytes end (on shorter ones the two are known to agree).
 std::unique_ptr<LexEntry> Lexicon::from_base(RegexId residual, RegexId base, uint32_t agree) {
     const Found plain = at(base);
-    auto entry = std::make_unique<LexEntry>(LexEntry{plain.entry.within, plain.entry.worst_length, plain.entry.exits, {}});
+    auto entry = std::make_unique<LexEntry>(LexEntry{plain.entry.within, nullptr, plain.entry.worst_length, plain.entry.exits, {}});
+    if (plain.entry.loop) entry->within.add(*plain.entry.loop);
     entry->worst_length = add_lengths(entry->worst_length, plain.extra_length);
     struct Pair {
         uint32_t node;
@@ -238,96 +340,6 @@ std::unique_ptr<LexEntry> Lexicon::from_relaxed(RegexId residual) {
     const Found plain = at(relaxed);
     const uint32_t worst = add_lengths(plain.entry.worst_length, plain.extra_length);
     return worst < least ? from_base(residual, relaxed, least - worst) : nullptr;
-}
-
-// ---------------------------------------------------------------- counted copies
-
-struct Lexicon::CountingMachine {
-    struct State {
-        RegexId rest;     // of the copy that was begun (empty between copies), or of the tail
-        uint32_t copies;  // begun so far
-        bool in_tail;
-    };
-    Lexicon& lexicon;
-    Ladder& ladder;
-    RegexId part, tail, start;  // X, the tail, X* tail
-    bool counts = true;
-
-    bool between(const State& state) const { return !state.in_tail && state.rest == RegexStore::kEmpty; }
-    RegexId ahead(const State& state) const { return between(state) ? start : state.rest; }
-    const ByteSet& first(const State& state) { return lexicon.regexes_.first(ahead(state)); }
-    const ByteSet& uniform(const State& state) { return lexicon.uniform_atoms(ahead(state)); }
-    State step(State state, uint8_t byte) {
-        RegexStore& regexes = lexicon.regexes_;
-        if (!between(state)) {
-            state.rest = regexes.step(state.rest, byte);
-        } else if (regexes.first(part)[byte]) {
-            state.rest = regexes.step(part, byte);
-            ++state.copies;
-        } else {
-            state.rest = regexes.step(tail, byte);
-            state.in_tail = true;
-        }
-        // A copy that may end and may go on cannot be counted.
-        if (!state.in_tail && state.rest != RegexStore::kEmpty && regexes.nullable(state.rest)) counts = false;
-        return state;
-    }
-    bool finished(const State& state) { return state.in_tail && state.rest == RegexStore::kEmpty; }
-    bool exit(const State& state) {
-        return state.in_tail ? lexicon.regexes_.nullable(state.rest) : between(state) && lexicon.regexes_.nullable(tail);
-    }
-    void allow(std::span<const uint32_t> run, const State& state) {
-        if (run.empty()) return;
-        ladder.worst_rest = std::max(ladder.worst_rest, lexicon.regexes_.min_length(state.rest));
-        if (state.in_tail) {
-            ladder.after.emplace_back(run, state.copies);
-        } else {
-            if (ladder.begun.size() <= state.copies) ladder.begun.resize(state.copies + 1);
-            ladder.begun[state.copies].push_back(run);
-        }
-        ladder.top = std::max(ladder.top, state.copies);
-    }
-    void refuse(std::span<const uint32_t>) {}
-    void leave(uint32_t node, const State& state) {
-        ladder.exits.emplace_back(node, state.copies);
-        ladder.top = std::max(ladder.top, state.copies);
-    }
-    bool ok() const { return counts; }
-};
-
-Ladder& Lexicon::ladder(RegexId part, RegexId tail) {
-    const auto [at, fresh] = ladders_.try_emplace({part, tail});
-    Ladder& ladder = at->second;
-    if (!fresh) return ladder;
-    if (regexes_.nullable(part) || (regexes_.first(part) & regexes_.first(tail)).any()) return ladder;
-    const RegexId start = regexes_.concat(regexes_.repeat(part, 0, kInfinite), tail);
-    CountingMachine machine{*this, ladder, part, tail, start};
-    walk_tokens(trie_, quotient_, machine, {RegexStore::kEmpty, 0, false});
-    ladder.valid = machine.counts;
-    if (!ladder.valid) return ladder = Ladder{};
-    ladder.begun.resize(ladder.top + 1);
-    TokenSet seen(vocabulary_size_);
-    for (const auto& runs : ladder.begun) {
-        for (const auto run : runs) seen.add(run);
-        ladder.up_to.push_back(seen);
-        bytes_ += seen.bytes();
-    }
-    return ladder;
-}
-
-std::unique_ptr<LexEntry> Lexicon::from_ladder(Ladder& ladder, const RegexStore::Counter& counter) {
-    auto entry = std::make_unique<LexEntry>(LexEntry{ladder.up_to[std::min(counter.high, ladder.top)], 0, {}, {}});
-    const auto fits = [&](uint32_t copies) { return copies >= counter.low && copies <= counter.high; };
-    for (const auto& [run, copies] : ladder.after) {
-        if (fits(copies)) entry->within.add(run);
-    }
-    for (const auto& [node, copies] : ladder.exits) {
-        if (fits(copies)) entry->exits.push_back(node);
-    }
-    std::sort(entry->exits.begin(), entry->exits.end());
-    const RegexId whole = regexes_.concat(regexes_.repeat(counter.part, counter.low, counter.high), counter.tail);
-    entry->worst_length = add_lengths(regexes_.min_length(whole), ladder.worst_rest);
-    return entry;
 }
 
 }  // namespace core

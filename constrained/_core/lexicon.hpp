@@ -1,18 +1,19 @@
 // Which tokens go on inside one terminal, and where they leave it: by content of the terminal's residual.
 //
 // Invariant: an entry depends on the residual and the vocabulary alone, so it is shared by every schema and request.
-// Five ways to the same entry, the cheapest that applies:
-//   from_ladder   X{m,n} and what follows: the tokens of X*, picked by how many copies they begin (`Ladder`)
+// Six ways to the same entry, the cheapest that applies:
+//   from_counter  C{m,n} and what follows: the tokens of C*, picked by how many copies they begin (`Loop`)
 //   from_base     any text but some words: the entry of any text, changed on the paths of those words
 //   from_relaxed  bounds so high that only long tokens reach them: the entry without them, changed at those tokens
+//   from_loop     what cannot die inside a loop, such as strings: the tokens of the loop, and a look at those that leave
 //   from_search   residuals that few bytes can go on, such as literals: those bytes are looked up in the trie
 //   from_walk     anything: one walk over the vocabulary
 // Not thread-safe: guarded by the vocabulary's lock.
 #pragma once
 
-#include <map>
 #include <unordered_map>
 
+#include "loop.hpp"
 #include "quotient.hpp"
 #include "regex.hpp"
 #include "rows.hpp"
@@ -22,6 +23,7 @@ namespace core {
 
 struct LexEntry {
     TokenSet within;              ///< tokens that stay inside the terminal, ending it at most with their last byte
+    const TokenSet* loop = nullptr;  ///< more of these, shared with other entries
     uint32_t worst_length = 0;    ///< bound on the shortest rest of the terminal after one of them, in bytes
     std::vector<uint32_t> exits;  ///< trie nodes with children at which the terminal may have ended, ascending
 
@@ -33,21 +35,9 @@ struct LexEntry {
     std::vector<Onward> onward;  ///< ascending by byte
 };
 
-/// The tokens of X* followed by a tail, by the number of copies of X that they begin.
-struct Ladder {
-    using Run = std::span<const uint32_t>;
-    bool valid = false;              ///< copies of X can be counted byte by byte
-    uint32_t top = 0;                ///< most copies that a token begins, or that come before an exit
-    std::vector<std::vector<Run>> begun;           ///< tokens that end among the copies, by copies begun
-    std::vector<std::pair<Run, uint32_t>> after;   ///< tokens that end in the tail, with the copies before it
-    std::vector<std::pair<uint32_t, uint32_t>> exits;  ///< as in LexEntry, with the copies before
-    std::vector<TokenSet> up_to;     ///< tokens that end among the copies having begun at most so many 
-    uint32_t worst_rest = 0;         ///< bound on the rest of a begun copy, or of the tail, in bytes
-};
-
 class Lexicon {
 public:
-    Lexicon(const Trie& trie, const Quotient& quotient, RegexStore& regexes, uint32_t vocabulary_size);
+    Lexicon(const TokenBytes& tokens, const Trie& trie, const Quotient& quotient, RegexStore& regexes);
 
     struct Found {
         const LexEntry& entry;
@@ -57,23 +47,28 @@ public:
     Found at(RegexId residual);
 
     size_t size() const { return count_; }
-    size_t bytes() const { return bytes_; }
+    size_t bytes() const;
 
 private:
     RegexId representative(RegexId residual);
     std::unique_ptr<LexEntry> make(RegexId key);
     std::unique_ptr<LexEntry> from_walk(RegexId residual);
     std::unique_ptr<LexEntry> from_search(RegexId residual);
+    void walk_into(LexEntry& entry, RegexId residual);
+    void search_below(LexEntry& entry, uint32_t top, RegexId residual);
+    std::unique_ptr<LexEntry> from_loop(RegexId residual, const RegexStore::Carried& carried);
+    std::unique_ptr<LexEntry> from_counter(const RegexStore::Counter& counter);
+    bool counts(const RegexStore::Counter& counter);
+    bool worth_a_loop(const RegexStore::Carried& carried);
+    Loop& loop(RegexId part);
     void index_exits(LexEntry& entry) const;
     std::unique_ptr<LexEntry> from_base(RegexId residual, RegexId base, uint32_t agree = 0);
     std::unique_ptr<LexEntry> from_relaxed(RegexId residual);
-    std::unique_ptr<LexEntry> from_ladder(Ladder& ladder, const RegexStore::Counter& counter);
-    Ladder& ladder(RegexId part, RegexId tail);
     const ByteSet& uniform_atoms(RegexId residual);
 
     struct ResidualMachine;
-    struct CountingMachine;
 
+    const TokenBytes& tokens_;
     const Trie& trie_;
     const Quotient& quotient_;
     RegexStore& regexes_;
@@ -82,7 +77,7 @@ private:
     std::vector<RegexId> representatives_;             // by residual; kNothing until it is asked for
     std::vector<std::unique_ptr<LexEntry>> entries_;   // by representative
     size_t count_ = 0;
-    std::map<std::pair<RegexId, RegexId>, Ladder> ladders_;
+    std::unordered_map<uint32_t, std::unique_ptr<Loop>> loops_;  // by C
     std::vector<std::optional<ByteSet>> uniform_;  // by partition
     size_t bytes_ = 0;
 };

@@ -41,6 +41,8 @@ public:
     RegexId concat(RegexId left, RegexId right);
     RegexId unite(std::vector<RegexId> parts);
     RegexId intersect(std::vector<RegexId> parts);
+    /// The same, without loops C* that hold another part anyway.
+    RegexId intersect_plainly(std::vector<RegexId> parts);
     RegexId complement(RegexId part);
     /// `high == kInfinite`: no upper bound.
     RegexId repeat(RegexId part, uint32_t low, uint32_t high);
@@ -86,6 +88,17 @@ public:
         if (node.kind != Kind::Repeat) return std::nullopt;
         return Counter{{node.a}, node.b, node.c, tail};
     }
+
+    struct Carried {
+        RegexId part;   ///< C
+        uint32_t rest;  ///< bound on the shortest rest of the residual between two copies of C, in bytes
+        ByteSet ends;   ///< bytes that may follow the last copy; none of them begins one
+    };
+    /// C, if the residual can be completed after any text of C* and does not end inside of it (a sufficient test).
+    std::optional<Carried> carried(RegexId id);
+
+    /// Whether no text of the language begins another one (false where it has too many states to tell).
+    bool prefix_free(RegexId id);
 
     /// A plainer language that differs from this one in finitely many words: what is left when excluded words are
     /// allowed again. The residual itself when there is nothing to drop.
@@ -142,6 +155,10 @@ private:
     RegexId settle(RegexId id, uint8_t byte);
     RegexId raw_step(RegexId id, uint8_t byte);
     uint32_t search(RegexId id);
+    std::optional<Carried> endless(RegexId id);
+    uint32_t max_length(RegexId id);
+    bool inside(RegexId id, RegexId part);
+    bool spelled_inside(RegexId id, RegexId part);
     RegexId single(uint8_t byte);
     const ByteSet& find_first(RegexId id);
     ByteSet first_by_steps(RegexId id);
@@ -170,6 +187,8 @@ private:
     std::unordered_map<uint64_t, uint32_t> meets_;
     std::vector<uint32_t> moves_;
     std::unordered_map<uint64_t, Relaxed> relaxed_;
+    std::unordered_map<uint32_t, bool> prefix_free_;
+    std::unordered_map<uint64_t, bool> inside_;
     std::deque<ByteSet> first_;  // references stay valid
     uint32_t fuel_ = kInfinite;
 };

@@ -52,6 +52,16 @@ public:
             }
         }
     }
+    void remove(const TokenSet& other) {
+        other.for_each([&](uint32_t token) { remove(std::span(&token, 1)); });
+    }
+    template <class Visit>
+    void for_each(Visit&& visit) const {
+        for (const uint32_t token : list_) visit(token);
+        for (size_t i = 0; i < bits_.size(); ++i) {
+            for (uint32_t word = bits_[i]; word; word &= word - 1) visit(static_cast<uint32_t>(i * 32 + std::countr_zero(word)));
+        }
+    }
     void make_dense() {
         if (bits_.empty()) spill();
     }

@@ -25,7 +25,7 @@ public:
           quotient(tokens, spelled, trie),
           regexes(alphabet),
           rows(size),
-          lexicon(trie, quotient, regexes, size) {}
+          lexicon(tokens, trie, quotient, regexes) {}
 
     bool is_eos(uint32_t token) const { return std::ranges::find(eos, token) != eos.end(); }
 
