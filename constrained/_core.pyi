@@ -80,6 +80,9 @@ class Automaton:
         Writes the tokens after which the text can be completed with at most budget - 1 more; EOS bits iff complete.
         """
 
+    def has_row(self, state: int) -> bool:
+        """Whether the state's row was made before."""
+
     def row_id(self, state: int) -> int:
         """Id of the state's row in the vocabulary's row store."""
 

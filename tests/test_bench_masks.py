@@ -22,6 +22,7 @@ from constrained.cli import main
 from constrained.errors import InvalidArgument
 from constrained.evaluate.masks import Settings, agreement, run, summarise, workload
 from constrained.evaluate.masks.engines import ENGINES, adapter, checked
+from constrained.evaluate.masks.memos import KINDS, measure
 from constrained.evaluate.masks.replay import Misbehaved, Replayer
 from constrained.evaluate.masks.rows import Pass, Replay, Row
 from constrained.evaluate.masks.run import Results
@@ -364,6 +365,31 @@ def bench(*arguments: str) -> int:
     with pytest.raises(SystemExit) as ended:
         main(["bench", "masks", "--quiet", *arguments])
     return int(ended.value.code or 0)
+
+
+def test_every_mask_is_put_down_to_the_memo_that_answered() -> None:
+    schema = json.dumps({"type": "object", "properties": {"a": {"type": "string"}}})
+    values = [workload.Instance(True, BYTES.encode(text)) for text in ('{"a": "xyz"}', '{"a": "xyz"}')]
+    fresh = Vocabulary.from_bytes(TOKENS, [256])
+    memos = measure([workload.Case("a", schema, values), workload.Case("no", "false", values)], fresh)
+    assert memos.schemas == 1, "the second one has no text"
+    assert memos.masks == sum(len(times) for times in memos.nanoseconds.values())
+    assert memos.masks == sum(len(value.tokens) + 1 for value in values)
+    seen = len(memos.nanoseconds[KINDS[0]])
+    assert seen >= len(values[1].tokens) + 1, "the second text meets no new state"
+    assert memos.states[0] > memos.row_keys[0] > 0
+    rates = [rate for _, rate in memos.hit_rates[:-1]]
+    assert rates == sorted(rates)
+    assert memos.hit_rates[-1][1] == 1 - memos.rows / memos.masks
+
+
+def test_the_command_says_where_masks_come_from(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["bench", "memos", "--data", str(DATA), "--sample", "0", "--quiet"])
+    assert not ended.value.code
+    out = capsys.readouterr().out
+    assert KINDS[0] in out
+    assert "keys of rows" in out
 
 
 def test_the_command_prints_a_table_and_fills_a_folder(

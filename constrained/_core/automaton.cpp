@@ -305,7 +305,7 @@ Automaton::Size Automaton::size() {
     const std::lock_guard guard(vocabulary_->lock);
     const size_t bytes = states_.size() * sizeof(State) + items_.capacity() * sizeof(Item) + index_.bytes() + row_index_.bytes() +
                          made_rows_.capacity() * sizeof(MadeRow) + tokens_.bytes() + bytes_.bytes() + exprs_.bytes() + stacks_.bytes();
-    return {states_.size(), stacks_.size(), exprs_.size(), bytes};
+    return {states_.size(), stacks_.size(), exprs_.size(), made_rows_.size(), bytes};
 }
 
 }  // namespace core

@@ -49,7 +49,7 @@ public:
     Vocabulary& vocabulary() { return *vocabulary_; }
 
     struct Size {
-        size_t states, continuations, expressions, bytes;
+        size_t states, continuations, expressions, row_keys, bytes;
     };
     Size size();
 

@@ -218,6 +218,13 @@ NB_MODULE(_core, m) {
             },
             "state"_a, "row"_a.noconvert(), "budget"_a,
             "Writes the tokens after which the text can be completed with at most budget - 1 more; EOS bits iff complete.")
+        .def(
+            "has_row",
+            [](Automaton& self, uint32_t state) {
+                check(self, state);
+                return self.find_row(state) != UINT32_MAX;
+            },
+            "state"_a, "Whether the state's row was made before.")
         .def("row_id", &row_id, "state"_a, "Id of the state's row in the vocabulary's row store.")
         .def(
             "accepts",
@@ -255,6 +262,7 @@ NB_MODULE(_core, m) {
                 out["states"] = size.states;
                 out["continuations"] = size.continuations;
                 out["expressions"] = size.expressions;
+                out["row_keys"] = size.row_keys;
                 out["bytes"] = size.bytes;
                 return out;
             },

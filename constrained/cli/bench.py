@@ -120,6 +120,47 @@ def masks(
         raise Failed(2)
 
 
+@bench.command(
+    epilog="""\b
+Example:
+  constrained bench memos --sample 300 --seed 1
+"""
+)
+def memos(
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data",
+            metavar="FILE",
+            help=f"MaskBench data, .jsonl or .jsonl.gz [default: ${DATA_VARIABLE}/{DATA_FILE}].",
+        ),
+    ] = None,
+    sample: Annotated[
+        int, typer.Option("--sample", metavar="N", min=0, help="Schemas to draw; 0: all.")
+    ] = 300,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Same seed, same schemas.")] = 0,
+    vocabulary: Annotated[
+        str,
+        typer.Option(
+            "--vocabulary",
+            metavar="NAME_OR_FOLDER",
+            help="tekken (131,072 tokens, with mistral-common), or a Hugging Face tokenizer.",
+        ),
+    ] = "tekken",
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Replay recorded JSON with this library alone: which memo answers a mask, and what a miss costs."""
+    from constrained.evaluate.masks.memos import lines, measure
+    from constrained.evaluate.masks.workload import prepare, read_vocabulary
+    from constrained.evaluate.masks.workload import sample as draw
+
+    tokens, _ = read_vocabulary(vocabulary)
+    with _Bar(quiet) as bar:
+        cases = [prepare(row, tokens) for row in draw(_data(data), sample, seed)]
+        measured = measure(cases, tokens, lambda done, total: bar("replaying", done, total))
+    emit("\n".join(lines(measured)))
+
+
 def _names(listed: str | None) -> tuple[str, ...]:
     if listed is None:
         from constrained.evaluate.masks.engines import DEFAULT

@@ -1,0 +1,147 @@
+"""Where a mask comes from: how often each memo of the token automaton answers, and what the rest costs.
+
+The four levels, from the outside in: the row of a state; the row of what a state's row depends on (its terminals'
+residuals and what follows them); the tokens of a residual, shared by all schemas; the row as a set of tokens, shared
+by all schemas.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter_ns as clock
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from constrained.automaton import TokenAutomaton
+from constrained.automaton import compile as compile_automaton
+from constrained.errors import ConstraintError
+from constrained.evaluate.masks.workload import Case
+
+if TYPE_CHECKING:
+    from constrained.vocabulary import Vocabulary
+
+KINDS = (
+    "the state was seen before",
+    "its parts were seen before",
+    "new parts, known residuals",
+    "new residuals, known row",
+    "new residuals, new row",
+)
+"""How a mask came about, by the outermost memo that answered."""
+
+
+@dataclass(slots=True)
+class Memos:
+    """Counts over a replay.
+
+    Attributes:
+        schemas: compiled; refused ones are left out.
+        masks: filled, one a token and one at the end of each value.
+        nanoseconds: of every mask, by kind.
+        states, row_keys: of each automaton after its values.
+        residuals: lexicon entries made, over all schemas.
+        rows: distinct rows over all schemas.
+    """
+
+    schemas: int = 0
+    masks: int = 0
+    nanoseconds: dict[str, list[int]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
+    states: list[int] = field(default_factory=list)
+    row_keys: list[int] = field(default_factory=list)
+    residuals: int = 0
+    rows: int = 0
+
+    @property
+    def hit_rates(self) -> list[tuple[str, float]]:
+        """Share of all masks that were answered at a level or further out."""
+        total = max(1, self.masks)
+        rates, answered = [], 0
+        for kind in KINDS[:-2]:
+            answered += len(self.nanoseconds[kind])
+            rates.append((kind, answered / total))
+        rates.append(("the row as a set of tokens was there", 1 - self.rows / total))
+        return rates
+
+
+def measure(
+    cases: Sequence[Case], vocabulary: Vocabulary, progress: Callable[[int, int], None] = lambda *_: None
+) -> Memos:
+    """Replays every value of every schema on one vocabulary, cold, one thread.
+
+    Args:
+        cases: schemas with values as token ids.
+        vocabulary: of these ids; its memos should be empty.
+        progress: is told how many of how many schemas are done.
+    """
+    memos = Memos()
+    core = vocabulary.core
+    entries, rows = core.memory["lexicon_entries"], core.memory["rows"]
+    for done, case in enumerate(cases):
+        progress(done, len(cases))
+        try:
+            automaton = compile_automaton(json.loads(case.schema), vocabulary)
+        except ConstraintError:
+            continue
+        memos.schemas += 1
+        for instance in case.instances:
+            _replay(automaton, instance.tokens, memos)
+        memos.states.append(automaton.memory["states"])
+        memos.row_keys.append(automaton.memory["row_keys"])
+    memos.residuals = core.memory["lexicon_entries"] - entries
+    memos.rows = core.memory["rows"] - rows
+    return memos
+
+
+def _replay(automaton: TokenAutomaton, tokens: Sequence[int], memos: Memos) -> None:
+    core, row, state = automaton.vocabulary.core, automaton.empty_row(), automaton.start
+    for token in (*tokens, None):
+        before, keys = core.memory, automaton.memory["row_keys"]
+        known = automaton.has_row(state)
+        begun = clock()
+        automaton.fill_mask(state, row)
+        took = clock() - begun
+        after = core.memory
+        if known:
+            kind = KINDS[0]
+        elif automaton.memory["row_keys"] == keys:
+            kind = KINDS[1]
+        elif after["lexicon_entries"] == before["lexicon_entries"]:
+            kind = KINDS[2]
+        elif after["rows"] == before["rows"]:
+            kind = KINDS[3]
+        else:
+            kind = KINDS[4]
+        memos.masks += 1
+        memos.nanoseconds[kind].append(took)
+        if token is None or not (state := automaton.next(state, token)):
+            return
+
+
+def lines(memos: Memos) -> list[str]:
+    """The figures, as Markdown."""
+    total = max(1, sum(sum(times) for times in memos.nanoseconds.values()))
+    out = [
+        f"{memos.masks:,} masks of {memos.schemas} schemas; {memos.residuals:,} residuals looked at, "
+        f"{memos.rows:,} distinct rows.",
+        "",
+        "| answered because | of all masks | of the time | p50, us | p90 | p99 |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for kind, times in memos.nanoseconds.items():
+        if times:
+            quantiles = np.percentile(np.array(times) / 1e3, [50, 90, 99])
+            out.append(
+                f"| {kind} | {len(times) / max(1, memos.masks):.1%} | {sum(times) / total:.1%} "
+                f"| {quantiles[0]:.1f} | {quantiles[1]:.1f} | {quantiles[2]:.1f} |"
+            )
+    out += ["", "| memo | masks it answers, alone or with the ones above |", "|---|---:|"]
+    out += [f"| {kind} | {rate:.1%} |" for kind, rate in memos.hit_rates]
+    out += ["", "| for each schema | p50 | p90 | p99 | max |", "|---|---:|---:|---:|---:|"]
+    for name, counts in (("states", memos.states), ("keys of rows", memos.row_keys)):
+        if counts:
+            quantiles = np.percentile(counts, [50, 90, 99, 100])
+            out.append(f"| {name} | " + " | ".join(f"{value:,.0f}" for value in quantiles) + " |")
+    return out
