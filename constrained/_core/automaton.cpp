@@ -118,7 +118,8 @@ uint32_t Automaton::closure(ContId after) {
 uint32_t Automaton::byte_next(uint32_t state, uint8_t byte) {
     const uint64_t key = (uint64_t{state} << 8 | byte) + 1;
     if (const uint32_t known = bytes_.find(key); known != Memo::kMissing) return known;
-    std::vector<Item> next;
+    std::vector<Item>& next = next_;
+    next.clear();
     bool accepts = false;
     for (uint32_t i = 0; i < states_[state].items_count; ++i) {
         const Item item = items_[states_[state].items_at + i];
@@ -223,7 +224,8 @@ Automaton::MadeRow Automaton::make_row(uint32_t id, std::vector<uint32_t> parts)
 /// Adds the tokens that end at `node`, read up to there, or below it.
 void Automaton::walk(uint32_t state, uint32_t node, TokenSet& tokens, uint32_t& worst) {
     const Trie& trie = vocabulary_->trie;
-    std::vector<std::pair<uint32_t, uint32_t>> work{{node, state}};
+    std::vector<std::pair<uint32_t, uint32_t>>& work = walk_work_;
+    work.assign(1, {node, state});
     while (!work.empty()) {
         const auto [at, reached] = work.back();
         work.pop_back();

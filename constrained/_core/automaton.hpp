@@ -105,6 +105,8 @@ private:
     std::vector<MadeRow> made_rows_;
     InternTable row_index_;
     TokenSet scratch_;
+    std::vector<Item> next_;                               // of `byte_next`
+    std::vector<std::pair<uint32_t, uint32_t>> walk_work_;  // of `walk`
     uint32_t start_ = kDead;
 };
 

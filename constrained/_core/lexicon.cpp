@@ -188,7 +188,7 @@ void Lexicon::search_below(LexEntry& entry, uint32_t top, RegexId residual) {
         work.pop_back();
         const ByteSet& first = regexes_.first(state);
         const uint32_t begin = trie_.children_begin(node), end = trie_.children_end(node);
-        if (node == Trie::kRoot || (end - begin) > 8 * first.count()) {
+        if (node == Trie::kRoot || (end - begin > 8 && end - begin > 8 * first.count())) {
             for (size_t byte = first._Find_first(); byte < first.size(); byte = first._Find_next(byte)) {
                 const uint32_t child = trie_.child(node, static_cast<uint8_t>(byte));
                 if (child != Trie::kNone) visit(child, regexes_.step(state, static_cast<uint8_t>(byte)));
