@@ -39,6 +39,7 @@ _HOMES = {
     "PromptError": "errors",
     "PromptTooLong": "errors",
     "RejectedValue": "errors",
+    "RowMirror": "rows",
     "Section": "constraint",
     "Stats": "decoding",
     "TokenAutomaton": "automaton",
@@ -53,12 +54,14 @@ _HOMES = {
     "compile": "automaton",
     "ebnf": "constraint",
     "extract": "api",
+    "fill_masks": "automaton",
     "gbnf": "constraint",
     "generate": "api",
     "json_schema": "constraint",
     "load": "models",
     "python_type": "constraint",
     "regex": "constraint",
+    "row_ids": "automaton",
     "substring_of": "constraint",
     "tag": "constraint",
     "tags": "constraint",
@@ -71,6 +74,8 @@ if TYPE_CHECKING:
     from constrained.api import generate as generate
     from constrained.automaton import TokenAutomaton as TokenAutomaton
     from constrained.automaton import compile as compile
+    from constrained.automaton import fill_masks as fill_masks
+    from constrained.automaton import row_ids as row_ids
     from constrained.constraint import Answer as Answer
     from constrained.constraint import Constraint as Constraint
     from constrained.constraint import Section as Section
@@ -106,6 +111,7 @@ if TYPE_CHECKING:
     from constrained.errors import VocabularyError as VocabularyError
     from constrained.models import LanguageModel as LanguageModel
     from constrained.models import load as load
+    from constrained.rows import RowMirror as RowMirror
     from constrained.vocabulary import Vocabulary as Vocabulary
 
 

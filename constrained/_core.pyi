@@ -13,13 +13,61 @@ class TooLarge(RuntimeError):
 class BadGrammar(ValueError):
     pass
 
+IMAGE_VERSION: int = 1
+
+class BadImage(ValueError):
+    pass
+
+class Rows:
+    """The masks of a vocabulary by id; an id never names two masks."""
+
+    @property
+    def words(self) -> int:
+        """int32 words in a row."""
+
+    @property
+    def first(self) -> int:
+        """Rows with lower ids were dropped to save memory."""
+
+    @property
+    def end(self) -> int:
+        """The id of the next row that is new."""
+
+    def copy(self, ids: Sequence[int], rows: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu')]) -> bool:
+        """
+        Writes the rows with these ids; False if one of them was dropped: its state has a row with a new id.
+        """
+
 class Vocabulary:
     """Token bytes as tables; shared by all automata over them."""
 
-    def __init__(self, blob: bytes, offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], eos_ids: Sequence[int]) -> None:
+    def __init__(self, blob: bytes, offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], eos_ids: Sequence[int], *, memory_limit: int = 268435456, lanes: int = 1, image: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> None:
         """
-        Token t is blob[offsets[t]:offsets[t + 1]]; offsets is int64 with one element more than there are tokens.
+        Token t is blob[offsets[t]:offsets[t + 1]]; offsets is int64 with one element more than there are tokens. The tables are built, or read from the image of another vocabulary of the same tokens.
         """
+
+    @property
+    def image(self) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]:
+        """The tables as one block of memory, which can be kept in a file."""
+
+    def open_lane(self) -> Lane:
+        """A new lane: automata of different lanes never wait for each other."""
+
+    @property
+    def lanes(self) -> int:
+        """How many lanes to have at a time."""
+
+    @property
+    def rows(self) -> Rows:
+        """The masks of all automata."""
+
+    @staticmethod
+    def fill_masks(automata: Sequence[Automaton], states: Sequence[int], rows: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu')]) -> None:
+        """One row for each state of an automaton, in one call."""
+
+    @staticmethod
+    def row_ids(automata: Sequence[Automaton], states: Sequence[int]) -> list[int]:
+        """Id of the row of each state of an automaton."""
 
     @property
     def size(self) -> int:
@@ -35,22 +83,28 @@ class Vocabulary:
         Bytes that no single token spells: no text of any automaton over this vocabulary holds them.
         """
 
+    @property
+    def memory(self) -> dict[str, int]:
+        """Sizes of what is shared now: counts, and bytes."""
+
+class Lane:
+    """
+    What automata learn about languages, shared by those that may wait for each other.
+    """
+
     def add_regexes(self, nodes: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], args: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], data: bytes) -> list[int]:
         """Ids of the rows of grammars.flat.FlatRegexes."""
 
-    def copy_row(self, id: int, row: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')]) -> None:
-        """Writes the row with this id."""
-
     @property
-    def memory(self) -> dict[str, int]:
-        """Sizes of the shared tables: counts, and bytes."""
+    def full(self) -> bool:
+        """Whether new automata had better go to a new lane."""
 
 class Automaton:
     """Token automaton; see constrained.automaton.TokenAutomaton."""
 
-    def __init__(self, vocabulary: Vocabulary, nodes: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], args: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], terminals: Sequence[int], rules: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], start: int, fuel: int) -> None:
+    def __init__(self, lane: Lane, nodes: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], args: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], terminals: Sequence[int], rules: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], start: int, fuel: int, memory_limit: int) -> None:
         """
-        From the arrays of grammars.flat.FlatGrammar, its terminals as ids from Vocabulary.add_regexes.
+        From the arrays of grammars.flat.FlatGrammar, its terminals as ids from Lane.add_regexes.
         """
 
     @property
@@ -85,6 +139,9 @@ class Automaton:
 
     def row_id(self, state: int) -> int:
         """Id of the state's row in the vocabulary's row store."""
+
+    def row_ids(self, states: Sequence[int]) -> list[int]:
+        """Id of the row of each state."""
 
     def accepts(self, state: int) -> bool:
         """Whether the text so far is complete."""

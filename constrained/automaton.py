@@ -16,9 +16,11 @@ from grammars.flat import flatten, flatten_regexes
 
 if TYPE_CHECKING:
     from array import array
+    from collections.abc import Sequence
 
     from constrained.constraint import Constraint
     from constrained.vocabulary import Vocabulary
+    from constrained.vocabulary.lanes import Lane
     from grammars.ir import Grammar, Regex
 
 DEAD = 0
@@ -28,7 +30,10 @@ _FUEL = 20_000
 """Derivatives that deciding the emptiness of one terminal may take (well under a second)."""
 
 _REGEXES_KEPT = 100_000
-"""Regular expressions remembered by a vocabulary before it starts afresh."""
+"""Regular expressions remembered by a lane before it starts afresh."""
+
+_MEMORY_LIMIT = 64 << 20
+"""Bytes of an automaton before it drops what can be computed again."""
 
 
 class TokenAutomaton(_core.Automaton):
@@ -36,7 +41,7 @@ class TokenAutomaton(_core.Automaton):
 
     States are ints; `DEAD` is 0. To fork a text, copy its state; to roll back, keep the states before it.
     Lazily built, memoised, shared by any number of threads and requests. Methods (all native, see their docstrings):
-    `next`, `walk`, `fill_mask`, `fill_masks`, `fill_mask_within`, `row_id`, `accepts`, `forced`,
+    `next`, `walk`, `fill_mask`, `fill_masks`, `fill_mask_within`, `row_id`, `row_ids`, `accepts`, `forced`,
     `shortest_completion`. Rows are int32 arrays of ``ceil(vocabulary.size / 32)`` words: token t is bit
     ``t % 32`` of word ``t // 32``; EOS bits are set iff the text is complete.
 
@@ -53,21 +58,28 @@ class TokenAutomaton(_core.Automaton):
     """
 
     def __init__(
-        self, grammar: Grammar, vocabulary: Vocabulary, *, constraint: Constraint | None = None
+        self,
+        grammar: Grammar,
+        vocabulary: Vocabulary,
+        *,
+        constraint: Constraint | None = None,
+        memory_limit: int = _MEMORY_LIMIT,
     ) -> None:
         self.grammar = grammar
         self.vocabulary = vocabulary
         self.constraint = constraint
         flat = flatten(grammar)
+        lane = vocabulary.open_lanes.take()
         try:
             super().__init__(
-                vocabulary.core,
+                lane.core,
                 _int32(flat.nodes),
                 _int32(flat.args),
-                _terminal_ids(flat.terminals, vocabulary),
+                _terminal_ids(flat.terminals, lane),
                 _int32(flat.rules),
                 flat.start,
                 _FUEL,
+                memory_limit,
             )
         except _core.TooLarge as error:
             raise ConstraintTooLarge(
@@ -100,32 +112,52 @@ class TokenAutomaton(_core.Automaton):
         return f"TokenAutomaton({size['states']} states so far, {size['bytes'] // 1024} KiB)"
 
 
+def fill_masks(automata: Sequence[TokenAutomaton], states: Sequence[int], rows: Any) -> None:
+    """The masks of a step in one call, for sequences with automata of their own.
+
+    What is known is copied. What is not is computed, at the same time for automata of different lanes of the
+    vocabulary (see `Vocabulary.core`). Other Python threads run meanwhile.
+
+    Args:
+        automata: one for each state, all over one vocabulary.
+        states: their states.
+        rows: written to, int32 ``[states, ceil(vocabulary.size / 32)]``, contiguous, in host memory.
+    """
+    _core.Vocabulary.fill_masks(automata, states, rows)
+
+
+def row_ids(automata: Sequence[TokenAutomaton], states: Sequence[int]) -> list[int]:
+    """The ids of the masks of a step in one call, as for `fill_masks`; see `Vocabulary.rows`."""
+    return _core.Vocabulary.row_ids(automata, states)
+
+
 def _int32(values: array[int]) -> np.ndarray[Any, np.dtype[np.int32]]:
     return np.frombuffer(values, dtype=np.int32) if values else np.empty(0, dtype=np.int32)
 
 
-def _terminal_ids(terminals: tuple[Regex, ...], vocabulary: Vocabulary) -> list[int]:
-    """Numbers of terminals in the vocabulary's core; what was read before is not read again."""
-    known = vocabulary.regexes
+def _terminal_ids(terminals: tuple[Regex, ...], lane: Lane) -> list[int]:
+    """Numbers of terminals in a lane; what was read before is not read again."""
+    known = lane.regexes
     ids = {regex: known[regex] for regex in terminals if regex in known}
     fresh = [regex for regex in terminals if regex not in ids]
     if fresh:
         flat = flatten_regexes(fresh, known)
-        read = vocabulary.core.add_regexes(_int32(flat.nodes), _int32(flat.args), flat.data)
+        read = lane.core.add_regexes(_int32(flat.nodes), _int32(flat.args), flat.data)
         ids.update((regex, read[row]) for regex, row in flat.rows.items())
         known.update(ids)
         if len(known) > _REGEXES_KEPT:
-            # A new table next time; other threads may be reading this one.
-            vocabulary.__dict__.pop("regexes", None)
+            lane.regexes = {}  # another table: other threads may be reading this one
     return [ids[regex] for regex in terminals]
 
 
-def compile(constraint: Any, vocabulary: Vocabulary) -> TokenAutomaton:
+def compile(constraint: Any, vocabulary: Vocabulary, *, memory_limit: int = _MEMORY_LIMIT) -> TokenAutomaton:
     """The automaton of a constraint over a vocabulary.
 
     Args:
         constraint: a `Constraint`, a Python type, or a JSON Schema as a dict or bool.
         vocabulary: the tokens of the model that will follow it.
+        memory_limit: bytes above which the automaton drops what it can compute again. States are not dropped: a
+            state is valid as long as its automaton.
 
     Raises:
         ConstraintError: the constraint is malformed, cannot be enforced, or has no solution.
@@ -134,4 +166,4 @@ def compile(constraint: Any, vocabulary: Vocabulary) -> TokenAutomaton:
     from constrained.constraint import as_constraint
 
     wanted = as_constraint(constraint)
-    return TokenAutomaton(wanted.grammar, vocabulary, constraint=wanted)
+    return TokenAutomaton(wanted.grammar, vocabulary, constraint=wanted, memory_limit=memory_limit)

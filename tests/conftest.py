@@ -8,6 +8,9 @@ import os
 # Set before anything imports torch.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# Tests leave no files in the user's cache.
+os.environ["CONSTRAINED_CACHE"] = ""
+
 from hypothesis import settings
 
 # How long an example takes says nothing about right or wrong, and a busy machine must not fail a test. A run must

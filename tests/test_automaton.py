@@ -110,9 +110,9 @@ def test_rows_are_known_by_content_across_states_and_automata():
     first, second = automaton(NESTED), automaton(NESTED)
     assert first.row_id(after(first, b"[1,")) == first.row_id(after(first, b"[[2],["[:5]))
     assert first.row_id(first.start) == second.row_id(second.start)
-    row = first.empty_row()
-    VOCABULARY.core.copy_row(first.row_id(first.start), row)
-    assert set(row_ids(row)) == allowed(first, first.start)
+    rows = first.empty_row(1)
+    assert VOCABULARY.rows.copy([first.row_id(first.start)], rows)
+    assert set(row_ids(rows[0])) == allowed(first, first.start)
 
 
 def test_items_of_an_array_share_one_state():

@@ -137,7 +137,9 @@ def test_every_token_and_the_end_have_their_times(measured: tuple[Results, Path]
         assert [replay.mask_ns[0] is None for replay in one.replays] == [True, False, False, False]
     assert row.batch is not None
     assert row.batch.states == 4
-    assert len(row.batch.single_ns) == len(row.batch.many_ns) > 0
+    assert len(row.batch.single_ns) == len(row.batch.many_ns) == len(row.batch.fork_ns) > 0
+    assert 0 < row.batch.forks <= 4
+    assert min(row.batch.fork_ns) > 0
 
 
 def test_results_are_written_for_people_and_for_programs(measured: tuple[Results, Path]) -> None:

@@ -138,7 +138,9 @@ def vocabularies(draw: st.DrawFn) -> Vocabulary:
     single = [bytes((byte,)) for byte in some.ALPHABET if byte not in missing]
     tokens = [b"", *several, *single, *draw(st.sampled_from([[b""], [b"", b""]]))]
     ends = 1 if draw(st.booleans()) else 2
-    return Vocabulary.from_bytes([*tokens, *[b""] * ends], [len(tokens) + end for end in range(ends)])
+    limit = draw(st.sampled_from([0, 1 << 30]))  # everything is forgotten as soon as it may be, or nothing
+    ids = [len(tokens) + end for end in range(ends)]
+    return Vocabulary.from_bytes([*tokens, *[b""] * ends], ids, memory_limit=limit)
 
 
 def check_walk(automaton: TokenAutomaton, expected: Expected, rng: random.Random) -> None:
@@ -178,7 +180,8 @@ def test_random_grammars(grammar: ir.Grammar, vocabulary: Vocabulary, seed: int)
         with pytest.raises(UnsatisfiableConstraint):
             TokenAutomaton(grammar, vocabulary)
     else:
-        check_walk(TokenAutomaton(grammar, vocabulary), expected, random.Random(seed))
+        automaton = TokenAutomaton(grammar, vocabulary, memory_limit=vocabulary.memory_limit)
+        check_walk(automaton, expected, random.Random(seed))
 
 
 @given(some.regexes, vocabularies(), st.integers(0, 2**32))
@@ -190,7 +193,8 @@ def test_random_regexes(regex: ir.Regex, vocabulary: Vocabulary, seed: int) -> N
         with pytest.raises(UnsatisfiableConstraint):
             TokenAutomaton(grammar, vocabulary)
     else:
-        check_walk(TokenAutomaton(grammar, vocabulary), expected, random.Random(seed))
+        automaton = TokenAutomaton(grammar, vocabulary, memory_limit=vocabulary.memory_limit)
+        check_walk(automaton, expected, random.Random(seed))
 
 
 @given(some.grammars(left_recursion=True), vocabularies(), st.integers(0, 2**32))

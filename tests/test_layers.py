@@ -16,7 +16,7 @@ LAYERS = (
     {"json_text", "prompt", "vocabulary"},
     {"constraint"},
     {"automaton"},
-    {"models", "sampling"},
+    {"models", "sampling", "rows"},
     {"decoding"},
     {"api"},
     {"integrations", "evaluate", "testing"},

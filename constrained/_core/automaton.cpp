@@ -6,8 +6,8 @@
 
 namespace core {
 
-Automaton::Automaton(std::shared_ptr<Vocabulary> vocabulary, const FlatGrammar& grammar, uint32_t fuel)
-    : vocabulary_(std::move(vocabulary)), scratch_(vocabulary_->size) {
+Automaton::Automaton(std::shared_ptr<Lane> vocabulary, const FlatGrammar& grammar, uint32_t fuel, size_t limit)
+    : vocabulary_(std::move(vocabulary)), limit_(limit), scratch_(vocabulary_->size) {
     const std::lock_guard guard(vocabulary_->lock);
     states_.push();  // kDead
     states_[states_.push()].accepts = true;  // kFinished
@@ -152,6 +152,7 @@ uint32_t Automaton::token_next(uint32_t state, uint32_t token) {
 
 uint32_t Automaton::next(uint32_t state, uint32_t token) {
     const std::lock_guard guard(vocabulary_->lock);
+    trim();
     const uint32_t result = token_next(state, token);
     tokens_.insert(token_key(state, token), result);
     return result;
@@ -172,8 +173,9 @@ uint32_t Automaton::row_id(uint32_t state) {
     const uint32_t known = find_row(state);
     if (known != kUnset) return known;
     const std::lock_guard guard(vocabulary_->lock);
+    trim();
     if (find_row(state) == kUnset) compute_row(state);
-    return find_row(state);
+    return states_[state].row.load(std::memory_order_relaxed);
 }
 
 void Automaton::compute_row(uint32_t id) {
@@ -188,13 +190,17 @@ void Automaton::compute_row(uint32_t id) {
         parts.push_back(key.value);
         parts.push_back(entry.exits.empty() ? 0 : item.after.value);
     }
+    forget_dropped_rows();
     const uint32_t made = row_index_.find_or_make(
         hash_words(parts, 0), [&](uint32_t other) { return made_rows_[other].parts == parts; },
         [&] {
             made_rows_.push_back(make_row(id, std::move(parts)));
+            made_bytes_ += sizeof(MadeRow) + 4 * made_rows_.back().parts.capacity();
             return static_cast<uint32_t>(made_rows_.size() - 1);
         });
-    states_[id].worst_length = std::max(worst, made_rows_[made].worst_length);
+    if (states_[id].row.load(std::memory_order_relaxed) == kUnset) {  // published with the row, never changed
+        states_[id].worst_length = std::max(worst, made_rows_[made].worst_length);
+    }
     states_[id].row.store(made_rows_[made].row, std::memory_order_release);
 }
 
@@ -242,26 +248,32 @@ void Automaton::walk(uint32_t state, uint32_t node, TokenSet& tokens, uint32_t& 
 }
 
 void Automaton::fill_mask_within(uint32_t state, uint32_t budget, uint32_t* out) {
-    const uint32_t row = row_id(state);
-    if (budget > 0 && states_[state].worst_length <= budget - 1) return vocabulary_->rows.copy(row, out);
-    std::memset(out, 0, vocabulary_->rows.words() * sizeof(uint32_t));
+    fill_mask(state, out);
+    if (budget > 0 && states_[state].worst_length <= budget - 1) return;
     const std::lock_guard guard(vocabulary_->lock);
-    vocabulary_->rows.for_each(row, [&](uint32_t token) {
+    trim();
+    const auto fits = [&](uint32_t token) {
         const uint32_t after = token_next(state, token);
-        const bool fits = after == kFinished || (budget > 0 && [&] {
+        return after == kFinished || (budget > 0 && [&] {
             const uint32_t length = states_[after].min_length;
             if (length <= budget - 1) return true;
             if (length > uint64_t{budget - 1} * vocabulary_->trie.longest()) return false;
             return completion(after) <= budget - 1;
         }());
-        if (fits) out[token / 32] |= 1u << (token % 32);
-    });
+    };
+    for (uint32_t i = 0; i < vocabulary_->rows.words(); ++i) {
+        for (uint32_t word = out[i]; word; word &= word - 1) {
+            const uint32_t bit = std::countr_zero(word);
+            if (!fits(i * 32 + bit)) out[i] &= ~(1u << bit);
+        }
+    }
 }
 
 // ---------------------------------------------------------------- completions
 
 std::string Automaton::forced(uint32_t state) {
     const std::lock_guard guard(vocabulary_->lock);
+    trim();
     std::string text;
     while (state != kDead && !states_[state].accepts && first(state).count() == 1) {
         const auto byte = static_cast<uint8_t>(first(state)._Find_first());
@@ -275,6 +287,7 @@ uint32_t Automaton::shortest_completion(uint32_t state) {
     const uint32_t known = states_[state].completion.load(std::memory_order_acquire);
     if (known != kUnset) return known;
     const std::lock_guard guard(vocabulary_->lock);
+    trim();
     return completion(state);
 }
 
@@ -301,13 +314,6 @@ uint32_t Automaton::completion(uint32_t id) {
     }
     states_[id].completion.store(result, std::memory_order_release);
     return result;
-}
-
-Automaton::Size Automaton::size() {
-    const std::lock_guard guard(vocabulary_->lock);
-    const size_t bytes = states_.size() * sizeof(State) + items_.capacity() * sizeof(Item) + index_.bytes() + row_index_.bytes() +
-                         made_rows_.capacity() * sizeof(MadeRow) + tokens_.bytes() + bytes_.bytes() + exprs_.bytes() + stacks_.bytes();
-    return {states_.size(), stacks_.size(), exprs_.size(), made_rows_.size(), bytes};
 }
 
 }  // namespace core

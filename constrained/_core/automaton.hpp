@@ -4,8 +4,9 @@
 // Invariants
 //  * Every item can be completed, so no state but `kDead` is a dead end.
 //  * What follows a terminal that may already have ended is part of the state (closed under empty steps).
-//  * A state id is valid as long as the automaton. What the memos hold can be computed again at any time.
-// Thread safety: a hit in a memo takes no lock; everything else runs under the vocabulary's lock.
+//  * A state id is valid as long as the automaton. What the memos hold can be computed again at any time; when it takes
+//    too much memory it is dropped, at the beginning of a call.
+// Thread safety: a hit in a memo takes no lock; everything else runs under the lane's lock.
 #pragma once
 
 #include <string>
@@ -22,8 +23,8 @@ public:
     static constexpr uint32_t kDead = 0;
     static constexpr uint32_t kFinished = 1;  ///< after EOS: complete, only EOS may follow
 
-    /// `fuel`: steps to decide whether a terminal is empty (see `read_grammar`).
-    Automaton(std::shared_ptr<Vocabulary> vocabulary, const FlatGrammar& grammar, uint32_t fuel);
+    /// `fuel`: steps to decide whether a terminal is empty (see `read_grammar`). `limit`: bytes, see `trim`.
+    Automaton(std::shared_ptr<Lane> vocabulary, const FlatGrammar& grammar, uint32_t fuel, size_t limit);
 
     /// kDead when no text satisfies the grammar.
     uint32_t start() const { return start_; }
@@ -31,14 +32,26 @@ public:
     uint32_t left_recursive() const { return exprs_.left_recursive(); }
 
     /// The memoised successor, or `Memo::kMissing`.
-    uint32_t find_next(uint32_t state, uint32_t token) const { return tokens_.find(token_key(state, token)); }
+    uint32_t find_next(uint32_t state, uint32_t token) const {
+        const Readers::Inside inside(vocabulary_->readers);
+        return tokens_.find(token_key(state, token));
+    }
     uint32_t next(uint32_t state, uint32_t token);
     bool accepts(uint32_t state) const { return states_[state].accepts; }
-    /// The row if it was computed before, or UINT32_MAX.
-    uint32_t find_row(uint32_t state) const { return states_[state].row.load(std::memory_order_acquire); }
+    /// The row if it was computed before and is still held, or UINT32_MAX.
+    uint32_t find_row(uint32_t state) const {
+        const uint32_t row = states_[state].row.load(std::memory_order_acquire);
+        return vocabulary_->rows.holds(row) ? row : kUnset;
+    }
     uint32_t row_id(uint32_t state);
-    /// Writes the row, `vocabulary().rows.words()` words.
-    void fill_mask(uint32_t state, uint32_t* out) { vocabulary_->rows.copy(row_id(state), out); }
+    /// Writes the row, `vocabulary().rows.words()` words, if that needs no lock.
+    bool find_mask(uint32_t state, uint32_t* out) const {
+        return vocabulary_->rows.copy(states_[state].row.load(std::memory_order_acquire), out);
+    }
+    /// Writes the row.
+    void fill_mask(uint32_t state, uint32_t* out) {
+        while (!vocabulary_->rows.copy(row_id(state), out)) continue;  // others may drop it in between
+    }
     /// Only tokens after which the text can be completed with at most `budget - 1` more.
     void fill_mask_within(uint32_t state, uint32_t budget, uint32_t* out);
     std::string forced(uint32_t state);
@@ -46,10 +59,12 @@ public:
     uint32_t shortest_completion(uint32_t state);
 
     bool knows(uint32_t state) const { return state < count_.load(std::memory_order_acquire); }
-    Vocabulary& vocabulary() { return *vocabulary_; }
+    Lane& vocabulary() const { return *vocabulary_; }
 
     struct Size {
-        size_t states, continuations, expressions, row_keys, bytes;
+        size_t states, continuations, expressions, row_keys;
+        size_t bytes;  // of everything
+        size_t memo_bytes;  // of what may be dropped
     };
     Size size();
 
@@ -88,12 +103,17 @@ private:
     uint32_t token_next(uint32_t state, uint32_t token);
     const ByteSet& first(uint32_t state);
     void compute_row(uint32_t state);
+    void forget_dropped_rows();
     MadeRow make_row(uint32_t state, std::vector<uint32_t> parts);
     void walk(uint32_t state, uint32_t node, TokenSet& tokens, uint32_t& worst);
     uint32_t completion(uint32_t state);
+    size_t kept_bytes() const;
+    size_t memo_bytes() const;
+    void trim();
     std::span<const Item> items(const State& state) const { return {items_.data() + state.items_at, state.items_count}; }
 
-    std::shared_ptr<Vocabulary> vocabulary_;
+    std::shared_ptr<Lane> vocabulary_;
+    const size_t limit_;
     ExprStore exprs_;
     StackStore stacks_{exprs_};
     StableArray<State> states_;
@@ -104,6 +124,8 @@ private:
     Memo bytes_{kMemoLimit};   // (state, byte) -> state
     std::vector<MadeRow> made_rows_;
     InternTable row_index_;
+    size_t made_bytes_ = 0;
+    uint32_t first_row_ = 0;  // when `made_rows_` was begun
     TokenSet scratch_;
     std::vector<Item> next_;                               // of `byte_next`
     std::vector<std::pair<uint32_t, uint32_t>> walk_work_;  // of `walk`

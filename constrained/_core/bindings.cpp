@@ -2,15 +2,19 @@
 // else runs with the GIL released.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include "automaton.hpp"
+#include "batch.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
 using core::Automaton;
+using core::Lane;
+using core::RowStore;
 using core::Vocabulary;
 
 namespace {
@@ -18,6 +22,7 @@ namespace {
 template <class T>
 using Array = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Row = Array<int32_t>;
+using Image = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu, nb::numpy>;
 using Rows = nb::ndarray<int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 template <class T>
@@ -80,6 +85,46 @@ uint32_t next(Automaton& automaton, uint32_t state, int64_t token) {
     return automaton.next(state, static_cast<uint32_t>(token));
 }
 
+void fill_mask(Automaton& automaton, uint32_t state, nb::object row) {
+    check(automaton, state);
+    const RowBuffer buffer(row);
+    uint32_t* out = row_data(automaton, buffer.data(), buffer.size());
+    if (automaton.find_mask(state, out)) return;
+    const nb::gil_scoped_release released;
+    automaton.fill_mask(state, out);
+}
+
+/// The states must be of the automata, and these of one vocabulary.
+core::Batch check(std::span<Automaton* const> automata, std::span<const uint32_t> states) {
+    const core::Batch batch{automata, states};
+    for (size_t i = 0; i < batch.size(); ++i) {
+        check(batch.automaton(i), states[i]);
+        if (batch.automaton(i).vocabulary().vocabulary != automata[0]->vocabulary().vocabulary) {
+            throw nb::value_error("the automata are of different vocabularies");
+        }
+    }
+    return batch;
+}
+
+void fill_masks(std::span<Automaton* const> automata, const std::vector<uint32_t>& states, const Rows& rows) {
+    if (rows.shape(0) != states.size()) throw nb::value_error("needs one row for each state");
+    const core::Batch batch = check(automata, states);
+    if (states.empty()) return;
+    uint32_t* out = row_data(batch.automaton(0), rows.data(), rows.shape(1));
+    const nb::gil_scoped_release released;
+    core::fill_masks(batch, out);
+}
+
+std::vector<uint32_t> row_ids(std::span<Automaton* const> automata, const std::vector<uint32_t>& states) {
+    const core::Batch batch = check(automata, states);
+    const nb::gil_scoped_release released;
+    return core::row_ids(batch);
+}
+
+void same_length(const std::vector<Automaton*>& automata, const std::vector<uint32_t>& states) {
+    if (automata.size() != states.size()) throw nb::value_error("needs one automaton for each state");
+}
+
 uint32_t row_id(Automaton& automaton, uint32_t state) {
     check(automaton, state);
     const uint32_t known = automaton.find_row(state);
@@ -95,36 +140,123 @@ NB_MODULE(_core, m) {
     nb::exception<core::TooLarge>(m, "TooLarge", PyExc_RuntimeError);
     nb::exception<core::BadGrammar>(m, "BadGrammar", PyExc_ValueError);
 
+    m.attr("IMAGE_VERSION") = core::Image::kVersion;
+    nb::exception<core::BadImage>(m, "BadImage", PyExc_ValueError);
+
+    nb::class_<RowStore>(m, "Rows", "The masks of a vocabulary by id; an id never names two masks.")
+        .def_prop_ro("words", &RowStore::words, "int32 words in a row.")
+        .def_prop_ro("first", &RowStore::first, "Rows with lower ids were dropped to save memory.")
+        .def_prop_ro("end", &RowStore::end, "The id of the next row that is new.")
+        .def(
+            "copy",
+            [](const RowStore& self, const std::vector<uint32_t>& ids, const Rows& rows) {
+                if (rows.shape(0) != ids.size()) throw nb::value_error("needs one row for each id");
+                if (rows.shape(1) != self.words()) throw nb::value_error("row has the wrong length");
+                uint32_t* out = reinterpret_cast<uint32_t*>(rows.data());
+                for (const uint32_t id : ids) {
+                    if (id >= self.end()) throw nb::index_error("not a row of this vocabulary");
+                }
+                const nb::gil_scoped_release released;
+                for (size_t i = 0; i < ids.size(); ++i) {
+                    if (!self.copy(ids[i], out + i * self.words())) return false;
+                }
+                return true;
+            },
+            "ids"_a, "rows"_a.noconvert(),
+            "Writes the rows with these ids; False if one of them was dropped: its state has a row with a new id.");
+
     nb::class_<Vocabulary>(m, "Vocabulary", "Token bytes as tables; shared by all automata over them.")
         .def(
             "__init__",
-            [](Vocabulary* self, nb::bytes blob, const Array<const int64_t>& offsets, const std::vector<uint32_t>& eos) {
-                const std::span<const uint8_t> bytes(static_cast<const uint8_t*>(blob.data()), blob.size());
-                const std::span<const int64_t> bounds(offsets.data(), offsets.size());
+            [](Vocabulary* self, nb::bytes blob, const Array<const int64_t>& offsets, const std::vector<uint32_t>& eos,
+               size_t memory_limit, uint32_t lanes, std::optional<Image> image) {
+                const core::TokenBytes tokens{
+                    {static_cast<const uint8_t*>(blob.data()), blob.size()}, {offsets.data(), offsets.size()}};
+                const auto& [bytes, bounds] = tokens;
                 bool valid = !bounds.empty() && bounds.front() >= 0 && bounds.back() <= static_cast<int64_t>(bytes.size());
                 for (size_t i = 1; i < bounds.size() && valid; ++i) valid = bounds[i - 1] <= bounds[i];
                 for (const uint32_t token : eos) valid = valid && token + size_t{1} < bounds.size();
                 if (!valid) throw nb::value_error("offsets or EOS ids do not fit the tokens");
+                std::shared_ptr<const void> keeper;
+                if (image) {
+                    // Whoever drops the last view of it may not hold the GIL.
+                    keeper = std::shared_ptr<const void>(new Image(*image), [](const Image* held) {
+                        const nb::gil_scoped_acquire acquired;
+                        delete held;
+                    });
+                }
                 const nb::gil_scoped_release released;
-                new (self) Vocabulary({{bytes.begin(), bytes.end()}, {bounds.begin(), bounds.end()}}, eos);
+                core::Image tables = image ? core::Image({image->data(), image->size()}, keeper) : core::Tables::build(tokens, eos);
+                if (image && !core::Tables::are_of(tables, tokens, eos)) throw core::BadImage("of other tokens");
+                new (self) Vocabulary(std::move(tables), memory_limit, lanes);
             },
-            "blob"_a, "offsets"_a, "eos_ids"_a,
-            "Token t is blob[offsets[t]:offsets[t + 1]]; offsets is int64 with one element more than there are tokens.")
-        .def_ro("size", &Vocabulary::size, "Number of token ids.")
+            "blob"_a, "offsets"_a, "eos_ids"_a, nb::kw_only(), "memory_limit"_a = size_t{256} << 20, "lanes"_a = 1, "image"_a.none() = nb::none(),
+            "Token t is blob[offsets[t]:offsets[t + 1]]; offsets is int64 with one element more than there are tokens. "
+            "The tables are built, or read from the image of another vocabulary of the same tokens.")
+        .def_prop_ro(
+            "image",
+            [](nb::handle_t<Vocabulary> self) {
+                const auto memory = nb::cast<Vocabulary&>(self).tables.image.memory();
+                return Image(memory.data(), {memory.size()}, self);
+            },
+            nb::rv_policy::reference, "The tables as one block of memory, which can be kept in a file.")
+        .def(
+            "open_lane", [](std::shared_ptr<Vocabulary> self) { return std::make_shared<Lane>(std::move(self)); },
+            "A new lane: automata of different lanes never wait for each other.")
+        .def_ro("lanes", &Vocabulary::lanes, "How many lanes to have at a time.")
+        .def_prop_ro("rows", [](Vocabulary& self) -> RowStore& { return self.rows; }, nb::rv_policy::reference_internal,
+                     "The masks of all automata.")
+        .def_static(
+            "fill_masks",
+            [](const std::vector<Automaton*>& automata, const std::vector<uint32_t>& states, const Rows& rows) {
+                same_length(automata, states);
+                fill_masks(automata, states, rows);
+            },
+            "automata"_a, "states"_a, "rows"_a.noconvert(), "One row for each state of an automaton, in one call.")
+        .def_static(
+            "row_ids",
+            [](const std::vector<Automaton*>& automata, const std::vector<uint32_t>& states) {
+                same_length(automata, states);
+                return row_ids(automata, states);
+            },
+            "automata"_a, "states"_a, "Id of the row of each state of an automaton.")
+        .def_prop_ro("size", [](const Vocabulary& self) { return self.tables.size; }, "Number of token ids.")
         .def_prop_ro("words", [](const Vocabulary& self) { return self.rows.words(); }, "int32 words in a row.")
         .def_prop_ro(
             "missing_bytes",
             [](const Vocabulary& self) {
                 std::vector<uint32_t> missing;
                 for (uint32_t byte = 0; byte < 256; ++byte) {
-                    if (!self.alphabet[byte]) missing.push_back(byte);
+                    if (!self.tables.alphabet[byte]) missing.push_back(byte);
                 }
                 return missing;
             },
             "Bytes that no single token spells: no text of any automaton over this vocabulary holds them.")
+        .def_prop_ro(
+            "memory",
+            [](Vocabulary& self) {
+                Vocabulary::Size size;
+                {
+                    const nb::gil_scoped_release released;
+                    size = self.size();
+                }
+                nb::dict out;
+                out["tables"] = self.tables.image.memory().size();
+                out["lanes"] = size.lanes;
+                out["residuals"] = size.residuals;
+                out["residual_bytes"] = size.residual_bytes;
+                out["lexicon_entries"] = size.entries;
+                out["lexicon_bytes"] = size.entry_bytes;
+                out["rows"] = self.rows.end() - self.rows.first();
+                out["row_bytes"] = self.rows.bytes();
+                return out;
+            },
+            nb::for_getter(nb::sig("def memory(self) -> dict[str, int]")), "Sizes of what is shared now: counts, and bytes.");
+
+    nb::class_<Lane>(m, "Lane", "What automata learn about languages, shared by those that may wait for each other.")
         .def(
             "add_regexes",
-            [](Vocabulary& self, const Array<const int32_t>& nodes, const Array<const int32_t>& args, nb::bytes data) {
+            [](Lane& self, const Array<const int32_t>& nodes, const Array<const int32_t>& args, nb::bytes data) {
                 const std::span<const uint8_t> bytes(static_cast<const uint8_t*>(data.data()), data.size());
                 const core::FlatRegexes flat{view(nodes), view(args), bytes};
                 std::vector<uint32_t> ids;
@@ -134,42 +266,26 @@ NB_MODULE(_core, m) {
                 return ids;
             },
             "nodes"_a, "args"_a, "data"_a, "Ids of the rows of grammars.flat.FlatRegexes.")
-        .def(
-            "copy_row",
-            [](const Vocabulary& self, uint32_t id, const Row& row) {
-                if (id >= self.rows.size()) throw nb::index_error("not a row of this vocabulary");
-                if (row.size() != self.rows.words()) throw nb::value_error("row has the wrong length");
-                self.rows.copy(id, reinterpret_cast<uint32_t*>(row.data()));
-            },
-            "id"_a, "row"_a.noconvert(), "Writes the row with this id.")
         .def_prop_ro(
-            "memory",
-            [](Vocabulary& self) {
-                const std::lock_guard guard(self.lock);
-                nb::dict out;
-                out["trie"] = self.trie.bytes() + self.quotient.bytes();
-                out["residuals"] = self.regexes.size();
-                out["residual_bytes"] = self.regexes.bytes();
-                out["lexicon_entries"] = self.lexicon.size();
-                out["lexicon_bytes"] = self.lexicon.bytes();
-                out["rows"] = self.rows.size();
-                out["row_bytes"] = self.rows.bytes();
-                return out;
+            "full",
+            [](Lane& self) {
+                const nb::gil_scoped_release released;
+                return self.full();
             },
-            nb::for_getter(nb::sig("def memory(self) -> dict[str, int]")), "Sizes of the shared tables: counts, and bytes.");
+            "Whether new automata had better go to a new lane.");
 
     nb::class_<Automaton>(m, "Automaton", "Token automaton; see constrained.automaton.TokenAutomaton.")
         .def(
             "__init__",
-            [](Automaton* self, std::shared_ptr<Vocabulary> vocabulary, const Array<const int32_t>& nodes,
+            [](Automaton* self, std::shared_ptr<Lane> lane, const Array<const int32_t>& nodes,
                const Array<const int32_t>& args, const std::vector<uint32_t>& terminals,
-               const Array<const int32_t>& rules, uint32_t start, uint32_t fuel) {
+               const Array<const int32_t>& rules, uint32_t start, uint32_t fuel, size_t memory_limit) {
                 const core::FlatGrammar grammar{view(nodes), view(args), terminals, view(rules), start};
                 const nb::gil_scoped_release released;
-                new (self) Automaton(std::move(vocabulary), grammar, fuel);
+                new (self) Automaton(std::move(lane), grammar, fuel, memory_limit);
             },
-            "vocabulary"_a, "nodes"_a, "args"_a, "terminals"_a, "rules"_a, "start"_a, "fuel"_a,
-            "From the arrays of grammars.flat.FlatGrammar, its terminals as ids from Vocabulary.add_regexes.")
+            "lane"_a, "nodes"_a, "args"_a, "terminals"_a, "rules"_a, "start"_a, "fuel"_a, "memory_limit"_a,
+            "From the arrays of grammars.flat.FlatGrammar, its terminals as ids from Lane.add_regexes.")
         .def_prop_ro("start", &Automaton::start, "The state before any token; 0 when no text satisfies the grammar.")
         .def_prop_ro(
             "left_recursive_rule",
@@ -190,22 +306,15 @@ NB_MODULE(_core, m) {
                 return states;
             },
             "state"_a, "tokens"_a, "States after each token; stops at the first that is not allowed.")
-        .def(
-            "fill_mask",
-            [](Automaton& self, uint32_t state, nb::object row) {
-                const RowBuffer buffer(row);
-                uint32_t* out = row_data(self, buffer.data(), buffer.size());
-                self.vocabulary().rows.copy(row_id(self, state), out);
-            },
-            "state"_a, "row"_a, nb::sig("def fill_mask(self, state: int, row: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')]) -> None"), "Writes the allowed tokens: bit t % 32 of word t // 32; EOS bits iff complete.")
+        .def("fill_mask", &fill_mask, "state"_a, "row"_a,
+             nb::sig("def fill_mask(self, state: int, row: Annotated[NDArray[numpy.int32], dict(shape=(None,), "
+                     "order='C', device='cpu')]) -> None"),
+             "Writes the allowed tokens: bit t % 32 of word t // 32; EOS bits iff complete.")
         .def(
             "fill_masks",
             [](Automaton& self, const std::vector<uint32_t>& states, const Rows& rows) {
-                if (rows.shape(0) != states.size()) throw nb::value_error("needs one row for each state");
-                uint32_t* out = row_data(self, rows.data(), rows.shape(1));
-                for (const uint32_t state : states) check(self, state);
-                const nb::gil_scoped_release released;
-                for (size_t i = 0; i < states.size(); ++i) self.fill_mask(states[i], out + i * rows.shape(1));
+                Automaton* const only = &self;
+                fill_masks({&only, 1}, states, rows);
             },
             "states"_a, "rows"_a.noconvert(), "One row for each state, in one call.")
         .def(
@@ -226,6 +335,13 @@ NB_MODULE(_core, m) {
             },
             "state"_a, "Whether the state's row was made before.")
         .def("row_id", &row_id, "state"_a, "Id of the state's row in the vocabulary's row store.")
+        .def(
+            "row_ids",
+            [](Automaton& self, const std::vector<uint32_t>& states) {
+                Automaton* const only = &self;
+                return row_ids({&only, 1}, states);
+            },
+            "states"_a, "Id of the row of each state.")
         .def(
             "accepts",
             [](Automaton& self, uint32_t state) {
@@ -257,13 +373,18 @@ NB_MODULE(_core, m) {
         .def_prop_ro(
             "memory",
             [](Automaton& self) {
-                const auto size = self.size();
+                Automaton::Size size;
+                {
+                    const nb::gil_scoped_release released;
+                    size = self.size();
+                }
                 nb::dict out;
                 out["states"] = size.states;
                 out["continuations"] = size.continuations;
                 out["expressions"] = size.expressions;
                 out["row_keys"] = size.row_keys;
                 out["bytes"] = size.bytes;
+                out["memo_bytes"] = size.memo_bytes;
                 return out;
             },
             nb::for_getter(nb::sig("def memory(self) -> dict[str, int]")), "Sizes of the automaton's own tables: counts, and bytes.");

@@ -1,6 +1,7 @@
 // Ids, hashing and the two containers every store of the core is built on.
 //
-// Invariant: an id, once handed out, names the same content for as long as its store lives. Stores only append.
+// Invariant: an id, once handed out, names the same content for as long as its store lives. Stores only append; a memo
+// may be emptied, for what it held can be computed again.
 #pragma once
 
 #include <atomic>
@@ -166,10 +167,13 @@ private:
 };
 
 /// Memo from a non-zero 64-bit key to a 32-bit value: found without a lock, written under the store's lock.
-/// A table that is outgrown is kept until the memo dies, because a reader may still be in it.
+/// A table that is outgrown is kept until the memo is emptied or dies, because a reader may still be in it.
 class Memo {
+    struct Table;
+
 public:
     static constexpr uint32_t kMissing = UINT32_MAX;
+    using Retired = std::vector<std::unique_ptr<Table>>;
 
     explicit Memo(size_t limit = SIZE_MAX) : limit_(limit) { publish(std::make_unique<Table>(256)); }
 
@@ -196,6 +200,15 @@ public:
             publish(std::move(larger));
         }
         if (table->put(key, value)) ++count_;
+    }
+
+    /// Forgets everything. The tables are handed over: nobody may destroy them while a reader is inside.
+    Retired empty() {
+        Retired retired;
+        retired.swap(tables_);
+        publish(std::make_unique<Table>(256));
+        count_ = 0;
+        return retired;
     }
 
     size_t bytes() const {

@@ -35,18 +35,25 @@ RegexId Lexicon::representative(RegexId residual) {
 }
 
 Lexicon::Found Lexicon::at(RegexId residual) {
-    if (residual.value >= representatives_.size()) representatives_.resize(regexes_.size(), RegexStore::kNothing);
+    if (residual.value >= representatives_.size()) {
+        bytes_ += (regexes_.size() - representatives_.size()) * sizeof(RegexId);
+        representatives_.resize(regexes_.size(), RegexStore::kNothing);
+    }
     if (representatives_[residual.value] == RegexStore::kNothing) {
         const RegexId found = representative(residual);  // the table may grow meanwhile
         representatives_[residual.value] = found;
     }
     const RegexId key = representatives_[residual.value];
-    if (key.value >= entries_.size()) entries_.resize(regexes_.size());
+    if (key.value >= entries_.size()) {
+        bytes_ += (regexes_.size() - entries_.size()) * sizeof(void*);
+        entries_.resize(regexes_.size());
+    }
     if (!entries_[key.value]) {
         auto made = make(key);
         entries_[key.value] = std::move(made);
     }
     const uint32_t length = regexes_.min_length(residual), looked_at = regexes_.min_length(key);
+    entries_[key.value]->used = true;
     return {*entries_[key.value], key, length > looked_at ? length - looked_at : 0};
 }
 
@@ -68,9 +75,30 @@ std::unique_ptr<LexEntry> Lexicon::make(RegexId key) {
     entry->within.shrink();
     entry->exits.shrink_to_fit();
     index_exits(*entry);
-    bytes_ += sizeof(LexEntry) + entry->within.bytes() + 12 * entry->exits.capacity();
+    bytes_ += entry->bytes();
     ++count_;
     return entry;
+}
+
+size_t LexEntry::bytes() const {
+    size_t total = sizeof(LexEntry) + within.bytes() + 4 * exits.capacity();
+    for (const auto& [byte, nodes] : onward) total += sizeof(Onward) + 4 * nodes.capacity();
+    return total;
+}
+
+void Lexicon::trim(size_t limit) {
+    if (bytes_ <= limit) return;
+    for (auto& entry : entries_) {
+        if (!entry || std::exchange(entry->used, false)) continue;
+        bytes_ -= entry->bytes();
+        entry.reset();
+        --count_;
+    }
+    if (bytes_ <= limit / 2) return;
+    representatives_ = std::vector<RegexId>();
+    entries_ = std::vector<std::unique_ptr<LexEntry>>();
+    loops_.clear();
+    bytes_ = count_ = 0;
 }
 
 void Lexicon::index_exits(LexEntry& entry) const {
@@ -210,7 +238,7 @@ std::unique_ptr<LexEntry> Lexicon::from_loop(RegexId residual, const RegexStore:
     auto entry = std::make_unique<LexEntry>(LexEntry{TokenSet(vocabulary_size_), &loop.inside(), worst, {}, {}});
     std::vector<std::pair<uint32_t, RegexId>> work;
     for (size_t byte = carried.ends._Find_first(); byte < 256; byte = carried.ends._Find_next(byte)) {
-        const auto& [trie, nodes] = loop.leaving(static_cast<uint8_t>(byte));
+        const auto& [arrays, trie, nodes] = loop.leaving(static_cast<uint8_t>(byte));
         work.emplace_back(Trie::kRoot, residual);
         while (!work.empty()) {
             const auto [node, state] = work.back();
@@ -274,15 +302,10 @@ Loop& Lexicon::loop(RegexId part) {
     std::unique_ptr<Loop>& known = loops_[part.value];
     if (!known) {
         known = std::make_unique<Loop>(part, tokens_, trie_, quotient_, regexes_,
-                                       [this](RegexId residual) -> const ByteSet& { return uniform_atoms(residual); });
+                                       [this](RegexId residual) -> const ByteSet& { return uniform_atoms(residual); },
+                                       bytes_);
     }
     return *known;
-}
-
-size_t Lexicon::bytes() const {
-    size_t total = bytes_;
-    for (const auto& [part, loop] : loops_) total += loop->bytes();
-    return total;
 }
 
 // ---------------------------------------------------------------- any text but some words

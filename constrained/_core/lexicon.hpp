@@ -33,6 +33,9 @@ struct LexEntry {
         std::vector<uint32_t> nodes;
     };
     std::vector<Onward> onward;  ///< ascending by byte
+    bool used = true;            ///< since `Lexicon::trim` last looked
+
+    size_t bytes() const;
 };
 
 class Lexicon {
@@ -46,8 +49,12 @@ public:
     };
     Found at(RegexId residual);
 
+    /// Forgets what was not used for a while if there is more than `limit` bytes, and everything if that does not help.
+    /// Entries that were found before must not be used any more.
+    void trim(size_t limit);
+
     size_t size() const { return count_; }
-    size_t bytes() const;
+    size_t bytes() const { return bytes_; }
 
 private:
     RegexId representative(RegexId residual);

@@ -3,8 +3,8 @@
 namespace core {
 
 Loop::Loop(RegexId part, const TokenBytes& tokens, const Trie& trie, const Quotient& quotient, RegexStore& regexes,
-           const Uniform& uniform)
-    : tokens_(tokens), trie_(trie), regexes_(regexes), part_(part) {
+           const Uniform& uniform, size_t& bytes)
+    : tokens_(tokens), trie_(trie), regexes_(regexes), part_(part), bytes_(bytes) {
     const Trie& folded = quotient.trie();
     std::vector<std::pair<uint32_t, Place>> work{{Trie::kRoot, {RegexStore::kEmpty, 0}}};
     while (!work.empty()) {
@@ -31,7 +31,9 @@ Loop::Loop(RegexId part, const TokenBytes& tokens, const Trie& trie, const Quoti
         }
     }
     up_to_.resize(begun_.size());
+    bytes_ += sizeof(Loop);
     for (const auto& ways : onward_) bytes_ += ways.capacity() * sizeof(Way);
+    for (const auto& runs : begun_) bytes_ += runs.capacity() * sizeof(Run);
 }
 
 /// As the constructor, on the trie of all tokens.
@@ -103,15 +105,15 @@ const Loop::Leaving& Loop::leaving(uint8_t byte) {
         const auto add = [&](uint32_t node) { tokens.insert(tokens.end(), trie_.below(node).begin(), trie_.below(node).end()); };
         for (const Way& way : onward_[byte]) add(way.node);
         if (const uint32_t node = trie_.child(Trie::kRoot, byte); node != Trie::kNone) add(node);
-        Trie trie(tokens_, std::move(tokens));
-        std::vector<uint32_t> nodes(trie.size(), Trie::kRoot);
+        auto made = std::make_unique<Leaving>(Trie::build(tokens_, tokens));
+        const Trie& trie = made->trie;
         for (uint32_t node = 0; node < trie.size(); ++node) {
             for (uint32_t child = trie.children_begin(node); child < trie.children_end(node); ++child) {
-                nodes[child] = trie_.child(nodes[node], trie.byte(child));
+                made->nodes[child] = trie_.child(made->nodes[node], trie.byte(child));
             }
         }
-        bytes_ += trie.bytes() + 4 * nodes.size();
-        leaving_[byte] = std::make_unique<Leaving>(Leaving{std::move(trie), std::move(nodes)});
+        bytes_ += sizeof(Leaving) + trie.size() * (sizeof(Trie::Node) + 7) + 4 * tokens.size();
+        leaving_[byte] = std::move(made);
     }
     return *leaving_[byte];
 }

@@ -25,14 +25,18 @@ public:
     };
     /// Tokens that leave the loop by one byte, as a trie of their own.
     struct Leaving {
+        explicit Leaving(Trie::Arrays made) : arrays(std::move(made)), trie(arrays), nodes(trie.size(), Trie::kRoot) {}
+
+        Trie::Arrays arrays;
         Trie trie;
         std::vector<uint32_t> nodes;  ///< the same place in the trie of all tokens
     };
     /// Atoms that a residual does not take apart, by residual.
     using Uniform = std::function<const ByteSet&(RegexId)>;
 
+    /// `bytes` is told what the loop takes, now and later.
     Loop(RegexId part, const TokenBytes& tokens, const Trie& trie, const Quotient& quotient, RegexStore& regexes,
-         const Uniform& uniform);
+         const Uniform& uniform, size_t& bytes);
 
     /// Most copies that a token of C* begins.
     uint32_t top() const { return static_cast<uint32_t>(begun_.size() - 1); }
@@ -45,8 +49,6 @@ public:
     const std::vector<Way>& onward(uint8_t byte) const { return onward_[byte]; }
     /// The tokens that begin with any text of C*, then this byte, which begins no copy.
     const Leaving& leaving(uint8_t byte);
-
-    size_t bytes() const { return bytes_; }
 
 private:
     struct Place {
@@ -68,7 +70,7 @@ private:
     std::vector<std::unique_ptr<TokenSet>> up_to_;
     size_t inside_count_ = 0;
     uint32_t worst_rest_ = 0;
-    size_t bytes_ = 0;
+    size_t& bytes_;
 };
 
 }  // namespace core

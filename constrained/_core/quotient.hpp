@@ -12,22 +12,37 @@ namespace core {
 
 class Quotient {
 public:
-    Quotient(const TokenBytes& tokens, const std::vector<uint32_t>& order, const Trie& trie)
-        : folded_(fold(tokens), order) {
-        for (int byte = 0; byte < 256; ++byte) bytes_of_[atom(static_cast<uint8_t>(byte))].set(byte);
+    /// What a quotient consists of.
+    struct Arrays {
+        Trie::Arrays folded;
+        std::vector<uint32_t> members_begin, members;
+    };
+
+    static Arrays build(const TokenBytes& tokens, const std::vector<uint32_t>& listed, const Trie& trie) {
+        std::vector<uint8_t> blob(tokens.blob.begin(), tokens.blob.end());
+        for (uint8_t& byte : blob) byte = atom(byte);
+        Arrays made{Trie::build({blob, tokens.offsets}, listed), {}, {}};
+        const Trie folded(made.folded);
         std::vector<uint32_t> image(trie.size());  // trie node -> quotient node
         image[Trie::kRoot] = Trie::kRoot;
-        std::vector<uint32_t> count(folded_.size() + 1, 0);
+        std::vector<uint32_t> count(folded.size() + 1, 0);
         for (uint32_t node = 0; node < trie.size(); ++node) {
             for (uint32_t child = trie.children_begin(node); child < trie.children_end(node); ++child) {
-                image[child] = folded_.child(image[node], atom(trie.byte(child)));
+                image[child] = folded.child(image[node], atom(trie.byte(child)));
                 ++count[image[child] + 1];
             }
         }
         std::partial_sum(count.begin(), count.end(), count.begin());
-        members_begin_ = count;
-        members_.resize(count.back());
-        for (uint32_t node = 1; node < trie.size(); ++node) members_[count[image[node]]++] = node;
+        made.members_begin = count;
+        made.members.resize(count.back());
+        for (uint32_t node = 1; node < trie.size(); ++node) made.members[count[image[node]]++] = node;
+        return made;
+    }
+
+    /// The memory is another's: of `Arrays`, or of an image.
+    Quotient(const Trie& folded, std::span<const uint32_t> members_begin, std::span<const uint32_t> members)
+        : folded_(folded), members_begin_(members_begin), members_(members) {
+        for (int byte = 0; byte < 256; ++byte) bytes_of_[atom(static_cast<uint8_t>(byte))].set(byte);
     }
 
     const Trie& trie() const { return folded_; }
@@ -37,8 +52,6 @@ public:
     }
     /// The bytes of an atom; an atom is named by one of its bytes.
     const ByteSet& bytes_of(uint8_t atom) const { return bytes_of_[atom]; }
-
-    size_t bytes() const { return folded_.bytes() + 4 * (members_begin_.capacity() + members_.capacity()); }
 
     static uint8_t atom(uint8_t byte) {
         if (byte >= 'a' && byte <= 'z') return 'a';
@@ -55,15 +68,9 @@ public:
     }
 
 private:
-    static TokenBytes fold(const TokenBytes& tokens) {
-        TokenBytes folded = tokens;
-        for (uint8_t& byte : folded.blob) byte = atom(byte);
-        return folded;
-    }
-
     Trie folded_;
-    std::vector<uint32_t> members_begin_;
-    std::vector<uint32_t> members_;
+    std::span<const uint32_t> members_begin_;
+    std::span<const uint32_t> members_;
     std::array<ByteSet, 256> bytes_of_;
 };
 

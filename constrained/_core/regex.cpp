@@ -732,7 +732,9 @@ uint32_t RegexStore::partition_of(RegexId id) {
 size_t RegexStore::bytes() const {
     return nodes_.capacity() * sizeof(Node) + children_.capacity() * sizeof(RegexId) + index_.bytes() +
            sets_.capacity() * (sizeof(ByteSet) + 300) + literal_bytes_.capacity() * 9 +
-           partitions_.capacity() * sizeof(Partition) + moves_.capacity() * sizeof(uint32_t) + meets_.size() * 64;
+           partitions_.capacity() * sizeof(Partition) + partition_index_.bytes() + moves_.capacity() * sizeof(uint32_t) +
+           meets_.size() * 64 + relaxed_.size() * 48 + first_.size() * sizeof(ByteSet) + literal_hash_.capacity() * 8 +
+           chars_index_.size() * 100;
 }
 
 std::string RegexStore::describe(RegexId id, size_t limit) const {

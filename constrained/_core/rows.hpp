@@ -1,12 +1,13 @@
 // Vocabulary bitmasks, interned by content and shared by every automaton of a vocabulary.
 //
-// Invariant: a row id names the same set of tokens for the life of the store; rows are read without a lock.
+// Invariant: a row id never names two sets of tokens; rows are read without a lock.
 // Small sets are kept as sorted lists: four out of five distinct masks hold at most 64 tokens.
 #pragma once
 
 #include <algorithm>
 
 #include "common.hpp"
+#include "readers.hpp"
 
 namespace core {
 
@@ -106,65 +107,105 @@ private:
     std::vector<uint32_t> bits_;
 };
 
+/// Rows by content. When they outgrow a limit all of them are dropped and computed again as they are needed.
+/// An id is never used twice: one below `first()` names a row that was dropped.
 class RowStore {
 public:
-    explicit RowStore(uint32_t vocabulary_size) : words_((vocabulary_size + 31) / 32) {}
+    /// Rows that are kept whatever the limit, so that one that was asked for can also be read.
+    static constexpr size_t kLeast = 64;
+
+    RowStore(uint32_t vocabulary_size, size_t limit, Readers& readers)
+        : words_((vocabulary_size + 31) / 32),
+          limit_(std::max(limit, kLeast * (words_ * sizeof(uint32_t) + sizeof(Row)))),
+          readers_(readers),
+          table_(std::make_unique<Table>(0)),
+          current_(table_.get()) {}
 
     /// 32-bit words in a row.
     uint32_t words() const { return words_; }
-    uint32_t size() const { return rows_.size(); }
+    /// Rows with ids from here on are held.
+    uint32_t first() const { return first_.load(std::memory_order_acquire); }
+    /// The id of the next row.
+    uint32_t end() const { return end_.load(std::memory_order_acquire); }
+    bool holds(uint32_t id) const { return id >= first() && id < end(); }
 
     uint32_t intern(TokenSet& tokens) {
         tokens.settle();
         const bool dense = tokens.dense();
         const std::span<const uint32_t> data = dense ? tokens.bits() : tokens.list();
-        return index_.find_or_make(
-            hash_words(data, dense),
-            [&](uint32_t id) {
-                return rows_[id].dense == dense && std::ranges::equal(rows_[id].data, data);
-            },
+        const uint64_t hash = hash_words(data, dense);
+        const std::lock_guard guard(lock_);
+        const size_t size = data.size_bytes() + sizeof(Row);
+        if (bytes_ + size > limit_) drop();
+        StableArray<Row>& rows = table_->rows;
+        return table_->first + index_.find_or_make(
+            hash,
+            [&](uint32_t at) { return rows[at].dense == dense && std::ranges::equal(rows[at].data, data); },
             [&] {
-                const uint32_t id = rows_.push();
-                rows_[id].dense = dense;
-                rows_[id].data.assign(data.begin(), data.end());
-                bytes_ += data.size_bytes() + sizeof(Row);
-                return id;
+                if (end() >= UINT32_MAX - 1) throw TooLarge("more rows were computed than there are ids");
+                const uint32_t at = rows.push();
+                rows[at].dense = dense;
+                rows[at].data.assign(data.begin(), data.end());
+                bytes_ += size;
+                end_.store(table_->first + at + 1, std::memory_order_release);
+                return at;
             });
     }
 
-    /// Writes `words()` words.
-    void copy(uint32_t id, uint32_t* out) const {
-        const Row& row = rows_[id];
+    /// Writes `words()` words, or returns false if the row is not held.
+    bool copy(uint32_t id, uint32_t* out) const {
+        const Readers::Inside inside(readers_);
+        return copy_inside(id, out);
+    }
+
+    /// The same for a reader who is inside.
+    bool copy_inside(uint32_t id, uint32_t* out) const {
+        if (id >= end()) return false;
+        const Table& table = *current_.load(std::memory_order_acquire);
+        if (id < table.first) return false;
+        const Row& row = table.rows[id - table.first];
         if (row.dense) {
             std::memcpy(out, row.data.data(), words_ * sizeof(uint32_t));
         } else {
             std::memset(out, 0, words_ * sizeof(uint32_t));
             for (const uint32_t token : row.data) out[token / 32] |= 1u << (token % 32);
         }
+        return true;
     }
 
-    template <class Visit>
-    void for_each(uint32_t id, Visit&& visit) const {
-        const Row& row = rows_[id];
-        if (!row.dense) {
-            for (const uint32_t token : row.data) visit(token);
-            return;
-        }
-        for (uint32_t i = 0; i < words_; ++i) {
-            for (uint32_t word = row.data[i]; word; word &= word - 1) visit(i * 32 + std::countr_zero(word));
-        }
+    size_t bytes() const {
+        const std::lock_guard guard(lock_);
+        return bytes_ + index_.bytes();
     }
-
-    size_t bytes() const { return bytes_ + index_.bytes(); }
 
 private:
     struct Row {
         bool dense = false;
         std::vector<uint32_t> data;
     };
+    struct Table {
+        explicit Table(uint32_t first) : first(first) {}
+        const uint32_t first;  // id of the row at 0
+        StableArray<Row> rows;
+    };
 
-    uint32_t words_;
-    StableArray<Row> rows_;
+    void drop() {
+        auto fresh = std::make_unique<Table>(end());
+        current_.store(fresh.get(), std::memory_order_release);
+        first_.store(fresh->first, std::memory_order_release);
+        index_ = InternTable();
+        bytes_ = 0;
+        table_.swap(fresh);
+        readers_.wait();
+    }
+
+    const uint32_t words_;
+    const size_t limit_;
+    Readers& readers_;
+    mutable std::mutex lock_;
+    std::unique_ptr<Table> table_;
+    std::atomic<const Table*> current_;
+    std::atomic<uint32_t> first_{0}, end_{0};
     InternTable index_;
     size_t bytes_ = 0;
 };

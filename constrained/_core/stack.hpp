@@ -83,10 +83,12 @@ public:
     /// State reached by following this continuation without reading; set by the automaton.
     uint32_t& closure(ContId id) { return nodes_[id.value].closure; }
 
+    /// Forgets which continuations were joined, not what came of it.
+    void forget_joins() { joined_.clear(); }
+
     size_t size() const { return nodes_.size(); }
-    size_t bytes() const {
-        return nodes_.capacity() * sizeof(Node) + frames_.capacity() * sizeof(Frame) + index_.bytes() + joined_.size() * 48;
-    }
+    size_t bytes() const { return nodes_.capacity() * sizeof(Node) + frames_.capacity() * sizeof(Frame) + index_.bytes(); }
+    size_t joined_bytes() const { return joined_.size() * 48; }
 
 private:
     struct Node {

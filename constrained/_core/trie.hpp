@@ -16,14 +16,14 @@
 
 namespace core {
 
-/// Token bytes in one block: token t is `blob[offsets[t], offsets[t + 1])`.
+/// Token bytes in one block: token t is `blob[offsets[t], offsets[t + 1])`. The memory is another's.
 struct TokenBytes {
-    std::vector<uint8_t> blob;
-    std::vector<int64_t> offsets;
+    std::span<const uint8_t> blob;
+    std::span<const int64_t> offsets;
 
     uint32_t size() const { return static_cast<uint32_t>(offsets.size() - 1); }
     std::span<const uint8_t> operator[](uint32_t token) const {
-        return std::span(blob).subspan(offsets[token], offsets[token + 1] - offsets[token]);
+        return blob.subspan(offsets[token], offsets[token + 1] - offsets[token]);
     }
 };
 
@@ -32,53 +32,64 @@ public:
     static constexpr uint32_t kRoot = 0;
     static constexpr uint32_t kNone = UINT32_MAX;
 
-    /// Over those of the tokens that are listed in `order` (none of them empty).
-    Trie(const TokenBytes& tokens, std::vector<uint32_t> order) : order_(std::move(order)) {
-        std::sort(order_.begin(), order_.end(), [&](uint32_t a, uint32_t b) {
-            const auto x = tokens[a], y = tokens[b];
-            const int less = std::memcmp(x.data(), y.data(), std::min(x.size(), y.size()));
-            if (less != 0) return less < 0;
-            return x.size() != y.size() ? x.size() < y.size() : a < b;
-        });
-        nodes_.push_back({0, 0, 0, static_cast<uint32_t>(order_.size())});
-        bytes_.push_back(0);
+    struct Node {
+        uint32_t first_child;
+        uint32_t begin, own_end, end;  // of the run in `order`
+    };
+    /// What a trie consists of.
+    struct Arrays {
+        std::vector<Node> nodes;      // and one at the end
+        std::vector<uint8_t> bytes;   // last byte on the way to the node
+        std::vector<uint16_t> deepest;
+        std::vector<uint32_t> order;  // tokens
+        uint32_t longest = 0;
+    };
+
+    /// Over those of the tokens that are listed (none of them empty).
+    static Arrays build(const TokenBytes& tokens, const std::vector<uint32_t>& listed) {
+        Arrays made;
+        auto& [nodes, bytes, deepest, order, longest] = made;
+        order = in_order(tokens, listed);
+        nodes.push_back({0, 0, 0, static_cast<uint32_t>(order.size())});
+        bytes.push_back(0);
+        std::vector<uint16_t> depths{0};
         uint32_t depth = 0, level_end = 1;
-        for (uint32_t node = 0; node < nodes_.size(); ++node) {
-            if (node == level_end) ++depth, level_end = static_cast<uint32_t>(nodes_.size());
-            uint32_t at = nodes_[node].begin;
-            const uint32_t end = nodes_[node].end;
-            while (at < end && tokens[order_[at]].size() == depth) ++at;
-            nodes_[node].own_end = at;
-            nodes_[node].first_child = static_cast<uint32_t>(nodes_.size());
+        for (uint32_t node = 0; node < nodes.size(); ++node) {
+            if (node == level_end) ++depth, level_end = static_cast<uint32_t>(nodes.size());
+            uint32_t at = nodes[node].begin;
+            const uint32_t end = nodes[node].end;
+            while (at < end && tokens[order[at]].size() == depth) ++at;
+            nodes[node].own_end = at;
+            nodes[node].first_child = static_cast<uint32_t>(nodes.size());
             while (at < end) {
-                const uint8_t byte = tokens[order_[at]][depth];
+                const uint8_t byte = tokens[order[at]][depth];
                 uint32_t stop = at + 1;
-                while (stop < end && tokens[order_[stop]][depth] == byte) ++stop;
-                nodes_.push_back({0, at, at, stop});
-                bytes_.push_back(byte);
+                while (stop < end && tokens[order[stop]][depth] == byte) ++stop;
+                nodes.push_back({0, at, at, stop});
+                bytes.push_back(byte);
+                depths.push_back(static_cast<uint16_t>(std::min<uint32_t>(depth + 1, 0xffff)));
                 at = stop;
             }
         }
-        depth_of_longest_.assign(nodes_.size(), 0);
-        std::vector<uint16_t> depths(nodes_.size(), 0);
-        for (uint32_t node = 0; node < nodes_.size(); ++node) {
-            const uint32_t end = node + 1 < nodes_.size() ? nodes_[node + 1].first_child : static_cast<uint32_t>(nodes_.size());
-            for (uint32_t child = nodes_[node].first_child; child < end; ++child) {
-                depths[child] = static_cast<uint16_t>(std::min(depths[node] + 1, 0xffff));
+        nodes.push_back({static_cast<uint32_t>(nodes.size()), 0, 0, 0});
+        deepest = std::move(depths);
+        for (uint32_t node = static_cast<uint32_t>(bytes.size()); node-- > 0;) {
+            for (uint32_t child = nodes[node].first_child; child < nodes[node + 1].first_child; ++child) {
+                deepest[node] = std::max(deepest[node], deepest[child]);
             }
         }
-        for (uint32_t node = static_cast<uint32_t>(nodes_.size()); node-- > 0;) {
-            depth_of_longest_[node] = depths[node];
-            const uint32_t end = node + 1 < nodes_.size() ? nodes_[node + 1].first_child : static_cast<uint32_t>(nodes_.size());
-            for (uint32_t child = nodes_[node].first_child; child < end; ++child) {
-                depth_of_longest_[node] = std::max(depth_of_longest_[node], depth_of_longest_[child]);
-            }
-        }
-        longest_ = depth;
-        nodes_.push_back({static_cast<uint32_t>(nodes_.size()), 0, 0, 0});
+        longest = depth;
+        return made;
+    }
+
+    /// The memory is another's: of `Arrays`, or of an image.
+    Trie(std::span<const Node> nodes, std::span<const uint8_t> bytes, std::span<const uint16_t> deepest,
+         std::span<const uint32_t> order, uint32_t longest)
+        : longest_(longest), bytes_(bytes), nodes_(nodes), depth_of_longest_(deepest), order_(order) {
         root_.fill(kNone);
         for (uint32_t child = children_begin(kRoot); child < children_end(kRoot); ++child) root_[byte(child)] = child;
     }
+    explicit Trie(const Arrays& made) : Trie(made.nodes, made.bytes, made.deepest, made.order, made.longest) {}
 
     uint32_t size() const { return static_cast<uint32_t>(bytes_.size()); }
     /// Bytes of the longest token.
@@ -115,20 +126,41 @@ public:
         }
         return fewest[0];
     }
-    size_t bytes() const { return bytes_.capacity() + nodes_.capacity() * sizeof(Node) + 4 * order_.capacity(); }
 
 private:
-    struct Node {
-        uint32_t first_child;
-        uint32_t begin, own_end, end;  // of the run in `order_`
-    };
+    static std::vector<uint32_t> in_order(const TokenBytes& tokens, const std::vector<uint32_t>& listed) {
+        struct Key {
+            uint64_t head;  // first bytes, so that most comparisons are of two numbers
+            uint32_t token;
+        };
+        std::vector<Key> keys;
+        keys.reserve(listed.size());
+        for (const uint32_t token : listed) {
+            uint64_t head = 0;
+            const auto bytes = tokens[token];
+            for (size_t i = 0; i < 8; ++i) head = head << 8 | (i < bytes.size() ? bytes[i] : 0);
+            keys.push_back({head, token});
+        }
+        std::sort(keys.begin(), keys.end(), [&](const Key& a, const Key& b) {
+            if (a.head != b.head) return a.head < b.head;
+            const auto x = tokens[a.token], y = tokens[b.token];
+            const int less = std::memcmp(x.data(), y.data(), std::min(x.size(), y.size()));
+            if (less != 0) return less < 0;
+            return x.size() != y.size() ? x.size() < y.size() : a.token < b.token;
+        });
+        std::vector<uint32_t> order;
+        order.reserve(keys.size());
+        for (const Key& key : keys) order.push_back(key.token);
+        return order;
+    }
+
     std::span<const uint32_t> run(uint32_t begin, uint32_t end) const { return {order_.data() + begin, end - begin}; }
 
-    uint32_t longest_ = 0;
-    std::vector<uint8_t> bytes_;
-    std::vector<Node> nodes_;
-    std::vector<uint16_t> depth_of_longest_;
-    std::vector<uint32_t> order_;
+    uint32_t longest_;
+    std::span<const uint8_t> bytes_;
+    std::span<const Node> nodes_;
+    std::span<const uint16_t> depth_of_longest_;
+    std::span<const uint32_t> order_;
     std::array<uint32_t, 256> root_;
 };
 

@@ -12,12 +12,15 @@ import numpy as np
 
 from constrained.errors import ModelMismatch, VocabularyError
 from constrained.vocabulary import encoding, stops
+from constrained.vocabulary.cache import open_tables
+from constrained.vocabulary.lanes import Lanes
 from constrained.vocabulary.reading import Encoder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from grammars.ir import Regex
+MEMORY_LIMIT = 256 << 20
+"""Bytes that masks and what is known about languages may take for one vocabulary, unless another limit is given."""
 
 
 class TokenBytes(Sequence[bytes]):
@@ -64,10 +67,18 @@ class Vocabulary:
             padding, a hole in the ids, an end of sequence. Ids with equal bytes are all kept, and all allowed.
         size: number of ids, which is the number of columns of the model's logits.
         eos_ids: ids that end a sequence, ascending; at least one.
+        memory_limit: bytes that masks and what is known about languages may take; see `core`.
+        lanes: groups of automata that never wait for each other; see `core`.
     """
 
     def __init__(
-        self, tokens: Iterable[bytes], eos_ids: Iterable[int], *, encoder: Encoder | None = None
+        self,
+        tokens: Iterable[bytes],
+        eos_ids: Iterable[int],
+        *,
+        encoder: Encoder | None = None,
+        memory_limit: int = MEMORY_LIMIT,
+        lanes: int = 1,
     ) -> None:
         """Use `from_tokenizer` or `from_bytes`; this is what both end in.
 
@@ -75,11 +86,15 @@ class Vocabulary:
             tokens: bytes per id.
             eos_ids: ids that end a sequence; whatever bytes they have are dropped.
             encoder: canonical ids of a text, if there is a tokenizer to ask.
+            memory_limit: bytes that masks and what is known about languages may take; see `core`.
+            lanes: groups of automata that never wait for each other; see `core`.
 
         Raises:
             VocabularyError: no end of sequence, one outside the vocabulary, or no token that is text.
         """
         table = list(tokens)
+        self.memory_limit = memory_limit
+        self.lanes = lanes
         self.size = len(table)
         self.eos_ids = stops.checked(eos_ids, self.size)
         for token in self.eos_ids:
@@ -95,12 +110,21 @@ class Vocabulary:
             )
 
     @classmethod
-    def from_bytes(cls, tokens: Iterable[bytes], eos_ids: Iterable[int]) -> Vocabulary:
+    def from_bytes(
+        cls,
+        tokens: Iterable[bytes],
+        eos_ids: Iterable[int],
+        *,
+        memory_limit: int = MEMORY_LIMIT,
+        lanes: int = 1,
+    ) -> Vocabulary:
         """A vocabulary written out: token id is the position in `tokens`.
 
         Args:
             tokens: bytes per id; ``b""`` for an id that is never allowed in text.
             eos_ids: ids that end a sequence. Their bytes, if any, are dropped: an end is not text.
+            memory_limit: bytes that masks and what is known about languages may take; see `core`.
+            lanes: groups of automata that never wait for each other; see `core`.
 
         Raises:
             VocabularyError: `eos_ids` is empty or outside the list, a token is not `bytes`, or none is text.
@@ -113,7 +137,7 @@ class Vocabulary:
                 f"{len(wrong)} tokens are not bytes, the first is id {wrong[0]} of type {kind}",
                 action='encode text first: token.encode("utf-8")',
             )
-        return cls(table, eos_ids)
+        return cls(table, eos_ids, memory_limit=memory_limit, lanes=lanes)
 
     @classmethod
     def from_tokenizer(
@@ -124,6 +148,8 @@ class Vocabulary:
         generation_config: Any = None,
         size: int | None = None,
         eos_ids: Iterable[int] | None = None,
+        memory_limit: int = MEMORY_LIMIT,
+        lanes: int = 1,
     ) -> Vocabulary:
         """The vocabulary of a tokenizer, checked to be exact.
 
@@ -135,6 +161,8 @@ class Vocabulary:
             size: columns of the logits, where the model pads its vocabulary; by default the model's, or else the
                 number of ids of the tokenizer. Ids the tokenizer does not know are never allowed.
             eos_ids: ids that end a sequence, instead of those that tokenizer and model name.
+            memory_limit: bytes that masks and what is known about languages may take; see `core`.
+            lanes: groups of automata that never wait for each other; see `core`.
 
         Raises:
             VocabularyError: the tokenizer names no end of sequence, is of no known kind, or has no exact bytes
@@ -155,7 +183,13 @@ class Vocabulary:
         if eos_ids is None:
             eos_ids = stops.find(reading, model, generation_config)
         padding = [b""] * ((size or needed) - len(reading.tokens))
-        return cls([*reading.tokens, *padding], eos_ids, encoder=reading.encoder)
+        return cls(
+            [*reading.tokens, *padding],
+            eos_ids,
+            encoder=reading.encoder,
+            memory_limit=memory_limit,
+            lanes=lanes,
+        )
 
     def decode(self, ids: Iterable[int]) -> bytes:
         """The text that token ids add in the middle of a generation; ids that are never text add nothing.
@@ -204,15 +238,40 @@ class Vocabulary:
 
     @cached_property
     def core(self) -> Any:
-        """The same table on the native side, built once."""
+        """The same table on the native side, made once, with what automata over it share.
+
+        What is shared takes `memory_limit` bytes at most, besides the tables, and besides what living automata still
+        need; beyond that it is dropped and computed again. Automata are dealt to `lanes` in turn. Automata of one
+        lane share what they learn and take turns when something is learned; those of different lanes learn at the
+        same time, each lane for itself.
+        """
         from constrained import _core
 
-        return _core.Vocabulary(self.tokens.blob, self.tokens.offsets, list(self.eos_ids))
+        def build(image: Any) -> Any:
+            return _core.Vocabulary(
+                self.tokens.blob,
+                self.tokens.offsets,
+                list(self.eos_ids),
+                memory_limit=self.memory_limit,
+                lanes=self.lanes,
+                image=image,
+            )
+
+        return open_tables(self.fingerprint, self.size, build)
 
     @cached_property
-    def regexes(self) -> dict[Regex, int]:
-        """Expressions that the native side has read, with their numbers there."""
-        return {}
+    def open_lanes(self) -> Lanes:
+        """Where automata go."""
+        return Lanes(self.core)
+
+    @property
+    def rows(self) -> Any:
+        """The masks of all automata over this vocabulary by id (native): `first`, `end`, `words`, `copy`.
+
+        An id never names two masks. Rows from `first` on are held; those before were dropped to save memory, and a
+        state whose row was dropped has one with a new id when it is next asked for.
+        """
+        return self.core.rows
 
     def __len__(self) -> int:
         return self.size
@@ -228,7 +287,7 @@ class Vocabulary:
 
     def __getstate__(self) -> dict[str, Any]:
         # What can be derived again stays behind: the native table does not travel, the index is as big as the rest.
-        return {k: v for k, v in self.__dict__.items() if k not in ("core", "ids_by_bytes", "regexes")}
+        return {k: v for k, v in self.__dict__.items() if k not in ("core", "ids_by_bytes", "open_lanes")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

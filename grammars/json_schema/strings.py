@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from json.encoder import encode_basestring, encode_basestring_ascii
 
 from grammars import ir
@@ -101,9 +102,9 @@ class Style:
         return ir.concat(QUOTE, self.encode(regex), QUOTE)
 
 
-def _hexadecimal(ranges: Iterable[tuple[int, int]], digits: int) -> ir.Regex:
+@lru_cache(maxsize=10_000)
+def _hexadecimal(ranges: Ranges, digits: int) -> ir.Regex:
     """Numbers of a set written with exactly `digits` hexadecimal digits; equal remainders are written once."""
-    ranges = tuple(ranges)
     if not ranges:
         return ir.NOTHING
     if digits == 0:

@@ -144,7 +144,40 @@ class Replayer:
             batch.many_ns.append(clock() - begun)
             if not np.array_equal(rows, singly):
                 raise Misbehaved("masks of one call for many states differ from those of single calls")
+        followed = [
+            (state, instances[i].tokens[position])
+            for state, (i, position) in zip(states, wanted, strict=True)
+            if position < len(replayed.replays[i].commit_ns)
+        ]
+        if followed and (compiled.rollback is not None or not compiled.in_place):
+            batch.forks = len(followed)
+            batch.fork_ns = [_forked(compiled, followed) for _ in range(_ROUNDS)]
         return batch
+
+
+def _forked(compiled: Compiled, followed: list[tuple[Any, int]]) -> int:
+    """Nanoseconds to copy every state, and to take a token back on every copy; the commit between is not counted."""
+    fork, commit, rollback = compiled.fork, compiled.commit, compiled.rollback
+    assert fork is not None
+    begun = clock()
+    copies = [fork(state) for state, _ in followed]
+    took = clock() - begun
+    if not compiled.in_place:
+        texts = [[copy, commit(copy, token)] for copy, (_, token) in zip(copies, followed, strict=True)]
+        begun = clock()
+        for text in texts:
+            text.pop()
+        return took + clock() - begun
+    assert rollback is not None
+    for copy, (_, token) in zip(copies, followed, strict=True):
+        commit(copy, token)
+    begun = clock()
+    for copy in copies:
+        rollback(copy, 1)
+    took += clock() - begun
+    for copy in copies:
+        _listen(compiled, copy)
+    return took
 
 
 def _states(compiled: Compiled, instances: list[Instance], wanted: list[tuple[int, int]]) -> list[Any]:

@@ -111,6 +111,7 @@ def _batches(summaries: Sequence[EngineSummary]) -> list[tuple[str, Sequence[str
             "ratio",
             [f"{one.batch[1] / one.batch[0]:.2f}" if one.batch else _NONE for one in summaries],
         ),
+        ("fork and roll back", [_number(one.fork, 1e3) for one in summaries]),
     ]
 
 

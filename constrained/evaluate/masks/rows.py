@@ -77,11 +77,16 @@ class Batch:
         states: how many.
         single_ns: per round, all of them by calls of their own.
         many_ns: per round, all of them in one call; empty if the engine has no such call.
+        forks: how many of the states were followed by a token.
+        fork_ns: per round, a copy of each of these, and the token taken back after it was committed to the copy;
+            empty if the engine cannot take tokens back.
     """
 
     states: int
     single_ns: list[int]
     many_ns: list[int]
+    forks: int = 0
+    fork_ns: list[int] = field(default_factory=list)
 
 
 @dataclass(slots=True)

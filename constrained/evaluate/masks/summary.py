@@ -60,6 +60,7 @@ class EngineSummary:
         times: by pass and quantity.
         batch: nanoseconds a state: by single calls, and in one call for `batch_states`; None without them.
         batch_states: states in one call.
+        fork: nanoseconds to copy a state and to take a token back; None where it was not measured.
         compiled_bytes: median memory of a compiled schema, if the engine says.
         peak_bytes: the most resident memory of the process.
     """
@@ -77,6 +78,7 @@ class EngineSummary:
     times: dict[str, dict[str, Spread | None]] = field(default_factory=dict)
     batch: tuple[float, float] | None = None
     batch_states: int = 0
+    fork: float | None = None
     compiled_bytes: float | None = None
     peak_bytes: int | None = None
 
@@ -120,6 +122,8 @@ def summarise(engine: str, rows: Iterable[r.Row], only: Collection[str] | None =
             float(np.mean([np.median(batch.single_ns) / batch.states for batch in batches])),
             float(np.mean([np.median(batch.many_ns) / batch.states for batch in batches])),
         )
+    forks = [np.median(batch.fork_ns) / batch.forks for batch in batches if batch.fork_ns]
+    summary.fork = float(np.mean(forks)) if forks else None
     sizes = [row.compiled_bytes for row in own if row.compiled_bytes is not None]
     summary.compiled_bytes = float(np.median(sizes)) if sizes else None
     summary.peak_bytes = max((row.peak_bytes for row in own if row.peak_bytes is not None), default=None)

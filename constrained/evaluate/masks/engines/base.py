@@ -29,6 +29,8 @@ class Compiled:
         complete: whether the text so far is complete, where that is not a bit of the mask; None: an EOS bit says so.
         complaint: what an engine that does not raise has to say about a state gone wrong.
         fork: an independent copy of a state; None: the engine has no call for it that `fill_many` could use.
+        rollback: ``rollback(state, n)`` takes the last n tokens of a state back, where `commit` changes it in place.
+            States that do not change need no call: whoever kept the one before has gone back.
         fill_many: ``fill_many(states, rows)`` computes several masks in one call; None: there is no such call.
         memory: bytes this schema takes, if the engine knows.
     """
@@ -41,6 +43,7 @@ class Compiled:
     complete: Callable[[Any], bool] | None = None
     complaint: Callable[[Any], str | None] | None = None
     fork: Callable[[Any], Any] | None = None
+    rollback: Callable[[Any, int], Any] | None = None
     fill_many: Callable[[list[Any], Rows], Any] | None = None
     memory: Callable[[], int] | None = None
 

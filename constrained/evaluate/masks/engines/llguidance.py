@@ -62,6 +62,7 @@ class LLGuidance:
             targets=addresses,
             complaint=lambda state: state.get_error() if state.is_error() else None,
             fork=package.LLMatcher.deep_copy,
+            rollback=package.LLMatcher.rollback,
             fill_many=fill_many,
         )
 

@@ -45,6 +45,7 @@ class XGrammar:
             in_place=True,
             targets=one_by_one,
             fork=package.GrammarMatcher.fork,
+            rollback=package.GrammarMatcher.rollback,
             fill_many=fill_many,
             memory=lambda: int(compiled.memory_size_bytes),
         )
