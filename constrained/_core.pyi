@@ -1,16 +1,13 @@
 """Native core: vocabulary tables and the token automaton."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy
 from numpy.typing import NDArray
 
 
 class TooLarge(RuntimeError):
-    pass
-
-class BadGrammar(ValueError):
     pass
 
 IMAGE_VERSION: int = 1
@@ -92,9 +89,6 @@ class Lane:
     What automata learn about languages, shared by those that may wait for each other.
     """
 
-    def add_regexes(self, nodes: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], args: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], data: bytes) -> list[int]:
-        """Ids of the rows of grammars.flat.FlatRegexes."""
-
     @property
     def full(self) -> bool:
         """Whether new automata had better go to a new lane."""
@@ -102,9 +96,10 @@ class Lane:
 class Automaton:
     """Token automaton; see constrained.automaton.TokenAutomaton."""
 
-    def __init__(self, lane: Lane, nodes: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], args: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], terminals: Sequence[int], rules: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], start: int, fuel: int, memory_limit: int) -> None:
+    def __init__(self, lane: Lane, rules: dict[str, Any], start: str, known: dict[Any, int], fuel: int, memory_limit: int) -> None:
         """
-        From the arrays of grammars.flat.FlatGrammar, its terminals as ids from Lane.add_regexes.
+        From the rules of a grammars.ir.Grammar. `known` maps expressions that this lane has read before to their
+        numbers; those that are read now are added.
         """
 
     @property

@@ -12,16 +12,13 @@ import numpy as np
 
 from constrained import _core
 from constrained.errors import ConstraintTooLarge, Problem, UnsatisfiableConstraint, UnsupportedConstraint
-from grammars.flat import flatten, flatten_regexes
 
 if TYPE_CHECKING:
-    from array import array
     from collections.abc import Sequence
 
     from constrained.constraint import Constraint
     from constrained.vocabulary import Vocabulary
-    from constrained.vocabulary.lanes import Lane
-    from grammars.ir import Grammar, Regex
+    from grammars.ir import Grammar
 
 DEAD = 0
 """The state of a text that no completion can save."""
@@ -68,33 +65,26 @@ class TokenAutomaton(_core.Automaton):
         self.grammar = grammar
         self.vocabulary = vocabulary
         self.constraint = constraint
-        flat = flatten(grammar)
         lane = vocabulary.open_lanes.take()
+        known = lane.regexes
         try:
-            super().__init__(
-                lane.core,
-                _int32(flat.nodes),
-                _int32(flat.args),
-                _terminal_ids(flat.terminals, lane),
-                _int32(flat.rules),
-                flat.start,
-                _FUEL,
-                memory_limit,
-            )
+            super().__init__(lane.core, dict(grammar.rules), grammar.start, known, _FUEL, memory_limit)
         except _core.TooLarge as error:
             raise ConstraintTooLarge(
                 f"the constraint is too large to compile: {error}", action="simplify its patterns"
             ) from None
+        if len(known) > _REGEXES_KEPT:
+            lane.regexes = {}  # another table: other threads may be reading this one
         if self.left_recursive_rule >= 0:
             raise UnsupportedConstraint(
                 "the grammar is left-recursive",
-                Problem(f"rule {flat.names[self.left_recursive_rule]}", "may begin with itself"),
+                Problem(f"rule {tuple(grammar.rules)[self.left_recursive_rule]}", "may begin with itself"),
                 action="write the recursion on the right, or as a repetition",
             )
         if self.start == DEAD:
             raise UnsatisfiableConstraint(
                 "no text satisfies the constraint",
-                Problem(f"rule {flat.names[flat.start]}", "describes the empty language"),
+                Problem(f"rule {grammar.start}", "describes the empty language"),
             )
 
     @property
@@ -129,25 +119,6 @@ def fill_masks(automata: Sequence[TokenAutomaton], states: Sequence[int], rows: 
 def row_ids(automata: Sequence[TokenAutomaton], states: Sequence[int]) -> list[int]:
     """The ids of the masks of a step in one call, as for `fill_masks`; see `Vocabulary.rows`."""
     return _core.Vocabulary.row_ids(automata, states)
-
-
-def _int32(values: array[int]) -> np.ndarray[Any, np.dtype[np.int32]]:
-    return np.frombuffer(values, dtype=np.int32) if values else np.empty(0, dtype=np.int32)
-
-
-def _terminal_ids(terminals: tuple[Regex, ...], lane: Lane) -> list[int]:
-    """Numbers of terminals in a lane; what was read before is not read again."""
-    known = lane.regexes
-    ids = {regex: known[regex] for regex in terminals if regex in known}
-    fresh = [regex for regex in terminals if regex not in ids]
-    if fresh:
-        flat = flatten_regexes(fresh, known)
-        read = lane.core.add_regexes(_int32(flat.nodes), _int32(flat.args), flat.data)
-        ids.update((regex, read[row]) for regex, row in flat.rows.items())
-        known.update(ids)
-        if len(known) > _REGEXES_KEPT:
-            lane.regexes = {}  # another table: other threads may be reading this one
-    return [ids[regex] for regex in terminals]
 
 
 def compile(constraint: Any, vocabulary: Vocabulary, *, memory_limit: int = _MEMORY_LIMIT) -> TokenAutomaton:

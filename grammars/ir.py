@@ -156,12 +156,15 @@ def concat(*parts: Regex) -> Regex:
     """One part after the other; neighbouring literals melt together."""
     flat: list[Regex] = []
     for part in parts:
-        if isinstance(part, Nothing):
+        kind = type(part)
+        if kind is Nothing:
             return NOTHING
-        for piece in part.parts if isinstance(part, Concat) else (part,):
-            if isinstance(piece, Literal) and flat and isinstance(flat[-1], Literal):
+        for piece in part.parts if kind is Concat else (part,):  # type: ignore[attr-defined]
+            if type(piece) is not Literal:
+                flat.append(piece)
+            elif flat and type(flat[-1]) is Literal:
                 flat[-1] = Literal(flat[-1].data + piece.data)
-            elif not (isinstance(piece, Literal) and not piece.data):
+            elif piece.data:
                 flat.append(piece)
     if not flat:
         return EMPTY
@@ -172,9 +175,10 @@ def union(*parts: Regex) -> Regex:
     """Any of the parts."""
     flat: list[Regex] = []
     for part in parts:
-        if isinstance(part, Union):
-            flat.extend(part.parts)
-        elif not isinstance(part, Nothing):
+        kind = type(part)
+        if kind is Union:
+            flat.extend(part.parts)  # type: ignore[attr-defined]
+        elif kind is not Nothing:
             flat.append(part)
     if not flat:
         return NOTHING
@@ -312,20 +316,26 @@ def call(rule: str) -> Expr:
 
 def sequence(*parts: Expr) -> Expr:
     """One part after the other. Parts are not flattened, so that a shared tail stays shared."""
-    kept = tuple(part for part in parts if part is not SILENT)
-    if any(part is NEVER for part in kept):
-        return NEVER
-    if not kept:
-        return SILENT
-    return kept[0] if len(kept) == 1 else Sequence(kept)
+    for part in parts:
+        if part is NEVER:
+            return NEVER
+        if part is SILENT:
+            parts = tuple(part for part in parts if part is not SILENT)
+            return sequence(*parts)
+    if len(parts) > 1:
+        return Sequence(parts)
+    return parts[0] if parts else SILENT
 
 
 def choice(*parts: Expr) -> Expr:
     """Any of the parts."""
-    kept = tuple(part for part in parts if part is not NEVER)
-    if not kept:
-        return NEVER
-    return kept[0] if len(kept) == 1 else Choice(kept)
+    for part in parts:
+        if part is NEVER:
+            parts = tuple(part for part in parts if part is not NEVER)
+            break
+    if len(parts) > 1:
+        return Choice(parts)
+    return parts[0] if parts else NEVER
 
 
 def loop(part: Expr, low: int = 0, high: int | None = None) -> Expr:

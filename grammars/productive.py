@@ -2,61 +2,90 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from grammars import ir
 
 
-def productive_rules(rules: Mapping[str, ir.Expr]) -> set[str]:
-    """Names of the rules that derive some text, taking every terminal but `ir.NOTHING` to match something."""
-    alive: set[str] = set()
+def productive_rules(rules: Mapping[str, ir.Expr], alive: Iterable[str] = ()) -> set[str]:
+    """Names of the rules that derive some text, taking every terminal but `ir.NOTHING` to match something.
+
+    Args:
+        rules: the rules.
+        alive: those of which it is known that they do.
+    """
+    found = set(alive)
     known: set[int] = set()  # ids of nodes that derive some text: only ever grows
-    changed = True
+    changed = len(found) < len(rules)
     while changed:
         changed = False
         for name in reversed(tuple(rules)):
-            if name not in alive and _derives(rules[name], alive, known):
-                alive.add(name)
-                changed = True
-    return alive
+            if name not in found and _derives(rules[name], found, known):
+                found.add(name)
+                changed = len(found) < len(rules)
+    return found
 
 
 def _derives(root: ir.Expr, alive: set[str], known: set[int]) -> bool:
+    """Whether an expression derives some text; looks no further than the first text that it finds."""
     failed: set[int] = set()
-    stack: list[tuple[ir.Expr, bool]] = [(root, False)]
-    while stack:
-        node, ready = stack.pop()
-        if id(node) in known or id(node) in failed:
-            continue
+
+    def seen(node: ir.Expr) -> bool | None:
+        """The verdict, where it needs no look at the parts."""
         if isinstance(node, ir.Terminal):
-            good = not isinstance(node.regex, ir.Nothing)
-        elif isinstance(node, ir.Call):
-            good = node.rule in alive
-        elif isinstance(node, ir.Loop) and node.low == 0:
-            good = True
-        elif not ready:
-            stack.append((node, True))
-            parts = node.parts if isinstance(node, (ir.Sequence, ir.Choice)) else (node.part,)  # type: ignore[attr-defined]
-            stack.extend((part, False) for part in parts)
-            continue
-        elif isinstance(node, ir.Sequence):
-            good = all(id(part) in known for part in node.parts)
-        elif isinstance(node, ir.Choice):
-            good = any(id(part) in known for part in node.parts)
-        else:
-            assert isinstance(node, ir.Loop)
-            good = id(node.part) in known
-        (known if good else failed).add(id(node))
-    return id(root) in known
+            return not isinstance(node.regex, ir.Nothing)
+        if isinstance(node, ir.Call):
+            return node.rule in alive
+        if id(node) in known or (isinstance(node, ir.Loop) and node.low == 0):
+            return True
+        return False if id(node) in failed else None
+
+    def opened(node: ir.Expr) -> tuple[ir.Expr, Iterator[ir.Expr], bool]:
+        """A node, the parts that its verdict may hang on, and the verdict of a part that decides it."""
+        if isinstance(node, ir.Choice):
+            if any(seen(part) for part in node.parts):
+                return node, iter((ir.SILENT,)), True
+            return node, reversed(node.parts), True  # what may be left out comes first
+        parts = node.parts if isinstance(node, ir.Sequence) else (node.part,)  # type: ignore[attr-defined]
+        return node, iter(parts), False
+
+    found = seen(root)
+    if found is not None:
+        return found
+    known.add(id(ir.SILENT))
+    stack = [opened(root)]
+    while stack:
+        node, parts, decisive = stack[-1]
+        if found != decisive:  # by the part looked at last
+            for part in parts:
+                found = seen(part)
+                if found is None:
+                    stack.append(opened(part))
+                if found is None or found == decisive:
+                    break
+            else:
+                found = not decisive
+            if found is None:
+                continue
+        (known if found else failed).add(id(node))
+        stack.pop()
+    return bool(found)
 
 
-def pruned(grammar: ir.Grammar) -> ir.Grammar | None:
-    """The same language without rules and branches that nothing completes; None when the language is empty."""
-    alive = productive_rules(grammar.rules)
-    if grammar.start not in alive:
+def pruned(grammar: ir.Grammar, alive: Iterable[str] = ()) -> ir.Grammar | None:
+    """The same language without rules and branches that nothing completes; None when the language is empty.
+
+    Args:
+        grammar: the rules.
+        alive: those of which it is known that they derive some text.
+    """
+    found = productive_rules(grammar.rules, alive)
+    if grammar.start not in found:
         return None
+    if len(found) == len(grammar.rules):
+        return grammar
     done: dict[int, ir.Expr] = {}
-    rules = {name: _rebuilt(body, alive, done) for name, body in grammar.rules.items() if name in alive}
+    rules = {name: _rebuilt(body, found, done) for name, body in grammar.rules.items() if name in found}
     return ir.Grammar(rules, grammar.start)
 
 

@@ -301,3 +301,38 @@ def test_the_committed_stub_is_the_generated_one():
     built = Path(_core.__file__).with_name("_core.pyi")
     committed = Path(__file__).parents[1] / "constrained" / "_core.pyi"
     assert committed.read_text() == built.read_text(), f"copy {built} to {committed}"
+
+
+# ---------------------------------------------------------------- reading the grammar
+
+
+def test_what_was_read_once_is_not_read_again() -> None:
+    vocabulary = Vocabulary.from_bytes(BYTES, eos_ids=[0])
+    word = ir.repeat(ir.chars([(97, 122)]), 1)
+    automaton(ir.concat(word, ir.literal("!")), vocabulary)
+    read = vocabulary.core.memory["residuals"]
+    assert vocabulary.open_lanes.take().regexes[word] < read
+    again = automaton(ir.concat(word, ir.literal("!")), vocabulary)  # a new expression over a known part
+    assert vocabulary.core.memory["residuals"] == read
+    assert again.accepts(again.walk(again.start, list(b"ab!"))[-1])
+
+
+def test_a_grammar_may_be_as_deep_as_it_likes() -> None:
+    expr: ir.Expr = ir.terminal("x")
+    for _ in range(50_000):
+        expr = ir.Sequence((ir.SILENT, expr))
+    deep = automaton(expr)
+    assert deep.accepts(deep.next(deep.start, ord("x")))
+
+
+def test_a_rule_that_does_not_exist_is_named() -> None:
+    with pytest.raises(KeyError, match="missing"):
+        automaton(ir.sequence(ir.terminal("a"), ir.call("missing")))
+
+
+@pytest.mark.parametrize(
+    "node", ["text", ir.Sequence(("text",)), ir.Literal(b"a"), ir.Terminal(ir.Call("start"))]
+)  # type: ignore[arg-type, list-item]
+def test_what_is_no_expression_is_refused(node: ir.Expr) -> None:
+    with pytest.raises(TypeError):
+        TokenAutomaton(ir.Grammar({"start": node}, "start"), VOCABULARY)

@@ -9,6 +9,7 @@
 
 #include "automaton.hpp"
 #include "batch.hpp"
+#include "ir.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -138,7 +139,6 @@ uint32_t row_id(Automaton& automaton, uint32_t state) {
 NB_MODULE(_core, m) {
     m.doc() = "Native core: vocabulary tables and the token automaton.";
     nb::exception<core::TooLarge>(m, "TooLarge", PyExc_RuntimeError);
-    nb::exception<core::BadGrammar>(m, "BadGrammar", PyExc_ValueError);
 
     m.attr("IMAGE_VERSION") = core::Image::kVersion;
     nb::exception<core::BadImage>(m, "BadImage", PyExc_ValueError);
@@ -254,18 +254,6 @@ NB_MODULE(_core, m) {
             nb::for_getter(nb::sig("def memory(self) -> dict[str, int]")), "Sizes of what is shared now: counts, and bytes.");
 
     nb::class_<Lane>(m, "Lane", "What automata learn about languages, shared by those that may wait for each other.")
-        .def(
-            "add_regexes",
-            [](Lane& self, const Array<const int32_t>& nodes, const Array<const int32_t>& args, nb::bytes data) {
-                const std::span<const uint8_t> bytes(static_cast<const uint8_t*>(data.data()), data.size());
-                const core::FlatRegexes flat{view(nodes), view(args), bytes};
-                std::vector<uint32_t> ids;
-                const nb::gil_scoped_release released;
-                const std::lock_guard guard(self.lock);
-                for (const core::RegexId id : core::read_regexes(flat, self.regexes)) ids.push_back(id.value);
-                return ids;
-            },
-            "nodes"_a, "args"_a, "data"_a, "Ids of the rows of grammars.flat.FlatRegexes.")
         .def_prop_ro(
             "full",
             [](Lane& self) {
@@ -277,15 +265,25 @@ NB_MODULE(_core, m) {
     nb::class_<Automaton>(m, "Automaton", "Token automaton; see constrained.automaton.TokenAutomaton.")
         .def(
             "__init__",
-            [](Automaton* self, std::shared_ptr<Lane> lane, const Array<const int32_t>& nodes,
-               const Array<const int32_t>& args, const std::vector<uint32_t>& terminals,
-               const Array<const int32_t>& rules, uint32_t start, uint32_t fuel, size_t memory_limit) {
-                const core::FlatGrammar grammar{view(nodes), view(args), terminals, view(rules), start};
-                const nb::gil_scoped_release released;
-                new (self) Automaton(std::move(lane), grammar, fuel, memory_limit);
+            [](Automaton* self, std::shared_ptr<Lane> lane, nb::dict rules, nb::str start, nb::dict known,
+               uint32_t fuel, size_t memory_limit) {
+                core::IrReader reader(std::move(known));
+                reader.read(std::move(rules), start);
+                {
+                    const nb::gil_scoped_release released;
+                    {
+                        const std::lock_guard guard(lane->lock);
+                        reader.grammar.terminals = core::read_regexes(reader.regexes, lane->regexes);
+                    }
+                    new (self) Automaton(std::move(lane), reader.grammar, fuel, memory_limit);
+                }
+                reader.remember(reader.grammar.terminals);
             },
-            "lane"_a, "nodes"_a, "args"_a, "terminals"_a, "rules"_a, "start"_a, "fuel"_a, "memory_limit"_a,
-            "From the arrays of grammars.flat.FlatGrammar, its terminals as ids from Lane.add_regexes.")
+            "lane"_a, "rules"_a, "start"_a, "known"_a, "fuel"_a, "memory_limit"_a,
+            nb::sig("def __init__(self, lane: Lane, rules: dict[str, typing.Any], start: str, "
+                    "known: dict[typing.Any, int], fuel: int, memory_limit: int) -> None"),
+            "From the rules of a grammars.ir.Grammar. `known` maps expressions that this lane has read before to their\n"
+            "numbers; those that are read now are added.")
         .def_prop_ro("start", &Automaton::start, "The state before any token; 0 when no text satisfies the grammar.")
         .def_prop_ro(
             "left_recursive_rule",

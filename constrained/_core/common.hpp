@@ -44,11 +44,6 @@ struct TooLarge : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-/// The grammar's language is empty, or a rule is left-recursive.
-struct BadGrammar : std::runtime_error {
-    using std::runtime_error::runtime_error;
-};
-
 constexpr uint64_t mix(uint64_t x) {
     x ^= x >> 32;
     x *= 0xd6e8feb86659fd93ULL;

@@ -36,7 +36,6 @@ public:
     ExprId loop(ExprId part, uint32_t low, uint32_t high);
 
     /// Fixes the rules' bodies; decides lengths and checks for left recursion.
-    /// Throws BadGrammar, naming the rule by its index in `left_recursive`.
     void set_rules(std::vector<ExprId> bodies);
 
     ExprId body(uint32_t rule) const { return rules_[rule].body; }

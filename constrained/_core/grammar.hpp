@@ -1,4 +1,7 @@
-// Reading the flat arrays that `grammars/flat.py` makes.
+// A grammar as flat arrays, and how the stores read it.
+//
+// Children come before their parents, shared ones once. Regular expressions and rules are kept apart: an expression
+// may refer to one that was read before, so that what many grammars share is read once per vocabulary.
 #pragma once
 
 #include "expr.hpp"
@@ -6,25 +9,36 @@
 
 namespace core {
 
+/// The classes of `grammars.ir`: first those of regular expressions, then those of rules.
+enum class Op : int32_t { Literal, Chars, Concat, Union, Intersection, Complement, Repeat, Nothing, Terminal, Call, Sequence, Choice, Loop, Reference };
+constexpr size_t kOps = 13;  // without Reference, which is no class
+
+struct FlatNode {
+    Op op;
+    // Literal: offset and length in `data`; Chars: offset in `args`, number of ranges of two numbers each;
+    // Concat, Union, Intersection, Sequence, Choice: offset in `args`, number of children; Complement: child;
+    // Repeat, Loop: child, low, high (-1: none); Reference: residual id; Terminal: row of its expression; Call: rule
+    int32_t a, b, c;
+};
+
 struct FlatRegexes {
-    std::span<const int32_t> nodes;  // four a node: operation and its operands
-    std::span<const int32_t> args;
-    std::span<const uint8_t> data;
+    std::vector<FlatNode> nodes;
+    std::vector<int32_t> args;
+    std::vector<uint8_t> data;
 };
 
 struct FlatGrammar {
-    std::span<const int32_t> nodes;
-    std::span<const int32_t> args;
-    std::span<const uint32_t> terminals;  // residual ids, as `read_regexes` returned them
-    std::span<const int32_t> rules;
+    std::vector<FlatNode> nodes;
+    std::vector<int32_t> args;
+    std::vector<RegexId> terminals;  // of every row of the regular expressions
+    std::vector<int32_t> rules;
     uint32_t start;
 };
 
-/// The language of each row. Throws BadGrammar for arrays that are not regular expressions.
+/// The language of each row.
 std::vector<RegexId> read_regexes(const FlatRegexes& flat, RegexStore& regexes);
 
-/// Fills `exprs` with the rules.
-/// Throws BadGrammar for arrays that are not a grammar, TooLarge when a terminal's emptiness takes over `fuel` steps.
+/// Fills `exprs` with the rules. Throws TooLarge when a terminal's emptiness takes over `fuel` steps.
 void read_grammar(const FlatGrammar& flat, RegexStore& regexes, ExprStore& exprs, uint32_t fuel);
 
 }  // namespace core

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from constrained.cli.outcome import Failed, code_of, emit
 from constrained.cli.produce import hush
 from constrained.errors import Described, ModelError
+from grammars import ir
 from grammars.errors import MISSING
-from grammars.flat import TERMINAL, flatten
+from grammars.walk import postorder
 
 if TYPE_CHECKING:
     from constrained.constraint import Constraint
@@ -55,8 +56,9 @@ def examine(constraint: Constraint, tokenizer: str | None = None) -> Findings:
     for front_end in ("grammars.json_schema", "grammars.regex"):
         import_module(front_end)  # what follows is timed without it
     began = time.perf_counter()
-    flat = flatten(constraint.grammar)
+    grammar = constraint.grammar
     lowered = time.perf_counter()
+    nodes = {node for body in grammar.rules.values() for node in postorder(body)}
     keywords = [
         {"pointer": entry.pointer, "keyword": entry.keyword, "status": entry.status, "note": entry.note}
         for entry in constraint.report
@@ -74,9 +76,9 @@ def examine(constraint: Constraint, tokenizer: str | None = None) -> Findings:
         "constraint": constraint.render(),
         "keywords": keywords,
         "grammar": {
-            "rules": len(flat.rules),
-            "terminals": sum(op == TERMINAL for op in flat.nodes[::4]),
-            "nodes": len(flat.nodes) // 4,
+            "rules": len(grammar.rules),
+            "terminals": sum(isinstance(node, ir.Terminal) for node in nodes),
+            "nodes": len(nodes),
         },
         "automaton": {
             "tokens": vocabulary.size,

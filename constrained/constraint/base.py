@@ -52,7 +52,7 @@ class Constraint:
         """What became of every keyword; empty for constraints without keywords. Raises as `grammar` does."""
         from grammars.json_schema import Report
 
-        return Report([])
+        return Report()
 
     def parse(self, text: str) -> Any:
         """The value of a text that follows the constraint. Whether it does is not checked again.
@@ -74,7 +74,7 @@ class Constraint:
 
     def __getstate__(self) -> dict[str, Any]:
         # A grammar is rebuilt faster than it is sent, and a fresh one shares nothing with another process.
-        computed = ("grammar", "_lowered")
+        computed = ("grammar", "_lowered", "_read")
         return {name: value for name, value in self.__dict__.items() if name not in computed}
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from constrained.constraint.base import Constraint, digest, shorten
 from constrained.errors import InvalidConstraint, Problem, RejectedValue
-from constrained.json_text import copy_schema, read_schema, read_value
+from constrained.json_text import copy_schema, read_schema, read_value, write_schema
 
 if TYPE_CHECKING:
     from grammars.ir import Grammar
@@ -41,7 +41,8 @@ class _Json(Constraint):
     def _lowered(self) -> Lowered:
         from grammars.json_schema import lower
 
-        return lower(json.loads(self._text), whitespace=self.whitespace)
+        read = self.__dict__.pop("_read", None)
+        return lower(json.loads(self._text) if read is None else read, whitespace=self.whitespace)
 
     @property
     def grammar(self) -> Grammar:
@@ -73,19 +74,20 @@ def json_schema(
     Raises:
         InvalidConstraint: not JSON; names line and column of a text, or the JSON Pointer.
     """
-    read = read_schema(schema) if isinstance(schema, (str, bytes)) else copy_schema(schema)
+    if isinstance(schema, (str, bytes)):
+        read = read_schema(schema)
+        text = write_schema(read)
+    else:
+        read, text = copy_schema(schema)
     if not isinstance(read, (dict, bool)):
         raise InvalidConstraint(
             "a JSON Schema is an object, true or false",
             Problem("#", f"is of type {type(read).__name__}", read),
             action="to allow a fixed list of values use choice([...]); for a Python type, python_type(T)",
         )
-    return _Json(_canonical(read), _checked(whitespace))
-
-
-def _canonical(schema: Any) -> str:
-    # The order of keys is part of the language: properties are generated in it.
-    return json.dumps(schema, ensure_ascii=False)
+    made = _Json(text, _checked(whitespace))
+    made.__dict__["_read"] = read  # so that it is not read again when it is lowered, which is once
+    return made
 
 
 def _checked(whitespace: Whitespace) -> Whitespace:
@@ -156,4 +158,4 @@ def _of_type(hint: Any, whitespace: Whitespace) -> Constraint:
     from grammars.types import of
 
     spec = of(hint)
-    return _PythonType(_canonical(spec.enforced), whitespace, hint, spec)
+    return _PythonType(write_schema(spec.enforced), whitespace, hint, spec)

@@ -77,11 +77,11 @@ def lower(schema: Any, *, whitespace: Whitespace = "bounded", draft: str | None 
             lowering.problems.values(),
             action="remove them, or rewrite them with keywords that are supported",
         )
-    whole = pruned(grammar) if lowering.doubtful else grammar
+    whole = pruned(grammar, lowering.productive())
     if whole is None:
         conflicts = list(lowering.conflicts.values())[:_MAX_CONFLICTS]
         conflicts = conflicts or [Problem(grammar.start, "every value of it would have to contain itself")]
         raise UnsatisfiableConstraint(
             "no value satisfies the schema", conflicts, action="change one of these places"
         )
-    return Lowered(whole, Report(lowering.cases.read_nodes))
+    return Lowered(whole, Report(tuple(lowering.cases.read_nodes), lowering.cases.entries))

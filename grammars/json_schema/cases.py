@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from grammars.errors import ConstraintTooLarge, InvalidConstraint, Problem
 from grammars.json_schema.document import Document, Node, step
-from grammars.json_schema.facts import EVERY_TYPE, Facts, Goal, Shape
+from grammars.json_schema.facts import EVERY_TYPE, TYPE_ALONE, Facts, Goal, Shape
 
 MAX_CASES = 10_000
 """Most ways to pick the branches of one value's disjunctions."""
@@ -52,19 +52,39 @@ class Cases:
             return facts
         if schema is True:
             return facts
-        table = draft.table
-        alone = draft.ref_alone and "$ref" in schema
-        for keyword, value in schema.items():
-            function = table.get(keyword)
-            if function is None:
-                facts.entries.append((keyword, False, _unknown(keyword, draft.name)))
-            elif alone and keyword != "$ref":
-                facts.entries.append((keyword, False, f"ignored next to $ref in draft {draft.name}"))
-            else:
-                note = function(facts, value, node, self.document)
-                facts.entries.append((keyword, note is None, note or ""))
-        facts.limits = facts.shape != _NOTHING_SAID
+        limiting = draft.limiting
+        if len(said := limiting.keys() & schema.keys()) <= 1:  # nothing, or most often a type alone
+            if not said:
+                return facts
+            if "type" in said and isinstance(name := schema["type"], str):
+                node.facts = facts = TYPE_ALONE[name]
+                return facts
+        if draft.ref_alone and "$ref" in schema:
+            limiting["$ref"](facts, schema["$ref"], node, self.document)
+        else:
+            for keyword, value in schema.items():
+                function = limiting.get(keyword)
+                if function is not None:
+                    function(facts, value, node, self.document)
+        facts.limits = facts.shape.limits()
         return facts
+
+    def entries(self, node: Node) -> list[tuple[str, bool, str]]:
+        """(keyword, enforced, note) for the report: what each keyword of a schema came to."""
+        schema = node.value
+        draft = self.document.draft
+        alone = draft.ref_alone and "$ref" in schema if isinstance(schema, dict) else False
+        found = []
+        for keyword, value in schema.items() if isinstance(schema, dict) else ():
+            function = draft.table.get(keyword)
+            if function is None:
+                found.append((keyword, False, _unknown(keyword, draft.name)))
+            elif alone and keyword != "$ref":
+                found.append((keyword, False, f"ignored next to $ref in draft {draft.name}"))
+            else:
+                note = function(Facts(), value, node, self.document)
+                found.append((keyword, note is None, note or ""))
+        return found
 
     # ------------------------------------------------------------ goals
 
@@ -123,16 +143,19 @@ class Cases:
             if node in seen:
                 continue
             seen[node] = None
-            facts = self.facts(node)
+            facts = node.facts or self.facts(node)
             if facts.also:
-                self._check_sound(node)
+                if node not in self.sound:
+                    self._check_sound(node)
                 stack.extend(reversed(facts.also))
-            choices.extend(branches for _, branches in facts.either)
-            choices.extend(facts.one)
+            if facts.either:
+                choices.extend(branches for _, branches in facts.either)
+            if facts.one:
+                choices.extend(facts.one)
         return choices
 
     def _limiting(self, seen: dict[Node, None]) -> Goal:
-        return tuple(node for node in seen if self.facts(node).limits)
+        return tuple([node for node in seen if (node.facts or self.facts(node)).limits])
 
     def _hopeless(self, seen: dict[Node, None]) -> bool:
         types = EVERY_TYPE
@@ -163,7 +186,7 @@ class Cases:
             path.append(node)
             on_path.add(node)
             stack.append((node, True))
-            facts = self.facts(node)
+            facts = node.facts or self.facts(node)
             stack.extend((other, False) for other in facts.also)
             for _, branches in facts.either:
                 stack.extend((other, False) for other in branches)

@@ -81,9 +81,25 @@ class Document:
             node = self.nodes[pointer] = self._node(value, pointer, parent)
         return node
 
+    def children(self, parent: Node, keyword: str, names: Mapping[str, Any]) -> dict[str, Node]:
+        """The schemas by name under a keyword, all at once."""
+        found = {}
+        nodes = self.nodes
+        place = f"{parent.pointer}/{keyword}"
+        for name, value in names.items():
+            plain = "~" not in name and "/" not in name
+            pointer = f"{place}/{name}" if plain else step(place, name)
+            node = nodes.get(pointer)
+            if node is None:
+                node = nodes[pointer] = self._node(value, pointer, parent)
+            found[name] = node
+        return found
+
     def _node(self, value: Any, pointer: str, parent: Node) -> Node:
-        identifier = value.get(self.draft.id_keyword) if isinstance(value, dict) else None
-        ignored = self.draft.ref_alone and isinstance(value, dict) and "$ref" in value
+        if not isinstance(value, dict) or self.draft.id_keyword not in value:
+            return Node(value, pointer, parent.resource, parent.base)
+        identifier = value[self.draft.id_keyword]
+        ignored = self.draft.ref_alone and "$ref" in value
         if isinstance(identifier, str) and not identifier.startswith("#") and not ignored:
             return Node(value, pointer, None, _join(parent.base, identifier, pointer))
         return Node(value, pointer, parent.resource, parent.base)

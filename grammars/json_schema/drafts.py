@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from grammars.errors import InvalidConstraint, Problem
@@ -33,6 +34,11 @@ class Draft:
     ref_alone: bool = False
     has_anchors: bool = True
     whole_floats: bool = True
+
+    @cached_property
+    def limiting(self) -> Mapping[str, Keyword]:
+        """The keywords that may limit something."""
+        return {name: function for name, function in self.table.items() if function is not annotation}
 
 
 def _none(value: Any) -> bool:

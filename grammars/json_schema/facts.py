@@ -63,9 +63,8 @@ class Items:
         return [] if self.rest is None else [self.rest]
 
 
-@dataclass(slots=True)
 class Shape:
-    """What must hold of a value, type by type."""
+    """What must hold of a value, type by type. An instance holds what is said; the class, what holds otherwise."""
 
     types: int = EVERY_TYPE
     values: list[Any] | None = None
@@ -84,6 +83,14 @@ class Shape:
     max_members: int | None = None
     problems: tuple[tuple[int, Problem], ...] = ()
     """Keywords that cannot be enforced, each with the types that it limits."""
+
+    def __init__(self, **said: Any) -> None:
+        if said:
+            self.__dict__.update(said)
+
+    def limits(self) -> bool:
+        """Whether it limits anything at all."""
+        return any(value != getattr(Shape, name) for name, value in self.__dict__.items())
 
     def meet(self, other: Shape) -> Shape:
         """What must hold when both must."""
@@ -119,7 +126,6 @@ def common(a: list[Any] | None, b: list[Any] | None) -> list[Any] | None:
     return [value for value in a if key_of(value) in keys]
 
 
-@dataclass(slots=True)
 class Facts:
     """What one schema object says.
 
@@ -128,13 +134,24 @@ class Facts:
         also: schemas that hold of the same value (``$ref``, ``allOf``).
         either: for each disjunction, the keyword and the schemas of which one must hold.
         one: likewise, exactly one must hold.
-        entries: (keyword, enforced, note) for the report.
         limits: whether `shape` limits anything at all.
     """
 
-    shape: Shape = field(default_factory=Shape)
-    also: list[Node] = field(default_factory=list)
-    either: list[tuple[str, Sequence[Node]]] = field(default_factory=list)
-    one: list[Sequence[Node]] = field(default_factory=list)
-    entries: list[tuple[str, bool, str]] = field(default_factory=list)
+    also: tuple[Node, ...] = ()
+    either: tuple[tuple[str, Sequence[Node]], ...] = ()
+    one: tuple[Sequence[Node], ...] = ()
     limits: bool = False
+
+    def __init__(self) -> None:
+        self.shape = Shape()
+
+
+def _alone(types: int) -> Facts:
+    facts = Facts()
+    facts.shape.types = types
+    facts.limits = True
+    return facts
+
+
+TYPE_ALONE = {name: _alone(types) for name, types in TYPES.items()}
+"""What a schema says that says one type and nothing else."""

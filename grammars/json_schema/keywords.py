@@ -251,7 +251,7 @@ def _members_of(facts: Facts) -> f.Members:
 
 def properties(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
     """Members by key."""
-    _members_of(facts).properties = {name: document.child(node, "properties", name) for name in value}
+    _members_of(facts).properties = document.children(node, "properties", value)
     return None
 
 
@@ -330,9 +330,10 @@ def _depend(
     given = document.made(node, f"{keyword} with {name}", present)
     if also:
         both = document.made(node, f"{keyword} {name}", {})
-        both.facts = Facts(also=[given, *also])
+        both.facts = Facts()
+        both.facts.also = (given, *also)
         given = both
-    facts.either.append((keyword, [absent, given]))
+    facts.either += ((keyword, [absent, given]),)
 
 
 # ---------------------------------------------------------------- schemas on the same value
@@ -340,25 +341,25 @@ def _depend(
 
 def ref(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
     """The schema that this points at holds too."""
-    facts.also.append(document.resolve(node, value))
+    facts.also += (document.resolve(node, value),)
     return None
 
 
 def all_of(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
     """All of these hold."""
-    facts.also.extend(document.child(node, "allOf", i) for i in range(len(value)))
+    facts.also += tuple(document.child(node, "allOf", i) for i in range(len(value)))
     return None
 
 
 def any_of(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
     """One of these holds, or more."""
-    facts.either.append(("anyOf", [document.child(node, "anyOf", i) for i in range(len(value))]))
+    facts.either += (("anyOf", [document.child(node, "anyOf", i) for i in range(len(value))]),)
     return None
 
 
 def one_of(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
     """Exactly one of these holds."""
-    facts.one.append([document.child(node, "oneOf", i) for i in range(len(value))])
+    facts.one += ([document.child(node, "oneOf", i) for i in range(len(value))],)
     return None
 
 

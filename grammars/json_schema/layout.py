@@ -10,13 +10,16 @@ indent    like `bounded`, but a space stands exactly after ``:`` and a newline w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from typing import Literal
 
 from grammars import ir
+from grammars.json_schema.strings import declared
 
 Whitespace = Literal["bounded", "none", "any", "indent"]
+
+_NAMES_KEPT = 10_000
 
 _SPACE, _NEWLINE = ir.Literal(b" "), ir.Literal(b"\n")
 _BOUNDED = ir.union(
@@ -47,14 +50,48 @@ class Layout:
     empty_array: ir.Expr
     comma: ir.Terminal
     colon: ir.Regex
+    keys: dict[str, ir.Terminal] = field(default_factory=dict)
+    next_keys: dict[str, ir.Terminal] = field(default_factory=dict)
+
+    def declared_key(self, name: str) -> ir.Terminal:
+        """`key` of a name that a schema declares; names recur from schema to schema."""
+        found = self.keys.get(name)
+        if found is None:
+            found = self.key(declared(name))
+            if len(self.keys) < _NAMES_KEPT:
+                self.keys[name] = found
+        return found
+
+    def declared_next_key(self, name: str) -> ir.Terminal:
+        """`next_key` of a name that a schema declares."""
+        found = self.next_keys.get(name)
+        if found is None:
+            found = self.next_key(declared(name))
+            if len(self.next_keys) < _NAMES_KEPT:
+                self.next_keys[name] = found
+        return found
 
     def key(self, regex: ir.Regex) -> ir.Terminal:
         """A key, quotes included, and its colon."""
+        if self.spaced and not isinstance(regex, (ir.Concat, ir.Nothing)):  # nothing melts together
+            return ir.Terminal(ir.Concat((regex, *self.spaced[1])))
         return ir.Terminal(ir.concat(regex, self.colon))
 
     def next_key(self, regex: ir.Regex) -> ir.Terminal:
         """The comma after a member, the next key and its colon: one terminal where no other key may come."""
+        if self.spaced and not isinstance(regex, (ir.Concat, ir.Nothing)):
+            return ir.Terminal(ir.Concat((*self.spaced[0], regex, *self.spaced[1])))
         return ir.Terminal(ir.concat(self.comma.regex, regex, self.colon))
+
+    @cached_property
+    def spaced(self) -> tuple[tuple[ir.Regex, ...], tuple[ir.Regex, ...]] | None:
+        """The parts of the comma and of the colon, if they end and begin with white space."""
+        comma, colon = self.comma.regex, self.colon
+        if not isinstance(comma, ir.Concat) or not isinstance(colon, ir.Concat):
+            return None
+        if isinstance(comma.parts[-1], ir.Literal) or isinstance(colon.parts[0], ir.Literal):
+            return None
+        return comma.parts, colon.parts
 
 
 @cache

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from grammars import ir
 from grammars.errors import ConstraintTooLarge, Problem
@@ -36,7 +36,6 @@ MAX_RULES = 200_000
 """Most rules of one grammar."""
 MAX_BRANCHES = 200
 """Most branches of a ``oneOf`` that are compared in pairs."""
-_LAST = 2**62
 
 _NULL = ir.terminal("null")
 _BOOLEAN = ir.Terminal(ir.union(ir.literal("true"), ir.literal("false")))
@@ -45,6 +44,14 @@ _STRING, _NUMBER, _INTEGER = (
     ir.Terminal(numbers.NUMBER),
     ir.Terminal(numbers.INTEGER),
 )
+_TYPE_ALONE = {
+    f.TYPE_ALONE["null"]: _NULL,
+    f.TYPE_ALONE["boolean"]: _BOOLEAN,
+    f.TYPE_ALONE["string"]: _STRING,
+    f.TYPE_ALONE["number"]: _NUMBER,
+    f.TYPE_ALONE["integer"]: _INTEGER,
+}
+_ANYTHING: dict[Layout, ir.Expr] = {}
 _CANONICAL_CHARACTER = strings.CANONICAL.unit(ir.ANY_CHAR.ranges)
 
 
@@ -54,7 +61,6 @@ class Lowering:
     Attributes:
         problems: keywords that cannot be enforced, by place.
         conflicts: places where nothing is left, by place, with the reason.
-        doubtful: whether some rule may derive nothing: only then must the grammar be pruned.
     """
 
     def __init__(self, document: Document, layout: Layout) -> None:
@@ -65,51 +71,62 @@ class Lowering:
         self.disjoint = Disjoint(self.cases, self.admits)
         self.rules: dict[str, ir.Expr] = {}
         self.queue: deque[tuple[str, Goal, Shape]] = deque()
-        self.goals: dict[Node | frozenset[Node], tuple[ir.Expr, int]] = {}
-        self.case_exprs: dict[frozenset[Node], ir.Expr] = {}
+        self.goals: dict[Node | frozenset[Node], ir.Expr] = {}
+        self.case_exprs: dict[Node | frozenset[Node], ir.Expr] = {}
+        self.listed: dict[tuple[str, ...], ir.Expr] = {}
         self.problems: dict[str, Problem] = {}
         self.conflicts: dict[str, Problem] = {}
-        self.doubtful = False
-        self.order: dict[frozenset[Node], int] = {}
-        self.current = 0
+        self.needs: dict[str, list[str]] = {}  # rules that derive some text if these do
 
     def run(self) -> ir.Grammar:
         """The grammar of the document's root; branches that nothing completes are still in it."""
         start = self.goal((self.document.root,))
-        self.doubtful = start is ir.NEVER
         while self.queue:
             name, case, shape = self.queue.popleft()
-            self.current = self.order[frozenset(case)]
-            body = self.rules[name] = self.containers(case, shape)
-            self.doubtful = self.doubtful or body is ir.NEVER
+            self.rules[name] = self.containers(name, case, shape) if case else self.anything(name)
         self.check_exclusive()
         if isinstance(start, ir.Call):
             return ir.Grammar(self.rules, start.rule)
         return ir.Grammar({"start": start, **self.rules}, "start")
 
+    def productive(self) -> set[str]:
+        """Rules that derive some text, as far as can be seen without a walk over their expressions."""
+        found: set[str] = set()
+        for name in reversed(self.rules):  # callers mostly come before the rules that they call
+            needs = self.needs.get(name)
+            if needs is not None and found.issuperset(needs):
+                found.add(name)
+        return found
+
     # ------------------------------------------------------------ goals and cases
 
     def goal(self, goal: Goal) -> ir.Expr:
         """The expression of the values that satisfy some schemas together."""
-        key = goal[0] if len(goal) == 1 else frozenset(goal)
+        key: Node | frozenset[Node]
+        if len(goal) == 1:
+            key = goal[0]
+            facts = key.facts or self.cases.facts(key)
+            if facts in _TYPE_ALONE:
+                return _TYPE_ALONE[facts]
+            if not (facts.also or facts.either or facts.one):
+                return self.case(goal if facts.limits else ())
+        elif not goal:
+            return self.case(())
+        else:
+            key = frozenset(goal)
         found = self.goals.get(key)
         if found is None:
             cases = self.cases.expand(goal)
-            expr = self.case(cases[0]) if len(cases) == 1 else ir.choice(*map(self.case, cases))
-            first = min((self.order.get(frozenset(case), _LAST) for case in cases if case), default=_LAST)
-            self.goals[key] = found = expr, first
-        elif found[1] <= self.current:
-            self.doubtful = True  # a rule met again from below may need itself
-        return found[0]
+            found = self.case(cases[0]) if len(cases) == 1 else ir.choice(*map(self.case, cases))
+            self.goals[key] = found
+        return found
 
     def case(self, case: Goal) -> ir.Expr:
         """Scalars of a case inline; a call of its rule for the rest."""
-        key = frozenset(case)
+        key = case[0] if len(case) == 1 else frozenset(case)
         found = self.case_exprs.get(key)
         if found is None:
             found = self.case_exprs[key] = self._case(case, self.cases.shape(case))
-        elif self.order.get(key, _LAST) <= self.current and case:
-            self.doubtful = True
         return found
 
     def _case(self, case: Goal, shape: Shape) -> ir.Expr:
@@ -119,11 +136,10 @@ class Lowering:
             return ir.NEVER
         if shape.values is not None:
             return self.enumerated(case, shape)
-        parts = self.scalars(case, shape)
+        parts = self.scalars(case, shape) if case else [_NULL, _BOOLEAN, _NUMBER, _STRING]
         if shape.types & (f.ARRAY | f.OBJECT):
             name = self.name(case)
             self.rules[name] = ir.NEVER  # keeps the order of discovery; the body comes from the queue
-            self.order[frozenset(case)] = len(self.order)
             self.queue.append((name, case, shape))
             if len(self.rules) > MAX_RULES:
                 raise ConstraintTooLarge(
@@ -132,11 +148,11 @@ class Lowering:
                     action="split the schema",
                 )
             parts.append(ir.Call(name))
-        return ir.choice(*parts)
+        return parts[0] if len(parts) == 1 else ir.choice(*parts)
 
     def name(self, case: Goal) -> str:
         """The name of a case's rule."""
-        return " & ".join(node.pointer for node in case) or "any value"
+        return case[0].pointer if len(case) == 1 else " & ".join(node.pointer for node in case) or "any value"
 
     def note_problems(self, shape: Shape) -> None:
         """Keeps the keywords of a shape that cannot be enforced and matter to it."""
@@ -181,6 +197,14 @@ class Lowering:
             ) from None
 
     def _enumerated(self, case: Goal, shape: Shape) -> ir.Expr:
+        plain = len(vars(shape)) == 1 or (len(vars(shape)) == 2 and shape.types == f.STRING)
+        if plain and set(map(type, shape.values or ())) == {
+            str
+        }:  # any number of names, and nothing else is said
+            key = tuple(shape.values or ())
+            if key not in self.listed:
+                self.listed[key] = ir.Terminal(ir.union(*map(strings.declared, key)))
+            return self.listed[key]
         values = self.admits.listed(shape)
         if not values:
             self.conflict(case, "none of the listed values satisfies the other keywords")
@@ -254,28 +278,43 @@ class Lowering:
 
     # ------------------------------------------------------------ objects and arrays
 
-    def containers(self, case: Goal, shape: Shape) -> ir.Expr:
+    def containers(self, name: str, case: Goal, shape: Shape) -> ir.Expr:
         """Objects and arrays of a shape."""
         parts: list[ir.Expr] = []
         if shape.types & f.OBJECT:
-            parts.append(self.object(case, shape))
+            parts.append(self.object(name, case, shape))
         if shape.types & f.ARRAY:
             parts.append(self.array(case, shape))
-        return ir.choice(*parts)
+            if shape.min_items == 0:
+                self.needs[name] = []
+        return parts[0] if len(parts) == 1 else ir.choice(*parts)
 
-    def object(self, case: Goal, shape: Shape) -> ir.Expr:
+    def anything(self, name: str) -> ir.Expr:
+        """Objects and arrays of which nothing is said: the same in every document."""
+        found = _ANYTHING.get(self.layout)
+        if found is None:
+            found = _ANYTHING[self.layout] = self.containers(name, (), Shape())
+        self.needs[name] = []
+        return found
+
+    def object(self, rule: str, case: Goal, shape: Shape) -> ir.Expr:
         """Objects of a shape."""
         place = case[0].pointer if case else "#"
         names = declared_names(shape)
         required = frozenset(shape.required)
         members: list[Member] = []
+        needs: list[str] = []
+        goal = self.goal
         for name in names:
             allowed = not shape.names or self.admits.goal(shape.names, name)
-            value = self.goal(goal_of(shape, name)) if allowed else ir.NEVER
-            if value is ir.NEVER and name in required:
-                self.conflict(case, f"the property {name!r} is required, and no value of it is allowed")
-                return ir.NEVER
-            members.append(Member(strings.declared(name), name in required, value))
+            value = goal(goal_of(shape, name)) if allowed else ir.NEVER
+            asked = name in required
+            if asked:
+                if value is ir.NEVER:
+                    self.conflict(case, f"the property {name!r} is required, and no value of it is allowed")
+                    return ir.NEVER
+                needs += _needed(value)
+            members.append(Member(name, asked, value))
         low, high = shape.min_members, shape.max_members
         if high is not None and max(low, len(required)) > high:
             self.conflict(
@@ -287,7 +326,10 @@ class Lowering:
             for keys, goal in key_classes(shape, names, place)
         ]
         try:
-            return object_expr(members, others, low, high, self.layout)
+            expr = object_expr(members, others, low, high, self.layout)
+            if low <= len(required):
+                self.needs[rule] = needs
+            return expr
         except CountedKeys:
             asking = [node for node in case if node.value.get("minProperties") == low]
             place = step(asking[0].pointer, "minProperties")
@@ -334,6 +376,15 @@ class Lowering:
         if expr is ir.NEVER:
             self.conflict(case, f"at least {shape.min_items} items are asked, and not as many are allowed")
         return expr
+
+
+def _needed(value: ir.Expr) -> Iterable[str]:
+    """A rule that must derive some text for a value to do so, if it takes one."""
+    if isinstance(value, ir.Call):
+        return (value.rule,)
+    if isinstance(value, ir.Choice) and not any(isinstance(part, ir.Terminal) for part in value.parts):
+        return _needed(value.parts[0])
+    return ()
 
 
 def _excluded(case: Goal) -> str:

@@ -10,8 +10,8 @@ counts from below, that is refused instead.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import combinations
+from typing import NamedTuple
 
 from grammars import ir
 from grammars.errors import ConstraintTooLarge, Problem
@@ -25,11 +25,10 @@ MAX_PLACES = 500_000
 """Most (property, number of members) pairs of one object whose members are counted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
-    """A declared property: its key in JSON, whether it must be there, and what its value is."""
+class Member(NamedTuple):
+    """A declared property: its name, whether it must be there, and what its value is."""
 
-    key: ir.Regex
+    name: str
     required: bool
     value: ir.Expr
 
@@ -40,6 +39,12 @@ class CountedKeys(Exception):
 
 def goal_of(shape: Shape, name: str) -> Goal:
     """The schemas for the value of a key."""
+    if len(shape.members) == 1:  # by far the most common: one schema object speaks of members
+        members = shape.members[0]
+        if members.patterns:
+            return tuple(members.on(name))
+        node = members.properties.get(name, members.additional)
+        return () if node is None else (node,)
     return tuple(dict.fromkeys(node for members in shape.members for node in members.on(name)))
 
 
@@ -58,6 +63,9 @@ def key_classes(shape: Shape, names: Sequence[str], place: str) -> list[tuple[ir
     Raises:
         ConstraintTooLarge: too many patterns stand side by side.
     """
+    if not any(members.patterns for members in shape.members):
+        rest = tuple(dict.fromkeys(m.additional for m in shape.members if m.additional is not None))
+        return [] if any(node.value is False for node in rest) else [(other_keys(names), rest)]
     patterns = {pattern: None for members in shape.members for pattern, _ in members.patterns}
     if len(patterns) > MAX_PATTERNS:
         raise ConstraintTooLarge(
@@ -104,6 +112,8 @@ def object_expr(
         low = 0  # the required members see to it
     if high is not None and more is ir.NEVER and high >= len(members):
         high = None
+    if low == 0 and high is None:
+        return _uncounted(members, more, needed, layout)
     counts = range((low if high is None else high) + 1)
     if len(counts) > 1 and len(counts) * (len(members) + 1) > MAX_PLACES:
         raise ConstraintTooLarge(
@@ -131,8 +141,7 @@ def object_expr(
         heads.append(ir.NEVER if most == 0 else ir.sequence(more, again, layout.close_object))
     open_end = True  # whether no required member is still to come
     for member in reversed(members):
-        key = layout.key(member.key)
-        next_key = layout.next_key(member.key)
+        key, next_key = layout.declared_key(member.name), layout.declared_next_key(member.name)
         new_heads, new_tails = [], []
         for count in counts:
             following = after(count)
@@ -150,6 +159,32 @@ def object_expr(
         open_end = open_end and not member.required
     full = ir.sequence(layout.open_object, heads[0])
     return ir.choice(layout.empty_object, full) if needed == 0 and low == 0 else full
+
+
+def _uncounted(members: Sequence[Member], more: ir.Expr, needed: int, layout: Layout) -> ir.Expr:
+    """`object_expr` where the number of members is free. Nothing here can be `ir.NEVER` but the first `head`."""
+    comma, close = layout.comma, layout.close_object
+    head: ir.Expr = ir.NEVER  # a member must follow
+    tail: ir.Expr = close  # one was just written
+    if more is not ir.NEVER:
+        again = ir.Loop(ir.Sequence((comma, more)), 0, None)
+        head, tail = ir.Sequence((more, again, close)), ir.Sequence((again, close))
+    open_end = True  # whether no required member is still to come
+    for i in range(len(members) - 1, -1, -1):
+        name, required, value = members[i]
+        if required:
+            open_end = False
+            if i == 0 or not members[i - 1].required:  # or else nothing comes to it without a comma
+                head = ir.Sequence((layout.declared_key(name), value, tail))
+            if i:
+                tail = ir.Sequence((layout.declared_next_key(name), value, tail))
+        else:
+            given = ir.Sequence((layout.declared_key(name), value, tail))
+            head = given if head is ir.NEVER else ir.Choice((given, head))
+            following = ir.Sequence((comma, head))
+            tail = ir.Choice((close, following)) if open_end else following
+    full = ir.sequence(layout.open_object, head)
+    return ir.choice(layout.empty_object, full) if needed == 0 else full
 
 
 def array_expr(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -29,12 +29,17 @@ class Entry:
 class Report:
     """The keywords of every schema that a value can meet, in the order they are met."""
 
-    def __init__(self, nodes: list[Node]) -> None:
+    def __init__(
+        self,
+        nodes: Sequence[Node] = (),
+        entries_of: Callable[[Node], list[tuple[str, bool, str]]] = lambda node: [],
+    ) -> None:
         self._nodes = nodes
+        self._entries_of = entries_of  # asked when the report is read, which it seldom is
 
     def __iter__(self) -> Iterator[Entry]:
         for node in self._nodes:
-            for keyword, enforced, note in node.facts.entries if node.facts else ():
+            for keyword, enforced, note in self._entries_of(node):
                 yield Entry(
                     step(node.pointer, keyword), keyword, "enforced" if enforced else "annotation", note
                 )

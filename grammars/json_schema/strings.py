@@ -11,7 +11,8 @@ taken within the units' own language. Two styles of units:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from json.encoder import encode_basestring, encode_basestring_ascii
@@ -26,6 +27,15 @@ _SHORT = {0x08: b"b", 0x09: b"t", 0x0A: b"n", 0x0C: b"f", 0x0D: b"r", 0x22: b'"'
 _CONTROLS: Ranges = ((0x00, 0x1F), (0x22, 0x22), (0x5C, 0x5C))
 _NON_ASCII: Ranges = ((0x80, MAX_CODE_POINT),)
 _EVERY: Ranges = ((0x00, MAX_CODE_POINT),)
+
+
+_HEXADECIMAL = {
+    f"{value:x}": ir.chars((ord(c), ord(c)) for c in {f"{value:x}", f"{value:X}"}) for value in range(16)
+}
+
+
+_AS_IT_IS = re.compile(rb"[ !#-\[\]-\x7f]*")
+"""Text that JSON writes as it is, where nothing optional is escaped."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +56,13 @@ class Style:
         return found
 
     def _unit(self, ranges: Ranges) -> ir.Regex:
+        code = ranges[0][0] if len(ranges) == 1 and ranges[0][0] == ranges[0][1] else 0
+        if 0x20 <= code < 0x7F and code not in (0x22, 0x2F, 0x5C):  # needs no escape, and has no short one
+            plain = ir.Chars(ranges)
+            if not contains(self.optional, code):
+                return plain
+            digits = (_HEXADECIMAL[digit] for digit in f"{code:04x}")
+            return ir.Union((plain, ir.Concat((ir.Literal(b"\\u"), *digits))))
         raw = ir.chars(intersect(ranges, ((0x20, 0x21), (0x23, 0x5B), (0x5D, MAX_CODE_POINT))))
         short = [code for code in _SHORT if contains(ranges, code)]
         letters = [_SHORT[code] for code in short] + ([b"/"] if self.slash and contains(ranges, 0x2F) else [])
@@ -60,34 +77,48 @@ class Style:
 
         The language holds valid UTF-8 only, or is intersected with one that does.
         """
-        done: dict[int, ir.Regex] = {}
-        stack: list[tuple[ir.Regex, bool]] = [(regex, False)]
+        done: dict[ir.Regex, ir.Regex] = {}
+        stack: list[ir.Regex] = [regex]
         while stack:
-            node, ready = stack.pop()
-            if id(node) in done:
+            node = stack[-1]
+            if node in done:
+                stack.pop()
                 continue
-            if isinstance(node, ir.Literal):
-                done[id(node)] = self.text(node.data.decode())
-            elif isinstance(node, ir.Chars):
-                done[id(node)] = self.unit(node.ranges)
-            elif isinstance(node, ir.Nothing):
-                done[id(node)] = node
-            elif not ready:
-                stack.append((node, True))
+            kind = type(node)
+            if kind is ir.Literal:
+                done[node] = self.literal(node.data)  # type: ignore[attr-defined]
+            elif kind is ir.Chars:
+                done[node] = self.unit(node.ranges)  # type: ignore[attr-defined]
+            elif kind is ir.Nothing:
+                done[node] = node
+            else:
                 parts = children(node)
-                stack.extend((part, False) for part in parts)
-            elif isinstance(node, ir.Concat):
-                done[id(node)] = ir.concat(*(done[id(part)] for part in node.parts))
-            elif isinstance(node, ir.Union):
-                done[id(node)] = ir.union(*(done[id(part)] for part in node.parts))
-            elif isinstance(node, ir.Intersection):
-                done[id(node)] = ir.intersection(*(done[id(part)] for part in node.parts))
-            elif isinstance(node, ir.Repeat):
-                done[id(node)] = ir.repeat(done[id(node.part)], node.low, node.high)
-            elif isinstance(node, ir.Complement):
-                body = ir.repeat(self.unit(_EVERY_CHARACTER))
-                done[id(node)] = ir.difference(body, done[id(node.part)])
-        return done[id(regex)]
+                missing = [part for part in parts if part not in done]
+                if missing:
+                    stack += missing
+                    continue
+                done[node] = self._encoded(node, [done[part] for part in parts])
+            stack.pop()
+        return done[regex]
+
+    def _encoded(self, node: ir.Regex, parts: list[ir.Regex]) -> ir.Regex:
+        """A compound expression over parts that are encoded already."""
+        if isinstance(node, ir.Concat):
+            return ir.concat(*parts)
+        if isinstance(node, ir.Union):
+            return ir.union(*parts)
+        if isinstance(node, ir.Intersection):
+            return ir.intersection(*parts)
+        if isinstance(node, ir.Repeat):
+            return ir.repeat(parts[0], node.low, node.high)
+        assert isinstance(node, ir.Complement)
+        return ir.difference(ir.repeat(self.unit(_EVERY_CHARACTER)), parts[0])
+
+    def literal(self, data: bytes) -> ir.Regex:
+        """All ways to write the text of a literal."""
+        if self.optional is _NON_ASCII and _AS_IT_IS.fullmatch(data):
+            return ir.Literal(data)
+        return self.text(data.decode())
 
     def text(self, text: str) -> ir.Regex:
         """All ways to write one given text."""
@@ -102,7 +133,7 @@ class Style:
         return ir.concat(QUOTE, self.encode(regex), QUOTE)
 
 
-@lru_cache(maxsize=10_000)
+@lru_cache(maxsize=4096)
 def _hexadecimal(ranges: Ranges, digits: int) -> ir.Regex:
     """Numbers of a set written with exactly `digits` hexadecimal digits; equal remainders are written once."""
     if not ranges:
@@ -183,12 +214,14 @@ def declared(text: str) -> ir.Regex:
 
 
 def other_keys(
-    names: Iterable[str], without: Iterable[ir.Regex] = (), within: Iterable[ir.Regex] = ()
+    names: Sequence[str], without: Sequence[ir.Regex] = (), within: Sequence[ir.Regex] = ()
 ) -> ir.Regex:
     """JSON strings whose value is none of the names, matches no pattern of `without` and all of `within`.
 
     Any spelling is allowed, and every spelling of what is excluded is excluded.
     """
+    if not (names or without or within):
+        return STRING
     excluded = ir.union(_trie(sorted(set(names))), *(ANY.encode(pattern) for pattern in without))
     body = ir.intersection(*(ANY.encode(pattern) for pattern in within), BODY) if within else BODY
     return ir.concat(QUOTE, ir.difference(body, excluded), QUOTE)
@@ -196,7 +229,7 @@ def other_keys(
 
 def _trie(names: list[str]) -> ir.Regex:
     """Sorted names as a tree over their characters, each in every spelling: shared beginnings are written once."""
-    names = [name for name in names if not any(0xD800 <= ord(char) <= 0xDFFF for char in name)]
+    names = [name for name in names if name.isascii() or not _LONE.search(name)]
     # Places where names part, down the current name: their depth, and what may follow there.
     places: list[tuple[int, list[ir.Regex]]] = [(0, [])]
     for name, following in zip(names, (*names[1:], ""), strict=False):
@@ -213,6 +246,10 @@ def _trie(names: list[str]) -> ir.Regex:
     return ir.union(*places[0][1])
 
 
+_LONE = re.compile("[\ud800-\udfff]")
+"""A surrogate without the other half of its pair: no UTF-8 text holds one."""
+
+
 def _shared(a: str, b: str) -> int:
     """How many characters two names begin with alike."""
     count = 0
@@ -227,14 +264,12 @@ def _spelled(text: str, tail: ir.Regex) -> ir.Regex:
     """A text in every spelling, then `tail`."""
     if not text:
         return tail
-    units = []
-    for char in text:
-        unit = _UNITS.get(char)
-        if unit is None:
-            unit = ANY.unit(((ord(char), ord(char)),))
-            if len(_UNITS) < 10_000:
-                _UNITS[char] = unit
-        units.append(unit)
+    try:
+        units = [_UNITS[char] for char in text]
+    except KeyError:
+        units = [ANY.unit(((ord(char), ord(char)),)) for char in text]
+        if len(_UNITS) < 10_000:
+            _UNITS.update(zip(text, units, strict=True))
     if tail is not ir.EMPTY:
         units.append(tail)
     return units[0] if len(units) == 1 else ir.Concat(tuple(units))

@@ -54,8 +54,14 @@ def _regex(expr: ir.Expr) -> ir.Regex:
     return expr.regex
 
 
+_SURE = frozenset((str, int, bool, type(None)))
+"""Types of which every value is JSON."""
+
+
 def writable(value: Any) -> bool:
     """Whether a value is JSON: no infinity or NaN, no keys but strings."""
+    if isinstance(value, list) and _SURE.issuperset(map(type, value)):
+        return True
     stack = [value]
     while stack:
         item = stack.pop()

@@ -64,35 +64,41 @@ def widths(regex: ir.Regex) -> tuple[int, int | None]:
 
     Bounds, not exact lengths: intersections and complements are only estimated. Literals hold whole characters.
     """
-    known: dict[int, tuple[int, int | None]] = {}
-    stack: list[tuple[ir.Regex, bool]] = [(regex, False)]
+    known: dict[ir.Regex, tuple[int, int | None]] = {}
+    stack = [regex]
     while stack:
-        node, ready = stack.pop()
-        if id(node) in known:
+        node = stack[-1]
+        if node in known:
+            stack.pop()
             continue
-        if isinstance(node, ir.Literal):
-            size = len(node.data.decode(errors="replace"))
-            known[id(node)] = size, size
-        elif isinstance(node, ir.Chars):
-            known[id(node)] = 1, 1
-        elif isinstance(node, (ir.Nothing, ir.Complement)):
-            known[id(node)] = 0, None
-        elif not ready:
-            stack.append((node, True))
-            parts = children(node)
-            stack.extend((part, False) for part in parts)
-        elif isinstance(node, ir.Repeat):
-            low, high = known[id(node.part)]
-            known[id(node)] = low * node.low, None if high is None or node.high is None else high * node.high
+        kind = type(node)
+        if kind is ir.Literal:
+            size = len(node.data.decode(errors="replace"))  # type: ignore[attr-defined]
+            known[node] = size, size
+        elif kind is ir.Chars:
+            known[node] = 1, 1
+        elif kind is ir.Nothing or kind is ir.Complement:
+            known[node] = 0, None
         else:
-            assert isinstance(node, (ir.Concat, ir.Union, ir.Intersection))
-            lows = [known[id(part)][0] for part in node.parts]
-            highs = [known[id(part)][1] for part in node.parts]
-            bounded = [high for high in highs if high is not None]
-            if isinstance(node, ir.Concat):
-                known[id(node)] = sum(lows), sum(bounded) if len(bounded) == len(highs) else None
-            elif isinstance(node, ir.Union):
-                known[id(node)] = min(lows), max(bounded) if len(bounded) == len(highs) else None
-            else:
-                known[id(node)] = max(lows), min(bounded, default=None)
-    return known[id(regex)]
+            parts = children(node)
+            missing = [part for part in parts if part not in known]
+            if missing:
+                stack += missing
+                continue
+            known[node] = _widths_over(node, [known[part] for part in parts])
+        stack.pop()
+    return known[regex]
+
+
+def _widths_over(node: ir.Regex, parts: list[tuple[int, int | None]]) -> tuple[int, int | None]:
+    if isinstance(node, ir.Repeat):
+        low, high = parts[0]
+        return low * node.low, None if high is None or node.high is None else high * node.high
+    lows = [low for low, _ in parts]
+    bounded = [high for _, high in parts if high is not None]
+    every = len(bounded) == len(parts)
+    if isinstance(node, ir.Concat):
+        return sum(lows), sum(bounded) if every else None
+    if isinstance(node, ir.Union):
+        return min(lows), max(bounded) if every else None
+    return max(lows), min(bounded, default=None)

@@ -6,6 +6,7 @@ cost no recursion.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from grammars import ir
@@ -29,6 +30,18 @@ MAX_DEPTH = 400
 
 __all__ = ["Dialect", "Parser"]
 
+_BEGINNING = 12
+"""Characters of a group that are compared before the whole."""
+_GROUPS_KEPT = 200
+_LONGEST_GROUP = 2_000
+"""Most groups of one pattern that are remembered, and the most characters of one."""
+_CLASSES_KEPT = 1_000
+_CLASSES: dict[str, ir.Regex] = {}
+_RUN = re.compile(r"[A-Za-z0-9 :;,@/_=%~'<>!&#\"-]{2,}(?![*+?{])")
+"""Characters that stand for themselves in every dialect, with no quantifier after the last."""
+_PLAIN_CLASS = re.compile(r"\[\^?(?:[A-Za-z0-9 _.:;,@/=%'<>!](?:-[A-Za-z0-9])?)+\]")
+"""A class that is written alike in every dialect."""
+
 
 @dataclass(slots=True)
 class _Group:
@@ -50,18 +63,33 @@ class Parser(Reader):
         """The tree of the whole pattern."""
         stack = [_Group(0, self.flags)]
         pattern = self.pattern
+        known: dict[str, list[tuple[str, frozenset[str], ir.Regex]]] = {}  # groups, by how they begin
+        kept = 0
         while self.at < len(pattern):
             at = self.at
             char = pattern[at]
             group = stack[-1]
             if char == "(":
+                again = known.get(pattern[at : at + _BEGINNING])
+                if again is not None and (node := self.again(again)) is not None:
+                    group.items.append(self.quantified(node, at))
+                    continue
                 self.open(stack)
             elif char == ")":
                 if len(stack) == 1:
                     raise self.invalid("this group was never opened")
                 self.at += 1
                 group = stack.pop()
-                stack[-1].items.append(self.quantified(self.close(group), group.at))
+                closed = self.close(group)
+                if (
+                    isinstance(closed, ir.Regex)
+                    and kept < _GROUPS_KEPT
+                    and self.at - group.at <= _LONGEST_GROUP
+                ):
+                    kept += 1
+                    begin = pattern[group.at : group.at + _BEGINNING]
+                    known.setdefault(begin, []).append((pattern[group.at : self.at], group.flags, closed))
+                stack[-1].items.append(self.quantified(closed, group.at))
             elif char == "|":
                 self.at += 1
                 group.alternatives.append(self.sequence(group.items))
@@ -70,11 +98,22 @@ class Parser(Reader):
                 self.skip_verbose()
             elif char in "*+?" or (char == "{" and self.counts(at) is not None):
                 raise self.invalid("nothing to repeat")
+            elif (run := _RUN.match(pattern, at)) and self.flags.isdisjoint("ix"):
+                self.at = run.end()
+                group.items.append(ir.Literal(run[0].encode()))
             else:
                 group.items.append(self.quantified(self.atom(), at))
         if len(stack) > 1:
             raise self.invalid("this group is never closed", stack[-1].at)
         return self.close(stack.pop())
+
+    def again(self, known: list[tuple[str, frozenset[str], ir.Regex]]) -> ir.Regex | None:
+        """A group that stood here before, letter by letter and under the same flags: the same node."""
+        for text, flags, node in known:
+            if flags == self.flags and self.pattern.startswith(text, self.at):
+                self.at += len(text)
+                return node
+        return None
 
     def skip_verbose(self) -> None:
         """Skips a space or a comment of a verbose pattern."""
@@ -257,10 +296,24 @@ class Parser(Reader):
                 return End(self.newline)
             return End(self.newline, final=True) if self.dialect == "python" else End(None)
         if char == "[":
-            return ir.chars(self.char_set(self.at - 1, 0))
+            return self.character_class()
         if char == "\\":
             return self.escape()
         return self.character(ord(char))
+
+    def character_class(self) -> ir.Regex:
+        """A class; the plain ones recur within a pattern and from pattern to pattern."""
+        begin = self.at - 1
+        plain = _PLAIN_CLASS.match(self.pattern, begin)
+        if plain is None or "i" in self.flags:
+            return ir.chars(self.char_set(begin, 0))
+        found = _CLASSES.get(plain[0])
+        if found is None:
+            found = ir.chars(self.char_set(begin, 0))
+            if len(_CLASSES) < _CLASSES_KEPT:
+                _CLASSES[plain[0]] = found
+        self.at = plain.end()
+        return found
 
     def escape(self) -> Node:
         """An escape outside of classes."""

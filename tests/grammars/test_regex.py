@@ -157,6 +157,22 @@ def test_counts_stay_unexpanded() -> None:
     assert depth == 3
 
 
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(?:ab|cde)-(?:ab|cde)(?:ab|cde){2}",  # a group that stands there again is the same
+        "(?i:(?:abc|[a-c]{4})x)(?:abc|[a-c]{4})x",  # but not under other flags
+        "(?:abc(?:abc)?(?:abc)+)(?:abc(?:abc)?(?:abc)*)",
+        "[a-c]x[a-c]*[^a-c]|[a-c]",
+    ],
+)
+@pytest.mark.parametrize(
+    "text", ["ab-cdeabab", "ab-cdeab", "ABCXabcx", "abcxABCx", "abcaX", "abcabcabc", "axbd", "c"]
+)
+def test_parts_that_stand_in_a_pattern_again(pattern: str, text: str) -> None:
+    assert matches(parse(pattern), text) == bool(re.fullmatch(pattern, text))
+
+
 def test_a_count_beyond_any_text_is_refused() -> None:
     with pytest.raises(ConstraintTooLarge):
         parse("a{99999999999}")

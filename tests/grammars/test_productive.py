@@ -1,0 +1,57 @@
+"""Which rules derive some text, against the definition: rounds over whole expressions until nothing changes."""
+
+from __future__ import annotations
+
+import strategies as some
+from hypothesis import given
+
+from grammars import ir
+from grammars.productive import productive_rules, pruned
+
+
+def derives(expr: ir.Expr, alive: set[str]) -> bool:
+    """By definition; expressions of tests are shallow."""
+    if isinstance(expr, ir.Terminal):
+        return not isinstance(expr.regex, ir.Nothing)
+    if isinstance(expr, ir.Call):
+        return expr.rule in alive
+    if isinstance(expr, ir.Sequence):
+        return all(derives(part, alive) for part in expr.parts)
+    if isinstance(expr, ir.Choice):
+        return any(derives(part, alive) for part in expr.parts)
+    assert isinstance(expr, ir.Loop)
+    return expr.low == 0 or derives(expr.part, alive)
+
+
+def by_definition(grammar: ir.Grammar) -> set[str]:
+    alive: set[str] = set()
+    while more := {name for name, body in grammar.rules.items() if derives(body, alive)} - alive:
+        alive |= more
+    return alive
+
+
+@given(some.grammars(left_recursion=True))
+def test_the_rules_that_derive_a_text_are_those_of_the_definition(grammar: ir.Grammar) -> None:
+    alive = by_definition(grammar)
+    assert productive_rules(grammar.rules) == alive
+    assert productive_rules(grammar.rules, alive) == alive
+
+
+@given(some.grammars(left_recursion=True))
+def test_pruning_keeps_exactly_those_rules(grammar: ir.Grammar) -> None:
+    alive = by_definition(grammar)
+    kept = pruned(grammar)
+    assert set(kept.rules if kept else ()) == (alive if grammar.start in alive else set())
+
+
+def test_a_rule_that_needs_itself_derives_nothing() -> None:
+    grammar = ir.Grammar(
+        {
+            "start": ir.choice(ir.call("endless"), ir.terminal("a")),
+            "endless": ir.sequence(ir.terminal("("), ir.call("endless")),
+        },
+        "start",
+    )
+    kept = pruned(grammar)
+    assert kept is not None
+    assert list(kept.rules) == ["start"]
