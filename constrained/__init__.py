@@ -58,6 +58,7 @@ _HOMES = {
     "gbnf": "constraint",
     "generate": "api",
     "json_schema": "constraint",
+    "lark": "constraint",
     "load": "models",
     "python_type": "constraint",
     "regex": "constraint",
@@ -85,6 +86,7 @@ if TYPE_CHECKING:
     from constrained.constraint import ebnf as ebnf
     from constrained.constraint import gbnf as gbnf
     from constrained.constraint import json_schema as json_schema
+    from constrained.constraint import lark as lark
     from constrained.constraint import python_type as python_type
     from constrained.constraint import regex as regex
     from constrained.constraint import substring_of as substring_of

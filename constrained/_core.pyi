@@ -152,3 +152,74 @@ class Automaton:
     @property
     def memory(self) -> dict[str, int]:
         """Sizes of the automaton's own tables: counts, and bytes."""
+
+class LexedAutomaton:
+    """
+    Token automaton of a grammar behind a lexer; see constrained.automaton.LexedAutomaton.
+    """
+
+    def __init__(self, lane: Lane, rules: dict[str, Any], start: str, known: dict[Any, int], tokens: list[Any], ranks: Sequence[int], hosts: Sequence[Sequence[int]], everywhere: bool, fuel: int) -> None:
+        """
+        As Automaton, with the regular expressions of the tokens of grammars.lexed.Lexed, their ranks and hosts.
+        """
+
+    @property
+    def undecided(self) -> bool:
+        """Whether some search for a completion was given up."""
+
+    @property
+    def colliding(self) -> list[tuple[int, int]]:
+        """
+        Without any text: pairs of tokens of which the second never stands right after the first.
+        """
+
+    @property
+    def start(self) -> int:
+        """The state before any token; 0 when no text satisfies the grammar."""
+
+    @property
+    def left_recursive_rule(self) -> int:
+        """Index of a left-recursive rule, or -1."""
+
+    def next(self, state: int, token: int) -> int:
+        """The state after `token`; 0 (DEAD) if it is not allowed."""
+
+    def walk(self, state: int, tokens: Sequence[int]) -> list[int]:
+        """States after each token; stops at the first that is not allowed."""
+
+    def fill_mask(self, state: int, row: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')]) -> None:
+        """
+        Writes the allowed tokens: bit t % 32 of word t // 32; EOS bits iff complete.
+        """
+
+    def fill_masks(self, states: Sequence[int], rows: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu')]) -> None:
+        """One row for each state, in one call."""
+
+    def fill_mask_within(self, state: int, row: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')], budget: int) -> None:
+        """
+        Writes the tokens after which the text can be completed with at most budget - 1 more; EOS bits iff complete.
+        """
+
+    def has_row(self, state: int) -> bool:
+        """Whether the state's row was made before."""
+
+    def row_id(self, state: int) -> int:
+        """Id of the state's row in the vocabulary's row store."""
+
+    def row_ids(self, states: Sequence[int]) -> list[int]:
+        """Id of the row of each state."""
+
+    def accepts(self, state: int) -> bool:
+        """Whether the text so far is complete."""
+
+    def forced(self, state: int) -> bytes:
+        """Longest byte string that every completion starts with."""
+
+    def shortest_completion(self, state: int) -> int:
+        """
+        Tokens, EOS not counted, in which the text can be completed; 0 iff it is complete.
+        """
+
+    @property
+    def memory(self) -> dict[str, int]:
+        """Sizes of the automaton's own tables: counts, and bytes."""

@@ -6,12 +6,13 @@ Must not know: torch, models, samplers.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from constrained import _core
 from constrained.errors import ConstraintTooLarge, Problem, UnsatisfiableConstraint, UnsupportedConstraint
+from grammars.lexed import Lexed, refuse_lexer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +27,9 @@ DEAD = 0
 _FUEL = 20_000
 """Derivatives that deciding the emptiness of one terminal may take (well under a second)."""
 
+_LEXED_FUEL = 20_000
+"""States that the search for one completion behind a lexer may visit."""
+
 _REGEXES_KEPT = 100_000
 """Regular expressions remembered by a lane before it starts afresh."""
 
@@ -33,7 +37,29 @@ _MEMORY_LIMIT = 64 << 20
 """Bytes of an automaton before it drops what can be computed again."""
 
 
-class TokenAutomaton(_core.Automaton):
+class _Face:
+    """What Python adds to a native automaton."""
+
+    grammar: Grammar
+    vocabulary: Vocabulary
+    constraint: Constraint | None
+
+    @property
+    def report(self) -> Any:
+        """Every keyword of the constraint: enforced, or an annotation, with its JSON Pointer."""
+        return self.constraint.report if self.constraint is not None else ()
+
+    def empty_row(self, count: int | None = None) -> np.ndarray[Any, np.dtype[np.int32]]:
+        """A zeroed row (or `count` rows) of the right size, int32."""
+        words = self.vocabulary.core.words
+        return np.zeros(words if count is None else (count, words), dtype=np.int32)
+
+    def __repr__(self) -> str:
+        size: dict[str, int] = self.memory  # type: ignore[attr-defined]
+        return f"{type(self).__name__}({size['states']} states so far, {size['bytes'] // 1024} KiB)"
+
+
+class TokenAutomaton(_Face, _core.Automaton):
     """What may be said next, token by token, under one grammar and one vocabulary.
 
     States are ints; `DEAD` is 0. To fork a text, copy its state; to roll back, keep the states before it.
@@ -62,6 +88,7 @@ class TokenAutomaton(_core.Automaton):
         constraint: Constraint | None = None,
         memory_limit: int = _MEMORY_LIMIT,
     ) -> None:
+        refuse_lexer(grammar, "here: it needs a LexedAutomaton")
         self.grammar = grammar
         self.vocabulary = vocabulary
         self.constraint = constraint
@@ -75,31 +102,74 @@ class TokenAutomaton(_core.Automaton):
             ) from None
         if len(known) > _REGEXES_KEPT:
             lane.regexes = {}  # another table: other threads may be reading this one
-        if self.left_recursive_rule >= 0:
-            raise UnsupportedConstraint(
-                "the grammar is left-recursive",
-                Problem(f"rule {tuple(grammar.rules)[self.left_recursive_rule]}", "may begin with itself"),
-                action="write the recursion on the right, or as a repetition",
-            )
+        _check_left_recursion(grammar, self.left_recursive_rule)
         if self.start == DEAD:
             raise UnsatisfiableConstraint(
                 "no text satisfies the constraint",
                 Problem(f"rule {grammar.start}", "describes the empty language"),
             )
 
-    @property
-    def report(self) -> Any:
-        """Every keyword of the constraint: enforced, or an annotation, with its JSON Pointer."""
-        return self.constraint.report if self.constraint is not None else ()
 
-    def empty_row(self, count: int | None = None) -> np.ndarray[Any, np.dtype[np.int32]]:
-        """A zeroed row (or `count` rows) of the right size, int32."""
-        words = self.vocabulary.core.words
-        return np.zeros(words if count is None else (count, words), dtype=np.int32)
+class LexedAutomaton(_Face, _core.LexedAutomaton):
+    """A `TokenAutomaton` of a grammar behind a lexer; everything that one does, this one does.
 
-    def __repr__(self) -> str:
-        size = self.memory
-        return f"TokenAutomaton({size['states']} states so far, {size['bytes'] // 1024} KiB)"
+    A token is allowed if a completion was found for the text with it, and that one is kept: `shortest_completion`
+    counts the tokens of it. It is the shortest one or near it.
+
+    Raises:
+        UnsatisfiableConstraint: no text over this vocabulary satisfies the grammar; names the tokens that run together.
+        UnsupportedConstraint: the grammar is left-recursive.
+        ConstraintTooLarge: an intersection or complement takes too long to decide, or no text was found in time.
+    """
+
+    def __init__(
+        self, grammar: Lexed, vocabulary: Vocabulary, *, constraint: Constraint | None = None
+    ) -> None:
+        self.grammar = grammar
+        self.vocabulary = vocabulary
+        self.constraint = constraint
+        lane = vocabulary.open_lanes.take()
+        known = lane.regexes
+        try:
+            super().__init__(
+                lane.core,
+                dict(grammar.rules),
+                grammar.start,
+                known,
+                [token.regex for token in grammar.tokens],
+                [token.rank for token in grammar.tokens],
+                [list(token.hosts) for token in grammar.tokens],
+                grammar.everywhere,
+                _LEXED_FUEL,
+            )
+        except _core.TooLarge as error:
+            raise ConstraintTooLarge(
+                f"the constraint is too large to compile: {error}", action="simplify its patterns"
+            ) from None
+        _check_left_recursion(grammar, self.left_recursive_rule)
+        if self.start == DEAD and self.undecided:
+            raise ConstraintTooLarge(
+                "no text that satisfies the constraint was found",
+                Problem("lexer", f"none among the texts that {_LEXED_FUEL} steps lead to"),
+                action="let the tokens that follow each other differ more, or ignore white space between them",
+            )
+        if self.start == DEAD:
+            names = [(grammar.tokens[one].name, grammar.tokens[other].name) for one, other in self.colliding]
+            raise UnsatisfiableConstraint(
+                "no text satisfies the constraint: the lexer cuts every one otherwise",
+                [Problem(f"{one} {other}", f"{other} never begins right after {one}") for one, other in names]
+                or [Problem("lexer", "other tokens win over the ones that the rules need")],
+                action="ignore white space between tokens, or give the tokens priorities",
+            )
+
+
+def _check_left_recursion(grammar: Grammar, rule: int) -> None:
+    if rule >= 0:
+        raise UnsupportedConstraint(
+            "the grammar is left-recursive",
+            Problem(f"rule {tuple(grammar.rules)[rule]}", "may begin with itself"),
+            action="write the recursion on the right, or as a repetition",
+        )
 
 
 def fill_masks(automata: Sequence[TokenAutomaton], states: Sequence[int], rows: Any) -> None:
@@ -113,11 +183,17 @@ def fill_masks(automata: Sequence[TokenAutomaton], states: Sequence[int], rows: 
         states: their states.
         rows: written to, int32 ``[states, ceil(vocabulary.size / 32)]``, contiguous, in host memory.
     """
-    _core.Vocabulary.fill_masks(automata, states, rows)
+    if any(isinstance(automaton, LexedAutomaton) for automaton in automata):
+        for automaton, state, row in zip(automata, states, rows, strict=True):
+            automaton.fill_mask(state, row)
+    else:
+        _core.Vocabulary.fill_masks(automata, states, rows)
 
 
 def row_ids(automata: Sequence[TokenAutomaton], states: Sequence[int]) -> list[int]:
     """The ids of the masks of a step in one call, as for `fill_masks`; see `Vocabulary.rows`."""
+    if any(isinstance(automaton, LexedAutomaton) for automaton in automata):
+        return [automaton.row_id(state) for automaton, state in zip(automata, states, strict=True)]
     return _core.Vocabulary.row_ids(automata, states)
 
 
@@ -128,7 +204,7 @@ def compile(constraint: Any, vocabulary: Vocabulary, *, memory_limit: int = _MEM
         constraint: a `Constraint`, a Python type, or a JSON Schema as a dict or bool.
         vocabulary: the tokens of the model that will follow it.
         memory_limit: bytes above which the automaton drops what it can compute again. States are not dropped: a
-            state is valid as long as its automaton.
+            state is valid as long as its automaton. The automaton of a grammar behind a lexer drops nothing.
 
     Raises:
         ConstraintError: the constraint is malformed, cannot be enforced, or has no solution.
@@ -137,4 +213,8 @@ def compile(constraint: Any, vocabulary: Vocabulary, *, memory_limit: int = _MEM
     from constrained.constraint import as_constraint
 
     wanted = as_constraint(constraint)
-    return TokenAutomaton(wanted.grammar, vocabulary, constraint=wanted, memory_limit=memory_limit)
+    grammar = wanted.grammar
+    if isinstance(grammar, Lexed):
+        # The two native classes have the same methods, which no common base names.
+        return cast("TokenAutomaton", LexedAutomaton(grammar, vocabulary, constraint=wanted))
+    return TokenAutomaton(grammar, vocabulary, constraint=wanted, memory_limit=memory_limit)

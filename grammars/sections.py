@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from grammars import ir
-from grammars.walk import children, fold
+from grammars.lexed import refuse_lexer
+from grammars.merging import added, fresh
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,9 +48,9 @@ def among_text(sections: Sequence[Section], *, low: int = 0, high: int | None = 
     rules: dict[str, ir.Expr] = {}
     choices = []
     for section in sections:
-        body = _added(section.body, rules)
+        body = added(section.body, rules)
         choices.append(ir.sequence(ir.terminal(up_to(section.begin, markers)), body))
-    name = _fresh("text with sections", rules)
+    name = fresh("text with sections", rules)
     rest = ir.terminal(without(markers))
     rules[name] = ir.sequence(ir.loop(ir.choice(*choices), low, high), rest)
     return ir.Grammar(rules, name)
@@ -57,38 +58,8 @@ def among_text(sections: Sequence[Section], *, low: int = 0, high: int | None = 
 
 def after_text(marker: str, body: ir.Grammar) -> ir.Grammar:
     """Free text, the marker, then `body`."""
+    refuse_lexer(body, "after free text")
     rules = dict(body.rules)
-    name = _fresh("text first", rules)
+    name = fresh("text first", rules)
     rules[name] = ir.sequence(ir.terminal(up_to(marker, [marker])), ir.call(body.start))
     return ir.Grammar(rules, name)
-
-
-def _added(grammar: ir.Grammar, rules: dict[str, ir.Expr]) -> ir.Expr:
-    """Adds the rules of a grammar, renamed where a name is taken; returns the call of its start."""
-    names: dict[str, str] = {}
-    taken = {*rules, *grammar.rules}
-    for name in grammar.rules:
-        names[name] = _fresh(name, taken) if name in rules else name
-        taken.add(names[name])
-    if all(name == new for name, new in names.items()):
-        rules.update(grammar.rules)
-        return ir.call(grammar.start)
-    made: dict[ir.Expr, ir.Expr] = {}
-
-    def value(expr: ir.Expr, known: dict[ir.Expr, ir.Expr]) -> ir.Expr:
-        if isinstance(expr, ir.Call):
-            return ir.call(names[expr.rule])
-        parts = tuple(known[part] for part in children(expr))
-        if isinstance(expr, ir.Loop):
-            return ir.Loop(parts[0], expr.low, expr.high)
-        return expr if isinstance(expr, ir.Terminal) else type(expr)(parts)  # type: ignore[call-arg]
-
-    for name, body in grammar.rules.items():
-        rules[names[name]] = fold(body, children, value, made)
-    return ir.call(names[grammar.start])
-
-
-def _fresh(name: str, taken: set[str] | dict[str, ir.Expr]) -> str:
-    while name in taken:
-        name += "'"
-    return name

@@ -3,6 +3,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -10,12 +11,14 @@
 #include "automaton.hpp"
 #include "batch.hpp"
 #include "ir.hpp"
+#include "lexed.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
 using core::Automaton;
 using core::Lane;
 using core::RowStore;
+using core::LexedAutomaton;
 using core::Vocabulary;
 
 namespace {
@@ -31,7 +34,8 @@ std::span<const T> view(const Array<const T>& array) {
     return {array.data(), array.size()};
 }
 
-uint32_t* row_data(Automaton& automaton, int32_t* data, size_t words) {
+template <class A>
+uint32_t* row_data(A& automaton, int32_t* data, size_t words) {
     if (words != automaton.vocabulary().rows.words()) {
         throw nb::value_error("row has the wrong length: needs ceil(vocabulary size / 32) int32 words");
     }
@@ -73,11 +77,13 @@ private:
     Row array_;
 };
 
-void check(const Automaton& automaton, uint32_t state) {
+template <class A>
+void check(const A& automaton, uint32_t state) {
     if (!automaton.knows(state)) throw nb::index_error("not a state of this automaton");
 }
 
-uint32_t next(Automaton& automaton, uint32_t state, int64_t token) {
+template <class A>
+uint32_t next(A& automaton, uint32_t state, int64_t token) {
     check(automaton, state);
     if (token < 0 || token >= automaton.vocabulary().size) throw nb::index_error("token id outside the vocabulary");
     const uint32_t known = automaton.find_next(state, static_cast<uint32_t>(token));
@@ -86,7 +92,8 @@ uint32_t next(Automaton& automaton, uint32_t state, int64_t token) {
     return automaton.next(state, static_cast<uint32_t>(token));
 }
 
-void fill_mask(Automaton& automaton, uint32_t state, nb::object row) {
+template <class A>
+void fill_mask(A& automaton, uint32_t state, nb::object row) {
     check(automaton, state);
     const RowBuffer buffer(row);
     uint32_t* out = row_data(automaton, buffer.data(), buffer.size());
@@ -126,12 +133,140 @@ void same_length(const std::vector<Automaton*>& automata, const std::vector<uint
     if (automata.size() != states.size()) throw nb::value_error("needs one automaton for each state");
 }
 
-uint32_t row_id(Automaton& automaton, uint32_t state) {
+/// As for a batch: the rows of one automaton, one after the other.
+void fill_masks(std::span<LexedAutomaton* const> automata, const std::vector<uint32_t>& states, const Rows& rows) {
+    if (rows.shape(0) != states.size()) throw nb::value_error("needs one row for each state");
+    uint32_t* out = row_data(*automata[0], rows.data(), rows.shape(1));
+    for (const uint32_t state : states) check(*automata[0], state);
+    const nb::gil_scoped_release released;
+    for (size_t i = 0; i < states.size(); ++i) automata[0]->fill_mask(states[i], out + i * rows.shape(1));
+}
+
+std::vector<uint32_t> row_ids(std::span<LexedAutomaton* const> automata, const std::vector<uint32_t>& states) {
+    std::vector<uint32_t> ids;
+    for (const uint32_t state : states) check(*automata[0], state);
+    const nb::gil_scoped_release released;
+    for (const uint32_t state : states) ids.push_back(automata[0]->row_id(state));
+    return ids;
+}
+
+template <class A>
+uint32_t row_id(A& automaton, uint32_t state) {
     check(automaton, state);
     const uint32_t known = automaton.find_row(state);
     if (known != UINT32_MAX) return known;
     const nb::gil_scoped_release released;
     return automaton.row_id(state);
+}
+
+/// What every automaton does with its states.
+template <class A>
+void define_states(nb::class_<A>& automaton) {
+    automaton
+        .def_prop_ro("start", &A::start, "The state before any token; 0 when no text satisfies the grammar.")
+        .def_prop_ro(
+            "left_recursive_rule",
+            [](const A& self) -> int64_t {
+                return self.left_recursive() == UINT32_MAX ? -1 : static_cast<int64_t>(self.left_recursive());
+            },
+            "Index of a left-recursive rule, or -1.")
+        .def("next", &next<A>, "state"_a, "token"_a, "The state after `token`; 0 (DEAD) if it is not allowed.")
+        .def(
+            "walk",
+            [](A& self, uint32_t state, const std::vector<int64_t>& tokens) {
+                std::vector<uint32_t> states;
+                for (const int64_t token : tokens) {
+                    state = next(self, state, token);
+                    if (state == A::kDead) break;
+                    states.push_back(state);
+                }
+                return states;
+            },
+            "state"_a, "tokens"_a, "States after each token; stops at the first that is not allowed.")
+        .def("fill_mask", &fill_mask<A>, "state"_a, "row"_a,
+             nb::sig("def fill_mask(self, state: int, row: Annotated[NDArray[numpy.int32], dict(shape=(None,), "
+                     "order='C', device='cpu')]) -> None"),
+             "Writes the allowed tokens: bit t % 32 of word t // 32; EOS bits iff complete.")
+        .def(
+            "fill_masks",
+            [](A& self, const std::vector<uint32_t>& states, const Rows& rows) {
+                A* const only = &self;
+                fill_masks(std::span<A* const>(&only, 1), states, rows);
+            },
+            "states"_a, "rows"_a.noconvert(), "One row for each state, in one call.")
+        .def(
+            "fill_mask_within",
+            [](A& self, uint32_t state, const Row& row, uint32_t budget) {
+                check(self, state);
+                uint32_t* out = row_data(self, row.data(), row.size());
+                const nb::gil_scoped_release released;
+                self.fill_mask_within(state, budget, out);
+            },
+            "state"_a, "row"_a.noconvert(), "budget"_a,
+            "Writes the tokens after which the text can be completed with at most budget - 1 more; EOS bits iff complete.")
+        .def(
+            "has_row",
+            [](A& self, uint32_t state) {
+                check(self, state);
+                return self.find_row(state) != UINT32_MAX;
+            },
+            "state"_a, "Whether the state's row was made before.")
+        .def("row_id", &row_id<A>, "state"_a, "Id of the state's row in the vocabulary's row store.")
+        .def(
+            "row_ids",
+            [](A& self, const std::vector<uint32_t>& states) {
+                A* const only = &self;
+                return row_ids(std::span<A* const>(&only, 1), states);
+            },
+            "states"_a, "Id of the row of each state.")
+        .def(
+            "accepts",
+            [](A& self, uint32_t state) {
+                check(self, state);
+                return self.accepts(state);
+            },
+            "state"_a, "Whether the text so far is complete.")
+        .def(
+            "forced",
+            [](A& self, uint32_t state) {
+                check(self, state);
+                std::string text;
+                {
+                    const nb::gil_scoped_release released;
+                    text = self.forced(state);
+                }
+                return nb::bytes(text.data(), text.size());
+            },
+            "state"_a, "Longest byte string that every completion starts with.")
+        .def(
+            "shortest_completion",
+            [](A& self, uint32_t state) {
+                check(self, state);
+                if (state == A::kDead) throw nb::value_error("a dead state has no completion");
+                const nb::gil_scoped_release released;
+                return self.shortest_completion(state);
+            },
+            "state"_a, "Tokens, EOS not counted, in which the text can be completed; 0 iff it is complete.")
+        .def_prop_ro(
+            "memory",
+            [](A& self) {
+                typename A::Size size;
+                {
+                    const nb::gil_scoped_release released;
+                    size = self.size();
+                }
+                nb::dict out;
+                out["states"] = size.states;
+                out["continuations"] = size.continuations;
+                out["expressions"] = size.expressions;
+                out["bytes"] = size.bytes;
+                if constexpr (std::is_same_v<A, Automaton>) {
+                    out["row_keys"] = size.row_keys;
+                    out["memo_bytes"] = size.memo_bytes;
+                }
+                return out;
+            },
+            nb::for_getter(nb::sig("def memory(self) -> dict[str, int]")), "Sizes of the automaton's own tables: counts, and bytes.");
 }
 
 }  // namespace
@@ -262,7 +397,8 @@ NB_MODULE(_core, m) {
             },
             "Whether new automata had better go to a new lane.");
 
-    nb::class_<Automaton>(m, "Automaton", "Token automaton; see constrained.automaton.TokenAutomaton.")
+    nb::class_<Automaton> automaton(m, "Automaton", "Token automaton; see constrained.automaton.TokenAutomaton.");
+    automaton
         .def(
             "__init__",
             [](Automaton* self, std::shared_ptr<Lane> lane, nb::dict rules, nb::str start, nb::dict known,
@@ -283,107 +419,38 @@ NB_MODULE(_core, m) {
             nb::sig("def __init__(self, lane: Lane, rules: dict[str, typing.Any], start: str, "
                     "known: dict[typing.Any, int], fuel: int, memory_limit: int) -> None"),
             "From the rules of a grammars.ir.Grammar. `known` maps expressions that this lane has read before to their\n"
-            "numbers; those that are read now are added.")
-        .def_prop_ro("start", &Automaton::start, "The state before any token; 0 when no text satisfies the grammar.")
-        .def_prop_ro(
-            "left_recursive_rule",
-            [](const Automaton& self) -> int64_t {
-                return self.left_recursive() == UINT32_MAX ? -1 : static_cast<int64_t>(self.left_recursive());
-            },
-            "Index of a left-recursive rule, or -1.")
-        .def("next", &next, "state"_a, "token"_a, "The state after `token`; 0 (DEAD) if it is not allowed.")
+            "numbers; those that are read now are added.");
+    define_states(automaton);
+
+    nb::class_<LexedAutomaton> lexed(
+        m, "LexedAutomaton", "Token automaton of a grammar behind a lexer; see constrained.automaton.LexedAutomaton.");
+    lexed
         .def(
-            "walk",
-            [](Automaton& self, uint32_t state, const std::vector<int64_t>& tokens) {
-                std::vector<uint32_t> states;
-                for (const int64_t token : tokens) {
-                    state = next(self, state, token);
-                    if (state == Automaton::kDead) break;
-                    states.push_back(state);
-                }
-                return states;
-            },
-            "state"_a, "tokens"_a, "States after each token; stops at the first that is not allowed.")
-        .def("fill_mask", &fill_mask, "state"_a, "row"_a,
-             nb::sig("def fill_mask(self, state: int, row: Annotated[NDArray[numpy.int32], dict(shape=(None,), "
-                     "order='C', device='cpu')]) -> None"),
-             "Writes the allowed tokens: bit t % 32 of word t // 32; EOS bits iff complete.")
-        .def(
-            "fill_masks",
-            [](Automaton& self, const std::vector<uint32_t>& states, const Rows& rows) {
-                Automaton* const only = &self;
-                fill_masks({&only, 1}, states, rows);
-            },
-            "states"_a, "rows"_a.noconvert(), "One row for each state, in one call.")
-        .def(
-            "fill_mask_within",
-            [](Automaton& self, uint32_t state, const Row& row, uint32_t budget) {
-                check(self, state);
-                uint32_t* out = row_data(self, row.data(), row.size());
-                const nb::gil_scoped_release released;
-                self.fill_mask_within(state, budget, out);
-            },
-            "state"_a, "row"_a.noconvert(), "budget"_a,
-            "Writes the tokens after which the text can be completed with at most budget - 1 more; EOS bits iff complete.")
-        .def(
-            "has_row",
-            [](Automaton& self, uint32_t state) {
-                check(self, state);
-                return self.find_row(state) != UINT32_MAX;
-            },
-            "state"_a, "Whether the state's row was made before.")
-        .def("row_id", &row_id, "state"_a, "Id of the state's row in the vocabulary's row store.")
-        .def(
-            "row_ids",
-            [](Automaton& self, const std::vector<uint32_t>& states) {
-                Automaton* const only = &self;
-                return row_ids({&only, 1}, states);
-            },
-            "states"_a, "Id of the row of each state.")
-        .def(
-            "accepts",
-            [](Automaton& self, uint32_t state) {
-                check(self, state);
-                return self.accepts(state);
-            },
-            "state"_a, "Whether the text so far is complete.")
-        .def(
-            "forced",
-            [](Automaton& self, uint32_t state) {
-                check(self, state);
-                std::string text;
+            "__init__",
+            [](LexedAutomaton* self, std::shared_ptr<Lane> lane, nb::dict rules, nb::str start, nb::dict known,
+               nb::list tokens, const std::vector<int32_t>& ranks, const std::vector<std::vector<int32_t>>& hosts,
+               bool everywhere, uint32_t fuel) {
+                core::IrReader reader(std::move(known));
+                reader.read(std::move(rules), start);
+                std::vector<int32_t> rows;
+                for (const nb::handle token : tokens) rows.push_back(reader.row(token));
                 {
                     const nb::gil_scoped_release released;
-                    text = self.forced(state);
+                    {
+                        const std::lock_guard guard(lane->lock);
+                        reader.grammar.terminals = core::read_regexes(reader.regexes, lane->regexes);
+                    }
+                    new (self) LexedAutomaton(std::move(lane), reader.grammar, {rows, ranks, hosts, everywhere}, fuel);
                 }
-                return nb::bytes(text.data(), text.size());
+                reader.remember(reader.grammar.terminals);
             },
-            "state"_a, "Longest byte string that every completion starts with.")
-        .def(
-            "shortest_completion",
-            [](Automaton& self, uint32_t state) {
-                check(self, state);
-                if (state == Automaton::kDead) throw nb::value_error("a dead state has no completion");
-                const nb::gil_scoped_release released;
-                return self.shortest_completion(state);
-            },
-            "state"_a, "Tokens, EOS not counted, in which the text can be completed; 0 iff it is complete.")
-        .def_prop_ro(
-            "memory",
-            [](Automaton& self) {
-                Automaton::Size size;
-                {
-                    const nb::gil_scoped_release released;
-                    size = self.size();
-                }
-                nb::dict out;
-                out["states"] = size.states;
-                out["continuations"] = size.continuations;
-                out["expressions"] = size.expressions;
-                out["row_keys"] = size.row_keys;
-                out["bytes"] = size.bytes;
-                out["memo_bytes"] = size.memo_bytes;
-                return out;
-            },
-            nb::for_getter(nb::sig("def memory(self) -> dict[str, int]")), "Sizes of the automaton's own tables: counts, and bytes.");
+            "lane"_a, "rules"_a, "start"_a, "known"_a, "tokens"_a, "ranks"_a, "hosts"_a, "everywhere"_a, "fuel"_a,
+            nb::sig("def __init__(self, lane: Lane, rules: dict[str, typing.Any], start: str, known: dict[typing.Any, int], "
+                    "tokens: list[typing.Any], ranks: Sequence[int], hosts: Sequence[Sequence[int]], everywhere: bool, "
+                    "fuel: int) -> None"),
+            "As Automaton, with the regular expressions of the tokens of grammars.lexed.Lexed, their ranks and hosts.")
+        .def_prop_ro("undecided", &LexedAutomaton::undecided, "Whether some search for a completion was given up.")
+        .def_prop_ro("colliding", &LexedAutomaton::colliding,
+                     "Without any text: pairs of tokens of which the second never stands right after the first.");
+    define_states(lexed);
 }

@@ -46,19 +46,23 @@ std::vector<RegexId> read_regexes(const FlatRegexes& flat, RegexStore& regexes) 
 }
 
 void read_grammar(const FlatGrammar& flat, RegexStore& regexes, ExprStore& exprs, uint32_t fuel) {
-    std::vector<ExprId> made;
-    made.reserve(flat.nodes.size());
-    const auto terminal = [&](RegexId regex) {
+    read_rules(flat, exprs, [&](int32_t row) {
+        const RegexId regex = flat.terminals[row];
         regexes.set_fuel(fuel);
         const uint32_t length = regexes.min_length(regex);
         regexes.set_fuel(kInfinite);
         if (length == kInfinite) return ExprStore::kNever;
         return regex == RegexStore::kEmpty ? ExprStore::kSilent : exprs.terminal(regex, length);
-    };
+    });
+}
+
+void read_rules(const FlatGrammar& flat, ExprStore& exprs, const std::function<ExprId(int32_t)>& terminal) {
+    std::vector<ExprId> made;
+    made.reserve(flat.nodes.size());
     const auto read = [&](const FlatNode& node) -> ExprId {
         const auto& [op, a, b, c] = node;
         switch (op) {
-            case Op::Terminal: return terminal(flat.terminals[a]);
+            case Op::Terminal: return terminal(a);
             case Op::Call: return exprs.call(a);
             case Op::Sequence: return chain(exprs, ExprStore::kSilent, made, flat.args, node, &ExprStore::sequence);
             case Op::Choice: return exprs.choice(list(made, flat.args, node));

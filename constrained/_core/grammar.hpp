@@ -4,6 +4,8 @@
 // may refer to one that was read before, so that what many grammars share is read once per vocabulary.
 #pragma once
 
+#include <functional>
+
 #include "expr.hpp"
 #include "regex.hpp"
 
@@ -40,5 +42,8 @@ std::vector<RegexId> read_regexes(const FlatRegexes& flat, RegexStore& regexes);
 
 /// Fills `exprs` with the rules. Throws TooLarge when a terminal's emptiness takes over `fuel` steps.
 void read_grammar(const FlatGrammar& flat, RegexStore& regexes, ExprStore& exprs, uint32_t fuel);
+
+/// The same with terminals of any kind: `terminal` makes the expression of a row of regular expressions.
+void read_rules(const FlatGrammar& flat, ExprStore& exprs, const std::function<ExprId(int32_t)>& terminal);
 
 }  // namespace core

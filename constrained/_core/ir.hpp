@@ -62,6 +62,8 @@ public:
     /// Reads rules, a dict from names to expressions.
     /// Throws KeyError for a rule that is called and does not exist, TypeError for what is no node.
     void read(nanobind::dict rules, nanobind::handle start);
+    /// The row of a regular expression, read now if it was not.
+    int32_t row(nanobind::handle regex) { return add(regex.ptr(), regex_rows_, regex_stack_); }
     /// Adds the expressions that were read to `known`; `ids` are those of their rows.
     void remember(const std::vector<RegexId>& ids);
 

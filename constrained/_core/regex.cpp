@@ -660,7 +660,6 @@ uint32_t RegexStore::intern_partition(const Partition& partition) {
         });
 }
 
-/// The coarsest partition finer than both.
 uint32_t RegexStore::meet(uint32_t left, uint32_t right) {
     if (left == right || partitions_[right].count == 1) return left;
     if (partitions_[left].count == 1) return right;

@@ -70,6 +70,10 @@ public:
     const Partition& partition(RegexId id) { return partitions_[prepare(id)]; }
     /// Equal for residuals with equal partitions.
     uint32_t partition_id(RegexId id) { return prepare(id); }
+    /// By `partition_id`; the reference is valid until the store grows.
+    const Partition& partition_at(uint32_t id) const { return partitions_[id]; }
+    /// The coarsest partition finer than both.
+    uint32_t meet(uint32_t left, uint32_t right);
     /// Bytes that a text of the language can begin with.
     const ByteSet& first(RegexId id) {
         const uint32_t at = nodes_[id.value].first;
@@ -166,7 +170,6 @@ private:
     uint32_t make_partition(RegexId id);
     uint32_t partition_of(RegexId id);
     uint32_t split(const ByteSet& bytes);
-    uint32_t meet(uint32_t left, uint32_t right);
     uint32_t intern_partition(const Partition& partition);
 
     std::span<const RegexId> children(const Node& node) const { return {children_.data() + node.a, node.b}; }

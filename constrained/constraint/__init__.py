@@ -21,7 +21,7 @@ from typing import Any
 
 from constrained.constraint.base import Constraint, shorten
 from constrained.constraint.json import Whitespace, json_schema, python_type
-from constrained.constraint.notation import ebnf, gbnf
+from constrained.constraint.notation import ebnf, gbnf, lark
 from constrained.constraint.sections import Answer, Section, after, tag, tags
 from constrained.constraint.spans import substring_of
 from constrained.constraint.text import choice, regex
@@ -38,6 +38,7 @@ __all__ = [
     "ebnf",
     "gbnf",
     "json_schema",
+    "lark",
     "python_type",
     "regex",
     "substring_of",

@@ -57,9 +57,11 @@ class _Tag(NamedTuple):
     def body(self) -> Grammar:
         """The content and the closing marker."""
         from grammars import ir
+        from grammars.lexed import refuse_lexer
         from grammars.sections import up_to
 
         grammar = self.content.grammar
+        refuse_lexer(grammar, "in a section")
         if self.content.is_json:
             whole = ir.sequence(ir.call(grammar.start), ir.terminal(self.end))
             name = "section"

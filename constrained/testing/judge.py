@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from constrained.testing.derivatives import Residuals, common_refinement, lowest
 from grammars.ir import Call, Choice, Expr, Grammar, Loop, Sequence, Terminal
+from grammars.lexed import refuse_lexer
 
 T = TypeVar("T")
 Item = tuple[Expr, int, "Column | None"]
@@ -34,9 +35,11 @@ class Judge:
 
     Raises:
         KeyError: a rule that is called does not exist.
+        UnsupportedConstraint: the grammar stands behind a lexer.
     """
 
     def __init__(self, grammar: Grammar) -> None:
+        refuse_lexer(grammar, "here: this judge reads character by character")
         self.residuals = Residuals()
         self._rules = grammar.rules
         self._root = Sequence((Call(grammar.start),))

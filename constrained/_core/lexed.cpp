@@ -1,0 +1,576 @@
+#include "lexed.hpp"
+
+#include <algorithm>
+#include <queue>
+#include <unordered_set>
+
+#include "walk.hpp"
+
+namespace core {
+
+/// A state under construction.
+struct LexedAutomaton::Front {
+    std::vector<Branch> branches;
+    std::vector<Item> items;
+    bool accepts = false;
+};
+
+LexedAutomaton::LexedAutomaton(std::shared_ptr<Lane> vocabulary, const FlatGrammar& grammar, const Tokens& tokens,
+                               uint32_t fuel)
+    : vocabulary_(std::move(vocabulary)),
+      regexes_(vocabulary_->regexes),
+      lexer_(regexes_),
+      everywhere_(tokens.everywhere),
+      fuel_(fuel),
+      scratch_(vocabulary_->size) {
+    const std::lock_guard guard(vocabulary_->lock);
+    const auto count = static_cast<uint32_t>(tokens.ranks.size());
+    if (tokens.rows.size() != count || tokens.hosts.size() != count) {
+        throw std::invalid_argument("malformed grammar: tokens");
+    }
+    const auto length_of = [&](RegexId regex) {
+        regexes_.set_fuel(fuel);
+        const uint32_t length = regexes_.min_length(regex);
+        regexes_.set_fuel(kInfinite);
+        return length;
+    };
+    std::vector<Lexer::Token> made;
+    std::vector<int32_t> token_of(grammar.terminals.size(), -1);  // of each row
+    for (uint32_t i = 0; i < count; ++i) {
+        const RegexId regex = grammar.terminals[tokens.rows[i]];
+        const uint32_t length = length_of(regex);
+        if (length == 0) throw std::invalid_argument("malformed grammar: empty token");
+        for (const int32_t host : tokens.hosts[i]) {
+            if (static_cast<uint32_t>(host < 0 ? ~host : host) >= count) throw std::invalid_argument("malformed grammar: host");
+        }
+        token_of[tokens.rows[i]] = static_cast<int32_t>(i);
+        made.push_back({length == kInfinite ? RegexStore::kNothing : regex, tokens.ranks[i], tokens.hosts[i]});
+        if (length != kInfinite) all_tokens_.push_back(i);
+    }
+    lexer_.set_tokens(std::move(made));
+    read_rules(grammar, exprs_, [&](int32_t row) {
+        const RegexId regex = grammar.terminals[row];
+        const uint32_t length = length_of(regex);
+        if (length == kInfinite) return ExprStore::kNever;
+        if (regex == RegexStore::kEmpty) return ExprStore::kSilent;
+        const uint32_t symbol = token_of[row] >= 0 ? static_cast<uint32_t>(token_of[row]) : count + regex.value;
+        return exprs_.terminal({symbol}, length);
+    });
+
+    states_.push();  // kDead
+    states_.push();  // kFinished
+    count_ = 2;
+    TokenSet none(vocabulary_->size), eos(vocabulary_->size);
+    for (const uint32_t token : vocabulary_->eos) eos.add(token);
+    states_[kDead].verdict = Verdict::Dead;
+    states_[kDead].row = vocabulary_->rows.intern(none);
+    states_[kFinished].accepts = true;
+    states_[kFinished].verdict = Verdict::Live;
+    states_[kFinished].length = 0;
+    states_[kFinished].row = vocabulary_->rows.intern(eos);
+    if (left_recursive() != UINT32_MAX || exprs_.rule_length(grammar.start) == kInfinite) return;
+    Front front;
+    enter(stacks_.push(exprs_.call(grammar.start), StackStore::kEnd), RegexStore::kNothing, front);
+    const uint32_t start = intern(front);
+    if (live(start)) {
+        start_ = start;
+    } else if (!undecided_) {
+        explain(start);
+    }
+}
+
+// ---------------------------------------------------------------- places
+
+/// Everything that `after` may begin with. Rules are entered in the order of their ranks, each once for all its callers.
+uint32_t LexedAutomaton::place(ContId after) {
+    if (stacks_.closure(after) != kUnset) return stacks_.closure(after);
+    Place made;
+    std::map<uint32_t, ContId> symbols;
+    std::map<std::pair<uint32_t, uint32_t>, ContId> calls;  // (rank, rule) -> what follows the rule
+    const auto add = [&](auto& table, auto key, ContId rest) {
+        const auto [at, fresh] = table.try_emplace(key, rest);
+        if (!fresh) at->second = stacks_.join(at->second, rest);
+    };
+    const auto begin = [&](ExprId expr, ContId then) {
+        for (const Move& move : exprs_.moves(expr)) {
+            const ContId rest = stacks_.push(move.rest, then);
+            if (move.call) {
+                add(calls, std::pair{exprs_.rank(move.target), move.target}, rest);
+            } else {
+                add(symbols, move.target, rest);
+            }
+        }
+    };
+    std::vector<ContId> work{after};
+    std::set<ContId> seen;
+    while (!work.empty()) {
+        const ContId top = work.back();
+        work.pop_back();
+        if (!seen.insert(top).second) continue;
+        const auto held = stacks_.frames(top);
+        const std::vector<Frame> frames(held.begin(), held.end());
+        for (const Frame& frame : frames) {
+            if (frame.after.value == 0) {
+                made.accepts = true;
+                continue;
+            }
+            if (exprs_.nullable(frame.expr)) work.push_back(frame.after);
+            begin(frame.expr, frame.after);
+        }
+    }
+    std::map<uint32_t, ContId> entered;
+    while (!calls.empty()) {
+        const auto [where, then] = *calls.begin();
+        calls.erase(calls.begin());
+        const auto [at, fresh] = entered.try_emplace(where.second, then);
+        if (!fresh) {  // rules that rename each other: again only if a caller brought something new
+            const ContId both = stacks_.join(at->second, then);
+            if (both == at->second) continue;
+            at->second = both;
+        }
+        begin(exprs_.body(where.second), at->second);
+    }
+    const auto tokens = static_cast<uint32_t>(lexer_.token_count());
+    std::vector<uint32_t> candidates;
+    for (const auto& [symbol, rest] : symbols) {
+        if (symbol < tokens) {
+            made.tokens.emplace_back(symbol, rest);
+            candidates.push_back(symbol);
+        } else {
+            made.items.emplace_back(RegexId{symbol - tokens}, rest);
+        }
+    }
+    if (!candidates.empty()) made.lexer = lexer_.start(everywhere_ ? all_tokens_ : candidates);
+    places_.push_back(std::move(made));
+    return stacks_.closure(after) = static_cast<uint32_t>(places_.size() - 1);
+}
+
+/// The text stands at a border, and `after` is what follows.
+void LexedAutomaton::enter(ContId after, RegexId rival, Front& front) {
+    const uint32_t at = place(after);
+    const Place& here = places_[at];
+    front.accepts |= here.accepts;
+    if (here.lexer != Lexer::kNone) front.branches.push_back({at, here.lexer, rival});
+    for (const auto& [residual, rest] : here.items) front.items.push_back({residual, rest});
+}
+
+// ---------------------------------------------------------------- states
+
+/// A lower bound for the bytes of a completion: that of its terminals, whatever the lexer makes of them.
+uint32_t LexedAutomaton::bound(const Branch& branch) {
+    const auto& tokens = places_[branch.place].tokens;
+    uint32_t least = kInfinite;
+    for (const Lexer::Part& part : lexer_[branch.lexer].parts) {
+        if (part.residual == RegexStore::kEmpty) continue;
+        const auto at = std::ranges::lower_bound(tokens, part.token, {}, &std::pair<uint32_t, ContId>::first);
+        if (at == tokens.end() || at->first != part.token) continue;
+        const uint32_t rest = std::max(1u, regexes_.min_length(part.residual));
+        least = std::min(least, add_lengths(rest, stacks_.min_length(at->second)));
+    }
+    return least;
+}
+
+uint32_t LexedAutomaton::intern(Front& front) {
+    auto& [branches, items, accepts] = front;
+    std::ranges::sort(branches);
+    branches.erase(std::unique(branches.begin(), branches.end()), branches.end());
+    uint32_t least = accepts ? 0 : kInfinite;
+    std::erase_if(branches, [&](const Branch& branch) {
+        // A branch whose every terminal would complete a rival cannot be the lexer's.
+        const RegexId own = lexer_[branch.lexer].rival;
+        if (branch.rival != RegexStore::kNothing && regexes_.unite({own, branch.rival}) == branch.rival) return true;
+        const uint32_t length = bound(branch);
+        least = std::min(least, length);
+        return length == kInfinite;
+    });
+    std::ranges::sort(items);
+    size_t kept = 0;
+    for (size_t i = 0; i < items.size(); ++i) {
+        if (kept && items[kept - 1].residual == items[i].residual) {
+            items[kept - 1].after = stacks_.join(items[kept - 1].after, items[i].after);
+        } else {
+            items[kept++] = items[i];
+        }
+    }
+    items.resize(kept);
+    for (const Item& item : items) {
+        least = std::min(least, add_lengths(regexes_.min_length(item.residual), stacks_.min_length(item.after)));
+    }
+    if (least == kInfinite) return kDead;
+    uint64_t hash = accepts;
+    for (const Branch& branch : branches) hash = combine(combine(combine(hash, branch.place), branch.lexer), branch.rival.value);
+    for (const Item& item : items) hash = combine(combine(hash, item.residual.value), item.after.value);
+    return index_.find_or_make(
+        hash,
+        [&](uint32_t id) {
+            const State& state = states_[id];
+            return state.accepts == accepts && state.branches_count == branches.size() && state.items_count == items.size() &&
+                   std::equal(branches.begin(), branches.end(), branches_.begin() + state.branches_at) &&
+                   std::equal(items.begin(), items.end(), items_.begin() + state.items_at);
+        },
+        [&] {
+            const uint32_t id = states_.push();
+            State& state = states_[id];
+            state.branches_at = static_cast<uint32_t>(branches_.size());
+            state.branches_count = static_cast<uint32_t>(branches.size());
+            state.items_at = static_cast<uint32_t>(items_.size());
+            state.items_count = static_cast<uint32_t>(items.size());
+            state.accepts = accepts;
+            state.bound = least;
+            branches_.insert(branches_.end(), branches.begin(), branches.end());
+            items_.insert(items_.end(), items.begin(), items.end());
+            if (accepts) state.verdict = Verdict::Live, state.length = 0;
+            uint32_t partition = regexes_.partition_id(RegexStore::kNothing);
+            for (const Branch& branch : branches) {
+                partition = regexes_.meet(partition, lexer_[branch.lexer].partition);
+                partition = regexes_.meet(partition, regexes_.partition_id(branch.rival));
+            }
+            for (const Item& item : items) partition = regexes_.meet(partition, regexes_.partition_id(item.residual));
+            state.partition = partition;
+            count_.store(id + 1, std::memory_order_release);
+            return id;
+        });
+}
+
+/// The state after one byte, proven or not.
+uint32_t LexedAutomaton::raw_next(uint32_t id, uint8_t byte) {
+    if (!vocabulary_->alphabet[byte]) return kDead;
+    State& state = states_[id];
+    if (state.moves == kUnset) {
+        state.moves = static_cast<uint32_t>(moves_.size());
+        moves_.resize(moves_.size() + regexes_.partition_at(state.partition).count, kUnset);
+    }
+    const uint32_t slot = state.moves + regexes_.partition_at(state.partition).of[byte];
+    if (moves_[slot] != kUnset) return moves_[slot];
+    Front front;
+    for (uint32_t i = 0; i < state.branches_count; ++i) {
+        Branch branch = branches_[state.branches_at + i];
+        branch.rival = regexes_.step(branch.rival, byte);
+        if (regexes_.nullable(branch.rival)) continue;
+        branch.lexer = lexer_.step(branch.lexer, byte);
+        const Lexer::State& read = lexer_[branch.lexer];
+        if (read.open) front.branches.push_back(branch);
+        if (read.winner == Lexer::kNoToken) continue;
+        const auto& tokens = places_[branch.place].tokens;
+        const auto at = std::ranges::lower_bound(tokens, read.winner, {}, &std::pair<uint32_t, ContId>::first);
+        if (at == tokens.end() || at->first != read.winner) continue;
+        enter(at->second, regexes_.unite({branch.rival, read.rival}), front);
+    }
+    std::optional<ContId> arrived;
+    for (uint32_t i = 0; i < state.items_count; ++i) {
+        const Item item = items_[state.items_at + i];
+        const RegexId residual = regexes_.step(item.residual, byte);
+        if (residual == RegexStore::kNothing) continue;
+        if (residual != RegexStore::kEmpty) front.items.push_back({residual, item.after});
+        if (regexes_.nullable(residual)) arrived = arrived ? stacks_.join(*arrived, item.after) : item.after;
+    }
+    if (arrived) enter(*arrived, RegexStore::kNothing, front);
+    const uint32_t next = intern(front);
+    moves_[slot] = next;
+    return next;
+}
+
+uint32_t LexedAutomaton::byte_next(uint32_t state, uint8_t byte) {
+    const uint32_t next = raw_next(state, byte);
+    return live(next) ? next : kDead;
+}
+
+uint32_t LexedAutomaton::token_next(uint32_t state, uint32_t token) {
+    if (vocabulary_->is_eos(token)) return states_[state].accepts ? kFinished : kDead;
+    const auto bytes = vocabulary_->tokens[token];
+    if (bytes.empty() || state == kFinished) return kDead;
+    for (const uint8_t byte : bytes) {
+        state = byte_next(state, byte);
+        if (state == kDead) break;
+    }
+    return state;
+}
+
+uint32_t LexedAutomaton::next(uint32_t state, uint32_t token) {
+    const std::lock_guard guard(vocabulary_->lock);
+    const uint32_t result = token_next(state, token);
+    tokens_.insert(token_key(state, token), result);
+    return result;
+}
+
+// ---------------------------------------------------------------- proofs
+
+bool LexedAutomaton::live(uint32_t state) {
+    if (states_[state].verdict == Verdict::Open) prove(state);
+    return states_[state].verdict == Verdict::Live;
+}
+
+/// Best-first search for a completion, led by the bound; the nearest known completion of a state on the way will do.
+/// Every state that is passed on the way to one is proven with it, so a text that grows costs a step or two a byte.
+void LexedAutomaton::prove(uint32_t from) {
+    constexpr uint64_t kLead = 2;  // how much more a byte still to come weighs than one that was written
+    struct Visit {
+        uint32_t state, parent, depth;
+        uint8_t byte;
+    };
+    struct Next {
+        uint64_t cost;
+        uint32_t visit;
+        bool operator<(const Next& other) const { return cost != other.cost ? cost > other.cost : visit < other.visit; }
+    };
+    std::vector<Visit> visits;
+    std::priority_queue<Next> queue;
+    std::unordered_set<uint32_t> seen;
+    const auto add = [&](uint32_t state, uint32_t parent, uint32_t depth, uint8_t byte) {
+        const State& here = states_[state];
+        if (here.verdict == Verdict::Dead || !seen.insert(state).second) return;
+        const uint64_t rest = here.verdict == Verdict::Live ? here.length : here.bound;
+        visits.push_back({state, parent, depth, byte});
+        queue.push({depth + kLead * rest, static_cast<uint32_t>(visits.size() - 1)});
+    };
+    add(from, 0, 0, 0);
+    uint32_t fuel = fuel_;
+    while (!queue.empty()) {
+        const uint32_t at = queue.top().visit;
+        queue.pop();
+        const Visit visit = visits[at];
+        if (states_[visit.state].verdict == Verdict::Live) {
+            uint32_t length = states_[visit.state].length;
+            for (uint32_t i = at; i != 0; i = visits[i].parent) {
+                State& before = states_[visits[visits[i].parent].state];
+                before.verdict = Verdict::Live;
+                before.length = length = add_lengths(length, 1);
+                before.witness = visits[i].byte;
+            }
+            return;
+        }
+        if (fuel-- == 0) {  // a doomed state is doomed again a byte later: do not search as long for each
+            fuel_ = std::max(kLeastFuel, fuel_ / 2);
+            undecided_ = true;
+            states_[from].verdict = Verdict::Dead;
+            return;
+        }
+        const uint32_t partition = states_[visit.state].partition;
+        ByteSet done;
+        for (int byte = 0; byte < 256; ++byte) {
+            const uint8_t group = regexes_.partition_at(partition).of[byte];
+            if (done[group] || !vocabulary_->alphabet[byte]) continue;
+            done.set(group);
+            const uint32_t next = raw_next(visit.state, static_cast<uint8_t>(byte));
+            if (next != kDead) add(next, at, visit.depth + 1, static_cast<uint8_t>(byte));
+        }
+    }
+    for (const Visit& visit : visits) states_[visit.state].verdict = Verdict::Dead;
+}
+
+/// Why no text satisfies the grammar: which tokens never stand side by side, out of the states that a short search meets.
+void LexedAutomaton::explain(uint32_t from) {
+    constexpr size_t kLimit = 500;
+    const RegexId anything = regexes_.complement(RegexStore::kNothing);
+    std::set<std::pair<uint32_t, uint32_t>> possible;
+    std::vector<uint32_t> states{from};
+    std::unordered_set<uint32_t> seen{from};
+    for (size_t i = 0; i < states.size() && i < kLimit; ++i) {
+        const State& state = states_[states[i]];
+        std::bitset<256> done;
+        for (int byte = 0; byte < 256; ++byte) {
+            const uint8_t group = regexes_.partition_at(state.partition).of[byte];
+            if (done[group] || !vocabulary_->alphabet[byte]) continue;
+            done.set(group);
+            for (uint32_t k = 0; k < state.branches_count; ++k) {
+                const Branch branch = branches_[state.branches_at + k];
+                const RegexId rival = regexes_.step(branch.rival, static_cast<uint8_t>(byte));
+                const Lexer::State& read = lexer_[lexer_.step(branch.lexer, static_cast<uint8_t>(byte))];
+                if (read.winner == Lexer::kNoToken || regexes_.nullable(rival)) continue;
+                for (const auto& [token, rest] : places_[branch.place].tokens) {
+                    if (token != read.winner) continue;
+                    const RegexId taken = regexes_.unite({rival, read.rival});
+                    const uint32_t follows = place(rest);
+                    const std::vector<std::pair<uint32_t, ContId>> others = places_[follows].tokens;
+                    for (const auto& [other, unused] : others) {
+                        const RegexId free = regexes_.intersect(
+                            {lexer_.token(other).regex, regexes_.complement(regexes_.concat(taken, anything))});
+                        const bool fits = regexes_.min_length(free) != kInfinite;
+                        (fits ? possible : colliding_).insert({token, other});
+                    }
+                }
+            }
+            const uint32_t next = raw_next(states[i], static_cast<uint8_t>(byte));
+            if (next != kDead && seen.insert(next).second) states.push_back(next);
+        }
+    }
+    for (const auto& pair : possible) colliding_.erase(pair);
+}
+
+/// Bytes that may come next.
+ByteSet LexedAutomaton::first(uint32_t id) {
+    ByteSet bytes;
+    for (int byte = 0; byte < 256; ++byte) bytes[byte] = byte_next(id, static_cast<uint8_t>(byte)) != kDead;
+    return bytes;
+}
+
+// ---------------------------------------------------------------- masks
+
+/// The machine that `walk_tokens` runs over the vocabulary.
+class LexedWalk {
+public:
+    using State = LexedAutomaton::Cell*;
+    LexedAutomaton& automaton;
+    TokenSet& tokens;
+    uint32_t worst = 0;
+
+    const ByteSet& first(State cell) { return spread(cell).first; }
+    const ByteSet& uniform(State cell) { return spread(cell).uniform; }
+    State step(State cell, uint8_t byte) { return spread(cell).next[byte]; }
+    bool finished(State cell) { return spread(cell).first.none(); }
+    bool exit(State) const { return false; }
+    void allow(std::span<const uint32_t> run, State cell) {
+        if (run.empty()) return;
+        tokens.add(run);
+        worst = std::max(worst, cell->length);
+    }
+    void refuse(std::span<const uint32_t>) {}
+    void leave(uint32_t, State) {}
+    bool ok() const { return true; }
+
+private:
+    const LexedAutomaton::Cell& spread(State cell) {
+        if (!cell->spread) automaton.spread(*cell);
+        return *cell;
+    }
+};
+
+LexedAutomaton::Cell* LexedAutomaton::cell(uint32_t state) {
+    if (state == kDead) return nullptr;
+    if (cell_of_.size() <= state) cell_of_.resize(states_.size(), nullptr);
+    if (!cell_of_[state]) {
+        if (cells_used_ == cells_.size()) cells_.emplace_back();
+        Cell& made = *(cell_of_[state] = &cells_[cells_used_++]);
+        made.state = state;
+        made.length = states_[state].length;
+        made.spread = false;
+    }
+    return cell_of_[state];
+}
+
+void LexedAutomaton::spread(Cell& made) {
+    const RegexStore::Partition partition = regexes_.partition_at(states_[made.state].partition);  // a copy: the store grows
+    std::array<Cell*, 256> after;
+    ByteSet known, seen;  // groups, atoms
+    std::array<Cell*, 256> of_atom;
+    made.first.reset();
+    made.uniform.set();
+    for (int byte = 0; byte < 256; ++byte) {
+        made.next[byte] = nullptr;
+        if (!vocabulary_->alphabet[byte]) continue;
+        const uint8_t group = partition.of[byte], atom = Quotient::atom(static_cast<uint8_t>(byte));
+        if (!known[group]) after[group] = cell(byte_next(made.state, static_cast<uint8_t>(byte)));
+        known.set(group);
+        made.next[byte] = after[group];
+        made.first[byte] = after[group] != nullptr;
+        if (seen[atom] && of_atom[atom] != after[group]) made.uniform.reset(atom);
+        seen.set(atom);
+        of_atom[atom] = after[group];
+    }
+    made.spread = true;
+}
+
+uint32_t LexedAutomaton::row_id(uint32_t state) {
+    const uint32_t known = find_row(state);
+    if (known != kUnset) return known;
+    const std::lock_guard guard(vocabulary_->lock);
+    if (find_row(state) == kUnset) compute_row(state);
+    return states_[state].row.load(std::memory_order_relaxed);
+}
+
+void LexedAutomaton::compute_row(uint32_t id) {
+    scratch_.clear();
+    if (id > kFinished) walk_row(id);
+    if (states_[id].accepts) {
+        for (const uint32_t token : vocabulary_->eos) scratch_.add(token);
+    }
+    states_[id].row.store(vocabulary_->rows.intern(scratch_), std::memory_order_release);
+}
+
+void LexedAutomaton::walk_row(uint32_t id) {
+    constexpr int kFewBytes = 8;
+    cells_used_ = 0;
+    LexedWalk walk{*this, scratch_};
+    Cell* const from = cell(id);
+    const ByteSet first = walk.first(from);
+    if (first.count() <= kFewBytes) {
+        const Trie& trie = vocabulary_->trie;
+        for (size_t byte = first._Find_first(); byte < first.size(); byte = first._Find_next(byte)) {
+            const uint32_t node = trie.child(Trie::kRoot, static_cast<uint8_t>(byte));
+            if (node != Trie::kNone) walk_below(trie, walk, from, node);
+        }
+    } else {
+        walk_tokens(vocabulary_->trie, vocabulary_->vocabulary->tables.quotient, walk, from);
+    }
+    for (size_t i = 0; i < cells_used_; ++i) cell_of_[cells_[i].state] = nullptr;
+    states_[id].worst_length = walk.worst;
+}
+
+void LexedAutomaton::fill_mask_within(uint32_t state, uint32_t budget, uint32_t* out) {
+    fill_mask(state, out);
+    if (budget > 0 && states_[state].worst_length <= budget - 1) return;
+    const std::lock_guard guard(vocabulary_->lock);
+    const auto fits = [&](uint32_t token) {
+        const uint32_t after = token_next(state, token);
+        return after == kFinished || (budget > 0 && [&] {
+            const uint32_t length = states_[after].length;
+            if (length <= budget - 1) return true;
+            if (length > uint64_t{budget - 1} * vocabulary_->trie.longest()) return false;
+            return completion(after) <= budget - 1;
+        }());
+    };
+    for (uint32_t i = 0; i < vocabulary_->rows.words(); ++i) {
+        for (uint32_t word = out[i]; word; word &= word - 1) {
+            const uint32_t bit = std::countr_zero(word);
+            if (!fits(i * 32 + bit)) out[i] &= ~(1u << bit);
+        }
+    }
+}
+
+// ---------------------------------------------------------------- completions
+
+std::string LexedAutomaton::forced(uint32_t state) {
+    const std::lock_guard guard(vocabulary_->lock);
+    std::string text;
+    while (state > kFinished && !states_[state].accepts) {
+        const ByteSet bytes = first(state);
+        if (bytes.count() != 1) break;
+        const auto byte = static_cast<uint8_t>(bytes._Find_first());
+        text.push_back(static_cast<char>(byte));
+        state = byte_next(state, byte);
+    }
+    return text;
+}
+
+uint32_t LexedAutomaton::shortest_completion(uint32_t state) {
+    const uint32_t known = states_[state].completion.load(std::memory_order_acquire);
+    if (known != kUnset) return known;
+    const std::lock_guard guard(vocabulary_->lock);
+    return completion(state);
+}
+
+/// Fewest tokens that spell the completion that is kept. The rest of it is what the states on the way keep, so the first
+/// of these tokens always lowers the count by one.
+uint32_t LexedAutomaton::completion(uint32_t id) {
+    const uint32_t known = states_[id].completion.load(std::memory_order_relaxed);
+    if (known != kUnset) return known;
+    uint32_t result = states_[id].length;
+    if (result <= kLongText) {
+        std::vector<uint8_t> text;
+        for (uint32_t at = id; states_[at].length > 0; at = raw_next(at, text.back())) text.push_back(states_[at].witness);
+        result = vocabulary_->trie.fewest_tokens(text);
+    }
+    states_[id].completion.store(result, std::memory_order_release);
+    return result;
+}
+
+LexedAutomaton::Size LexedAutomaton::size() {
+    const std::lock_guard guard(vocabulary_->lock);
+    const size_t bytes = states_.size() * sizeof(State) + branches_.capacity() * sizeof(Branch) +
+                         items_.capacity() * sizeof(Item) + moves_.capacity() * 4 + cells_.size() * sizeof(Cell) + 8 * cell_of_.capacity() +
+                         places_.size() * sizeof(Place) + index_.bytes() + tokens_.bytes() + lexer_.bytes() +
+                         exprs_.bytes() + stacks_.bytes();
+    return {states_.size(), stacks_.size(), exprs_.size(), bytes};
+}
+
+}  // namespace core
