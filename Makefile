@@ -8,12 +8,15 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml constraints.txt CMakeLists.txt $(wildcard constrained/_core/*)
 
-.PHONY: help demo test test-slow check format docs clean
+.PHONY: help demo test test-slow check format fuzz fuzz-native threads docs clean
 
 help:
 	@echo "demo       set up, then extract typed data from a text with the bundled model"
 	@echo "test       set up, then run the tests"
 	@echo "test-slow  the long and statistical tests"
+	@echo "fuzz       random constraints against the naive judge, for MINUTES=10"
+	@echo "fuzz-native   the native core under the address sanitizer, for MINUTES=10"
+	@echo "threads    the native core under the thread sanitizer"
 	@echo "check      lint, formatting, types"
 	@echo "format     rewrite the code in the project's format"
 	@echo "clean      remove the environment and everything built"
@@ -47,6 +50,22 @@ check: $(VENV)/.dev
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+MINUTES ?= 10
+NATIVE := -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCONSTRAINED_NATIVE_TESTS=ON
+
+fuzz: $(VENV)/.dev
+	$(BIN)/python -m tests.fuzz --minutes $(MINUTES)
+
+fuzz-native:
+	cmake -S . -B build/asan $(NATIVE) -DCONSTRAINED_SANITIZE=address,undefined
+	cmake --build build/asan --target fuzz
+	cd build/asan && tests/native/fuzz --seconds $$(($(MINUTES) * 60)) --corpus corpus
+
+threads:
+	cmake -S . -B build/tsan $(NATIVE) -DCONSTRAINED_SANITIZE=thread
+	cmake --build build/tsan --target threads
+	build/tsan/tests/native/threads
 
 clean:
 	rm -rf $(VENV) build

@@ -142,7 +142,9 @@ class Automaton:
         """Whether the text so far is complete."""
 
     def forced(self, state: int) -> bytes:
-        """Longest byte string that every completion starts with."""
+        """
+        Longest byte string that every completion starts with, cut at 16,384 bytes.
+        """
 
     def shortest_completion(self, state: int) -> int:
         """
@@ -213,7 +215,9 @@ class LexedAutomaton:
         """Whether the text so far is complete."""
 
     def forced(self, state: int) -> bytes:
-        """Longest byte string that every completion starts with."""
+        """
+        Longest byte string that every completion starts with, cut at 16,384 bytes.
+        """
 
     def shortest_completion(self, state: int) -> int:
         """

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from constrained.errors import InvalidConstraint, Problem, RejectedValue
 
 _DIGITS = 4000  # int() of more digits is refused by default
+_TOO_LONG = 10**_DIGITS
 _EXCERPT = 60
 
 
@@ -34,7 +35,13 @@ def read_schema(text: str | bytes) -> Any:
         ) from None
     decoded = decoded.removeprefix("\ufeff")
     try:
-        return json.loads(decoded, object_pairs_hook=_unique, parse_constant=_refuse_constant)
+        return json.loads(
+            decoded,
+            object_pairs_hook=_unique,
+            parse_constant=_refuse_constant,
+            parse_int=_schema_integer,
+            parse_float=_schema_float,
+        )
     except json.JSONDecodeError as error:
         raise InvalidConstraint(
             "the schema is not valid JSON",
@@ -66,6 +73,31 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise InvalidConstraint("the schema is not valid JSON", Problem(name, "is no JSON value"))
+
+
+def _schema_integer(digits: str) -> int:
+    if len(digits) > _DIGITS:
+        _refuse_integer("a number")
+    return int(digits)
+
+
+def _schema_float(digits: str) -> float:
+    value = float(digits)
+    if math.isinf(value):
+        raise InvalidConstraint(
+            "the schema holds a number that is out of range",
+            Problem(digits[:_EXCERPT], "is beyond the greatest number of double precision"),
+            action="leave the bound out, or write it as an integer",
+        )
+    return value
+
+
+def _refuse_integer(place: str) -> NoReturn:
+    raise InvalidConstraint(
+        "the schema holds an integer that is too long",
+        Problem(place, f"has more than {_DIGITS} digits"),
+        action="leave the bound out: no text is that long",
+    )
 
 
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
@@ -102,6 +134,8 @@ def copy_schema(schema: Any) -> tuple[Any, str]:
 
 
 def _copy(value: Any, pointer: str) -> Any:
+    if isinstance(value, int) and abs(value) >= _TOO_LONG:
+        _refuse_integer(pointer)
     if value is None or isinstance(value, (str, bool, int)):
         return value
     if isinstance(value, float) and math.isfinite(value):

@@ -275,7 +275,7 @@ std::string Automaton::forced(uint32_t state) {
     const std::lock_guard guard(vocabulary_->lock);
     trim();
     std::string text;
-    while (state != kDead && !states_[state].accepts && first(state).count() == 1) {
+    while (state != kDead && !states_[state].accepts && first(state).count() == 1 && text.size() < kLongForced) {
         const auto byte = static_cast<uint8_t>(first(state)._Find_first());
         text.push_back(static_cast<char>(byte));
         state = byte_next(state, byte);
@@ -292,28 +292,36 @@ uint32_t Automaton::shortest_completion(uint32_t state) {
 }
 
 /// Any prefix of the canonical completion leads to a state whose canonical completion is the rest of it. So taking
-/// the first of its tokens always lowers the count by one, which is what steering towards the end needs.
+/// the first of its tokens always lowers the count by one, which is what steering towards the end needs. The states on
+/// the way learn their counts too: a long text is spelled once, not once a step.
 uint32_t Automaton::completion(uint32_t id) {
     const uint32_t known = states_[id].completion.load(std::memory_order_relaxed);
     if (known != kUnset) return known;
-    uint32_t result = states_[id].min_length;
-    if (result <= kLongText) {
+    const uint32_t length = states_[id].min_length;
+    if (length > kLongText) {
+        states_[id].completion.store(length, std::memory_order_release);
+    } else {
         std::vector<uint8_t> text;
-        for (uint32_t at = id; states_[at].min_length > 0;) {
+        std::vector<uint32_t> way{id};
+        for (uint32_t at = id; states_[at].min_length > 0; way.push_back(at)) {
             const ByteSet possible = first(at);
             uint32_t next = kDead;
             size_t byte = possible._Find_first();
             for (; byte < possible.size(); byte = possible._Find_next(byte)) {
                 next = byte_next(at, static_cast<uint8_t>(byte));
-                if (states_[next].min_length + 1 == states_[at].min_length) break;
+                if (states_[next].min_length < states_[at].min_length) break;  // by one, where lengths are exact
+            }
+            if (byte == possible.size()) {  // a length that was only a bound, see RegexStore::search
+                states_[id].completion.store(length, std::memory_order_release);
+                return length;
             }
             text.push_back(static_cast<uint8_t>(byte));
             at = next;
         }
-        result = vocabulary_->trie.fewest_tokens(text);
+        const std::vector<uint32_t> fewest = vocabulary_->trie.fewest_tokens(text);
+        for (size_t i = 0; i < way.size(); ++i) states_[way[i]].completion.store(fewest[i], std::memory_order_release);
     }
-    states_[id].completion.store(result, std::memory_order_release);
-    return result;
+    return states_[id].completion.load(std::memory_order_relaxed);
 }
 
 }  // namespace core

@@ -71,7 +71,10 @@ public:
 private:
     static constexpr uint32_t kUnset = UINT32_MAX;
     static constexpr size_t kMemoLimit = size_t{1} << 22;
-    static constexpr uint32_t kLongText = 1u << 22;  // beyond this a completion is counted in bytes, not spelled out
+    // Bytes that are spelled out to answer a question about them: each costs a state. A longer completion is counted in
+    // bytes, a longer forced text is cut.
+    static constexpr uint32_t kLongText = 1u << 16;
+    static constexpr uint32_t kLongForced = 1u << 14;
 
     struct Item {
         RegexId residual;
@@ -95,7 +98,7 @@ private:
         uint32_t worst_length;  // of tokens that leave a terminal
     };
 
-    static uint64_t token_key(uint32_t state, uint32_t token) { return uint64_t{state} << 32 | token; }
+    static uint64_t token_key(uint32_t state, uint32_t token) { return (uint64_t{state} << 32 | token) + 1; }
 
     uint32_t intern(std::vector<Item>& items, bool accepts);
     uint32_t closure(ContId after);

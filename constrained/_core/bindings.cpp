@@ -237,7 +237,7 @@ void define_states(nb::class_<A>& automaton) {
                 }
                 return nb::bytes(text.data(), text.size());
             },
-            "state"_a, "Longest byte string that every completion starts with.")
+            "state"_a, "Longest byte string that every completion starts with, cut at 16,384 bytes.")
         .def(
             "shortest_completion",
             [](A& self, uint32_t state) {

@@ -20,7 +20,19 @@ AnyId chain(Store& store, AnyId last, const std::vector<AnyId>& made, const std:
     return last;
 }
 
-uint32_t bound(int32_t high) { return high < 0 ? kInfinite : static_cast<uint32_t>(high); }
+/// The upper bound of a repetition, once both are seen to make sense.
+uint32_t bound(int32_t low, int32_t high) {
+    if (low < 0 || high < -1 || (high >= 0 && high < low)) throw std::invalid_argument("malformed grammar: counts");
+    return high < 0 ? kInfinite : static_cast<uint32_t>(high);
+}
+
+std::span<const int32_t> code_points(std::span<const int32_t> ranges) {
+    for (size_t i = 0; i < ranges.size(); ++i) {  // from low to high, and one range after the other
+        const bool ascends = i == 0 || (i % 2 ? ranges[i] >= ranges[i - 1] : ranges[i] > ranges[i - 1]);
+        if (ranges[i] < 0 || ranges[i] > 0x10ffff || !ascends) throw std::invalid_argument("malformed grammar: characters");
+    }
+    return ranges;
+}
 
 }  // namespace
 
@@ -31,26 +43,27 @@ std::vector<RegexId> read_regexes(const FlatRegexes& flat, RegexStore& regexes) 
         const auto& [op, a, b, c] = node;
         switch (op) {
             case Op::Literal: return regexes.literal(std::span(flat.data).subspan(a, b));
-            case Op::Chars: return regexes.chars(std::span(flat.args).subspan(a, size_t{2} * b));
+            case Op::Chars: return regexes.chars(code_points(std::span(flat.args).subspan(a, size_t{2} * b)));
             case Op::Concat: return chain(regexes, RegexStore::kEmpty, made, flat.args, node, &RegexStore::concat);
             case Op::Union: return regexes.unite(list(made, flat.args, node));
             case Op::Intersection: return regexes.intersect_plainly(list(made, flat.args, node));
             case Op::Complement: return regexes.complement(made[a]);
-            case Op::Repeat: return regexes.repeat(made[a], b, bound(c));
+            case Op::Repeat: return regexes.repeat(made[a], b, bound(b, c));
             case Op::Reference: return {static_cast<uint32_t>(a)};
             default: return RegexStore::kNothing;
         }
     };
-    for (const FlatNode& node : flat.nodes) made.push_back(read(node));
+    for (const FlatNode& node : flat.nodes) {
+        made.push_back(read(node));
+        regexes.check_size(made.back());
+    }
     return made;
 }
 
 void read_grammar(const FlatGrammar& flat, RegexStore& regexes, ExprStore& exprs, uint32_t fuel) {
     read_rules(flat, exprs, [&](int32_t row) {
         const RegexId regex = flat.terminals[row];
-        regexes.set_fuel(fuel);
-        const uint32_t length = regexes.min_length(regex);
-        regexes.set_fuel(kInfinite);
+        const uint32_t length = regexes.min_length_within(regex, fuel);
         if (length == kInfinite) return ExprStore::kNever;
         return regex == RegexStore::kEmpty ? ExprStore::kSilent : exprs.terminal(regex, length);
     });
@@ -66,7 +79,7 @@ void read_rules(const FlatGrammar& flat, ExprStore& exprs, const std::function<E
             case Op::Call: return exprs.call(a);
             case Op::Sequence: return chain(exprs, ExprStore::kSilent, made, flat.args, node, &ExprStore::sequence);
             case Op::Choice: return exprs.choice(list(made, flat.args, node));
-            case Op::Loop: return exprs.loop(made[a], b, bound(c));
+            case Op::Loop: return exprs.loop(made[a], b, bound(b, c));
             default: return ExprStore::kNever;
         }
     };

@@ -29,10 +29,7 @@ LexedAutomaton::LexedAutomaton(std::shared_ptr<Lane> vocabulary, const FlatGramm
         throw std::invalid_argument("malformed grammar: tokens");
     }
     const auto length_of = [&](RegexId regex) {
-        regexes_.set_fuel(fuel);
-        const uint32_t length = regexes_.min_length(regex);
-        regexes_.set_fuel(kInfinite);
-        return length;
+        return regexes_.min_length_within(regex, fuel);
     };
     std::vector<Lexer::Token> made;
     std::vector<int32_t> token_of(grammar.terminals.size(), -1);  // of each row
@@ -558,7 +555,7 @@ uint32_t LexedAutomaton::completion(uint32_t id) {
     if (result <= kLongText) {
         std::vector<uint8_t> text;
         for (uint32_t at = id; states_[at].length > 0; at = raw_next(at, text.back())) text.push_back(states_[at].witness);
-        result = vocabulary_->trie.fewest_tokens(text);
+        result = vocabulary_->trie.fewest_tokens(text)[0];
     }
     states_[id].completion.store(result, std::memory_order_release);
     return result;

@@ -1,6 +1,7 @@
 #include "regex.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <unordered_set>
 
 namespace core {
@@ -30,7 +31,7 @@ RegexId RegexStore::add(Kind kind, uint32_t a, uint32_t b, uint32_t c, uint64_t 
             return node.a == a;
         },
         [&] {
-            Node node{kind, false, true, false, 1, a, b, c, kUnknown};
+            Node node{kind, false, true, false, 1, 0, a, b, c, kUnknown};
             const auto below = [&](RegexId part, bool deeper = true) -> const Node& {
                 const Node& child = nodes_[part.value];
                 node.searched |= child.searched;
@@ -47,6 +48,8 @@ RegexId RegexStore::add(Kind kind, uint32_t a, uint32_t b, uint32_t c, uint64_t 
                     const Node& left = below({a});
                     const Node& right = below({b}, false);  // a chain is walked in a loop, not by recursion
                     node.nullable = left.nullable && right.nullable;
+                    const uint16_t rest = std::max<uint16_t>(right.optional, right.nullable);
+                    node.optional = left.nullable ? std::min<uint32_t>(rest + 1, UINT16_MAX) : 0;
                     if (!node.searched) node.min_length = add_lengths(left.min_length, right.min_length);
                     break;
                 }
@@ -568,6 +571,14 @@ ByteSet RegexStore::first_by_steps(RegexId id) {
 
 // ---------------------------------------------------------------- emptiness
 
+void RegexStore::check_size(RegexId id) const {
+    // Derivatives may be a few levels deeper than what they come from.
+    if (nodes_[id.value].depth > kMaxDepth / 2) throw TooLarge("a regular expression is nested too deep");
+    if (nodes_[id.value].optional > kMaxOptional) {
+        throw TooLarge("a regular expression has too many parts in a row that may be empty");
+    }
+}
+
 uint32_t RegexStore::min_length(RegexId id) {
     if (nodes_[id.value].min_length != kUnknown) return nodes_[id.value].min_length;
     const Node node = nodes_[id.value];
@@ -596,7 +607,10 @@ uint32_t RegexStore::min_length(RegexId id) {
     return length;
 }
 
-/// Breadth-first over the derivatives of an intersection or complement, to the nearest nullable one.
+/// Over the derivatives of an intersection or complement, breadth-first, to the nearest nullable one. Some languages
+/// have exponentially many derivatives before it. Where the fuel is limited that is an error; later, when a text is
+/// under way, the nearest one found so far has to do, or else the first that a dive finds: a bound on the shortest
+/// length then, but still a way to the end on which every byte makes it shorter.
 uint32_t RegexStore::search(RegexId id) {
     struct Visit {
         RegexId id;
@@ -607,17 +621,16 @@ uint32_t RegexStore::search(RegexId id) {
     std::unordered_set<uint32_t> seen{id.value};
     uint32_t best = kInfinite;
     size_t best_at = 0;
-    for (size_t i = 0; i < visits.size() && visits[i].distance < best; ++i) {
+    const auto look = [&](size_t i) {  // at a visit: how it ends, or what comes after it
         const Visit visit = visits[i];
         const Kind kind = nodes_[visit.id.value].kind;
         const bool open = kind == Kind::Intersection || kind == Kind::Complement;
         if (!open || nodes_[visit.id.value].min_length != kUnknown) {
             const uint32_t total = add_lengths(visit.distance, min_length(visit.id));
             if (total < best) best = total, best_at = i;
-            continue;
+            return;
         }
         if (fuel_ != kInfinite && fuel_-- == 0) {
-            fuel_ = kInfinite;
             throw TooLarge("deciding whether an intersection or complement of regular expressions is empty");
         }
         const uint32_t partition = prepare(visit.id);
@@ -631,12 +644,26 @@ uint32_t RegexStore::search(RegexId id) {
                 visits.push_back({next, static_cast<uint32_t>(i), visit.distance + 1});
             }
         }
+    };
+    size_t at = 0;
+    for (; at < visits.size() && visits[at].distance < best && (fuel_ != kInfinite || at < kPatience); ++at) look(at);
+    if (best == kInfinite && at < visits.size()) {
+        std::vector<size_t> work(visits.size() - at);
+        std::iota(work.begin(), work.end(), at);
+        for (size_t steps = 0; best == kInfinite && !work.empty(); ++steps) {
+            if (steps == kDive) throw TooLarge("an intersection or complement of regular expressions has no end in sight");
+            const size_t deepest = work.back(), known = visits.size();
+            work.pop_back();
+            look(deepest);
+            for (size_t i = visits.size(); i-- > known;) work.push_back(i);
+        }
     }
     if (best == kInfinite) {
         for (const Visit& visit : visits) nodes_[visit.id.value].min_length = kInfinite;
     } else {
         for (size_t i = best_at;; i = visits[i].from) {
-            nodes_[visits[i].id.value].min_length = best - visits[i].distance;
+            uint32_t& length = nodes_[visits[i].id.value].min_length;
+            length = std::min(length, best - visits[i].distance);
             if (i == 0) break;
         }
     }

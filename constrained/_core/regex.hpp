@@ -30,6 +30,7 @@ public:
     static constexpr RegexId kNothing{0};
     static constexpr RegexId kEmpty{1};
     static constexpr uint32_t kMaxDepth = 2000;
+    static constexpr uint32_t kMaxOptional = 2000;  ///< of parts in a row that may be empty: each step looks at all of them
 
     /// `alphabet`: the bytes that a text can hold at all; others are removed from every language.
     explicit RegexStore(const ByteSet& alphabet);
@@ -61,6 +62,8 @@ public:
 
     /// Bytes of the shortest text of the language; `kInfinite` when it is empty.
     uint32_t min_length(RegexId id);
+    /// Throws `TooLarge` for an expression whose derivatives could exceed the limits, or would cost too much.
+    void check_size(RegexId id) const;
 
     /// Groups of bytes that `step` cannot tell apart: `of[b]` is the group of byte b, `count` the number of groups.
     struct Partition {
@@ -116,8 +119,14 @@ public:
     /// texts of up to `least` bytes, because a copy takes at least one byte.
     Relaxed relax(RegexId id, uint32_t from);
 
-    /// Steps that `min_length` may take from now on before it throws `TooLarge`; `kInfinite` lifts the limit.
-    void set_fuel(uint32_t steps) { fuel_ = steps; }
+    /// `min_length`, or `TooLarge` when the search takes more steps than this.
+    uint32_t min_length_within(RegexId id, uint32_t steps) {
+        struct Refill {  // whatever is thrown: the limit is for this question alone
+            uint32_t& fuel;
+            ~Refill() { fuel = kInfinite; }
+        } refill{fuel_ = steps};
+        return min_length(id);
+    }
 
     const ByteSet& alphabet() const { return alphabet_; }
     size_t size() const { return nodes_.size(); }
@@ -132,6 +141,8 @@ private:
     static constexpr uint32_t kSettled = 0x80000000u;  // of a move: emptiness of its target was decided
     static constexpr uint32_t kUnset = 0x7fffffffu;
     static constexpr uint32_t kWhole = 0;  // the partition that tells no byte apart
+    static constexpr size_t kPatience = 1000;  // derivatives that `search` visits before any way to the end will do
+    static constexpr size_t kDive = 100'000;   // and then, before it gives up
 
     struct Node {
         Kind kind;
@@ -139,6 +150,7 @@ private:
         bool finite;    // holds finitely many words (a sufficient test)
         bool searched;  // holds an intersection or a complement: emptiness needs a search
         uint16_t depth;
+        uint16_t optional;  // parts at the beginning, in a row, that may be empty; saturates
         uint32_t a, b, c;  // Set: set index; Literal: offset, length; Concat: left, right; Union, Intersection:
                            // offset, count in children_; Complement: part; Repeat: part, low, high
         uint32_t min_length;

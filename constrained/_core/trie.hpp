@@ -112,8 +112,9 @@ public:
         const auto at = std::lower_bound(begin, end, byte);
         return at != end && *at == byte ? static_cast<uint32_t>(at - bytes_.begin()) : kNone;
     }
-    /// Fewest tokens that spell `text`; `kInfinite` if none do. Dynamic programming from the end.
-    uint32_t fewest_tokens(std::span<const uint8_t> text) const {
+    /// Fewest tokens that spell each rest of `text`, from the whole to nothing; `kInfinite` where none do. Dynamic
+    /// programming from the end.
+    std::vector<uint32_t> fewest_tokens(std::span<const uint8_t> text) const {
         std::vector<uint32_t> fewest(text.size() + 1, kInfinite);
         fewest[text.size()] = 0;
         for (size_t i = text.size(); i-- > 0;) {
@@ -124,7 +125,7 @@ public:
                 if (!tokens(node).empty()) fewest[i] = std::min(fewest[i], add_lengths(fewest[j + 1], 1));
             }
         }
-        return fewest[0];
+        return fewest;
     }
 
 private:

@@ -110,10 +110,13 @@ def object_expr(
     needed = sum(member.required for member in members)
     if low <= needed:
         low = 0  # the required members see to it
-    if high is not None and more is ir.NEVER and high >= len(members):
+    if high is not None and (high > ir.MAX_COUNT or (more is ir.NEVER and high >= len(members))):
         high = None
     if low == 0 and high is None:
         return _uncounted(members, more, needed, layout)
+    if low > ir.MAX_COUNT and more is ir.NEVER:
+        return ir.NEVER
+    low = min(low, ir.MAX_COUNT)
     counts = range((low if high is None else high) + 1)
     if len(counts) > 1 and len(counts) * (len(members) + 1) > MAX_PLACES:
         raise ConstraintTooLarge(

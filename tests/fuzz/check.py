@@ -1,0 +1,84 @@
+"""One random constraint: a typed error, or an automaton that agrees with the naive judge along a random walk."""
+
+from __future__ import annotations
+
+import functools
+import random
+from collections.abc import Callable
+from typing import Any
+
+from constrained.automaton import DEAD, TokenAutomaton
+from constrained.constraint import Constraint
+from constrained.errors import ConstraintError, ConstraintTooLarge
+from constrained.testing import Judge, brute_force_mask, mask_diff
+from constrained.testing.masks import row_ids
+from constrained.vocabulary import Vocabulary
+
+STEPS = 12
+LARGE = 400
+"""Rules and parts of rules beyond which the judge, which takes its time, is not asked."""
+
+
+@functools.cache
+def vocabulary() -> Vocabulary:
+    """Every byte, and tokens across the seams of JSON and inside characters."""
+    pieces = ['"a', '":', '",', "[[", "]]", '{"', "ab", "ba", "12", ", ", "é€", "aaa", "null", "\n  "]
+    odd = [b"", b"a\xe2\x82", b'\xac"', b"\x9f\x98\x80", b"ab", b"\xff\xfe"]
+    tokens = [*(bytes((byte,)) for byte in range(256)), *map(str.encode, pieces), *odd, b""]
+    return Vocabulary.from_bytes(tokens, [len(tokens) - 1])
+
+
+def check(make: Callable[[], Constraint], seed: int) -> str:
+    """Compiles and walks what `make` makes; returns what became of it: an error's name, or how it was walked."""
+    try:
+        constraint = make()
+        automaton = TokenAutomaton(constraint.grammar, vocabulary(), constraint=constraint)
+    except (ConstraintError, ConstraintTooLarge) as error:
+        return type(error).__name__
+    judge = _judge(automaton)
+    _walk(automaton, judge, random.Random(seed))
+    return "judged" if judge else "walked"
+
+
+def _judge(automaton: TokenAutomaton) -> Judge | None:
+    if automaton.memory["expressions"] > LARGE:
+        return None
+    return Judge(automaton.grammar)
+
+
+def _walk(automaton: TokenAutomaton, judge: Judge | None, draw: random.Random) -> None:
+    tokens, ends = automaton.vocabulary.tokens, set(automaton.vocabulary.eos_ids)
+    row, state, text = automaton.empty_row(), automaton.start, b""
+    for _ in range(STEPS):
+        automaton.fill_mask(state, row)
+        allowed = [int(token) for token in row_ids(row)]
+        assert allowed, f"a dead end after {text!r}"
+        assert automaton.accepts(state) == bool(ends.intersection(allowed))
+        left, forced = automaton.shortest_completion(state), automaton.forced(state)
+        assert (left == 0) == automaton.accepts(state)
+        if judge is not None:
+            difference = mask_diff(row, brute_force_mask(judge, text, automaton.vocabulary))
+            assert not difference, f"after {text!r}: {difference}"
+            at = judge.after(text)
+            assert at is not None
+            assert automaton.accepts(state) == at.complete
+        texts = [token for token in allowed if token not in ends]
+        for token in draw.sample(texts, min(8, len(texts))):
+            assert automaton.next(state, token) != DEAD
+            assert tokens[token].startswith(forced[: len(tokens[token])]) or forced.startswith(tokens[token])
+        if not texts:
+            return
+        token = draw.choice(texts)
+        state, text = automaton.next(state, token), text + tokens[token]
+    _finish(automaton, state)
+
+
+def _finish(automaton: TokenAutomaton, state: int) -> None:
+    """The shortest way out is really one: every step within the budget that it promises."""
+    row, left = automaton.empty_row(), automaton.shortest_completion(state)
+    while 0 < left <= 40:
+        automaton.fill_mask_within(state, row, left + 1)
+        after: list[Any] = [automaton.next(state, int(token)) for token in row_ids(row)]
+        state = min(after, key=automaton.shortest_completion)
+        assert automaton.shortest_completion(state) < left
+        left = automaton.shortest_completion(state)

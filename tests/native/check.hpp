@@ -1,0 +1,125 @@
+// What must hold of every state of an automaton, whatever is forgotten meanwhile; a broken law prints itself and aborts.
+#pragma once
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "input.hpp"
+
+#define LAW(condition)                                                                   \
+    do {                                                                                 \
+        if (!(condition)) {                                                              \
+            std::fprintf(stderr, "%s:%d: broken law: %s\n", __FILE__, __LINE__, #condition); \
+            std::abort();                                                                \
+        }                                                                                \
+    } while (false)
+
+namespace fuzz {
+
+/// Follows random tokens from the start and checks every state on the way, then the shortest way to the end.
+template <class Automaton>
+class Checker {
+public:
+    explicit Checker(Automaton& automaton)
+        : automaton_(automaton), vocabulary_(automaton.vocabulary()), row_(vocabulary_.rows.words()), within_(row_) {
+        for (uint32_t token = 0; token < vocabulary_.size; ++token) {
+            const auto bytes = vocabulary_.tokens[token];
+            if (bytes.size() == 1) single_[bytes[0]] = token;
+        }
+    }
+
+    void walk(Input& input, int steps) {
+        uint32_t state = automaton_.start();
+        while (steps-- > 0 && !input.done()) {
+            const std::vector<uint32_t> allowed = check(state, input);
+            if (allowed.empty()) break;
+            state = automaton_.next(state, allowed[input.below(allowed.size())]);
+        }
+        finish(state);
+    }
+
+private:
+    static bool holds(const std::vector<uint32_t>& row, uint32_t token) { return row[token / 32] >> (token % 32) & 1; }
+
+    /// The text tokens that the state allows.
+    std::vector<uint32_t> check(uint32_t state, Input& input) {
+        LAW(automaton_.knows(state) && state != Automaton::kDead);
+        automaton_.fill_mask(state, row_.data());
+        LAW(vocabulary_.rows.copy(automaton_.row_id(state), within_.data()) && within_ == row_);
+        LAW(automaton_.find_mask(state, within_.data()) && within_ == row_);
+        const bool accepts = automaton_.accepts(state);
+        const std::string forced = automaton_.forced(state);
+        const uint32_t left = automaton_.shortest_completion(state);
+        const bool huge = left >= core::kInfinite / 2;  // lengths that do not fit into 32 bits stay where they are
+        LAW(accepts == (left == 0));
+        LAW(!accepts || forced.empty());
+        const uint32_t budget = input.one_in(2) ? left + input.below(3) : input.below(8);
+        automaton_.fill_mask_within(state, budget, within_.data());
+        std::vector<uint32_t> allowed;
+        bool nearer = accepts;
+        for (uint32_t token = 0; token < vocabulary_.size; ++token) {
+            const uint32_t after = automaton_.next(state, token);
+            LAW((after != Automaton::kDead) == holds(row_, token));
+            const uint32_t found = automaton_.find_next(state, token);  // may have been dropped
+            LAW(found == after || found == core::Memo::kMissing);
+            LAW(automaton_.next(state, token) == after);
+            LAW(holds(row_, token) || !holds(within_, token));
+            if (vocabulary_.is_eos(token)) {
+                LAW(holds(row_, token) == accepts);
+                continue;
+            }
+            if (after == Automaton::kDead) continue;
+            const auto bytes = vocabulary_.tokens[token];
+            LAW(!bytes.empty());
+            for (size_t i = 0; i < std::min(bytes.size(), forced.size()); ++i) LAW(bytes[i] == static_cast<uint8_t>(forced[i]));
+            LAW(spelled(state, bytes) == after);
+            allowed.push_back(token);
+            if (nearer && allowed.size() % 4) continue;  // a completion costs its length
+            const uint32_t rest = automaton_.shortest_completion(after);
+            if (!huge) LAW(holds(within_, token) == (budget > 0 && rest <= budget - 1));
+            nearer |= rest < left;
+        }
+        LAW(nearer || huge);
+        automaton_.fill_mask(state, within_.data());
+        LAW(within_ == row_);  // also if it was dropped meanwhile
+        for (uint32_t token = vocabulary_.size; token < row_.size() * 32; ++token) LAW(!holds(row_, token));
+        uint32_t along = state;  // what is forced can be said byte by byte
+        for (const char byte : forced.substr(0, 200)) along = automaton_.next(along, single_[static_cast<uint8_t>(byte)]);
+        LAW(along != Automaton::kDead);
+        return allowed;
+    }
+
+    uint32_t spelled(uint32_t state, std::span<const uint8_t> bytes) {
+        for (const uint8_t byte : bytes) state = automaton_.next(state, single_[byte]);
+        return state;
+    }
+
+    /// Every step along the promised completion makes it shorter, so a short one is reached.
+    void finish(uint32_t state) {
+        uint32_t left = automaton_.shortest_completion(state);
+        if (left > 50) return;
+        while (!automaton_.accepts(state)) {
+            automaton_.fill_mask_within(state, left + 1, row_.data());
+            uint32_t best = Automaton::kDead, least = left;
+            for (uint32_t token = 0; token < vocabulary_.size; ++token) {
+                if (!holds(row_, token)) continue;
+                const uint32_t after = automaton_.next(state, token);
+                const uint32_t rest = automaton_.shortest_completion(after);
+                if (rest < least) best = after, least = rest;
+            }
+            LAW(best != Automaton::kDead);
+            state = best, left = least;
+        }
+        const uint32_t end = automaton_.next(state, vocabulary_.eos[0]);
+        LAW(end == Automaton::kFinished);
+        automaton_.fill_mask(end, row_.data());
+        for (uint32_t token = 0; token < vocabulary_.size; ++token) LAW(holds(row_, token) == vocabulary_.is_eos(token));
+    }
+
+    Automaton& automaton_;
+    core::Lane& vocabulary_;
+    std::vector<uint32_t> row_, within_;
+    std::array<uint32_t, 256> single_{};
+};
+
+}  // namespace fuzz

@@ -1,0 +1,195 @@
+// A small coverage-guided driver for compilers without libFuzzer.
+//
+//     fuzz [--seconds N] [--seed S] [--corpus FOLDER] [--state FILE]     mutates until the time is up
+//     fuzz FILE...                                                       runs each file once
+//
+// GCC calls `__sanitizer_cov_trace_pc` in every block of the code under test; pairs of blocks, with how often they ran
+// in powers of two, are what an input covers, as in AFL (Zalewski 2014). The input that runs is always in the state
+// file, which a crash leaves behind.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <string>
+#include <vector>
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+extern "C" void __sanitizer_print_stack_trace() __attribute__((weak));  // there when a sanitizer is
+
+namespace {
+
+using Bytes = std::vector<uint8_t>;
+
+constexpr size_t kPairs = 1 << 16;
+constexpr size_t kLongest = 2048;
+constexpr int kPatience = 60;  // seconds that one input may take
+
+uint8_t hits[kPairs];
+uint8_t covered[kPairs];  // bit i: the pair ran about 2^i times in some input
+uintptr_t last_block = 0;
+
+}  // namespace
+
+extern "C" void __sanitizer_cov_trace_pc() {
+    const auto block = reinterpret_cast<uintptr_t>(__builtin_return_address(0)) * 0x9e3779b97f4a7c15ULL >> 48;
+    uint8_t& count = hits[block ^ last_block];
+    if (count != UINT8_MAX) ++count;
+    last_block = block >> 1;
+}
+
+namespace {
+
+/// Whether the last run covered something new.
+bool harvest() {
+    bool fresh = false;
+    for (size_t i = 0; i < kPairs; ++i) {
+        if (!hits[i]) continue;
+        const uint8_t bit = 1 << (std::bit_width(hits[i]) - 1);
+        fresh |= !(covered[i] & bit);
+        covered[i] |= bit;
+    }
+    return fresh;
+}
+
+/// The file that always holds the input that runs.
+class Notebook {
+public:
+    explicit Notebook(const std::string& path) : file_(open(path.c_str(), O_RDWR | O_CREAT, 0644)) {
+        if (file_ < 0 || ftruncate(file_, kLongest) != 0) std::perror(path.c_str()), std::exit(2);
+        page_ = static_cast<uint8_t*>(mmap(nullptr, kLongest, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0));
+        if (page_ == MAP_FAILED) std::perror(path.c_str()), std::exit(2);
+    }
+    void note(const Bytes& input) {  // zeros at the end change nothing: missing bytes read as zero
+        std::memset(page_, 0, kLongest);
+        std::copy(input.begin(), input.end(), page_);
+    }
+
+private:
+    int file_;
+    uint8_t* page_;
+};
+
+void too_long(int) {
+    constexpr char message[] = "fuzz: this input takes too long\n";
+    [[maybe_unused]] const auto written = write(2, message, sizeof message - 1);
+    if (__sanitizer_print_stack_trace) __sanitizer_print_stack_trace();
+    std::abort();
+}
+
+bool run(const Bytes& input) {
+    std::memset(hits, 0, sizeof hits);
+    last_block = 0;
+    alarm(kPatience);
+    LLVMFuzzerTestOneInput(input.data(), input.size());
+    alarm(0);
+    return harvest();
+}
+
+Bytes mutate(Bytes input, const std::vector<Bytes>& corpus, std::mt19937& random) {
+    const auto below = [&](size_t count) { return count ? random() % count : 0; };
+    for (size_t changes = 1 + below(6); changes-- > 0;) {
+        const size_t at = below(input.size() + 1);
+        const auto here = input.begin() + static_cast<ptrdiff_t>(at);
+        switch (below(6)) {
+            case 0:
+                if (at < input.size()) input[at] ^= static_cast<uint8_t>(1 << below(8));
+                break;
+            case 1:
+                if (at < input.size()) input[at] = static_cast<uint8_t>(random());
+                break;
+            case 2: input.insert(here, static_cast<uint8_t>(random())); break;
+            case 3: input.erase(here, here + static_cast<ptrdiff_t>(std::min(input.size() - at, 1 + below(8)))); break;
+            case 4: {  // another input from some place on
+                const Bytes& other = corpus[below(corpus.size())];
+                input.resize(at);
+                input.insert(input.end(), other.begin() + static_cast<ptrdiff_t>(std::min(other.size(), below(other.size() + 1))), other.end());
+                break;
+            }
+            default:
+                for (size_t count = 1 + below(32); count-- > 0;) input.push_back(static_cast<uint8_t>(random()));
+        }
+    }
+    if (input.size() > kLongest) input.resize(kLongest);
+    return input;
+}
+
+Bytes read(const std::filesystem::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    if (!file) std::fprintf(stderr, "fuzz: cannot read %s\n", path.c_str()), std::exit(2);
+    return Bytes(std::istreambuf_iterator<char>(file), {});
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+    double seconds = 60;
+    uint32_t seed = 1;
+    std::string corpus_folder, state = "fuzz-input";
+    std::vector<std::string> files;
+    for (int i = 1; i < count; ++i) {
+        const std::string name = arguments[i];
+        if (name.starts_with("--") && i + 1 == count) return std::fprintf(stderr, "fuzz: %s needs a value\n", name.c_str()), 2;
+        if (name == "--seconds") seconds = std::atof(arguments[++i]);
+        else if (name == "--seed") seed = static_cast<uint32_t>(std::atoll(arguments[++i]));
+        else if (name == "--corpus") corpus_folder = arguments[++i];
+        else if (name == "--state") state = arguments[++i];
+        else files.push_back(name);
+    }
+    std::signal(SIGALRM, too_long);
+    if (!files.empty()) {
+        for (const std::string& file : files) run(read(file));
+        std::printf("%zu inputs ran\n", files.size());
+        return 0;
+    }
+    std::vector<Bytes> corpus{{}};
+    if (!corpus_folder.empty()) {
+        std::filesystem::create_directories(corpus_folder);
+        for (const auto& entry : std::filesystem::directory_iterator(corpus_folder)) corpus.push_back(read(entry.path()));
+    }
+    Notebook notebook(state);
+    for (Bytes& input : corpus) {
+        if (input.size() > kLongest) input.resize(kLongest);
+        notebook.note(input);
+        run(input);
+    }
+    std::mt19937 random(seed);
+    const auto begun = std::chrono::steady_clock::now();
+    const auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count(); };
+    size_t runs = 0;
+    const auto report = [&] {
+        size_t pairs = 0;
+        for (const uint8_t bits : covered) pairs += bits != 0;
+        std::printf("%.0f s: %zu inputs ran, %zu kept, %zu pairs of blocks covered\n", elapsed(), runs, corpus.size(), pairs);
+        std::fflush(stdout);
+    };
+    for (double next_report = 30; elapsed() < seconds;) {
+        // Every other time one of the latest: they cover what was not understood yet.
+        const size_t latest = std::min<size_t>(corpus.size(), 64);
+        const size_t from = random() % 2 ? corpus.size() - 1 - random() % latest : random() % corpus.size();
+        Bytes input = mutate(corpus[from], corpus, random);
+        notebook.note(input);
+        ++runs;
+        if (run(input)) {
+            if (!corpus_folder.empty()) {
+                std::ofstream(corpus_folder + "/" + std::to_string(seed) + "-" + std::to_string(runs), std::ios::binary)
+                    .write(reinterpret_cast<const char*>(input.data()), static_cast<std::streamsize>(input.size()));
+            }
+            corpus.push_back(std::move(input));
+        }
+        if (elapsed() > next_report) report(), next_report += 30;
+    }
+    report();
+    return 0;
+}

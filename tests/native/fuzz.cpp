@@ -1,0 +1,67 @@
+// The fuzz target: several grammars over one vocabulary, some behind a lexer, compiled and walked.
+//
+// Numbers that make no sense must be refused with std::invalid_argument, what costs too much with TooLarge; whatever is
+// compiled must keep the laws of `check.hpp`, also where hardly any memory is allowed. Has the entry point of libFuzzer,
+// and `driver.cpp` where there is none.
+#include "check.hpp"
+
+namespace {
+
+using core::Automaton;
+using core::LexedAutomaton;
+
+constexpr uint32_t kFuel = 500;  // small, so that running out of it is common
+constexpr int kSteps = 12;
+
+/// A lane, and what was read in it.
+struct Open {
+    std::shared_ptr<core::Lane> lane;
+    std::vector<core::RegexId> known;
+
+    void read(fuzz::Arrays& arrays) {
+        const std::lock_guard guard(lane->lock);
+        arrays.grammar.terminals = core::read_regexes(arrays.regexes, lane->regexes);
+        known.insert(known.end(), arrays.grammar.terminals.begin(), arrays.grammar.terminals.end());
+    }
+};
+
+template <class A>
+void keep(std::vector<std::unique_ptr<A>>& kept, std::unique_ptr<A> automaton) {
+    if (automaton->left_recursive() == UINT32_MAX && automaton->start() != A::kDead) kept.push_back(std::move(automaton));
+}
+
+template <class A>
+void walk(const std::vector<std::unique_ptr<A>>& kept, fuzz::Input& input) {
+    for (const auto& automaton : kept) {
+        for (uint32_t walks = 1 + input.below(3); walks-- > 0;) fuzz::Checker<A>(*automaton).walk(input, kSteps);
+    }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+    fuzz::Input input({data, size});
+    const auto vocabulary = fuzz::make_vocabulary(input);
+    std::vector<Open> lanes(vocabulary->lanes);
+    std::vector<std::unique_ptr<Automaton>> kept;  // a grammar must not disturb those before it
+    std::vector<std::unique_ptr<LexedAutomaton>> lexed;
+    for (uint32_t turn = 1 + input.below(3); turn-- > 0;) {
+        Open& open = lanes[input.below(lanes.size())];
+        if (!open.lane || open.lane->full()) open = {std::make_shared<core::Lane>(vocabulary), {}};
+        try {
+            fuzz::Arrays arrays(input, input.one_in(3), open.known);
+            open.read(arrays);
+            if (input.one_in(3)) {
+                const fuzz::LexerArrays tokens(input, arrays.regexes.nodes.size());
+                keep(lexed, std::make_unique<LexedAutomaton>(open.lane, arrays.grammar, tokens.tokens(), kFuel));
+            } else {
+                keep(kept, std::make_unique<Automaton>(open.lane, arrays.grammar, kFuel, input.pick(fuzz::kLimits)));
+            }
+        } catch (const std::invalid_argument&) {
+        } catch (const core::TooLarge&) {
+        }
+        walk(kept, input);
+        walk(lexed, input);
+    }
+    return 0;
+}

@@ -1,0 +1,162 @@
+// From the bytes of a fuzzer to what the core reads: vocabularies, flat arrays, numbers that like to be awkward.
+//
+// Invariant: any byte string is an input, and the same bytes always give the same arrays. Missing bytes read as zero.
+#pragma once
+
+#include <tuple>
+
+#include "../../constrained/_core/lexed.hpp"
+#include "tokens.hpp"
+
+namespace fuzz {
+
+class Input {
+public:
+    explicit Input(std::span<const uint8_t> bytes) : bytes_(bytes) {}
+
+    bool done() const { return at_ >= bytes_.size(); }
+    uint8_t byte() { return done() ? 0 : bytes_[at_++]; }
+    /// A number below `count`, or 0.
+    uint32_t below(size_t count) { return count < 2 ? 0 : (count <= 256 ? byte() : uint32_t{byte()} << 8 | byte()) % count; }
+    bool one_in(uint32_t chances) { return byte() % chances == chances - 1; }
+    /// Any 32 bits.
+    int32_t raw() {
+        uint32_t value = 0;
+        for (int i = 0; i < 4; ++i) value = value << 8 | byte();
+        return static_cast<int32_t>(value);
+    }
+    template <class T, size_t N>
+    T pick(const T (&from)[N]) {
+        return from[below(N)];
+    }
+
+private:
+    std::span<const uint8_t> bytes_;
+    size_t at_ = 0;
+};
+
+/// Bytes that mean something to someone: letters, digits, JSON, and characters of two to four bytes.
+constexpr uint8_t kPalette[] = {'a', 'b', 'A', '0', '1', '"', '\\', '{', '}', '[', ',', ' ', 0, 0x7f, 0xc3, 0xa9, 0xe2, 0x82, 0xac,
+                                0xf0, 0x9f, 0x98, 0x80, 0xff};
+constexpr int32_t kPoints[] = {0, 'a', 'b', 'z', '0', '9', 0x7f, 0x80, 0xe9, 0x7ff, 0x800, 0x20ac, 0xd7ff, 0xe000, 0xffff, 0x10000,
+                               0x1f600, 0x10ffff};
+constexpr int32_t kCounts[] = {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 3, 3, 4, 5, 6};
+constexpr int32_t kLargeCounts[] = {15, 16, 17, 18, 19, 40, 100, 1000, 0x10000, 0x7ffffffe};  // seldom: each text costs its length
+
+/// Bytes of memory, from what forgets everything all the time to what forgets nothing.
+constexpr size_t kLimits[] = {0, 1 << 12, 1 << 14, 1 << 16, 1 << 20, 1 << 26, 1 << 26, 1 << 26};
+
+/// Single bytes (all of them, or the palette's), tokens of several, odd ones, then one or two ends of text.
+inline std::shared_ptr<core::Vocabulary> make_vocabulary(Input& input) {
+    TokenList tokens;
+    if (input.one_in(4)) {
+        for (int byte = 0; byte < 256; ++byte) tokens.byte(static_cast<uint8_t>(byte)), tokens.end();
+    } else {
+        for (const uint8_t byte : kPalette) {
+            if (!input.one_in(16)) tokens.byte(byte), tokens.end();
+        }
+    }
+    for (uint32_t i = input.below(24); i-- > 0;) {  // some without bytes, some twice, some that end inside a character
+        for (uint32_t length = input.one_in(32) ? 300 : input.below(6); length-- > 0;) tokens.byte(input.pick(kPalette));
+        tokens.end();
+    }
+    for (uint32_t i = 1 + input.below(2); i-- > 0;) tokens.end_of_text();
+    return tokens.share(input.pick(kLimits), 1 + input.below(2));
+}
+
+/// The arrays of a grammar, as `ir.cpp` makes them. Where it lets numbers through that make no sense, an awkward writer
+/// puts any number: bounds of characters and of counts. `known`: regular expressions to refer to.
+struct Arrays {
+    core::FlatRegexes regexes;
+    core::FlatGrammar grammar;  // without the ids of its terminals
+
+    Arrays(Input& input, bool awkward, std::span<const core::RegexId> known) {
+        using core::Op;
+        const auto number = [&](int64_t sensible) {
+            return awkward && input.one_in(12) ? input.raw() : static_cast<int32_t>(sensible);
+        };
+        const auto list = [&](std::vector<int32_t>& args, size_t made) {  // (offset, count) of some children
+            const size_t offset = args.size(), count = input.below(5);
+            for (size_t i = 0; i < count; ++i) args.push_back(static_cast<int32_t>(input.below(made)));
+            return std::pair(static_cast<int32_t>(offset), static_cast<int32_t>(count));
+        };
+        const auto bounds = [&] {
+            const int64_t low = input.one_in(60) ? input.pick(kLargeCounts) : input.pick(kCounts);
+            const int64_t more = input.one_in(20) ? input.pick(kLargeCounts) : input.pick(kCounts);
+            const int64_t high = input.one_in(3) || low + more > INT32_MAX ? -1 : low + more;
+            return std::pair(number(low), number(high));
+        };
+        const size_t regex_count = 1 + input.below(16);
+        for (size_t made = 0; made < regex_count; ++made) {
+            const auto child = static_cast<int32_t>(input.below(made));
+            constexpr Op kLeaves[] = {Op::Literal, Op::Chars, Op::Reference, Op::Nothing};
+            constexpr Op kOps[] = {Op::Literal, Op::Chars, Op::Concat, Op::Union, Op::Intersection, Op::Complement, Op::Repeat, Op::Nothing, Op::Reference};
+            Op op = made ? input.pick(kOps) : input.pick(kLeaves);
+            if (op == Op::Reference && known.empty()) op = Op::Chars;
+            int32_t a = 0, b = 0, c = 0;
+            switch (op) {
+                case Op::Literal:
+                    a = static_cast<int32_t>(regexes.data.size()), b = static_cast<int32_t>(input.below(5));
+                    for (int32_t i = 0; i < b; ++i) regexes.data.push_back(input.pick(kPalette));
+                    break;
+                case Op::Chars: {
+                    a = static_cast<int32_t>(regexes.args.size());
+                    int32_t low = 0;
+                    for (size_t i = input.below(4); i-- > 0 && low <= 0x10ffff; ++b) {
+                        const int32_t from = std::max(low, input.pick(kPoints)), to = std::max(from, input.pick(kPoints));
+                        regexes.args.push_back(number(from)), regexes.args.push_back(number(to));
+                        low = to + 1 + static_cast<int32_t>(input.below(2));
+                    }
+                    break;
+                }
+                case Op::Complement: a = child; break;
+                case Op::Repeat: a = child, std::tie(b, c) = bounds(); break;
+                case Op::Reference: a = static_cast<int32_t>(known[input.below(known.size())].value); break;
+                case Op::Nothing: break;
+                default: std::tie(a, b) = list(regexes.args, made);
+            }
+            regexes.nodes.push_back({op, a, b, c});
+        }
+        const size_t expr_count = 1 + input.below(16), rule_count = 1 + input.below(4);
+        for (size_t made = 0; made < expr_count; ++made) {
+            constexpr Op kOps[] = {Op::Terminal, Op::Call, Op::Sequence, Op::Choice, Op::Loop};
+            const Op op = made ? input.pick(kOps) : Op::Terminal;
+            int32_t a = 0, b = 0, c = 0;
+            switch (op) {
+                case Op::Terminal: a = static_cast<int32_t>(input.one_in(3) ? input.below(regex_count) : regex_count - 1); break;
+                case Op::Call: a = static_cast<int32_t>(input.below(rule_count)); break;
+                case Op::Loop: a = static_cast<int32_t>(input.below(made)), std::tie(b, c) = bounds(); break;
+                default: std::tie(a, b) = list(grammar.args, made);
+            }
+            grammar.nodes.push_back({op, a, b, c});
+        }
+        for (size_t i = 0; i < rule_count; ++i) {
+            grammar.rules.push_back(static_cast<int32_t>(i == 0 ? expr_count - 1 : input.below(expr_count)));
+        }
+        grammar.start = 0;
+    }
+};
+
+/// Which rows of regular expressions are tokens of a lexer, and how they compete.
+struct LexerArrays {
+    std::vector<int32_t> rows, ranks;
+    std::vector<std::vector<int32_t>> hosts;
+    bool everywhere;
+
+    LexerArrays(Input& input, size_t regex_count) : everywhere(input.one_in(2)) {
+        for (size_t row = 0; row < regex_count; ++row) {
+            if (input.one_in(2)) rows.push_back(static_cast<int32_t>(row));
+        }
+        for (size_t i = 0; i < rows.size(); ++i) {
+            ranks.push_back(static_cast<int32_t>(input.below(3)));
+            hosts.emplace_back();
+            if (input.one_in(4)) {
+                const auto host = static_cast<int32_t>(input.below(rows.size()));
+                hosts.back().push_back(input.one_in(2) ? ~host : host);
+            }
+        }
+    }
+    core::LexedAutomaton::Tokens tokens() const { return {rows, ranks, hosts, everywhere}; }
+};
+
+}  // namespace fuzz
