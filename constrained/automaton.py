@@ -12,6 +12,7 @@ import numpy as np
 
 from constrained import _core
 from constrained.errors import ConstraintTooLarge, Problem, UnsatisfiableConstraint, UnsupportedConstraint
+from constrained.guarded import GuardedAutomaton
 from grammars.lexed import Lexed, refuse_lexer
 
 if TYPE_CHECKING:
@@ -43,6 +44,9 @@ class _Face:
     grammar: Grammar
     vocabulary: Vocabulary
     constraint: Constraint | None
+
+    checks_are_costly = False
+    """A row is one question, and not one for each token; see `GuardedAutomaton`."""
 
     @property
     def report(self) -> Any:
@@ -183,7 +187,7 @@ def fill_masks(automata: Sequence[TokenAutomaton], states: Sequence[int], rows: 
         states: their states.
         rows: written to, int32 ``[states, ceil(vocabulary.size / 32)]``, contiguous, in host memory.
     """
-    if any(isinstance(automaton, LexedAutomaton) for automaton in automata):
+    if not all(isinstance(automaton, TokenAutomaton) for automaton in automata):
         for automaton, state, row in zip(automata, states, rows, strict=True):
             automaton.fill_mask(state, row)
     else:
@@ -192,7 +196,7 @@ def fill_masks(automata: Sequence[TokenAutomaton], states: Sequence[int], rows: 
 
 def row_ids(automata: Sequence[TokenAutomaton], states: Sequence[int]) -> list[int]:
     """The ids of the masks of a step in one call, as for `fill_masks`; see `Vocabulary.rows`."""
-    if any(isinstance(automaton, LexedAutomaton) for automaton in automata):
+    if not all(isinstance(automaton, TokenAutomaton) for automaton in automata):
         return [automaton.row_id(state) for automaton, state in zip(automata, states, strict=True)]
     return _core.Vocabulary.row_ids(automata, states)
 
@@ -206,13 +210,21 @@ def compile(constraint: Any, vocabulary: Vocabulary, *, memory_limit: int = _MEM
         memory_limit: bytes above which the automaton drops what it can compute again. States are not dropped: a
             state is valid as long as its automaton. The automaton of a grammar behind a lexer drops nothing.
 
+    Returns:
+        A `TokenAutomaton`, or one that does all that it does: for a grammar behind a lexer, or with predicates
+        (`GuardedAutomaton`).
+
     Raises:
         ConstraintError: the constraint is malformed, cannot be enforced, or has no solution.
         ConstraintTooLarge: a budget ran out while compiling.
+        PredicateError: a predicate does not say whether the empty text is a beginning.
     """
-    from constrained.constraint import as_constraint
+    from constrained.constraint import Guarded, as_constraint
 
     wanted = as_constraint(constraint)
+    if isinstance(wanted, Guarded):
+        outline = compile(wanted.inner, vocabulary, memory_limit=memory_limit)
+        return cast("TokenAutomaton", GuardedAutomaton(outline, wanted))
     grammar = wanted.grammar
     if isinstance(grammar, Lexed):
         # The two native classes have the same methods, which no common base names.

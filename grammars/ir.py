@@ -4,7 +4,8 @@ Two algebras, kept apart on purpose:
 
 * `Regex`: regular languages of **bytes** (text is UTF-8). A terminal is one of these. Closed under union,
   concatenation, counted repetition, intersection and complement.
-* `Expr`: what a rule says, over terminals and calls of other rules: sequence, choice, counted loop.
+* `Expr`: what a rule says, over terminals and calls of other rules: sequence, choice, counted loop, and bag (entries
+  in any order, at most one to a slot).
 
 Where the border lies does not change the language, only what is shared: the core caches by the content of
 one terminal's residual and by what is left of a rule, so a terminal should be a unit that recurs (a key with
@@ -17,12 +18,16 @@ Must not know: tokenizers, torch, JSON Schema.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Literal as OneOf
 
 from grammars.errors import ConstraintTooLarge, Problem
 
 MAX_CODE_POINT = 0x10FFFF
+MAX_MODULUS = 2**60
+"""Greatest modulus of a `Multiple`."""
 MAX_COUNT = 2**31 - 2
 """Greatest lower bound of a repetition. A greater upper bound means no bound: no text is that long."""
 
@@ -108,6 +113,45 @@ class Repeat(Regex):
         self.part = part
         self.low = low
         self.high = high
+
+
+class Multiple(Regex):
+    """The rest of a decimal number that is a multiple of another one, known by the remainder of what came before.
+
+    The number is looked at in units of ``10 ** -places``: all its digits together, without the point and with zeros
+    up to `places`, make a multiple of `modulus`, and digits beyond those places are zeros.
+
+    Attributes:
+        modulus: from 1 to `MAX_MODULUS`.
+        residue: the digits before these as a whole number, modulo `modulus`.
+        low, high: how many digits follow before a point (no upper bound when `high` is None); after it 0 or 1, and
+            None.
+        places: how many places are still to come.
+        form: ``"whole"`` (digits alone), ``"number"`` (digits, and perhaps a point and more), or ``"fraction"`` (the
+            point has been read).
+        packed: all of these as bytes, for the core.
+    """
+
+    __slots__ = ("form", "high", "low", "modulus", "packed", "places", "residue")
+
+    def __init__(
+        self,
+        modulus: int,
+        residue: int,
+        low: int,
+        high: int | None,
+        places: int,
+        form: OneOf["whole", "number", "fraction"],
+    ) -> None:
+        self.modulus = modulus
+        self.residue = residue
+        self.low = low
+        self.high = high
+        self.places = places
+        self.form = form
+        most = 2**32 - 1 if high is None else high
+        code = ("whole", "number", "fraction").index(form)
+        self.packed = struct.pack("<QQIIII", modulus, residue, low, most, places, code)
 
 
 NOTHING = Nothing()
@@ -211,7 +255,7 @@ def repeat(part: Regex, low: int = 0, high: int | None = None) -> Regex:
     Raises:
         ConstraintTooLarge: `low` exceeds `MAX_COUNT`.
     """
-    low, high = _bounds(low, high)
+    low, high = count_bounds(low, high)
     if high is not None and high < low:
         return NOTHING
     if high == 0 or (isinstance(part, Literal) and not part.data):
@@ -228,7 +272,12 @@ def optional(part: Regex) -> Regex:
     return repeat(part, 0, 1)
 
 
-def _bounds(low: int, high: int | None) -> tuple[int, int | None]:
+def count_bounds(low: int, high: int | None) -> tuple[int, int | None]:
+    """Bounds of a number of copies; too high an upper bound is none.
+
+    Raises:
+        ConstraintTooLarge: `low` exceeds `MAX_COUNT`.
+    """
     if low > MAX_COUNT:
         raise ConstraintTooLarge(
             "a repetition asks for more copies than any text can hold",
@@ -298,6 +347,62 @@ class Loop(Expr):
         self.high = high
 
 
+class Entry:
+    """One kind of entry of a bag: `head`, which reads something, and then `body`.
+
+    Attributes:
+        slot: at most one entry of a slot is written; None: any number of them.
+        marks: bit mask of what an entry of this kind brings about.
+        distinct: whether the head must have another JSON value than those of all other such entries of the bag. It is
+            then a terminal of JSON scalars, numbers without an exponent, and has no slot; the languages of two such
+            heads of a bag are the same object, or have no value in common.
+    """
+
+    __slots__ = ("body", "distinct", "head", "marks", "slot")
+
+    def __init__(
+        self, head: Expr, body: Expr, slot: int | None = None, marks: int = 0, *, distinct: bool = False
+    ) -> None:
+        self.head = head
+        self.body = body
+        self.slot = slot
+        self.marks = marks
+        self.distinct = distinct
+
+
+class Bag(Expr):
+    """Entries with a separator between them, in any order (build with `grammars.bags.bag`).
+
+    Attributes:
+        entries: of which the text may be made.
+        needed: slots that must be filled.
+        marks: bit mask of the marks that some entry must have.
+        low, high: number of entries (no upper bound when `high` is None).
+        separator: between two entries.
+        ordered: whether slots are filled in the order of their numbers, before the entries without a slot.
+    """
+
+    __slots__ = ("entries", "high", "low", "marks", "needed", "ordered", "separator")
+
+    def __init__(
+        self,
+        entries: tuple[Entry, ...],
+        needed: tuple[int, ...],
+        marks: int,
+        low: int,
+        high: int | None,
+        separator: Expr,
+        ordered: bool,
+    ) -> None:
+        self.entries = entries
+        self.needed = needed
+        self.marks = marks
+        self.low = low
+        self.high = high
+        self.separator = separator
+        self.ordered = ordered
+
+
 NEVER = Choice(())
 """No text at all."""
 SILENT = Sequence(())
@@ -344,7 +449,7 @@ def loop(part: Expr, low: int = 0, high: int | None = None) -> Expr:
     Raises:
         ConstraintTooLarge: `low` exceeds `MAX_COUNT`.
     """
-    low, high = _bounds(low, high)
+    low, high = count_bounds(low, high)
     if high is not None and high < low:
         return NEVER
     if high == 0 or part is SILENT:

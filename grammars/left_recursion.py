@@ -17,6 +17,7 @@ Sources: Arden 1961, "Delayed-logic and finite-state machines" (the equation's s
 from __future__ import annotations
 
 from grammars import ir
+from grammars.bags import after
 from grammars.errors import ConstraintTooLarge, Problem
 from grammars.nonempty import Nonempty
 from grammars.walk import children, components, fold, reachable
@@ -69,6 +70,8 @@ def _first_calls(body: ir.Expr, nonempty: Nonempty) -> dict[str, bool]:
             stack.extend((part, more) for part in expr.parts)
         elif isinstance(expr, ir.Loop):
             stack.append((expr.part, more or expr.high != 1))
+        elif isinstance(expr, ir.Bag):
+            stack.extend((entry.head, True) for entry in expr.entries)
         elif isinstance(expr, ir.Sequence):
             for index, part in enumerate(expr.parts):
                 stack.append((part, more or index + 1 < len(expr.parts)))
@@ -153,6 +156,8 @@ class _Circle:
             for index, part in enumerate(expr.parts):
                 if not self.nonempty.nullable(part):
                     return expr.parts[: index + 1]
+        if isinstance(expr, ir.Bag):
+            return tuple(entry.head for entry in expr.entries)
         return children(expr)
 
     def _touches(self, expr: ir.Expr, known: dict[ir.Expr, bool]) -> bool:
@@ -178,6 +183,10 @@ class _Circle:
             if nonempty.nullable(part):
                 low, part = 0, nonempty.of(part)
             pieces = [(known[expr.part], ir.loop(part, low, high))]
+        elif isinstance(expr, ir.Bag):
+            pieces = [
+                (known[entry.head], ir.sequence(entry.body, after(expr, entry))) for entry in expr.entries
+            ]
         else:
             assert isinstance(expr, ir.Sequence)
             rest = ir.sequence(*expr.parts[len(self._first(expr)) :])

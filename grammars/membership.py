@@ -51,6 +51,8 @@ class _Spans:
             return set(range(start, len(data) + 1)) - self.ends(node.part, start)
         if isinstance(node, ir.Repeat):
             return self.repeat(node, start)
+        if isinstance(node, ir.Multiple):
+            return self.multiple(node, start)
         return set()
 
     def character(self, node: ir.Chars, start: int) -> set[int]:
@@ -68,6 +70,34 @@ class _Spans:
                     high = middle
             return {start + size} if low < len(node.ranges) and node.ranges[low][0] <= code else set()
         return set()
+
+    def multiple(self, node: ir.Multiple, start: int) -> set[int]:
+        found = set()
+        before, point = 0, start if node.form == "fraction" else None
+        value = node.residue  # of all digits up to here
+        places = node.places  # that are still to come
+        for at in range(start, len(self.data) + 1):
+            if point is None:
+                enough = node.low <= before
+            else:
+                enough = at > point or (node.form == "fraction" and node.low == 0)
+            if enough and value * 10**places % node.modulus == 0:
+                found.add(at)
+            byte = self.data[at : at + 1]
+            if byte == b"." and node.form == "number" and point is None and node.low <= before:
+                point = at + 1
+            elif not (byte and byte in b"0123456789"):
+                break
+            elif point is None:
+                before += 1
+                if node.high is not None and before > node.high:
+                    break
+                value = value * 10 + int(byte)
+            elif places:
+                value, places = value * 10 + int(byte), places - 1
+            elif byte != b"0":
+                break
+        return found
 
     def repeat(self, node: ir.Repeat, start: int) -> set[int]:
         found: set[int] = {start} if node.low == 0 else set()

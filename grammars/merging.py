@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from grammars import ir
 from grammars.lexed import refuse_lexer
-from grammars.walk import children, fold
+from grammars.walk import children, fold, rebuilt
 
 
 def added(grammar: ir.Grammar, rules: dict[str, ir.Expr]) -> ir.Expr:
@@ -28,9 +28,7 @@ def added(grammar: ir.Grammar, rules: dict[str, ir.Expr]) -> ir.Expr:
         if isinstance(expr, ir.Call):
             return ir.call(names[expr.rule])
         parts = tuple(known[part] for part in children(expr))
-        if isinstance(expr, ir.Loop):
-            return ir.Loop(parts[0], expr.low, expr.high)
-        return expr if isinstance(expr, ir.Terminal) else type(expr)(parts)  # type: ignore[call-arg]
+        return rebuilt(expr, parts)
 
     for name, body in grammar.rules.items():
         rules[names[name]] = fold(body, children, value, made)

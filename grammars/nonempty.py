@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from grammars import ir
+from grammars.bags import bag, may_be_empty
 from grammars.regex import measure
-from grammars.walk import calls, children, components, fold
+from grammars.walk import calls, children, components, fold, rebuilt
 
 
 class Nonempty:
@@ -65,7 +66,9 @@ class Nonempty:
                 open_names.extend(list(self._names.items())[before:])
 
     def _below(self, expr: ir.Expr) -> tuple[ir.Expr, ...]:
-        if not self.nullable(expr) or (isinstance(expr, ir.Loop) and not self.nullable(expr.part)):
+        if not self.nullable(expr) or isinstance(expr, ir.Bag):
+            return ()
+        if isinstance(expr, ir.Loop) and not self.nullable(expr.part):
             return ()
         return tuple(part for part in children(expr) if self.nullable(part))
 
@@ -80,6 +83,8 @@ class Nonempty:
             return ir.choice(*(known.get(part, part) for part in expr.parts))
         if isinstance(expr, ir.Loop):
             return ir.loop(known.get(expr.part, expr.part), 1, expr.high)
+        if isinstance(expr, ir.Bag):  # of which no entry is empty
+            return bag(expr.entries, low=1, high=expr.high, separator=expr.separator, ordered=expr.ordered)
         assert isinstance(expr, ir.Sequence)
         whole: ir.Expr = ir.NEVER
         rest: ir.Expr = ir.SILENT  # the first part that is not empty, whichever it is
@@ -96,6 +101,8 @@ def _may_be_empty(expr: ir.Expr, known: Mapping[ir.Expr, bool], empty: set[str])
         return expr.rule in empty
     if isinstance(expr, ir.Loop):
         return expr.low == 0 or known[expr.part]
+    if isinstance(expr, ir.Bag):
+        return may_be_empty(expr)
     assert isinstance(expr, (ir.Sequence, ir.Choice))
     return (all if isinstance(expr, ir.Sequence) else any)(known[part] for part in expr.parts)
 
@@ -162,6 +169,8 @@ def solid_loops(grammar: ir.Grammar) -> ir.Grammar:
             return expr if parts == (expr.part,) else ir.loop(parts[0], expr.low, expr.high)
         if parts == children(expr):
             return expr
+        if isinstance(expr, ir.Bag):
+            return rebuilt(expr, parts)
         return (ir.sequence if isinstance(expr, ir.Sequence) else ir.choice)(*parts)
 
     for name, body in grammar.rules.items():

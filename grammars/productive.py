@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from grammars import ir
+from grammars.bags import bag, completable, may_be_empty
+from grammars.walk import children
 
 
 def productive_rules(rules: Mapping[str, ir.Expr], alive: Iterable[str] = ()) -> set[str]:
@@ -38,7 +40,20 @@ def _derives(root: ir.Expr, alive: set[str], known: set[int]) -> bool:
             return node.rule in alive
         if id(node) in known or (isinstance(node, ir.Loop) and node.low == 0):
             return True
+        if isinstance(node, ir.Bag) and may_be_empty(node):
+            return True
         return False if id(node) in failed else None
+
+    def verdict(node: ir.Bag) -> bool | ir.Expr:
+        """Of a bag, or a part of it that must be looked at first."""
+        known_parts: dict[ir.Expr, bool] = {}
+        for part in children(node):
+            found = seen(part)
+            if found is None:
+                return part
+            known_parts[part] = found
+        entries = [entry for entry in node.entries if known_parts[entry.head] and known_parts[entry.body]]
+        return completable(node, entries, alone=not known_parts[node.separator])
 
     def opened(node: ir.Expr) -> tuple[ir.Expr, Iterator[ir.Expr], bool]:
         """A node, the parts that its verdict may hang on, and the verdict of a part that decides it."""
@@ -46,6 +61,8 @@ def _derives(root: ir.Expr, alive: set[str], known: set[int]) -> bool:
             if any(seen(part) for part in node.parts):
                 return node, iter((ir.SILENT,)), True
             return node, reversed(node.parts), True  # what may be left out comes first
+        if isinstance(node, ir.Bag):
+            return node, iter(()), False
         parts = node.parts if isinstance(node, ir.Sequence) else (node.part,)  # type: ignore[attr-defined]
         return node, iter(parts), False
 
@@ -56,7 +73,14 @@ def _derives(root: ir.Expr, alive: set[str], known: set[int]) -> bool:
     stack = [opened(root)]
     while stack:
         node, parts, decisive = stack[-1]
-        if found != decisive:  # by the part looked at last
+        if isinstance(node, ir.Bag):
+            answer = verdict(node)
+            if isinstance(answer, ir.Expr):
+                stack.append(opened(answer))
+                found = None
+                continue
+            found = answer
+        elif found != decisive:  # by the part looked at last
             for part in parts:
                 found = seen(part)
                 if found is None:
@@ -101,8 +125,7 @@ def _rebuilt(root: ir.Expr, alive: set[str], done: dict[int, ir.Expr]) -> ir.Exp
             done[id(node)] = node if node.rule in alive else ir.NEVER
         elif not ready:
             stack.append((node, True))
-            parts = node.parts if isinstance(node, (ir.Sequence, ir.Choice)) else (node.part,)  # type: ignore[attr-defined]
-            stack.extend((part, False) for part in parts)
+            stack.extend((part, False) for part in children(node))
         elif isinstance(node, ir.Sequence):
             done[id(node)] = _same(node, node.parts, done) or ir.sequence(
                 *(done[id(part)] for part in node.parts)
@@ -111,11 +134,31 @@ def _rebuilt(root: ir.Expr, alive: set[str], done: dict[int, ir.Expr]) -> ir.Exp
             done[id(node)] = _same(node, node.parts, done) or ir.choice(
                 *(done[id(part)] for part in node.parts)
             )
+        elif isinstance(node, ir.Bag):
+            done[id(node)] = _rebuilt_bag(node, done)
         else:
             assert isinstance(node, ir.Loop)
             part = done[id(node.part)]
             done[id(node)] = node if part is node.part else ir.loop(part, node.low, node.high)
     return done[id(root)]
+
+
+def _rebuilt_bag(node: ir.Bag, done: dict[int, ir.Expr]) -> ir.Expr:
+    if _same(node, children(node), done):
+        return node
+    entries = [
+        ir.Entry(done[id(e.head)], done[id(e.body)], e.slot, e.marks, distinct=e.distinct)
+        for e in node.entries
+    ]
+    return bag(
+        entries,
+        needed=node.needed,
+        marks=node.marks,
+        low=node.low,
+        high=node.high,
+        separator=done[id(node.separator)],
+        ordered=node.ordered,
+    )
 
 
 def _same(node: ir.Expr, parts: tuple[ir.Expr, ...], done: dict[int, ir.Expr]) -> ir.Expr | None:

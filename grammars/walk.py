@@ -15,7 +15,25 @@ def children(expr: ir.Expr) -> tuple[ir.Expr, ...]:
     """What an expression is made of; a call is a leaf."""
     if isinstance(expr, (ir.Sequence, ir.Choice)):
         return expr.parts
+    if isinstance(expr, ir.Bag):
+        return (expr.separator, *(part for entry in expr.entries for part in (entry.head, entry.body)))
     return (expr.part,) if isinstance(expr, ir.Loop) else ()
+
+
+def rebuilt(expr: ir.Expr, parts: tuple[ir.Expr, ...]) -> ir.Expr:
+    """The same kind of expression of other `children`, without simplifying; a leaf stays as it is."""
+    if isinstance(expr, (ir.Sequence, ir.Choice)):
+        return type(expr)(parts)
+    if isinstance(expr, ir.Loop):
+        return ir.Loop(parts[0], expr.low, expr.high)
+    if isinstance(expr, ir.Bag):
+        pairs = zip(expr.entries, parts[1::2], parts[2::2], strict=True)
+        entries = tuple(
+            ir.Entry(head, body, entry.slot, entry.marks, distinct=entry.distinct)
+            for entry, head, body in pairs
+        )
+        return ir.Bag(entries, expr.needed, expr.marks, expr.low, expr.high, parts[0], expr.ordered)
+    return expr
 
 
 def fold(

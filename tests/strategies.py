@@ -6,11 +6,15 @@ character and branching inside one are common.
 
 from __future__ import annotations
 
+import functools
 import itertools
+import math
+import operator
 
 from hypothesis import strategies as st
 
 from grammars import ir
+from grammars.bags import bag
 
 CHARACTERS = "abéè€😀"
 ALPHABET = bytes(sorted(set(CHARACTERS.encode())))
@@ -72,6 +76,28 @@ _NAMES = ("start", "second", "third")
 _solid = st.sampled_from(CHARACTERS).map(ir.terminal)
 
 
+@st.composite
+def bags(draw: st.DrawFn, inner: st.SearchStrategy[ir.Expr]) -> ir.Expr:
+    """Bags of a few slots, some with two kinds of entries, and of entries without a slot."""
+    entry = st.builds(
+        ir.Entry,
+        _solid,
+        st.one_of(st.just(ir.SILENT), inner),
+        st.sampled_from([0, 0, 1, 1, 2, None]),
+        st.integers(0, 3),
+    )
+    low, high = draw(_counts)
+    return bag(
+        draw(st.lists(entry, min_size=1, max_size=4)),
+        needed=draw(st.sets(st.integers(0, 2), max_size=2)),
+        marks=draw(st.sampled_from([0, 0, 0, 1, 3])),
+        low=draw(st.sampled_from([0, low])),
+        high=draw(st.sampled_from([None, high])),
+        separator=draw(st.sampled_from([ir.SILENT, ir.terminal("b"), ir.terminal("é")])),
+        ordered=draw(st.booleans()),
+    )
+
+
 def _expressions(rule: int, left_recursion: bool) -> st.SearchStrategy[ir.Expr]:
     anywhere = st.sampled_from(_NAMES).map(ir.call)
     guarded = st.builds(ir.sequence, _solid, anywhere)  # reads something first: never left recursion
@@ -84,6 +110,7 @@ def _expressions(rule: int, left_recursion: bool) -> st.SearchStrategy[ir.Expr]:
     def wider(inner: st.SearchStrategy[ir.Expr]) -> st.SearchStrategy[ir.Expr]:
         several = st.lists(inner, min_size=2, max_size=3)
         return st.one_of(
+            bags(inner),
             several.map(lambda parts: ir.sequence(*parts)),
             several.map(lambda parts: ir.choice(*parts)),
             st.builds(lambda part, bounds: ir.loop(part, *bounds), inner, _counts),
@@ -150,8 +177,25 @@ class Languages:
             return self._sequence([self._expr(part, known) for part in expr.parts])
         if isinstance(expr, ir.Choice):
             return frozenset().union(*(self._expr(part, known) for part in expr.parts))
+        if isinstance(expr, ir.Bag):
+            return self._bag(expr, known)
         assert isinstance(expr, ir.Loop)
         return self._repeat(self._expr(expr.part, known), expr.low, expr.high)
+
+    def _bag(self, bag: ir.Bag, known: dict[str, frozenset[bytes]]) -> frozenset[bytes]:
+        """By definition: every list of entries, each judged as a whole. An entry takes at least one byte."""
+        texts = [self._sequence([self._expr(e.head, known), self._expr(e.body, known)]) for e in bag.entries]
+        separator = self._expr(bag.separator, known)
+        whole: frozenset[bytes] = frozenset()
+        lists: list[tuple[tuple[ir.Entry, ...], frozenset[bytes]]] = [((), frozenset({b""}))]
+        while lists:
+            chosen, written = lists.pop()
+            whole |= written if keeps_the_rules(bag, chosen) else frozenset()
+            for entry, text in zip(bag.entries, texts, strict=True):
+                parts = [written, separator, text] if chosen else [text]
+                if more := self._sequence(parts):
+                    lists.append(((*chosen, entry), more))
+        return whole
 
     def _sequence(self, parts: list[frozenset[bytes]]) -> frozenset[bytes]:
         whole = frozenset({b""})
@@ -168,6 +212,20 @@ class Languages:
         return whole
 
 
+def keeps_the_rules(bag: ir.Bag, chosen: tuple[ir.Entry, ...]) -> bool:
+    """Whether a bag may be made of these entries, in this order."""
+    slots = [entry.slot for entry in chosen if entry.slot is not None]
+    places = [math.inf if entry.slot is None else entry.slot for entry in chosen]
+    marks = functools.reduce(operator.or_, (entry.marks for entry in chosen), 0)
+    return (
+        len(slots) == len(set(slots))
+        and set(slots).issuperset(bag.needed)
+        and marks & bag.marks == bag.marks
+        and bag.low <= len(chosen) <= (math.inf if bag.high is None else bag.high)
+        and (not bag.ordered or places == sorted(places))
+    )
+
+
 def _is_one_of(string: bytes, ranges: tuple[tuple[int, int], ...]) -> bool:
     try:
         text = string.decode()
@@ -179,7 +237,7 @@ def _is_one_of(string: bytes, ranges: tuple[tuple[int, int], ...]) -> bool:
 # ---------------------------------------------------------------- to read a failure by
 
 
-def show(node: ir.Grammar | ir.Regex | ir.Expr) -> str:
+def show(node: ir.Grammar | ir.Regex | ir.Expr | ir.Entry) -> str:
     """Python that builds this (small) grammar, regex or expression."""
     if isinstance(node, ir.Grammar):
         rules = ", ".join(f"{name!r}: {show(body)}" for name, body in node.rules.items())
@@ -197,6 +255,14 @@ def show(node: ir.Grammar | ir.Regex | ir.Expr) -> str:
         return f"{kind}({show(node.part)})"
     if isinstance(node, (ir.Repeat, ir.Loop)):
         return f"{kind}({show(node.part)}, {node.low}, {node.high})"
+    if isinstance(node, ir.Entry):
+        return f"ir.Entry({show(node.head)}, {show(node.body)}, {node.slot}, {node.marks})"
+    if isinstance(node, ir.Bag):
+        entries = "".join(show(entry) + ", " for entry in node.entries)
+        limits = (
+            f"{node.needed}, {node.marks}, {node.low}, {node.high}, {show(node.separator)}, {node.ordered}"
+        )
+        return f"{kind}(({entries}), {limits})"
     parts = getattr(node, "parts", ())
     return (
         f"{kind}(({''.join(show(part) + ', ' for part in parts)}))" if hasattr(node, "parts") else f"{kind}()"

@@ -7,7 +7,11 @@
 namespace core {
 
 Automaton::Automaton(std::shared_ptr<Lane> vocabulary, const FlatGrammar& grammar, uint32_t fuel, size_t limit)
-    : vocabulary_(std::move(vocabulary)), limit_(limit), scratch_(vocabulary_->size) {
+    : vocabulary_(std::move(vocabulary)),
+      limit_(limit),
+      values_(vocabulary_->regexes),
+      scratch_(vocabulary_->size),
+      below_(vocabulary_->lexicon.nothing()) {
     const std::lock_guard guard(vocabulary_->lock);
     states_.push();  // kDead
     states_[states_.push()].accepts = true;  // kFinished
@@ -17,6 +21,7 @@ Automaton::Automaton(std::shared_ptr<Lane> vocabulary, const FlatGrammar& gramma
     states_[kDead].min_length = kInfinite;
     states_[kDead].row = vocabulary_->rows.intern(none);
     states_[kFinished].row = vocabulary_->rows.intern(eos);
+    exprs_.set_values(&values_);
     read_grammar(grammar, vocabulary_->regexes, exprs_, fuel);
     if (left_recursive() != UINT32_MAX || exprs_.rule_length(grammar.start) == kInfinite) return;
     start_ = closure(stacks_.push(exprs_.call(grammar.start), StackStore::kEnd));
@@ -38,6 +43,10 @@ uint32_t Automaton::intern(std::vector<Item>& items, bool accepts) {
         }
     }
     items.resize(kept);
+    if (exprs_.keeps()) {  // what was read may leave too few values for what must follow
+        std::erase_if(items, [&](const Item& item) { return length_of(item) == kInfinite; });
+        if (items.empty() && !accepts) return kDead;
+    }
     uint64_t hash = accepts;
     for (const Item& item : items) hash = combine(combine(hash, item.residual.value), item.after.value);
     return index_.find_or_make(
@@ -54,14 +63,18 @@ uint32_t Automaton::intern(std::vector<Item>& items, bool accepts) {
             state.accepts = accepts;
             state.min_length = accepts ? 0 : kInfinite;
             for (const Item& item : items) {
-                const uint32_t length =
-                    add_lengths(vocabulary_->regexes.min_length(item.residual), stacks_.min_length(item.after));
-                state.min_length = std::min(state.min_length, length);
+                state.min_length = std::min(state.min_length, length_of(item));
             }
             items_.insert(items_.end(), items.begin(), items.end());
             count_.store(id + 1, std::memory_order_release);
             return id;
         });
+}
+
+/// Bytes of the shortest text, its terminal being the first of the shortest if more depends on that.
+uint32_t Automaton::length_of(const Item& item) {
+    const uint32_t rest = stacks_.keeps(item.after) ? stacks_.length_behind(item.after, item.residual) : stacks_.min_length(item.after);
+    return add_lengths(vocabulary_->regexes.min_length(item.residual), rest);
 }
 
 /// The state in which everything that `after` may begin with is awaited. Rules are entered in the order of their ranks,
@@ -125,9 +138,10 @@ uint32_t Automaton::byte_next(uint32_t state, uint8_t byte) {
         const Item item = items_[states_[state].items_at + i];
         const RegexId residual = vocabulary_->regexes.step(item.residual, byte);
         if (residual == RegexStore::kNothing) continue;
-        if (residual != RegexStore::kEmpty) next.push_back({residual, item.after});
+        const ContId after = stacks_.keeps(item.after) ? stacks_.read(item.after, byte) : item.after;
+        if (residual != RegexStore::kEmpty) next.push_back({residual, after});
         if (vocabulary_->regexes.nullable(residual)) {
-            const State& rest = states_[closure(item.after)];
+            const State& rest = states_[closure(after)];
             accepts |= rest.accepts;
             const auto held = items(rest);
             next.insert(next.end(), held.begin(), held.end());
@@ -186,9 +200,14 @@ void Automaton::compute_row(uint32_t id) {
     for (uint32_t i = 0; i < states_[id].items_count; ++i) {
         const Item item = items_[states_[id].items_at + i];
         const auto [entry, key, extra] = vocabulary_->lexicon.at(item.residual);
-        worst = std::max(worst, add_lengths(add_lengths(entry.worst_length, extra), stacks_.min_length(item.after)));
+        ContId after = item.after;
+        if (stacks_.keeps(after)) {
+            worst = kInfinite;
+            if (!entry.exits.empty() && all_alike(entry, after)) after = stacks_.forgetful(after);
+        }
+        worst = std::max(worst, add_lengths(add_lengths(entry.worst_length, extra), stacks_.min_length(after)));
         parts.push_back(key.value);
-        parts.push_back(entry.exits.empty() ? 0 : item.after.value);
+        parts.push_back(entry.exits.empty() ? 0 : after.value);
     }
     forget_dropped_rows();
     const uint32_t made = row_index_.find_or_make(
@@ -214,17 +233,64 @@ Automaton::MadeRow Automaton::make_row(uint32_t id, std::vector<uint32_t> parts)
         tokens.add(entry.within);
         if (entry.loop) tokens.add(*entry.loop);
         if (entry.exits.empty()) continue;
-        const uint32_t rest = closure(item.after);
-        for (const auto& [byte, nodes] : entry.onward) {
-            if (!first(rest)[byte]) continue;
-            const uint32_t next = byte_next(rest, byte);
-            for (const uint32_t node : nodes) walk(next, node, tokens, worst);
+        if (stacks_.keeps(item.after)) {
+            walk_exits(item, entry, tokens, worst);
+            continue;
         }
+        const uint32_t rest = closure(item.after);
+        follow(rest, entry, tokens, worst);
     }
     if (states_[id].accepts) {
         for (const uint32_t token : vocabulary_->eos) tokens.add(token);
     }
     return {std::move(parts), vocabulary_->rows.intern(tokens), worst};
+}
+
+/// Depth of a trie node: nodes are numbered level by level.
+uint32_t Automaton::depth(uint32_t node) {
+    const Trie& trie = vocabulary_->trie;
+    if (levels_.empty()) levels_.push_back(Trie::kRoot);
+    while (levels_.back() <= node && levels_.back() < trie.size()) levels_.push_back(trie.children_begin(levels_.back()));
+    return static_cast<uint32_t>(std::upper_bound(levels_.begin(), levels_.end(), node) - levels_.begin() - 1);
+}
+
+/// Whether a token that goes on with this trie node, its first behind a terminal, may come to a head that equals the
+/// terminal, which takes so many bytes. Otherwise it does not matter what was read of the terminal.
+bool Automaton::may_equal(uint32_t node, uint32_t least) {
+    return vocabulary_->trie.longest_below(node) - depth(node) + 1 >= least;
+}
+
+/// Whether what was read of a terminal matters to none of the tokens that leave it.
+bool Automaton::all_alike(const LexEntry& entry, ContId after) {
+    const uint32_t least = stacks_.least_until_equal(after), rest = closure(stacks_.forgetful(after));
+    for (const auto& [byte, nodes] : entry.onward) {
+        if (!first(rest)[byte]) continue;
+        for (const uint32_t node : nodes) {
+            if (may_equal(node, least)) return false;
+        }
+    }
+    return true;
+}
+
+/// The same as in `make_row` where what was read of the terminal matters to what follows: it is told apart by the exit.
+void Automaton::walk_exits(const Item& item, const LexEntry& entry, TokenSet& tokens, uint32_t& worst) {
+    const Trie& trie = vocabulary_->trie;
+    const uint32_t least = stacks_.least_until_equal(item.after);
+    const uint32_t any = closure(stacks_.forgetful(item.after));
+    for (const auto& [byte, nodes] : entry.onward) {
+        if (!first(any)[byte]) continue;
+        for (const uint32_t node : nodes) {
+            uint32_t rest = any;
+            if (may_equal(node, least)) {
+                ContId after = item.after;
+                const auto bytes = vocabulary_->tokens[trie.below(node)[0]];
+                for (const uint8_t read : bytes.first(depth(node) - 1)) after = stacks_.read(after, read);
+                if (may_equal(node, stacks_.least_until_equal(after))) rest = closure(after);
+            }
+            if (first(rest)[byte]) walk(byte_next(rest, byte), node, tokens, worst);
+        }
+    }
+    worst = kInfinite;
 }
 
 /// Adds the tokens that end at `node`, read up to there, or below it.
@@ -243,6 +309,55 @@ void Automaton::walk(uint32_t state, uint32_t node, TokenSet& tokens, uint32_t& 
         const ByteSet& possible = first(reached);
         for (uint32_t child = trie.children_begin(at); child < trie.children_end(at); ++child) {
             if (possible[trie.byte(child)]) work.emplace_back(child, byte_next(reached, trie.byte(child)));
+        }
+    }
+}
+
+/// Adds the tokens that leave a terminal and go on in the state that follows it. A state of few items is stepped byte by byte:
+/// its successors are shared by the tokens. The successors of a state of many, such as the keys of an object, are as
+/// large and hardly met again: there each item's terminal is read on its own, and what is learned of it is shared.
+void Automaton::follow(uint32_t state, const LexEntry& left, TokenSet& tokens, uint32_t& worst) {
+    const Trie& trie = vocabulary_->trie;
+    std::vector<std::pair<uint32_t, uint32_t>>& work = follow_work_;  // (trie node whose byte comes next, state before it)
+    std::set<std::pair<uint32_t, uint32_t>> seen;  // of those met where a terminal of many ended
+    const auto go_on = [&](uint32_t node, uint32_t before, bool once) {
+        const ByteSet& possible = first(before);
+        for (uint32_t child = trie.children_begin(node); child < trie.children_end(node); ++child) {
+            if (possible[trie.byte(child)] && (!once || seen.emplace(child, before).second)) work.emplace_back(child, before);
+        }
+    };
+    for (const auto& [byte, nodes] : left.onward) {
+        if (!first(state)[byte]) continue;
+        for (const uint32_t node : nodes) work.emplace_back(node, state);
+    }
+    while (!work.empty()) {
+        const auto [node, before] = work.back();
+        work.pop_back();
+        if (states_[before].items_count <= kFewItems) {
+            const uint32_t reached = byte_next(before, trie.byte(node));
+            if (const auto here = trie.tokens(node); !here.empty()) {
+                tokens.add(here);
+                worst = std::max(worst, states_[reached].min_length);
+            }
+            if (!trie.leaf(node)) go_on(node, reached, false);
+            continue;
+        }
+        for (uint32_t i = 0; i < states_[before].items_count; ++i) {
+            const Item item = items_[states_[before].items_at + i];
+            if (!vocabulary_->regexes.first(item.residual)[trie.byte(node)]) continue;
+            if (stacks_.keeps(item.after)) {  // what is read of it matters afterwards
+                std::vector<Item> alone{item};
+                work.emplace_back(node, intern(alone, false));
+                continue;
+            }
+            below_.within.clear();
+            below_.exits.clear();
+            below_.worst_length = 0;
+            vocabulary_->lexicon.below(item.residual, node, below_);
+            tokens.add(below_.within);
+            worst = std::max(worst, add_lengths(below_.worst_length, stacks_.min_length(item.after)));
+            if (trie.leaf(node)) break;  // all of them would say the same
+            for (const uint32_t exit : below_.exits) go_on(exit, closure(item.after), true);
         }
     }
 }

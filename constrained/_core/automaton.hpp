@@ -76,6 +76,8 @@ private:
     static constexpr uint32_t kLongText = 1u << 16;
     static constexpr uint32_t kLongForced = 1u << 14;
 
+    static constexpr uint32_t kFewItems = 4;  // of a state that is stepped while tokens are followed
+
     struct Item {
         RegexId residual;
         ContId after;
@@ -101,14 +103,20 @@ private:
     static uint64_t token_key(uint32_t state, uint32_t token) { return (uint64_t{state} << 32 | token) + 1; }
 
     uint32_t intern(std::vector<Item>& items, bool accepts);
+    uint32_t length_of(const Item& item);
     uint32_t closure(ContId after);
+    uint32_t depth(uint32_t node);
+    bool may_equal(uint32_t node, uint32_t least);
+    bool all_alike(const LexEntry& entry, ContId after);
     uint32_t byte_next(uint32_t state, uint8_t byte);
     uint32_t token_next(uint32_t state, uint32_t token);
     const ByteSet& first(uint32_t state);
     void compute_row(uint32_t state);
     void forget_dropped_rows();
     MadeRow make_row(uint32_t state, std::vector<uint32_t> parts);
+    void walk_exits(const Item& item, const LexEntry& entry, TokenSet& tokens, uint32_t& worst);
     void walk(uint32_t state, uint32_t node, TokenSet& tokens, uint32_t& worst);
+    void follow(uint32_t state, const LexEntry& left, TokenSet& tokens, uint32_t& worst);
     uint32_t completion(uint32_t state);
     size_t kept_bytes() const;
     size_t memo_bytes() const;
@@ -117,6 +125,7 @@ private:
 
     std::shared_ptr<Lane> vocabulary_;
     const size_t limit_;
+    Values values_;
     ExprStore exprs_;
     StackStore stacks_{exprs_};
     StableArray<State> states_;
@@ -130,8 +139,11 @@ private:
     size_t made_bytes_ = 0;
     uint32_t first_row_ = 0;  // when `made_rows_` was begun
     TokenSet scratch_;
-    std::vector<Item> next_;                               // of `byte_next`
-    std::vector<std::pair<uint32_t, uint32_t>> walk_work_;  // of `walk`
+    std::vector<Item> next_;                                  // of `byte_next`
+    std::vector<std::pair<uint32_t, uint32_t>> walk_work_;    // of `walk`
+    std::vector<std::pair<uint32_t, uint32_t>> follow_work_;  // of `follow`
+    std::vector<uint32_t> levels_;                            // first trie node of each depth, see `depth`
+    LexEntry below_;                                          // of `follow`
     uint32_t start_ = kDead;
 };
 

@@ -88,7 +88,8 @@ uint32_t RegexStore::max_length(RegexId id) {
             return node.c == kInfinite || length >= kInfinite ? kInfinite : static_cast<uint32_t>(length);
         }
         case Kind::Intersection:
-        case Kind::Complement: return kInfinite;
+        case Kind::Complement:
+        case Kind::Multiple: return kInfinite;
     }
     return kInfinite;
 }
@@ -154,7 +155,8 @@ bool RegexStore::inside(RegexId id, RegexId part) {
             for (uint32_t i = 0; i < node.b && !holds; ++i) holds = inside(children_[node.a + i], part);
             break;
         case Kind::Repeat: holds = holds || inside({node.a}, part); break;
-        case Kind::Complement: break;
+        case Kind::Complement:
+        case Kind::Multiple: break;
     }
     return inside_[key] = holds;
 }

@@ -22,6 +22,8 @@ ExprId ExprStore::add(Kind kind, uint32_t a, uint32_t b, uint32_t c, uint64_t ha
         [&] {
             Node node{kind, a, b, c};
             node.min_length = length_of(node);
+            node.keeps = kind == Kind::Taken ? c != Values::kNoText.value : kind == Kind::Sequence && nodes_[a].keeps;
+            keeps_ |= node.keeps;
             nodes_.push_back(node);
             return static_cast<uint32_t>(nodes_.size() - 1);
         })};
@@ -45,6 +47,10 @@ uint32_t ExprStore::length_of(const Node& node) const {
             if (part == kInfinite) return kInfinite;
             return static_cast<uint32_t>(std::min<uint64_t>(part * node.b, kInfinite - 1));
         }
+        case Kind::Bag: return bags_.length({node.a}, static_cast<BagStore::Turn>(node.b));
+        case Kind::Taken:
+            return add_lengths(nodes_[bags_.definition({node.a}).entries[node.b].body.value].min_length,
+                               bags_.length_after({node.a}, node.b));
     }
     return kInfinite;
 }
@@ -98,6 +104,71 @@ ExprId ExprStore::loop(ExprId part, uint32_t low, uint32_t high) {
     return add(Kind::Loop, part.value, low, high, combine(combine(combine(6, part.value), low), high));
 }
 
+ExprId ExprStore::bag(BagStore::Definition definition) {
+    for (BagStore::Entry& entry : definition.entries) {
+        if (!entry.distinct) continue;
+        const Node& head = nodes_[entry.head.value];
+        if (!bags_.values()) throw std::invalid_argument("entries with different heads cannot stand behind a lexer");
+        if (head.kind == Kind::Never) continue;
+        if (head.kind != Kind::Terminal || entry.slot != BagStore::kFree) {
+            throw std::invalid_argument("malformed grammar: a head that must differ is a terminal without a slot");
+        }
+        entry.language = {head.a};
+    }
+    const StateOfBag start = bags_.add(std::move(definition));
+    read_bags_.push_back(start);
+    bags_.measure(start, [&](ExprId part) { return min_length(part); });
+    return bag(start, BagStore::Turn::First);
+}
+
+ExprId ExprStore::bag(StateOfBag state, BagStore::Turn turn) {
+    const auto when = static_cast<uint32_t>(turn);
+    return add(Kind::Bag, state.value, when, 0, combine(combine(7, state.value), when));
+}
+
+ExprId ExprStore::taken(uint32_t state, uint32_t entry, TextId head) {
+    return add(Kind::Taken, state, entry, head.value, combine(combine(combine(8, state), entry), head.value));
+}
+
+const ExprStore::Node& ExprStore::first_of(ExprId id) const {
+    const Node& node = nodes_[id.value];
+    return node.kind == Kind::Sequence ? nodes_[node.a] : node;
+}
+
+ExprId ExprStore::with_first(ExprId id, ExprId first) {
+    const Node node = nodes_[id.value];
+    return node.kind == Kind::Sequence ? sequence(first, {node.b}) : first;
+}
+
+ExprId ExprStore::read(ExprId id, uint8_t byte) {
+    const Node node = first_of(id);
+    return with_first(id, taken(node.a, node.b, bags_.values()->append({node.c}, byte)));
+}
+
+ExprId ExprStore::forgetful(ExprId id) {
+    const Node node = first_of(id);
+    return with_first(id, taken(node.a, node.b, Values::kNoText));
+}
+
+uint32_t ExprStore::length_behind(ExprId id, RegexId rest) {
+    const Node node = first_of(id), whole = nodes_[id.value];
+    if (!bags_.undecided({node.a}, node.b)) return whole.min_length;
+    const StateOfBag after = bags_.take({node.a}, node.b, bags_.values()->complete({node.c}, rest));
+    const uint32_t body = nodes_[bags_.definition({node.a}).entries[node.b].body.value].min_length;
+    const uint32_t length = add_lengths(body, bags_.length(after, BagStore::Turn::After));
+    return whole.kind == Kind::Sequence ? add_lengths(length, nodes_[whole.b].min_length) : length;
+}
+
+uint32_t ExprStore::least_until_equal(ExprId id) const {
+    const Node& node = first_of(id);
+    const BagStore::Definition& bag = bags_.definition({node.a});
+    for (const auto& group : bag.distinct) {
+        if (!bags_.values()->endless(bag.entries[group[0]].language)) return 0;
+    }
+    const uint32_t body = nodes_[bag.entries[node.b].body.value].min_length, separator = nodes_[bag.separator.value].min_length;
+    return add_lengths(add_lengths(bags_.values()->least_length({node.c}), 1), add_lengths(body, separator));
+}
+
 void ExprStore::set_rules(std::vector<ExprId> bodies) {
     rules_.clear();
     for (const ExprId body : bodies) rules_.push_back({body});
@@ -105,11 +176,17 @@ void ExprStore::set_rules(std::vector<ExprId> bodies) {
     // before the rules they call, so going through the rules backwards settles most grammars in two rounds.
     for (bool changed = true; changed;) {
         changed = false;
-        for (Node& node : nodes_) node.min_length = length_of(node);
+        for (Node& node : nodes_) {
+            if (node.kind == Kind::Bag) bags_.measure({node.a}, [&](ExprId part) { return min_length(part); });
+            node.min_length = length_of(node);
+        }
         for (size_t i = rules_.size(); i-- > 0;) {
             const uint32_t length = nodes_[rules_[i].body.value].min_length;
             if (length < rules_[i].min_length) rules_[i].min_length = length, changed = true;
         }
+    }
+    for (const StateOfBag start : read_bags_) {
+        for (const BagStore::Entry& entry : bags_.definition(start).entries) empty_entries_ |= nullable(entry.head);
     }
     find_left_recursion();
 }
@@ -142,6 +219,9 @@ void ExprStore::find_left_recursion() {
                     for (uint32_t i = 0; i < node.b; ++i) work.push_back({children_[node.a + i], rest});
                     break;
                 case Kind::Loop: work.push_back({{node.a}, rest || node.c != 1}); break;
+                case Kind::Bag:
+                    for (const BagStore::Entry& entry : bags_.definition({node.a}).entries) work.push_back({entry.head, true});
+                    break;
                 default: break;
             }
         }
@@ -213,6 +293,37 @@ std::span<const Move> ExprStore::moves(ExprId id) {
                 case Kind::Loop: {
                     const ExprId again = loop({node.a}, node.b == 0 ? 0 : node.b - 1, node.c == kInfinite ? node.c : node.c - 1);
                     work.push_back({{node.a}, sequence(again, rest)});
+                    break;
+                }
+                case Kind::Bag: {
+                    const StateOfBag state{node.a};
+                    if (static_cast<BagStore::Turn>(node.b) == BagStore::Turn::After) {
+                        const ExprId next = bag(state, BagStore::Turn::Entry);
+                        if (nodes_[next.value].min_length == kInfinite) break;
+                        const ExprId separator = bags_.definition(state).separator;
+                        if (nullable(separator)) work.push_back({next, rest});
+                        work.push_back({separator, sequence(next, rest)});
+                        break;
+                    }
+                    for (uint32_t i = 0; i < bags_.definition(state).entries.size(); ++i) {
+                        if (!bags_.open(state, i)) continue;
+                        const BagStore::Entry& entry = bags_.definition(state).entries[i];
+                        if (!entry.distinct) {
+                            work.push_back({entry.head, sequence(taken(node.a, i, Values::kNoText), rest)});
+                        } else if (entry.length != kInfinite) {
+                            const RegexId left = bags_.values()->without(entry.language, bags_.seen(state));
+                            const auto lengths = bags_.values()->shortest(entry.language, bags_.seen(state), 1);
+                            if (lengths.empty()) continue;
+                            work.push_back({terminal(left, lengths[0]), sequence(taken(node.a, i, Values::kStart), rest)});
+                        }
+                    }
+                    break;
+                }
+                case Kind::Taken: {
+                    const ExprId after = bag(bags_.take({node.a}, node.b, {node.c}), BagStore::Turn::After);
+                    const ExprId body = bags_.definition({node.a}).entries[node.b].body;
+                    if (nullable(body)) work.push_back({after, rest});
+                    work.push_back({body, sequence(after, rest)});
                     break;
                 }
             }

@@ -11,6 +11,7 @@
 // No function recurses over expressions. Not thread-safe: guarded by the vocabulary's lock.
 #pragma once
 
+#include "bags.hpp"
 #include "common.hpp"
 
 namespace core {
@@ -34,6 +35,22 @@ public:
     ExprId sequence(ExprId left, ExprId right);
     ExprId choice(const std::vector<ExprId>& parts);
     ExprId loop(ExprId part, uint32_t low, uint32_t high);
+    ExprId bag(BagStore::Definition definition);
+
+    /// Needed by grammars with entries whose heads must differ.
+    void set_values(Values* values) { bags_.set_values(values); }
+    /// Whether some expression keeps what is read, see below.
+    bool keeps() const { return keeps_; }
+    /// Whether e follows a head that must differ from others, and so keeps what is read of it.
+    bool keeps(ExprId id) const { return nodes_[id.value].keeps; }
+    /// The same after one more byte of the head.
+    ExprId read(ExprId id, uint8_t byte);
+    /// What follows a head that differs from all others.
+    ExprId forgetful(ExprId id);
+    /// `min_length` after the first of the shortest texts of `rest`, which is what is left of the head.
+    uint32_t length_behind(ExprId id, RegexId rest);
+    /// Bytes after this head before a later one can equal it, at least. 0 if it may matter sooner that they must differ.
+    uint32_t least_until_equal(ExprId id) const;
 
     /// Fixes the rules' bodies; decides lengths and checks for left recursion.
     void set_rules(std::vector<ExprId> bodies);
@@ -42,6 +59,8 @@ public:
     uint32_t rule_length(uint32_t rule) const { return rules_[rule].min_length; }
     /// A rule that may call itself before reading anything, or UINT32_MAX.
     uint32_t left_recursive() const { return left_recursive_; }
+    /// Whether an entry of a bag may begin with nothing: such a grammar must not be used.
+    bool empty_entries() const { return empty_entries_; }
 
     /// Whether e may say nothing.
     bool nullable(ExprId id) const { return min_length(id) == 0; }
@@ -52,16 +71,19 @@ public:
 
     size_t size() const { return nodes_.size(); }
     size_t bytes() const {
-        return nodes_.capacity() * sizeof(Node) + children_.capacity() * 4 + moves_.capacity() * sizeof(Move) + index_.bytes();
+        return nodes_.capacity() * sizeof(Node) + children_.capacity() * 4 + moves_.capacity() * sizeof(Move) + index_.bytes() +
+               bags_.bytes();
     }
 
 private:
-    enum class Kind : uint8_t { Never, Silent, Terminal, Call, Sequence, Choice, Loop };
+    enum class Kind : uint8_t { Never, Silent, Terminal, Call, Sequence, Choice, Loop, Bag, Taken };
     static constexpr uint32_t kNoMoves = UINT32_MAX;
     struct Node {
         Kind kind;
         uint32_t a, b, c;  // Terminal: regex, its length; Call: rule; Sequence: left, right; Choice: offset, count in
-                           // children_; Loop: part, low, high
+                           // children_; Loop: part, low, high; Bag: state of it, turn; Taken (an entry of which the
+                           // head was read): state before it, entry, what was read of the head
+        bool keeps = false;
         uint32_t min_length = kInfinite;
         uint32_t moves_at = kNoMoves;
         uint32_t moves_count = 0;
@@ -73,6 +95,10 @@ private:
     };
 
     ExprId add(Kind kind, uint32_t a, uint32_t b, uint32_t c, uint64_t hash);
+    ExprId bag(StateOfBag state, BagStore::Turn turn);
+    ExprId taken(uint32_t state, uint32_t entry, TextId head);
+    const Node& first_of(ExprId id) const;
+    ExprId with_first(ExprId id, ExprId first);
     uint32_t length_of(const Node& node) const;
     void find_left_recursion();
 
@@ -81,6 +107,10 @@ private:
     std::vector<ExprId> children_;
     std::vector<Move> moves_;
     std::vector<Rule> rules_;
+    BagStore bags_;
+    std::vector<StateOfBag> read_bags_;  // before any entry
+    bool empty_entries_ = false;
+    bool keeps_ = false;
     uint32_t left_recursive_ = UINT32_MAX;
 };
 

@@ -34,6 +34,19 @@ std::span<const int32_t> code_points(std::span<const int32_t> ranges) {
     return ranges;
 }
 
+BagStore::Definition bag(const std::vector<ExprId>& made, std::span<const int32_t> args) {
+    BagStore::Definition found;
+    found.low = args[0], found.high = bound(args[0], args[1]);
+    found.marks = args[2], found.ordered = args[3] != 0, found.separator = made[args[4]];
+    const std::span<const int32_t> entries = args.subspan(7, size_t{5} * args[5]), needed = args.subspan(7 + entries.size(), args[6]);
+    for (size_t i = 0; i < entries.size(); i += 5) {
+        const uint32_t slot = entries[i + 2] < 0 ? BagStore::kFree : static_cast<uint32_t>(entries[i + 2]);
+        found.entries.push_back({made[entries[i]], made[entries[i + 1]], slot, static_cast<uint32_t>(entries[i + 3]), entries[i + 4] != 0});
+    }
+    found.needed.assign(needed.begin(), needed.end());
+    return found;
+}
+
 }  // namespace
 
 std::vector<RegexId> read_regexes(const FlatRegexes& flat, RegexStore& regexes) {
@@ -49,6 +62,7 @@ std::vector<RegexId> read_regexes(const FlatRegexes& flat, RegexStore& regexes) 
             case Op::Intersection: return regexes.intersect_plainly(list(made, flat.args, node));
             case Op::Complement: return regexes.complement(made[a]);
             case Op::Repeat: return regexes.repeat(made[a], b, bound(b, c));
+            case Op::Multiple: return regexes.multiple(Multiple::read(std::span(flat.data).subspan(a, b)));
             case Op::Reference: return {static_cast<uint32_t>(a)};
             default: return RegexStore::kNothing;
         }
@@ -80,6 +94,7 @@ void read_rules(const FlatGrammar& flat, ExprStore& exprs, const std::function<E
             case Op::Sequence: return chain(exprs, ExprStore::kSilent, made, flat.args, node, &ExprStore::sequence);
             case Op::Choice: return exprs.choice(list(made, flat.args, node));
             case Op::Loop: return exprs.loop(made[a], b, bound(b, c));
+            case Op::Bag: return exprs.bag(bag(made, std::span(flat.args).subspan(a)));
             default: return ExprStore::kNever;
         }
     };
@@ -87,6 +102,7 @@ void read_rules(const FlatGrammar& flat, ExprStore& exprs, const std::function<E
     std::vector<ExprId> bodies;
     for (const int32_t root : flat.rules) bodies.push_back(made[root]);
     exprs.set_rules(std::move(bodies));
+    if (exprs.empty_entries()) throw std::invalid_argument("malformed grammar: an entry of a bag may be empty");
 }
 
 }  // namespace core

@@ -12,14 +12,17 @@
 namespace core {
 
 /// The classes of `grammars.ir`: first those of regular expressions, then those of rules.
-enum class Op : int32_t { Literal, Chars, Concat, Union, Intersection, Complement, Repeat, Nothing, Terminal, Call, Sequence, Choice, Loop, Reference };
-constexpr size_t kOps = 13;  // without Reference, which is no class
+enum class Op : int32_t { Literal, Chars, Concat, Union, Intersection, Complement, Repeat, Nothing, Multiple, Terminal, Call, Sequence, Choice, Loop, Bag, Reference };
+constexpr size_t kOps = 15;  // without Reference, which is no class
 
 struct FlatNode {
     Op op;
     // Literal: offset and length in `data`; Chars: offset in `args`, number of ranges of two numbers each;
     // Concat, Union, Intersection, Sequence, Choice: offset in `args`, number of children; Complement: child;
-    // Repeat, Loop: child, low, high (-1: none); Reference: residual id; Terminal: row of its expression; Call: rule
+    // Multiple: offset in `data`, bytes; Repeat, Loop: child, low, high (-1: none); Reference: residual id;
+    // Terminal: row of its expression; Call: rule; Bag: offset in `args` of low, high (-1: none), marks, ordered,
+    // separator, and then numbers of entries and of needed slots; five numbers an entry: head, body, slot (-1: none),
+    // marks, distinct; the needed slots
     int32_t a, b, c;
 };
 

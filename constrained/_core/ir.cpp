@@ -9,23 +9,27 @@ namespace {
 /// The classes of `grammars.ir` and the names of their attributes; looked up once and kept.
 struct Classes {
     std::array<PyTypeObject*, kOps> types{};
-    PyObject *data, *ranges, *parts, *part, *low, *high, *regex, *rule;
+    PyObject *data, *ranges, *parts, *part, *low, *high, *regex, *rule, *packed, *entries, *head, *body, *slot,
+        *marks, *distinct, *needed, *ordered, *separator;
 
     Classes() {
         const nb::module_ ir = nb::module_::import_("grammars.ir");
         const std::pair<Op, const char*> names[] = {
             {Op::Literal, "Literal"},   {Op::Chars, "Chars"},       {Op::Concat, "Concat"},
             {Op::Union, "Union"},       {Op::Intersection, "Intersection"}, {Op::Complement, "Complement"},
-            {Op::Repeat, "Repeat"},     {Op::Nothing, "Nothing"},   {Op::Terminal, "Terminal"},
+            {Op::Repeat, "Repeat"},     {Op::Nothing, "Nothing"},   {Op::Multiple, "Multiple"},
+            {Op::Terminal, "Terminal"},
             {Op::Call, "Call"},         {Op::Sequence, "Sequence"}, {Op::Choice, "Choice"},
-            {Op::Loop, "Loop"},
+            {Op::Loop, "Loop"},         {Op::Bag, "Bag"},
         };
         for (const auto& [op, name] : names) {
             types[static_cast<size_t>(op)] = reinterpret_cast<PyTypeObject*>(nb::object(ir.attr(name)).release().ptr());
         }
         const auto intern = [](const char* name) { return PyUnicode_InternFromString(name); };
         data = intern("data"), ranges = intern("ranges"), parts = intern("parts"), part = intern("part");
-        low = intern("low"), high = intern("high"), regex = intern("regex"), rule = intern("rule");
+        low = intern("low"), high = intern("high"), regex = intern("regex"), rule = intern("rule"), packed = intern("packed");
+        entries = intern("entries"), head = intern("head"), body = intern("body"), slot = intern("slot");
+        marks = intern("marks"), distinct = intern("distinct"), needed = intern("needed"), ordered = intern("ordered"), separator = intern("separator");
     }
 
     Op op_of(PyObject* node) const {
@@ -62,7 +66,7 @@ int32_t integer(PyObject* value) {
     return static_cast<int32_t>(number);
 }
 
-/// The upper bound of a repetition.
+/// The upper bound of a repetition, or a slot; -1: none.
 int32_t bound(PyObject* value) { return value == Py_None ? -1 : integer(value); }
 
 }  // namespace
@@ -110,6 +114,17 @@ int32_t IrReader::add(PyObject* root, RowIndex& rows, std::vector<PyObject*>& st
                 if (rows.find(part) < 0) stack.push_back(part);
                 break;
             }
+            case Op::Bag: {
+                const auto push = [&](PyObject* part) {
+                    if (rows.find(part) < 0) stack.push_back(part);
+                };
+                for (PyObject* const entry : tuple(attribute(node, names.entries))) {
+                    push(attribute(entry, names.body));
+                    push(attribute(entry, names.head));
+                }
+                push(attribute(node, names.separator));
+                break;
+            }
             default: break;
         }
         if (stack.size() > before) continue;
@@ -134,6 +149,15 @@ void IrReader::emit_regex(PyObject* node, Op op) {
             char* bytes;
             Py_ssize_t size;
             if (PyBytes_AsStringAndSize(attribute(node, names.data), &bytes, &size)) throw nb::python_error();
+            a = static_cast<int32_t>(regexes.data.size()), b = static_cast<int32_t>(size);
+            regexes.data.insert(regexes.data.end(), bytes, bytes + size);
+            break;
+        }
+        case Op::Multiple: {
+            char* bytes;
+            Py_ssize_t size;
+            if (PyBytes_AsStringAndSize(attribute(node, names.packed), &bytes, &size)) throw nb::python_error();
+            if (size != Multiple::kPacked) throw nb::value_error("malformed grammar: a multiple");
             a = static_cast<int32_t>(regexes.data.size()), b = static_cast<int32_t>(size);
             regexes.data.insert(regexes.data.end(), bytes, bytes + size);
             break;
@@ -181,6 +205,26 @@ void IrReader::emit_expr(PyObject* node, Op op) {
             const auto parts = tuple(attribute(node, names.parts));
             a = static_cast<int32_t>(args.size()), b = static_cast<int32_t>(parts.size());
             for (PyObject* const part : parts) args.push_back(expr_rows_.find(part));
+            break;
+        }
+        case Op::Bag: {
+            const auto entries = tuple(attribute(node, names.entries)), needed = tuple(attribute(node, names.needed));
+            a = static_cast<int32_t>(args.size());
+            args.push_back(integer(attribute(node, names.low)));
+            args.push_back(bound(attribute(node, names.high)));
+            args.push_back(integer(attribute(node, names.marks)));
+            args.push_back(attribute(node, names.ordered) == Py_True);
+            args.push_back(expr_rows_.find(attribute(node, names.separator)));
+            args.push_back(static_cast<int32_t>(entries.size()));
+            args.push_back(static_cast<int32_t>(needed.size()));
+            for (PyObject* const entry : entries) {
+                args.push_back(expr_rows_.find(attribute(entry, names.head)));
+                args.push_back(expr_rows_.find(attribute(entry, names.body)));
+                args.push_back(bound(attribute(entry, names.slot)));
+                args.push_back(integer(attribute(entry, names.marks)));
+                args.push_back(attribute(entry, names.distinct) == Py_True);
+            }
+            for (PyObject* const slot : needed) args.push_back(integer(slot));
             break;
         }
         default:

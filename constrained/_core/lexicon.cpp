@@ -18,32 +18,71 @@ Lexicon::Lexicon(const TokenBytes& tokens, const Trie& trie, const Quotient& quo
 }
 
 /// A residual with the same tokens and exits, shared by as many others as possible: bounds that no token reaches are
-/// all the same.
-RegexId Lexicon::representative(RegexId residual) {
+/// all the same, and so are excluded words that no token ends.
+Lexicon::Standing Lexicon::representative(RegexId residual) {
+    const auto with_length = [&](RegexId key) {
+        const uint32_t length = regexes_.min_length(residual), looked_at = regexes_.min_length(key);
+        return Standing{key, length > looked_at ? length - looked_at : 0};
+    };
     const auto counter = regexes_.counter(residual);
     if (counter && (counter->low > 0 || counter->high != kInfinite) && counts(*counter)) {
         const uint32_t top = loop(counter->part).top();
         const uint32_t low = std::min(counter->low, top + 1);
         const uint32_t high = counter->high > top ? kInfinite : counter->high;
-        return regexes_.concat(regexes_.repeat(counter->part, low, high), counter->tail);
+        return with_length(regexes_.concat(regexes_.repeat(counter->part, low, high), counter->tail));
     }
     const auto [relaxed, least] = regexes_.relax(residual, trie_.longest() + 1);
-    if (relaxed == residual) return residual;
+    if (relaxed == residual) return without_words(residual);
     const Found plain = at(relaxed);
     const uint64_t reach = uint64_t{plain.entry.worst_length} + plain.extra_length + trie_.longest();
-    return reach <= least ? relaxed : residual;  // see `from_relaxed`
+    return with_length(reach <= least ? relaxed : residual);  // see `from_relaxed`
+}
+
+/// The residual without the words it excludes, if that goes unnoticed: it can be completed after any text of C*, so
+/// only tokens that leave C* could end one of these words.
+Lexicon::Standing Lexicon::without_words(RegexId residual) {
+    const Standing itself{residual, 0};
+    const RegexId base = regexes_.base(residual);
+    if (base == residual) return itself;
+    const auto carried = regexes_.carried(residual), free = regexes_.carried(base);
+    if (!carried || !free || carried->part != free->part || carried->ends != free->ends || !worth_a_loop(*carried)) return itself;
+    Loop& loop = this->loop(carried->part);
+    uint32_t worst = add_lengths(loop.worst_rest(), carried->rest);
+    struct Pair {
+        uint32_t node;
+        RegexId mine, theirs;
+    };
+    std::vector<Pair> work;
+    for (size_t byte = carried->ends._Find_first(); byte < 256; byte = carried->ends._Find_next(byte)) {
+        const Trie& trie = loop.leaving(static_cast<uint8_t>(byte)).trie;
+        work.push_back({Trie::kRoot, residual, base});
+        while (!work.empty()) {
+            const auto [node, mine, theirs] = work.back();
+            work.pop_back();
+            for (uint32_t child = trie.children_begin(node); child < trie.children_end(node); ++child) {
+                const RegexId next = regexes_.step(mine, trie.byte(child)), other = regexes_.step(theirs, trie.byte(child));
+                if (next == other) continue;
+                if (next == RegexStore::kNothing || regexes_.nullable(next) != regexes_.nullable(other)) return itself;
+                worst = std::max(worst, regexes_.min_length(next));
+                if (!trie.leaf(child)) work.push_back({child, next, other});
+            }
+        }
+    }
+    const auto [entry, key, extra] = at(base);
+    const uint32_t known = add_lengths(entry.worst_length, extra);
+    return {key, worst > known ? add_lengths(extra, worst - known) : extra};
 }
 
 Lexicon::Found Lexicon::at(RegexId residual) {
     if (residual.value >= representatives_.size()) {
-        bytes_ += (regexes_.size() - representatives_.size()) * sizeof(RegexId);
-        representatives_.resize(regexes_.size(), RegexStore::kNothing);
+        bytes_ += (regexes_.size() - representatives_.size()) * sizeof(Standing);
+        representatives_.resize(regexes_.size());
     }
-    if (representatives_[residual.value] == RegexStore::kNothing) {
-        const RegexId found = representative(residual);  // the table may grow meanwhile
+    if (representatives_[residual.value].key == RegexStore::kNothing) {
+        const Standing found = representative(residual);  // the table may grow meanwhile
         representatives_[residual.value] = found;
     }
-    const RegexId key = representatives_[residual.value];
+    const auto [key, extra] = representatives_[residual.value];
     if (key.value >= entries_.size()) {
         bytes_ += (regexes_.size() - entries_.size()) * sizeof(void*);
         entries_.resize(regexes_.size());
@@ -52,9 +91,8 @@ Lexicon::Found Lexicon::at(RegexId residual) {
         auto made = make(key);
         entries_[key.value] = std::move(made);
     }
-    const uint32_t length = regexes_.min_length(residual), looked_at = regexes_.min_length(key);
     entries_[key.value]->used = true;
-    return {*entries_[key.value], key, length > looked_at ? length - looked_at : 0};
+    return {*entries_[key.value], key, extra};
 }
 
 std::unique_ptr<LexEntry> Lexicon::make(RegexId key) {
@@ -88,6 +126,8 @@ size_t LexEntry::bytes() const {
 
 void Lexicon::trim(size_t limit) {
     if (bytes_ <= limit) return;
+    below_.clear();
+    bytes_ -= std::exchange(below_bytes_, 0);
     for (auto& entry : entries_) {
         if (!entry || std::exchange(entry->used, false)) continue;
         bytes_ -= entry->bytes();
@@ -95,15 +135,15 @@ void Lexicon::trim(size_t limit) {
         --count_;
     }
     if (bytes_ <= limit / 2) return;
-    representatives_ = std::vector<RegexId>();
+    representatives_ = std::vector<Standing>();
     entries_ = std::vector<std::unique_ptr<LexEntry>>();
     loops_.clear();
     bytes_ = count_ = 0;
 }
 
 void Lexicon::index_exits(LexEntry& entry) const {
-    std::array<std::vector<uint32_t>, 256> by_byte;
     if (entry.exits.empty()) return;
+    std::array<std::vector<uint32_t>, 256> by_byte;
     for (const uint32_t exit : entry.exits) {
         for (uint32_t child = trie_.children_begin(exit); child < trie_.children_end(exit); ++child) {
             by_byte[trie_.byte(child)].push_back(child);
@@ -196,37 +236,6 @@ std::unique_ptr<LexEntry> Lexicon::from_search(RegexId residual) {
     search_below(*entry, Trie::kRoot, residual);
     std::sort(entry->exits.begin(), entry->exits.end());
     return entry;
-}
-
-/// Adds the tokens that end at `top`, where the residual is what is left, or below it; and the exits there.
-void Lexicon::search_below(LexEntry& entry, uint32_t top, RegexId residual) {
-    std::vector<std::pair<uint32_t, RegexId>> work;
-    const auto visit = [&](uint32_t node, RegexId next) {
-        if (const auto tokens = trie_.tokens(node); !tokens.empty()) {
-            entry.within.add(tokens);
-            entry.worst_length = std::max(entry.worst_length, regexes_.min_length(next));
-        }
-        if (trie_.leaf(node)) return;
-        if (node != Trie::kRoot && regexes_.nullable(next)) entry.exits.push_back(node);
-        if (next != RegexStore::kEmpty) work.emplace_back(node, next);
-    };
-    visit(top, residual);
-    while (!work.empty()) {
-        const auto [node, state] = work.back();
-        work.pop_back();
-        const ByteSet& first = regexes_.first(state);
-        const uint32_t begin = trie_.children_begin(node), end = trie_.children_end(node);
-        if (node == Trie::kRoot || (end - begin > 8 && end - begin > 8 * first.count())) {
-            for (size_t byte = first._Find_first(); byte < first.size(); byte = first._Find_next(byte)) {
-                const uint32_t child = trie_.child(node, static_cast<uint8_t>(byte));
-                if (child != Trie::kNone) visit(child, regexes_.step(state, static_cast<uint8_t>(byte)));
-            }
-        } else {
-            for (uint32_t child = begin; child < end; ++child) {
-                if (first[trie_.byte(child)]) visit(child, regexes_.step(state, trie_.byte(child)));
-            }
-        }
-    }
 }
 
 // ---------------------------------------------------------------- loops

@@ -45,9 +45,14 @@ public:
     struct Found {
         const LexEntry& entry;
         RegexId key;            ///< the residual that stands for all that have this entry
-        uint32_t extra_length;  ///< to add to `worst_length`: copies that must follow but were not looked at
+        uint32_t extra_length;  ///< to add to `worst_length`, for what was not looked at
     };
     Found at(RegexId residual);
+
+    /// Adds the tokens at a trie node and below it that read its last byte and the rest inside the terminal, and where
+    /// they leave it: tokens that come to the terminal in their middle. The byte is one that the residual can begin with.
+    void below(RegexId residual, uint32_t node, LexEntry& into);
+    LexEntry nothing() const { return {TokenSet(vocabulary_size_), nullptr, 0, {}, {}}; }
 
     /// Forgets what was not used for a while if there is more than `limit` bytes, and everything if that does not help.
     /// Entries that were found before must not be used any more.
@@ -57,12 +62,21 @@ public:
     size_t bytes() const { return bytes_; }
 
 private:
-    RegexId representative(RegexId residual);
+    /// For a residual: the one that stands for it, and what to add to that one's `worst_length`.
+    struct Standing {
+        RegexId key = RegexStore::kNothing;
+        uint32_t extra_length = 0;
+    };
+    Standing representative(RegexId residual);
+    Standing without_words(RegexId residual);
     std::unique_ptr<LexEntry> make(RegexId key);
     std::unique_ptr<LexEntry> from_walk(RegexId residual);
     std::unique_ptr<LexEntry> from_search(RegexId residual);
     void walk_into(LexEntry& entry, RegexId residual);
     void search_below(LexEntry& entry, uint32_t top, RegexId residual);
+    uint32_t spell_below(LexEntry& entry, uint32_t node, RegexId residual, size_t read);
+    const LexEntry& known_below(uint32_t top, RegexId residual);
+    bool copy_below(LexEntry& entry, uint32_t top, RegexId residual, RegexId base);
     std::unique_ptr<LexEntry> from_loop(RegexId residual, const RegexStore::Carried& carried);
     std::unique_ptr<LexEntry> from_counter(const RegexStore::Counter& counter);
     bool counts(const RegexStore::Counter& counter);
@@ -81,10 +95,12 @@ private:
     RegexStore& regexes_;
     TokenSet all_;  // every token of the trie
     uint32_t vocabulary_size_;
-    std::vector<RegexId> representatives_;             // by residual; kNothing until it is asked for
+    std::vector<Standing> representatives_;            // by residual; of kNothing until it is asked for
     std::vector<std::unique_ptr<LexEntry>> entries_;   // by representative
     size_t count_ = 0;
     std::unordered_map<uint32_t, std::unique_ptr<Loop>> loops_;  // by C
+    std::unordered_map<uint64_t, LexEntry> below_;               // by trie node and residual
+    size_t below_bytes_ = 0;                                     // of `bytes_`
     std::vector<std::optional<ByteSet>> uniform_;  // by partition
     size_t bytes_ = 0;
 };

@@ -5,7 +5,8 @@ namespace core {
 
 /// States, and what they are made of: they last as long as the automaton.
 size_t Automaton::kept_bytes() const {
-    return states_.size() * sizeof(State) + items_.capacity() * sizeof(Item) + index_.bytes() + exprs_.bytes() + stacks_.bytes();
+    return states_.size() * sizeof(State) + items_.capacity() * sizeof(Item) + index_.bytes() + exprs_.bytes() + stacks_.bytes() +
+           values_.bytes();
 }
 
 /// What can be computed again.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <string_view>
 #include <unordered_set>
 
 namespace core {
@@ -31,11 +32,12 @@ RegexId RegexStore::add(Kind kind, uint32_t a, uint32_t b, uint32_t c, uint64_t 
             return node.a == a;
         },
         [&] {
-            Node node{kind, false, true, false, 1, 0, a, b, c, kUnknown};
+            Node node{kind, false, true, false, 1, 0, 0, a, b, c, kUnknown};
             const auto below = [&](RegexId part, bool deeper = true) -> const Node& {
                 const Node& child = nodes_[part.value];
                 node.searched |= child.searched;
                 node.finite &= child.finite;
+                node.bound = std::max(node.bound, child.bound);
                 node.depth = std::max<uint16_t>(node.depth, child.depth + (deeper ? 1 : 0));
                 return child;
             };
@@ -72,11 +74,18 @@ RegexId RegexStore::add(Kind kind, uint32_t a, uint32_t b, uint32_t c, uint64_t 
                     node.nullable = !below({a}).nullable;
                     node.finite = false;
                     node.searched = true;
+                    node.bound = 0;
+                    break;
+                case Kind::Multiple:
+                    node.nullable = multiples_[a].complete();
+                    node.finite = false;
+                    node.min_length = multiples_[a].min_length();
                     break;
                 case Kind::Repeat: {
                     const Node& part = below({a});
                     node.nullable = b == 0 || part.nullable;
                     node.finite &= c != kInfinite;
+                    if (c != kInfinite) node.bound = std::max(node.bound, c);
                     if (!node.searched) {
                         const uint64_t least = uint64_t{part.min_length} * b;
                         node.min_length = least >= kUnknown ? kUnknown - 1 : static_cast<uint32_t>(least);
@@ -295,6 +304,26 @@ RegexId RegexStore::complement(RegexId part) {
     return add(Kind::Complement, part.value, 0, 0, combine(5, part.value));
 }
 
+RegexId RegexStore::multiple(const Multiple& number) {
+    const RegexId made = rest(number);
+    for (const uint8_t byte : std::string_view("0123456789.")) {
+        // What can be completed is known where every digit can be written, and has to be searched for where not.
+        if (!alphabet_[byte]) return intersect({made, repeat(set(alphabet_), 0, kInfinite)});
+    }
+    return made;
+}
+
+RegexId RegexStore::rest(const Multiple& number) {
+    if (number.min_length() == kInfinite) return kNothing;
+    const uint32_t index = multiple_index_.find_or_make(
+        number.hash(), [&](uint32_t other) { return multiples_[other] == number; },
+        [&] {
+            multiples_.push_back(number);
+            return static_cast<uint32_t>(multiples_.size() - 1);
+        });
+    return add(Kind::Multiple, index, 0, 0, combine(7, index));
+}
+
 RegexId RegexStore::repeat(RegexId part, uint32_t low, uint32_t high) {
     if (high == 0 || part == kEmpty) return kEmpty;
     if (part == kNothing) return low == 0 ? kEmpty : kNothing;
@@ -341,6 +370,7 @@ RegexId RegexStore::base(RegexId id) {
 }
 
 RegexStore::Relaxed RegexStore::relax(RegexId id, uint32_t from) {
+    if (nodes_[id.value].bound < from) return {id, kInfinite};
     const uint64_t key = uint64_t{id.value} << 32 | from;
     if (const auto at = relaxed_.find(key); at != relaxed_.end()) return at->second;
     const Node node = nodes_[id.value];
@@ -486,6 +516,10 @@ RegexId RegexStore::derive(RegexId id, uint8_t byte) {
             return intersect(std::move(parts));
         }
         case Kind::Complement: return complement(raw_step({node.a}, byte));
+        case Kind::Multiple: {
+            const auto left = alphabet_[byte] ? multiples_[node.a].after(byte) : std::nullopt;
+            return left ? rest(*left) : kNothing;
+        }
         case Kind::Repeat: {
             const RegexId rest = repeat({node.a}, node.b == 0 ? 0 : node.b - 1, node.c == kInfinite ? node.c : node.c - 1);
             const RegexId first = derive({node.a}, byte);
@@ -520,6 +554,7 @@ RegexId RegexStore::raw_step(RegexId id, uint8_t byte) {
 }
 
 RegexId RegexStore::settle(RegexId id, uint8_t byte) {
+    if (const auto spelled = this->spelled(id); spelled && spelled->text[0] != byte) return kNothing;  // not worth a memo
     RegexId target = raw_step(id, byte);
     if (min_length(target) == kInfinite) target = kNothing;
     moves_[nodes_[id.value].moves + partitions_[nodes_[id.value].partition].of[byte]] = target.value | kSettled;
@@ -548,7 +583,8 @@ const ByteSet& RegexStore::find_first(RegexId id) {
             break;
         case Kind::Repeat: bytes = first({node.a}); break;
         case Kind::Intersection:
-        case Kind::Complement: bytes = first_by_steps(id); break;
+        case Kind::Complement:
+        case Kind::Multiple: bytes = first_by_steps(id); break;
     }
     nodes_[id.value].first = static_cast<uint32_t>(first_.size());
     return first_.emplace_back(bytes);
@@ -556,6 +592,7 @@ const ByteSet& RegexStore::find_first(RegexId id) {
 
 /// Bytes after which something is left; one of each group is tried.
 ByteSet RegexStore::first_by_steps(RegexId id) {
+    if (const auto loop = endless(id)) return first(loop->part);  // whatever is begun, infinitely many words are left
     std::array<int8_t, 256> possible;  // of each group of bytes
     possible.fill(-1);
     const uint32_t partition = prepare(id);
@@ -713,6 +750,19 @@ uint32_t RegexStore::split(const ByteSet& bytes) {
     return intern_partition(partition);
 }
 
+/// Each digit, the point, and all other bytes.
+uint32_t RegexStore::digits() {
+    if (digits_ == kUnset) {
+        Partition partition;
+        partition.of.fill(0);
+        partition.count = 1;
+        partition.of['.'] = static_cast<uint8_t>(partition.count++);
+        for (int byte = '0'; byte <= '9'; ++byte) partition.of[byte] = static_cast<uint8_t>(partition.count++);
+        digits_ = intern_partition(partition);
+    }
+    return digits_;
+}
+
 uint32_t RegexStore::make_partition(RegexId id) {
     if (nodes_[id.value].partition == kUnset) {
         const uint32_t made = partition_of(id);
@@ -749,6 +799,7 @@ uint32_t RegexStore::partition_of(RegexId id) {
         }
         case Kind::Complement:
         case Kind::Repeat: return make_partition({node.a});
+        case Kind::Multiple: return digits();
     }
     return kWhole;
 }
@@ -759,7 +810,7 @@ size_t RegexStore::bytes() const {
     return nodes_.capacity() * sizeof(Node) + children_.capacity() * sizeof(RegexId) + index_.bytes() +
            sets_.capacity() * (sizeof(ByteSet) + 300) + literal_bytes_.capacity() * 9 +
            partitions_.capacity() * sizeof(Partition) + partition_index_.bytes() + moves_.capacity() * sizeof(uint32_t) +
-           meets_.size() * 64 + relaxed_.size() * 48 + first_.size() * sizeof(ByteSet) + literal_hash_.capacity() * 8 +
+           multiples_.capacity() * sizeof(Multiple) + multiple_index_.bytes() + meets_.size() * 64 + relaxed_.size() * 48 + first_.size() * sizeof(ByteSet) + literal_hash_.capacity() * 8 +
            chars_index_.size() * 100;
 }
 
@@ -820,6 +871,7 @@ void RegexStore::describe(RegexId id, size_t limit, std::string& out) const {
             }
             out += ')';
             break;
+        case Kind::Multiple: out += multiples_[node.a].describe(); break;
         case Kind::Complement:
             out += "~(";
             describe({node.a}, limit, out);

@@ -20,6 +20,7 @@
 #include <unordered_map>
 
 #include "common.hpp"
+#include "multiple.hpp"
 
 namespace core {
 
@@ -45,6 +46,8 @@ public:
     /// The same, without loops C* that hold another part anyway.
     RegexId intersect_plainly(std::vector<RegexId> parts);
     RegexId complement(RegexId part);
+    /// The rest of a number that is a multiple of another one.
+    RegexId multiple(const Multiple& number);
     /// `high == kInfinite`: no upper bound.
     RegexId repeat(RegexId part, uint32_t low, uint32_t high);
 
@@ -96,6 +99,18 @@ public:
         return Counter{{node.a}, node.b, node.c, tail};
     }
 
+    struct Spelled {
+        std::span<const uint8_t> text;  ///< valid until the store grows
+        RegexId tail;
+    };
+    /// The text that all of the language begins with, if the residual says it outright, and what follows it.
+    std::optional<Spelled> spelled(RegexId id) const {
+        const auto [head, tail] = split_head(id);
+        const Node& node = nodes_[head.value];
+        if (node.kind != Kind::Literal) return std::nullopt;
+        return Spelled{{literal_bytes_.data() + node.a, node.b}, tail};
+    }
+
     struct Carried {
         RegexId part;   ///< C
         uint32_t rest;  ///< bound on the shortest rest of the residual between two copies of C, in bytes
@@ -135,7 +150,7 @@ public:
     std::string describe(RegexId id, size_t limit = 200) const;
 
 private:
-    enum class Kind : uint8_t { Nothing, Empty, Set, Literal, Concat, Union, Intersection, Complement, Repeat };
+    enum class Kind : uint8_t { Nothing, Empty, Set, Literal, Concat, Union, Intersection, Complement, Repeat, Multiple };
     static constexpr uint32_t kNoMoves = UINT32_MAX;
     static constexpr uint32_t kUnknown = UINT32_MAX - 1;
     static constexpr uint32_t kSettled = 0x80000000u;  // of a move: emptiness of its target was decided
@@ -151,8 +166,10 @@ private:
         bool searched;  // holds an intersection or a complement: emptiness needs a search
         uint16_t depth;
         uint16_t optional;  // parts at the beginning, in a row, that may be empty; saturates
+        uint32_t bound;     // the highest upper bound of a loop, outside of complements
         uint32_t a, b, c;  // Set: set index; Literal: offset, length; Concat: left, right; Union, Intersection:
-                           // offset, count in children_; Complement: part; Repeat: part, low, high
+                           // offset, count in children_; Complement: part; Repeat: part, low, high; Multiple: index in
+                           // multiples_
         uint32_t min_length;
         uint32_t partition = kUnset;
         uint32_t moves = kNoMoves;
@@ -182,6 +199,8 @@ private:
     uint32_t make_partition(RegexId id);
     uint32_t partition_of(RegexId id);
     uint32_t split(const ByteSet& bytes);
+    uint32_t digits();
+    RegexId rest(const Multiple& number);
     uint32_t intern_partition(const Partition& partition);
 
     std::span<const RegexId> children(const Node& node) const { return {children_.data() + node.a, node.b}; }
@@ -197,6 +216,9 @@ private:
     std::vector<uint8_t> literal_bytes_;
     std::vector<uint64_t> literal_hash_;  // of the rest of the literal from each byte on
     std::map<std::vector<int32_t>, RegexId> chars_index_;
+    std::vector<Multiple> multiples_;
+    InternTable multiple_index_;
+    uint32_t digits_ = kUnset;  // the partition of bytes by what a number can hold
     std::vector<Partition> partitions_;
     InternTable partition_index_;
     std::unordered_map<uint64_t, uint32_t> meets_;

@@ -27,7 +27,7 @@ class StackStore {
 public:
     static constexpr ContId kEnd{1};  ///< the text ends here
 
-    explicit StackStore(const ExprStore& exprs) : exprs_(exprs) {
+    explicit StackStore(ExprStore& exprs) : exprs_(exprs) {
         intern({});
         intern({{ExprStore::kSilent, {0}}});
     }
@@ -77,6 +77,35 @@ public:
         return joined_[key(left, right)];
     }
 
+    /// Whether what is read of the terminal is kept (`ExprStore::keeps`).
+    bool keeps(ContId id) const { return nodes_[id.value].keeps; }
+    /// What follows a terminal of which one more byte was read.
+    ContId read(ContId id, uint8_t byte) {
+        return mapped(id, [&](ExprId expr) { return exprs_.read(expr, byte); });
+    }
+    /// What follows a terminal that differs from all others.
+    ContId forgetful(ContId id) {
+        return mapped(id, [&](ExprId expr) { return exprs_.forgetful(expr); });
+    }
+    /// `min_length` after a shortest text of `rest`, which is what is left of the terminal.
+    uint32_t length_behind(ContId id, RegexId rest) {
+        uint32_t least = kInfinite;
+        for (uint32_t i = 0; i < nodes_[id.value].count; ++i) {
+            const Frame frame = frames(id)[i];
+            const uint32_t length = exprs_.keeps(frame.expr) ? exprs_.length_behind(frame.expr, rest) : exprs_.min_length(frame.expr);
+            least = std::min(least, add_lengths(length, frame.after.value == 0 ? 0 : min_length(frame.after)));
+        }
+        return least;
+    }
+    /// The smallest `ExprStore::least_until_equal` of the frames that keep what is read.
+    uint32_t least_until_equal(ContId id) const {
+        uint32_t least = kInfinite;
+        for (const Frame& frame : frames(id)) {
+            if (exprs_.keeps(frame.expr)) least = std::min(least, exprs_.least_until_equal(frame.expr));
+        }
+        return least;
+    }
+
     std::span<const Frame> frames(ContId id) const { return {frames_.data() + nodes_[id.value].at, nodes_[id.value].count}; }
     /// Bytes of the shortest text that can follow.
     uint32_t min_length(ContId id) const { return nodes_[id.value].min_length; }
@@ -94,6 +123,7 @@ private:
     struct Node {
         uint32_t at, count;
         uint32_t min_length;
+        bool keeps;
         uint32_t closure = UINT32_MAX;
     };
 
@@ -101,6 +131,18 @@ private:
     static uint64_t key(ContId a, ContId b) {
         const auto [low, high] = ordered(a, b);
         return uint64_t{low.value} << 32 | high.value;
+    }
+
+    /// The same with other expressions where they keep what is read.
+    template <class Map>
+    ContId mapped(ContId id, Map&& map) {
+        ContId result{0};
+        const std::vector<Frame> before(frames(id).begin(), frames(id).end());
+        for (const Frame& frame : before) {
+            const ContId one = intern({{exprs_.keeps(frame.expr) ? map(frame.expr) : frame.expr, frame.after}});
+            result = result.value == 0 ? one : join(result, one);
+        }
+        return result;
     }
 
     /// `frames` sorted by expression.
@@ -115,17 +157,19 @@ private:
             },
             [&] {
                 uint32_t least = kInfinite;
+                bool keeps = false;
                 for (const Frame& frame : frames) {
+                    keeps |= exprs_.keeps(frame.expr);
                     const uint32_t rest = frame.after.value == 0 ? 0 : min_length(frame.after);
                     least = std::min(least, add_lengths(exprs_.min_length(frame.expr), rest));
                 }
-                nodes_.push_back({static_cast<uint32_t>(frames_.size()), static_cast<uint32_t>(frames.size()), least});
+                nodes_.push_back({static_cast<uint32_t>(frames_.size()), static_cast<uint32_t>(frames.size()), least, keeps});
                 frames_.insert(frames_.end(), frames.begin(), frames.end());
                 return static_cast<uint32_t>(nodes_.size() - 1);
             })};
     }
 
-    const ExprStore& exprs_;
+    ExprStore& exprs_;
     std::vector<Node> nodes_;
     std::vector<Frame> frames_;
     InternTable index_;

@@ -15,7 +15,7 @@ from grammars import ir
 
 T = TypeVar("T")
 
-LITERAL, CHARS, CONCAT, UNION, INTERSECTION, COMPLEMENT, REPEAT = range(7)
+LITERAL, CHARS, CONCAT, UNION, INTERSECTION, COMPLEMENT, REPEAT, MULTIPLE = range(8)
 _ALL_BYTES = (1 << 256) - 1
 _LEADS = ((0xC2, 0xDF, 1, 0x80), (0xE0, 0xEF, 2, 0x800), (0xF0, 0xF4, 3, 0x10000))
 """First and last leading byte, continuation bytes that follow, least code point written so (RFC 3629)."""
@@ -114,6 +114,9 @@ class Residuals:
             return self._complement(children[0])
         if isinstance(node, ir.Repeat):
             return self._repeat(children[0], node.low, node.high)
+        if isinstance(node, ir.Multiple):
+            form = ("whole", "number", "fraction").index(node.form)
+            return self._multiple(node.modulus, node.residue, node.low, node.high, node.places, form)
         if isinstance(node, ir.Nothing):
             return self.nothing
         raise TypeError(f"not a regex: {node!r}")
@@ -189,6 +192,12 @@ class Residuals:
             return part
         return self._intern((REPEAT, part, low, high), low == 0)
 
+    def _multiple(
+        self, modulus: int, residue: int, low: int, high: int | None, places: int, form: int
+    ) -> int:
+        nullable = low == 0 and residue * 10**places % modulus == 0
+        return self._intern((MULTIPLE, modulus, residue, low, high, places, form), nullable)
+
     # ------------------------------------------------------------ derivatives
 
     def _heads(self, node: int) -> tuple[int, ...]:
@@ -216,9 +225,24 @@ class Residuals:
             return self._intersection([derived[part] for part in rest[0]])
         if kind == COMPLEMENT:
             return self._complement(derived[rest[0]])
+        if kind == MULTIPLE:
+            return self._after_digit(*rest, byte=byte)
         part, low, high = rest
         more = self._repeat(part, max(low - 1, 0), None if high is None else high - 1)
         return self._concat(derived[part], more)
+
+    def _after_digit(
+        self, modulus: int, residue: int, low: int, high: int | None, places: int, form: int, *, byte: int
+    ) -> int:
+        if byte == ord(".") and form == 1 and low == 0:
+            return self._multiple(modulus, residue, 1, None, places, 2)
+        digit = byte - ord("0")
+        if not 0 <= digit <= 9 or high == 0 or (form == 2 and places == 0 and digit > 0):
+            return self.nothing
+        following = residue if form == 2 and places == 0 else (residue * 10 + digit) % modulus
+        fewer = None if high is None else high - 1
+        left = places - 1 if form == 2 and places else places
+        return self._multiple(modulus, following, max(low - 1, 0), fewer, left, form)
 
     def _continue(self, following: int, ranges: tuple[tuple[int, int], ...], byte: int) -> int:
         least = 0
@@ -338,7 +362,7 @@ class Residuals:
         if kind == CHARS:
             following, ranges = rest
             return following or len(chr(ranges[0][0]).encode())
-        if kind == COMPLEMENT:
+        if kind in (COMPLEMENT, MULTIPLE):
             return 0 if self._nullable[node] else 1
         if kind == REPEAT:
             return rest[1] * self._bound[rest[0]] if rest[1] else 0
@@ -352,7 +376,7 @@ class Residuals:
         if kind == LITERAL:
             mask = 1 << rest[0][0] if rest[0] else 0
             return tuple(part for part in (mask, _ALL_BYTES & ~mask) if part)
-        if kind == CHARS:
+        if kind in (CHARS, MULTIPLE):
             groups: dict[int, int] = {}
             for byte in range(256):
                 target = self.derive(node, byte)

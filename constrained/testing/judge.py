@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from constrained.testing.derivatives import Residuals, common_refinement, lowest
+from grammars.bags import unfolded
 from grammars.ir import Call, Choice, Expr, Grammar, Loop, Sequence, Terminal
 from grammars.lexed import refuse_lexer
 
@@ -36,10 +37,12 @@ class Judge:
     Raises:
         KeyError: a rule that is called does not exist.
         UnsupportedConstraint: the grammar stands behind a lexer.
+        ConstraintTooLarge: a bag has too many slots: here every set of them is a rule.
     """
 
     def __init__(self, grammar: Grammar) -> None:
         refuse_lexer(grammar, "here: this judge reads character by character")
+        grammar = unfolded(grammar)
         self.residuals = Residuals()
         self._rules = grammar.rules
         self._root = Sequence((Call(grammar.start),))

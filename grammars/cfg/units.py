@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from grammars import ir
 from grammars.regex import measure
-from grammars.walk import calls, children, components, fold
+from grammars.walk import calls, children, components, fold, rebuilt
 
 UNIT = 500
 """Literals, classes and counts that one terminal may be written with. Its residuals are sums of parts of it."""
@@ -81,6 +81,8 @@ def _part(expr: ir.Expr, known: dict[ir.Expr, _Part], found: dict[str, _Part], l
         return found[expr.rule]
     parts = [known[part] for part in children(expr)]
     regexes = [part.regex for part in parts if part.regex is not None]
+    if isinstance(expr, ir.Bag):
+        return _Part(rebuilt(expr, tuple(part.expr for part in parts)), None, 0)
     size = sum(part.size for part in parts) + isinstance(expr, ir.Loop)
     if isinstance(expr, ir.Choice) and all(isinstance(one, (ir.Literal, ir.Chars)) for one in regexes):
         size = 1 if len(regexes) == len(parts) else size  # words are one unit however many they are

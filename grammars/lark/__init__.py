@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import Literal, get_args
 
 from grammars import ir
+from grammars.bags import refuse_different
 from grammars.cfg.units import with_units
 from grammars.errors import InvalidConstraint, Problem, UnsatisfiableConstraint
 from grammars.lark import source as src
@@ -109,6 +110,7 @@ def parse(
         )
     if not cut:
         return remove_left_recursion(solid_loops(reachable(with_units(reachable(whole)))))
+    refuse_different(whole, "behind a lexer")
     ready = remove_left_recursion(solid_loops(reachable(whole)))
     competing = {*rules.used, *ignored}
     for terminal in competing:

@@ -1,0 +1,252 @@
+#include "values.hpp"
+
+#include <algorithm>
+
+namespace core {
+
+namespace {
+
+uint32_t hexadecimal(char digit) {
+    if (digit <= '9') return static_cast<uint32_t>(digit - '0');
+    return static_cast<uint32_t>((digit | 0x20) - 'a') + 10;
+}
+
+/// The characters of a JSON string; half a pair of surrogates stays as it is. The text is a string, or there is no
+/// telling what comes out.
+std::u32string decode(std::string_view text) {
+    std::u32string found;
+    const auto put = [&](char32_t unit) {
+        const bool low = unit >= 0xDC00 && unit < 0xE000;
+        if (low && !found.empty() && found.back() >= 0xD800 && found.back() < 0xDC00) {
+            found.back() = 0x10000 + ((found.back() - 0xD800) << 10) + (unit - 0xDC00);
+        } else {
+            found.push_back(unit);
+        }
+    };
+    for (size_t i = 1; i < text.size() && text[i] != '"';) {
+        const auto lead = static_cast<uint8_t>(text[i]);
+        if (lead == '\\' && i + 1 < text.size()) {
+            const char kind = text[i + 1];
+            i += 2;
+            if (kind == 'u') {
+                char32_t unit = 0;
+                for (const size_t end = std::min(i + 4, text.size()); i < end; ++i) unit = unit << 4 | hexadecimal(text[i]);
+                put(unit);
+            } else {
+                constexpr std::string_view kinds = "bfnrt", meant = "\b\f\n\r\t";
+                const size_t at = kinds.find(kind);
+                found.push_back(static_cast<char32_t>(at == kinds.npos ? kind : meant[at]));
+            }
+            continue;
+        }
+        const int more = lead < 0x80 ? 0 : lead < 0xE0 ? 1 : lead < 0xF0 ? 2 : 3;
+        char32_t character = more == 0 ? lead : lead & (0x3F >> more);
+        for (int j = 1; j <= more && i + j < text.size(); ++j) character = character << 6 | (static_cast<uint8_t>(text[i + j]) & 0x3F);
+        found.push_back(character);
+        i += 1 + more;
+    }
+    return found;
+}
+
+/// Sign, digits before the point and behind it, without zeros that say nothing.
+struct Number {
+    bool negative;
+    std::string whole, fraction;
+
+    explicit Number(std::string_view text) {
+        negative = text.front() == '-';
+        if (negative) text.remove_prefix(1);
+        const size_t point = text.find('.');
+        whole = text.substr(0, point);
+        if (point != text.npos) fraction = text.substr(point + 1);
+        while (!fraction.empty() && fraction.back() == '0') fraction.pop_back();
+        if (whole == "0" && fraction.empty()) negative = false;
+    }
+    std::string plain() const { return (negative ? "-" : "") + whole + (fraction.empty() ? "" : "." + fraction); }
+};
+
+bool is_number(std::string_view text) { return text.front() == '-' || (text.front() >= '0' && text.front() <= '9'); }
+
+}  // namespace
+
+Values::Values(RegexStore& regexes) : regexes_(regexes) {
+    texts_.push_back({0, 0, 0, 0});  // kNoText
+    texts_.push_back({0, 0, 0, 1});  // kStart
+    seen_.emplace_back();
+    seen_index_[{}] = kNone.value;
+}
+
+// ---------------------------------------------------------------- texts
+
+TextId Values::append(TextId text, uint8_t byte) {
+    return {text_index_.find_or_make(
+        combine(text.value, byte), [&](uint32_t id) { return texts_[id].parent == text.value && texts_[id].byte == byte; },
+        [&] {
+            const Text before = texts_[text.value];
+            Text made{text.value, byte, 0, before.least};
+            if (before.escape == 5) {  // the letter of an escape
+                made.escape = byte == 'u' ? 4 : 0;
+            } else if (before.escape > 0) {
+                made.escape = before.escape - 1;
+            } else {
+                ++made.least;  // an escape stands for one byte at least
+                if (byte == '\\') made.escape = 5;
+            }
+            texts_.push_back(made);
+            return static_cast<uint32_t>(texts_.size() - 1);
+        })};
+}
+
+TextId Values::complete(TextId text, RegexId rest) {
+    while (const uint32_t left = regexes_.min_length(rest)) {
+        const ByteSet possible = regexes_.first(rest);
+        for (size_t byte = possible._Find_first(); byte < possible.size(); byte = possible._Find_next(byte)) {
+            const RegexId next = regexes_.step(rest, static_cast<uint8_t>(byte));
+            if (add_lengths(regexes_.min_length(next), 1) != left) continue;
+            text = append(text, static_cast<uint8_t>(byte));
+            rest = next;
+            break;
+        }
+    }
+    return text;
+}
+
+std::string Values::bytes_of(TextId text) const {
+    std::string found;
+    for (; text != kStart; text = {texts_[text.value].parent}) found.push_back(static_cast<char>(texts_[text.value].byte));
+    std::reverse(found.begin(), found.end());
+    return found;
+}
+
+// ---------------------------------------------------------------- values
+
+/// The number of the value of a text.
+uint32_t Values::value(const std::string& text) {
+    std::string key = text;
+    if (text.front() == '"') {
+        key = "\"";
+        for (const char32_t character : decode(text)) key.append(reinterpret_cast<const char*>(&character), sizeof character);
+    } else if (is_number(text)) {
+        key = Number(text).plain();
+    }
+    const auto [at, fresh] = value_index_.try_emplace(std::move(key), static_cast<uint32_t>(spellings_.size()));
+    if (fresh) {
+        spellings_.push_back(spelled(text));
+        bytes_ += at->first.size() + 64;
+    }
+    return at->second;
+}
+
+RegexId Values::text(std::string_view text) {
+    return regexes_.literal({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+}
+
+/// Every text of the same value.
+RegexId Values::spelled(const std::string& text) {
+    if (text.front() == '"') return spelled_string(decode(text));
+    if (!is_number(text)) return this->text(text);
+    const Number number(text);
+    const RegexId zeros = regexes_.repeat(this->text("0"), number.fraction.empty() ? 1 : 0, kInfinite);
+    const RegexId fraction = regexes_.concat(this->text("." + number.fraction), zeros);
+    const bool zero = number.whole == "0" && number.fraction.empty();
+    const RegexId sign = zero ? regexes_.repeat(this->text("-"), 0, 1) : this->text(number.negative ? "-" : "");
+    const RegexId tail = number.fraction.empty() ? regexes_.repeat(fraction, 0, 1) : fraction;
+    return regexes_.concat(sign, regexes_.concat(this->text(number.whole), tail));
+}
+
+RegexId Values::spelled_string(const std::u32string& characters) {
+    RegexId whole = text("\"");
+    for (size_t i = characters.size(); i-- > 0;) whole = regexes_.concat(spelled_character(characters[i]), whole);
+    return regexes_.concat(text("\""), whole);
+}
+
+RegexId Values::spelled_character(char32_t character) {
+    const auto at = characters_.find(character);
+    if (at != characters_.end()) return at->second;
+    std::vector<RegexId> ways;
+    const auto point = static_cast<int32_t>(character);
+    const bool surrogate = point >= 0xD800 && point < 0xE000;
+    if (point >= 0x20 && point != '"' && point != '\\' && !surrogate) ways.push_back(regexes_.chars(std::array{point, point}));
+    constexpr std::string_view kinds = "bfnrt\"\\/", meant = "\b\f\n\r\t\"\\/";
+    for (size_t i = 0; i < kinds.size(); ++i) {
+        if (meant[i] == point) ways.push_back(text(std::string("\\") + kinds[i]));
+    }
+    if (point < 0x10000) {
+        ways.push_back(escaped_unit(point));
+    } else {
+        const uint32_t offset = point - 0x10000;
+        ways.push_back(regexes_.concat(escaped_unit(0xD800 + (offset >> 10)), escaped_unit(0xDC00 + (offset & 0x3FF))));
+    }
+    return characters_[character] = regexes_.unite(std::move(ways));
+}
+
+RegexId Values::escaped_unit(uint32_t unit) {
+    RegexId whole = RegexStore::kEmpty;
+    for (int i = 0; i < 4; ++i, unit >>= 4) {
+        ByteSet digit;
+        digit.set("0123456789abcdef"[unit & 15]).set("0123456789ABCDEF"[unit & 15]);
+        whole = regexes_.concat(regexes_.set(digit), whole);
+    }
+    return regexes_.concat(text("\\u"), whole);
+}
+
+// ---------------------------------------------------------------- sets of values
+
+SeenId Values::add(SeenId seen, TextId text) {
+    const auto [known, fresh] = added_.try_emplace({seen, text}, SeenId{});
+    if (!fresh) return known->second;
+    std::vector<uint32_t> values = seen_[seen.value];
+    const uint32_t number = value(bytes_of(text));
+    const auto at = std::lower_bound(values.begin(), values.end(), number);
+    if (at == values.end() || *at != number) values.insert(at, number);
+    const auto [found, made] = seen_index_.try_emplace(values, static_cast<uint32_t>(seen_.size()));
+    if (made) {
+        bytes_ += 8 * values.size() + 96;
+        seen_.push_back(std::move(values));
+    }
+    return known->second = {found->second};
+}
+
+RegexId Values::without(RegexId language, SeenId seen) {
+    if (seen == kNone) return language;
+    const auto [known, fresh] = without_.try_emplace({language, seen}, RegexStore::kNothing);
+    if (!fresh) return known->second;
+    std::vector<RegexId> excluded;
+    for (const uint32_t number : seen_[seen.value]) excluded.push_back(spellings_[number]);
+    const RegexId made = regexes_.intersect({language, regexes_.complement(regexes_.unite(std::move(excluded)))});
+    return known->second = made;
+}
+
+std::vector<uint32_t> Values::shortest(RegexId language, SeenId seen, size_t count) {
+    std::vector<uint32_t> lengths;
+    while (lengths.size() < count) {
+        auto at = picks_.find({language, seen});
+        if (at == picks_.end()) {
+            std::optional<Pick> pick;
+            const RegexId left = without(language, seen);
+            if (const uint32_t length = regexes_.min_length(left); length != kInfinite) {
+                pick = Pick{length, add(seen, complete(kStart, left))};
+            }
+            at = picks_.emplace(std::pair{language, seen}, pick).first;
+        }
+        if (!at->second) break;
+        lengths.push_back(at->second->length);
+        seen = at->second->rest;
+    }
+    return lengths;
+}
+
+bool Values::endless(RegexId language) {
+    const auto [known, fresh] = endless_.try_emplace(language, false);
+    if (!fresh) return known->second;
+    const ByteSet quote = ByteSet().set('"');
+    if (regexes_.first(language) != quote) return false;
+    const auto carried = regexes_.carried(regexes_.step(language, '"'));
+    return known->second = carried && carried->ends == quote;
+}
+
+size_t Values::bytes() const {
+    return texts_.capacity() * sizeof(Text) + text_index_.bytes() + bytes_ + 64 * (added_.size() + without_.size() + picks_.size());
+}
+
+}  // namespace core
