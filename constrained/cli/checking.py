@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as json_text
 import time
+from collections import Counter
 from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -123,8 +124,10 @@ def render(found: Findings) -> str:
         note = f"  ({entry['note']})" if entry["note"] else ""
         lines.append(f"  {entry['status']:<10}  {entry['pointer']}{note}")
     if keywords:
-        enforced = sum(entry["status"] == "enforced" for entry in keywords)
-        lines.append(f"keywords: {enforced} enforced, {len(keywords) - enforced} annotations")
+        counts = Counter(entry["status"] for entry in keywords)
+        said = [f"{counts['enforced']} enforced", f"{counts['annotation']} annotations"]
+        said += [f"{counts[status]} {status}" for status in ("unknown", "unchecked") if counts[status]]
+        lines.append(f"keywords: {', '.join(said)}")
     lines += [
         f"grammar: {grammar['rules']} rules, {grammar['terminals']} terminals, "
         f"{grammar['nodes']} nodes, built in {took['grammar']:.1f} ms",

@@ -109,6 +109,7 @@ def read_constraint(
     regex: str | None = None,
     choice: Sequence[str] | None = None,
     whitespace: str | None = None,
+    **more: Any,
 ) -> Constraint:
     """The constraint that options name; exactly one of them.
 
@@ -118,6 +119,7 @@ def read_constraint(
         regex: a pattern.
         choice: alternatives; each item may hold several, between commas.
         whitespace: of JSON; None for the default.
+        more: other options of `constrained.json_schema`.
 
     Raises:
         BadInput: none or several are given, or a file or name cannot be read.
@@ -129,21 +131,22 @@ def read_constraint(
     if len(given) != 1:
         problem = "no constraint was given" if not given else "several constraints were given"
         raise BadInput(problem, action=f"say what is wanted, once: {_WAYS}")
-    json_options: Any = {} if whitespace is None else {"whitespace": whitespace}
+    json_options: Any = more if whitespace is None else {"whitespace": whitespace, **more}
     if schema is not None:
         return _of_schema(schema, json_options)
     if type_ is not None:
         target = load_object(type_)
         if isinstance(target, constraint.Constraint):
-            _refuse_whitespace(json_options, f"{type_}, which is a finished constraint")
+            _refuse_json(json_options, f"{type_}, which is a finished constraint")
             return target
         if isinstance(target, (dict, bool)):
             return constraint.json_schema(target, **json_options)
+        _refuse_json({name: more[name] for name in more if name not in _OF_TEXTS}, "a Python type")
         return constraint.python_type(target, **json_options)
     if regex is not None:
-        _refuse_whitespace(json_options, "--regex")
+        _refuse_json(json_options, "--regex")
         return constraint.regex(_checked(regex, "pattern"))
-    _refuse_whitespace(json_options, "--choice")
+    _refuse_json(json_options, "--choice")
     parts = [part.strip() for item in choice or () for part in _checked(item, "choice").split(",")]
     return constraint.choice([part for part in parts if part])
 
@@ -178,9 +181,14 @@ def _about(name: str) -> Iterator[None]:
         raise type(error)(f"{name}: {error.summary}", error.problems, action=error.action) from None
 
 
-def _refuse_whitespace(options: dict[str, Any], what: str) -> None:
-    if options:
-        raise BadInput(f"--whitespace means nothing for {what}", action="leave it out")
+_OF_TEXTS = ("separators", "ensure_ascii")
+_NAMES = {"additional_properties_default": "closed", "formats": "no-formats"}
+
+
+def _refuse_json(options: dict[str, Any], what: str) -> None:
+    for name in options:
+        option = _NAMES.get(name, name).replace("_", "-")
+        raise BadInput(f"--{option} means nothing for {what}", action="leave it out")
 
 
 # ---------------------------------------------------------------- Python objects

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -16,6 +16,20 @@ class WhitespaceOption(str, Enum):
     none = "none"
     any = "any"
     indent = "indent"
+
+
+class PropertyOrderOption(str, Enum):
+    """Values of `--property-order`; the same as `constrained.constraint.json.PropertyOrder`."""
+
+    schema = "schema"
+    any = "any"
+
+
+class UnsupportedOption(str, Enum):
+    """Values of `--unsupported`; the same as `constrained.constraint.json.Unsupported`."""
+
+    refuse = "refuse"
+    check = "check"
 
 
 Schema = Annotated[
@@ -39,6 +53,49 @@ Whitespace = Annotated[
     WhitespaceOption | None,
     typer.Option(
         "--whitespace", help="Where JSON may have white space [default: bounded].", show_default=False
+    ),
+]
+PropertyOrder = Annotated[
+    PropertyOrderOption | None,
+    typer.Option(
+        "--property-order", help="Order of the members of JSON objects [default: schema].", show_default=False
+    ),
+]
+Separators = Annotated[
+    tuple[str, str] | None,
+    typer.Option(
+        "--separators",
+        metavar="COMMA COLON",
+        help='What JSON has between items and after keys, exactly, such as "," ":".',
+        show_default=False,
+    ),
+]
+EnsureAscii = Annotated[
+    bool | None,
+    typer.Option(
+        "--ensure-ascii/--no-ensure-ascii",
+        help="JSON strings with every character beyond ASCII escaped, or none [default: both].",
+        show_default=False,
+    ),
+]
+Closed = Annotated[
+    bool,
+    typer.Option("--closed", help="No members but declared ones where the schema says nothing of others."),
+]
+Draft = Annotated[
+    str | None,
+    typer.Option("--draft", metavar="NAME", help="4, 6, 7, 2019-09 or 2020-12 [default: what $schema says]."),
+]
+Formats = Annotated[
+    bool, typer.Option("--formats/--no-formats", help="Whether `format` limits strings.", show_default=False)
+]
+Strict = Annotated[bool, typer.Option("--strict", help="Refuse keywords and formats that nobody defines.")]
+Unsupported = Annotated[
+    UnsupportedOption | None,
+    typer.Option(
+        "--unsupported",
+        help="What becomes of a keyword that cannot be enforced: an error, or a check of the finished value.",
+        show_default=False,
     ),
 ]
 File = Annotated[
@@ -68,6 +125,14 @@ MinP = Annotated[
     typer.Option("--min-p", metavar="P", help="Draw among tokens at least P times as likely as the best."),
 ]
 Seed = Annotated[int | None, typer.Option("--seed", metavar="N", help="Same seed, same result.")]
+Sampler = Annotated[
+    str | None,
+    typer.Option(
+        "--sampler",
+        metavar="NAME",
+        help="How texts are drawn: local (the default), awrs, rejection, asap, cars, mcmc, smc.",
+    ),
+]
 Indent = Annotated[
     int | None,
     typer.Option(
@@ -79,3 +144,27 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Neither progress nor
 Stream = Annotated[
     bool, typer.Option("--stream", help="Show the text on standard error while it is written.")
 ]
+
+
+def of_json(
+    property_order: PropertyOrderOption | None,
+    separators: tuple[str, str] | None,
+    ensure_ascii: bool | None,
+    closed: bool,
+    draft: str | None,
+    formats: bool,
+    strict: bool,
+    unsupported: UnsupportedOption | None,
+) -> dict[str, Any]:
+    """What these options ask of `constrained.json_schema`, those at their defaults left out."""
+    asked = {
+        "property_order": property_order and property_order.value,
+        "separators": separators,
+        "ensure_ascii": ensure_ascii,
+        "additional_properties_default": False if closed else None,
+        "draft": draft,
+        "formats": None if formats else False,
+        "strict": strict or None,
+        "unsupported": unsupported and unsupported.value,
+    }
+    return {name: value for name, value in asked.items() if value is not None}

@@ -10,6 +10,7 @@ found out when `grammar` is first needed, at the latest by `compile`.
     notation.py   text of a grammar that someone wrote
     spans.py      a verbatim span of a document
     sections.py   free text around something structured
+    guarded.py    what a function of the user accepts, alone or together with one of these
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from constrained.constraint.base import Constraint, shorten
+from constrained.constraint.guarded import Guarded, predicate
 from constrained.constraint.json import Whitespace, json_schema, python_type
 from constrained.constraint.notation import ebnf, gbnf, lark
 from constrained.constraint.sections import Answer, Section, after, tag, tags
@@ -30,6 +32,7 @@ from constrained.errors import InvalidConstraint
 __all__ = [
     "Answer",
     "Constraint",
+    "Guarded",
     "Section",
     "Whitespace",
     "after",
@@ -39,6 +42,7 @@ __all__ = [
     "gbnf",
     "json_schema",
     "lark",
+    "predicate",
     "python_type",
     "regex",
     "substring_of",

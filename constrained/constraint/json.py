@@ -20,13 +20,24 @@ if TYPE_CHECKING:
 Whitespace = Literal["bounded", "none", "any", "indent"]
 """Where JSON may have white space: as much as an indented text needs, nowhere, anywhere, or as `indent=2` writes."""
 
+PropertyOrder = Literal["schema", "any"]
+"""In which order members of an object stand: that of the schema, or any."""
+
+
+Unsupported = Literal["refuse", "check"]
+"""What becomes of a keyword that cannot be enforced: an error, or a check of the finished value."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Json(Constraint):
-    """JSON text that follows a schema; the value is what `json.loads` gives."""
+    """JSON text that follows a schema; the value is what `json.loads` gives.
+
+    `options` are those of `grammars.json_schema.lower` that are not at their defaults, as JSON values.
+    """
 
     _text: str
     whitespace: Whitespace
+    options: Mapping[str, Any]
     is_json = True
 
     @cached_property
@@ -35,14 +46,19 @@ class _Json(Constraint):
 
     @cached_property
     def key(self) -> str:
-        return digest("json", self._text, self.whitespace)
+        options = [json.dumps(self.options, sort_keys=True)] if self.options else []
+        return digest("json", self._text, self.whitespace, *options)
 
     @cached_property
     def _lowered(self) -> Lowered:
         from grammars.json_schema import lower
 
         read = self.__dict__.pop("_read", None)
-        return lower(json.loads(self._text) if read is None else read, whitespace=self.whitespace)
+        options = dict(self.options)
+        if "separators" in options:
+            options["separators"] = tuple(options["separators"])
+        schema = json.loads(self._text) if read is None else read
+        return lower(schema, whitespace=self.whitespace, **options)
 
     @property
     def grammar(self) -> Grammar:
@@ -53,7 +69,31 @@ class _Json(Constraint):
         return self._lowered.report
 
     def parse(self, text: str) -> Any:
-        return read_value(text)
+        value = read_value(text)
+        if self.options.get("unsupported") == "check":
+            self._check(text, value)
+        return value
+
+    def _check(self, text: str, value: Any) -> None:
+        """Judges a value by the keywords that the grammar leaves out.
+
+        Raises:
+            RejectedValue: it does not satisfy them; names them.
+        """
+        lowered = self._lowered
+        if not lowered.unchecked:
+            return
+        from constrained.constraint.checks import problems
+
+        found = problems(self.schema, lowered.draft, self.options.get("registry"), value)
+        if found:
+            raise RejectedValue(
+                "a complete text does not satisfy a keyword that could not be enforced",
+                found,
+                action="draw again with another seed, or rewrite these keywords",
+                text=text,
+                value=value,
+            )
 
     def render(self) -> str:
         return f"JSON of the schema {shorten(self._text)}"
@@ -63,13 +103,41 @@ class _Json(Constraint):
 
 
 def json_schema(
-    schema: Mapping[str, Any] | bool | str | bytes, *, whitespace: Whitespace = "bounded"
+    schema: Mapping[str, Any] | bool | str | bytes,
+    *,
+    whitespace: Whitespace = "bounded",
+    property_order: PropertyOrder = "schema",
+    separators: tuple[str, str] | None = None,
+    ensure_ascii: bool | None = None,
+    additional_properties_default: bool = True,
+    draft: str | None = None,
+    formats: bool = True,
+    strict: bool = False,
+    unsupported: Unsupported = "refuse",
+    registry: Any = None,
 ) -> Constraint:
     """JSON text that follows a JSON Schema; the value is what `json.loads` gives.
 
     Args:
         schema: a schema, or its JSON text.
         whitespace: where the text may have white space.
+        property_order: ``"schema"``: members stand in the order in which the schema declares them; ``"any"``: in
+            every order, each key once.
+        separators: as `json.dumps` takes them, ``(", ", ": ")`` for example: what is written between items and after
+            keys, exactly; no other white space is written but the lines of ``whitespace="indent"``.
+        ensure_ascii: True: characters beyond ASCII are written as escapes; False: nothing is escaped that can stand
+            for itself; None: the model chooses.
+        additional_properties_default: False: where a schema declares members and says nothing about others, there
+            are none.
+        draft: ``"4"``, ``"6"``, ``"7"``, ``"2019-09"`` or ``"2020-12"``; by default what ``$schema`` says, or else
+            the newest.
+        formats: False: ``format`` limits nothing.
+        strict: keywords and formats that nobody defines are refused, instead of limiting nothing.
+        unsupported: ``"refuse"``: a keyword that cannot be enforced is an error; ``"check"``: it is left out of what
+            is enforced, listed as unchecked in the report, and the finished value is validated. A value that fails
+            raises `RejectedValue`.
+        registry: schemas that references may name, by URI: a mapping, or a `referencing.Registry`. Those that are
+            reached are copied. The meta-schemas of the drafts need not be given; the network is never asked.
 
     Raises:
         InvalidConstraint: not JSON; names line and column of a text, or the JSON Pointer.
@@ -85,9 +153,34 @@ def json_schema(
             Problem("#", f"is of type {type(read).__name__}", read),
             action="to allow a fixed list of values use choice([...]); for a Python type, python_type(T)",
         )
-    made = _Json(text, _checked(whitespace))
+    asked = {
+        "property_order": _checked_order(property_order),
+        "separators": separators and list(separators),
+        "ensure_ascii": ensure_ascii,
+        "additional_properties_default": additional_properties_default and None,
+        "draft": draft,
+        "formats": formats and None,
+        "strict": strict or None,
+        "unsupported": unsupported if unsupported != "refuse" else None,
+        "registry": _reached(read, registry),
+    }
+    options = {name: value for name, value in asked.items() if value is not None}
+    made = _Json(text, _checked(whitespace), options)
     made.__dict__["_read"] = read  # so that it is not read again when it is lowered, which is once
     return made
+
+
+def _reached(schema: Any, registry: Any) -> dict[str, Any] | None:
+    """The schemas of a registry that references lead to; plain JSON, which can be compared and sent elsewhere."""
+    if registry is None:
+        return None
+    from grammars.json_schema import Registry
+
+    found = Registry(registry).reached_from(schema)
+    return {
+        uri: contents if isinstance(contents, bool) else copy_schema(contents)[0]
+        for uri, contents in found.items()
+    }
 
 
 def _checked(whitespace: Whitespace) -> Whitespace:
@@ -95,6 +188,15 @@ def _checked(whitespace: Whitespace) -> Whitespace:
         known = ", ".join(repr(name) for name in get_args(Whitespace))
         raise InvalidConstraint(f"whitespace={whitespace!r} is not known", action=f"use one of {known}")
     return whitespace
+
+
+def _checked_order(property_order: PropertyOrder) -> PropertyOrder | None:
+    """The order, if it is not the default."""
+    if property_order not in get_args(PropertyOrder):
+        raise InvalidConstraint(
+            f"property_order={property_order!r} is not known", action="use 'schema' or 'any'"
+        )
+    return property_order if property_order != "schema" else None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -133,10 +235,17 @@ class _PythonType(_Json):
     __hash__ = Constraint.__hash__
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _of_type, (self.hint, self.whitespace)
+        return _of_type, (self.hint, self.whitespace, self.options)
 
 
-def python_type(hint: Any, *, whitespace: Whitespace = "bounded") -> Constraint:
+def python_type(
+    hint: Any,
+    *,
+    whitespace: Whitespace = "bounded",
+    property_order: PropertyOrder = "schema",
+    separators: tuple[str, str] | None = None,
+    ensure_ascii: bool | None = None,
+) -> Constraint:
     """JSON text of a Python type; the value is an instance of it.
 
     Whatever the type, the text is JSON: `Literal["a", "b"]` and an `Enum` of strings are generated with their
@@ -146,16 +255,26 @@ def python_type(hint: Any, *, whitespace: Whitespace = "bounded") -> Constraint:
         hint: a pydantic model, dataclass, `TypedDict`, `NamedTuple`, `Enum`, `Literal`, `list[int]`, `X | None`
             or any mix of them; `grammars.types.of` lists them all.
         whitespace: where the text may have white space.
+        property_order: ``"schema"``: members stand in the order in which the schema declares them; ``"any"``: in
+            every order, each key once.
+        separators: as `json.dumps` takes them; see `json_schema`.
+        ensure_ascii: whether characters beyond ASCII are escaped; see `json_schema`.
 
     Raises:
         UnsupportedConstraint: part of the type has no form in JSON; names its place, such as `Order.items[].price`.
         InvalidConstraint: an annotation cannot be resolved.
     """
-    return _of_type(hint, _checked(whitespace))
+    asked = {
+        "property_order": _checked_order(property_order),
+        "separators": separators and list(separators),
+        "ensure_ascii": ensure_ascii,
+    }
+    options = {name: value for name, value in asked.items() if value is not None}
+    return _of_type(hint, _checked(whitespace), options)
 
 
-def _of_type(hint: Any, whitespace: Whitespace) -> Constraint:
+def _of_type(hint: Any, whitespace: Whitespace, options: Mapping[str, Any]) -> Constraint:
     from grammars.types import of
 
     spec = of(hint)
-    return _PythonType(write_schema(spec.enforced), whitespace, hint, spec)
+    return _PythonType(write_schema(spec.enforced), whitespace, options, hint, spec)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from constrained.decoding.candidates import Following
 from constrained.decoding.output import Finish, Stats
-from constrained.sampling import Draw, Position, Sampler, Warp
-from spec.noise import Noise
+from constrained.sampling import Chance, Distribution, Draw, Position, TokenSampler, Warp
 
 if TYPE_CHECKING:
     from constrained.automaton import TokenAutomaton
@@ -22,102 +23,138 @@ class Rules:
 
     Attributes:
         automaton: what may be said.
-        sampler: how a token is drawn.
-        warp: out of which distribution.
+        warp: out of which distribution tokens are drawn.
     """
 
     automaton: TokenAutomaton
-    sampler: Sampler
     warp: Warp
+
+
+@dataclass(slots=True)
+class Count:
+    """What a pool has cost.
+
+    Attributes:
+        passes: calls of the model.
+        forwards: rows of all passes: what the model would have been called for without batches.
+        attempts: texts begun.
+        checks: questions put to the constraint.
+        tokens: tokens drawn, an end of sequence not counted.
+    """
+
+    passes: int = 0
+    forwards: int = 0
+    attempts: int = 0
+    checks: int = 0
+    tokens: int = 0
 
 
 class Answer:
     """The text for one prompt: its tokens, the automaton's states along it, and what it weighs.
 
-    A step is: `Position` of the model's logits and the allowed ids -> the sampler's draw -> `commit`. The allowed
-    ids of the next position are looked up at once, so that a text is known to be finished before the model is asked.
+    A step is: `position` of the model's logits -> a sampler's draw -> `commit`. What can follow is looked at as soon
+    as a token is committed, so that a text is known to be finished before the model is asked.
 
     Attributes:
         prompt: ids of the prompt.
+        draws: one for each position where the model was asked.
         tokens: ids of the text.
-        states: automaton states, one more than tokens.
+        state: of the automaton, after the tokens.
         unread: ids that the model has not read yet, in order: the prompt, then what was committed since.
         finish: why the text ended, None before it has.
-        logprob, log_weight: as in `Output`.
+        log_weight: as in `Output`.
+        chance: its randomness.
+        row: of the cache that has read it, for a `Writers`.
         stats: what it has cost.
     """
 
-    def __init__(self, rules: Rules, prompt: list[int], noise: Noise, limit: int) -> None:
+    def __init__(
+        self, rules: Rules, prompt: Sequence[int], chance: Chance, limit: int, count: Count | None = None
+    ) -> None:
         """Starts a text.
 
         Args:
             rules: what this call's texts share.
             prompt: ids, at least one.
-            noise: the noise of this text.
+            chance: the randomness of this text.
             limit: greatest number of tokens; some complete text is as short as this.
+            count: what is common to several texts, counted there too.
         """
         self.rules = rules
         self.prompt = prompt
-        self.noise = noise
+        self.chance = chance
         self.limit = limit
+        self.count = count or Count()
+        self.draws: list[Draw] = []
         self.tokens: list[int] = []
-        self.states = [rules.automaton.start]
+        self.state = rules.automaton.start
         self.unread: list[int] = list(prompt)
         self.finish: Finish | None = None
-        self.logprob = 0.0
         self.log_weight = 0.0
-        self.stats = Stats(prompt_tokens=len(prompt), seed=noise.seed, sequence=noise.sequence)
-        vocabulary = rules.automaton.vocabulary
-        self._row = np.zeros((vocabulary.size + 31) // 32, dtype=np.int32)
-        self._eos = frozenset(vocabulary.eos_ids)
-        self._allowed = self._look()
+        self.row = 0
+        self.stats = Stats(prompt_tokens=len(prompt))
+        self._look()
 
-    def step(self, logits: NDArray[np.floating[Any]]) -> None:
-        """Draws and commits the next token.
+    @property
+    def logprob(self) -> float:
+        """As in `Output`."""
+        return float(sum(draw.logprob for draw in self.draws))
+
+    @property
+    def content(self) -> bytes:
+        """The bytes of the text."""
+        return self.rules.automaton.vocabulary.decode(self.tokens)
+
+    def position(self, law: Distribution | NDArray[np.floating[Any]]) -> Position:
+        """Where the next token is to be drawn.
 
         Args:
-            logits: the model's after everything it has read, floating [V].
+            law: the model's after everything it has read: logits, floating [V], or what was made of them already.
         """
-        position = Position(logits, self._allowed, self._gumbel, self.rules.warp)
         self.stats.forwards += 1
         self.unread.clear()
-        self.commit(self.rules.sampler.propose(position))
+        place = len(self.prompt) + len(self.tokens)
+        return Position(law, self.candidates, self.chance, self.rules.warp, place)
+
+    def step(self, logits: NDArray[np.floating[Any]], sampler: TokenSampler) -> None:
+        """Draws and commits the next token."""
+        self.commit(sampler.propose(self.position(logits)))
 
     def commit(self, draw: Draw) -> None:
         """Appends a drawn token, or ends the text."""
-        self.logprob += draw.logprob
+        self.draws.append(draw)
         self.log_weight += draw.log_weight
         self.stats.checks += draw.checks
-        if draw.token in self._eos:
+        self.count.checks += draw.checks
+        automaton = self.rules.automaton
+        if draw.token is None:
+            self.finish = "dead"
+        elif draw.token in automaton.vocabulary.eos_ids:
             self.finish = "end"
-            return
-        self.tokens.append(draw.token)
-        self.unread.append(draw.token)
-        self.states.append(self.rules.automaton.next(self.states[-1], draw.token))
-        self.stats.tokens = len(self.tokens)
-        self._allowed = self._look()
+        else:
+            self.tokens.append(draw.token)
+            self.unread.append(draw.token)
+            self.state = automaton.next(self.state, draw.token)
+            self.stats.tokens = len(self.tokens)
+            self.count.tokens += 1
+            self._look()
 
-    def _look(self) -> NDArray[np.intp]:
-        """Allowed ids at the end of the text; sets `finish` when only the end is left."""
-        automaton, state = self.rules.automaton, self.states[-1]
-        automaton.fill_mask_within(state, self._row, self.limit - len(self.tokens))
-        ids = ids_of(self._row)
-        if all(int(token) in self._eos for token in ids[: len(self._eos) + 1]):
-            assert len(ids), "the automaton allows nothing: a state without a completion was reached"
-            self.finish = "limit" if len(self.tokens) == self.limit and self._goes_on() else "complete"
-        return ids
+    def copy(self, chance: Chance) -> Answer:
+        """A text that begins as this one does and goes on by itself."""
+        twin = object.__new__(Answer)
+        twin.__dict__.update(self.__dict__)
+        twin.chance = chance
+        twin.draws, twin.tokens, twin.unread = list(self.draws), list(self.tokens), list(self.unread)
+        twin.stats = replace(self.stats)
+        return twin
+
+    def _look(self) -> None:
+        """Prepares the next position; sets `finish` when only the end is left."""
+        budget = self.limit - len(self.tokens)
+        self.candidates = Following(self.rules.automaton, self.state, budget)
+        if self.candidates.only_end():
+            self.finish = "limit" if budget == 0 and self._goes_on() else "complete"
 
     def _goes_on(self) -> bool:
         """Whether the text could go on if the limit were higher."""
-        row = np.zeros_like(self._row)
-        self.rules.automaton.fill_mask(self.states[-1], row)
-        return any(int(token) not in self._eos for token in ids_of(row)[: len(self._eos) + 1])
-
-    def _gumbel(self, ids: NDArray[np.intp]) -> NDArray[np.float64]:
-        return self.noise.gumbel(len(self.prompt) + len(self.tokens), ids)
-
-
-def ids_of(row: NDArray[np.int32]) -> NDArray[np.intp]:
-    """The ids in a mask row (bit t % 32 of word t // 32), ascending."""
-    bits = np.unpackbits(row.astype("<i4", copy=False).view(np.uint8), bitorder="little")
-    return np.flatnonzero(bits.view(np.bool_))  # as truth values they are found several times faster
+        return not Following(self.rules.automaton, self.state, 1 << 30).only_end()

@@ -3,8 +3,10 @@
     document   which object is a schema, what a reference points at
     drafts     a table per draft: keyword -> function of `keywords`
     facts      what schemas say about one value, and how that is conjoined
+    derived    schemas that follow from others: `negation`, `unevaluated` and `dynamic` say which
     cases      references, conjunctions and alternatives resolved into cases
-    lowering   cases to rules; `objects`, `strings`, `numbers`, `values`, `layout` write the texts
+    lowering   cases to rules; `objects`, `strings`, `numbers`, `values`, `layout` write the texts, `counted`
+               those of arrays that count items, `denied` and `obliged` those of objects that must break something
 
 Every text is the JSON of a valid instance, and every valid instance has a text, with members in the order of the
 schema: see `lower`. Must not know: tokenizers, models.
@@ -12,20 +14,32 @@ schema: see `lower`. Must not know: tokenizers, models.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
 
 from grammars import ir
-from grammars.errors import Problem, UnsatisfiableConstraint, UnsupportedConstraint
+from grammars.errors import (
+    MISSING,
+    InvalidConstraint,
+    Problem,
+    UnsatisfiableConstraint,
+    UnsupportedConstraint,
+)
 from grammars.json_schema.document import Document
 from grammars.json_schema.drafts import DRAFTS, draft_of
-from grammars.json_schema.layout import Whitespace, layout
+from grammars.json_schema.escapes import respelled
+from grammars.json_schema.layout import Separators, Whitespace, layout
 from grammars.json_schema.lowering import Lowering
 from grammars.json_schema.metaschema import check
+from grammars.json_schema.registry import Registry
 from grammars.json_schema.report import Entry, Report
 from grammars.productive import pruned
 
-__all__ = ["DRAFTS", "Entry", "Lowered", "Report", "Whitespace", "lower"]
+__all__ = ["DRAFTS", "Entry", "Lowered", "PropertyOrder", "Registry", "Report", "Whitespace", "lower"]
+
+PropertyOrder = Literal["schema", "any"]
+Unsupported = Literal["refuse", "check"]
 
 _MAX_CONFLICTS = 5
 
@@ -37,13 +51,31 @@ class Lowered:
     Attributes:
         grammar: of the JSON texts of its instances.
         report: every keyword, enforced or an annotation.
+        unchecked: keywords that the grammar leaves out and that limit values all the same, by
+            ``unsupported="check"``: whether a value satisfies them shows only when it is complete.
+        draft: name of the draft that the schema was read by.
     """
 
     grammar: ir.Grammar
     report: Report
+    unchecked: tuple[Problem, ...] = ()
+    draft: str = ""
 
 
-def lower(schema: Any, *, whitespace: Whitespace = "bounded", draft: str | None = None) -> Lowered:
+def lower(
+    schema: Any,
+    *,
+    whitespace: Whitespace = "bounded",
+    draft: str | None = None,
+    property_order: PropertyOrder = "schema",
+    registry: Any = None,
+    separators: Separators | None = None,
+    ensure_ascii: bool | None = None,
+    additional_properties_default: bool = True,
+    formats: bool = True,
+    strict: bool = False,
+    unsupported: Unsupported = "refuse",
+) -> Lowered:
     r"""The grammar of the JSON texts of a schema's instances.
 
     Which texts of an instance: members in the order the schema declares them, then required names that it does
@@ -58,25 +90,57 @@ def lower(schema: Any, *, whitespace: Whitespace = "bounded", draft: str | None 
         whitespace: ``"bounded"``, ``"none"``, ``"any"`` or ``"indent"``; see `grammars.json_schema.layout`.
         draft: ``"4"``, ``"6"``, ``"7"``, ``"2019-09"`` or ``"2020-12"``; by default what ``$schema`` says, or
             else the newest.
+        property_order: ``"schema"``, as above, or ``"any"``: members in every order.
+        registry: schemas outside of this one that references may name: a mapping from URIs to schemas, or a
+            `referencing.Registry`. The meta-schemas of the drafts are always there; the network never is.
+        separators: as `json.dumps` takes them: what is written between items and after keys, exactly.
+        ensure_ascii: True: characters beyond ASCII are written as escapes; False: nothing is escaped that can stand
+            for itself; None: both are allowed.
+        additional_properties_default: False: where members are declared and nothing is said about others, there are
+            none.
+        formats: False: ``format`` is an annotation, as it is in the newest drafts unless a validator is told
+            otherwise.
+        strict: keywords and formats that no draft knows are refused, instead of being annotations.
+        unsupported: ``"check"``: a keyword that cannot be enforced is left out and listed as one to be checked, see
+            `Lowered.unchecked`; ``"refuse"``: it is an error.
 
     Raises:
         InvalidConstraint: not a schema of that draft, a dangling reference, a malformed pattern, a circle of
             references.
-        UnsupportedConstraint: lists every keyword that cannot be enforced.
+        UnsupportedConstraint: lists every keyword that cannot be enforced, and when strict, every unknown one.
         UnsatisfiableConstraint: no value satisfies the schema; names what contradicts.
         ConstraintTooLarge: too many alternatives or counts; names the place.
     """
-    chosen = draft_of(schema, draft)
+    if unsupported not in get_args(Unsupported):
+        raise InvalidConstraint(f"unsupported={unsupported!r} is not known", action="use 'refuse' or 'check'")
+    documents = Registry(registry)
+    chosen = draft_of(schema, draft, documents)
+    if not formats:
+        chosen = replace(chosen, formats={})
     check(schema, chosen)
-    lowering = Lowering(Document(schema, chosen), layout(whitespace))
-    grammar = lowering.run()
-    if lowering.problems:
-        count = len(lowering.problems)
-        raise UnsupportedConstraint(
-            f"{count} keyword{'s' if count > 1 else ''} cannot be enforced",
-            lowering.problems.values(),
-            action="remove them, or rewrite them with keywords that are supported",
+    if property_order not in get_args(PropertyOrder):
+        raise InvalidConstraint(
+            f"property_order={property_order!r} is not known", action="use 'schema' or 'any'"
         )
+    document = Document(schema, chosen, documents, check)
+    lowering = Lowering(
+        document,
+        layout(whitespace, separators),
+        ordered=property_order == "schema",
+        closed=not additional_properties_default,
+    )
+    grammar = lowering.run()
+    unchecked = tuple(lowering.problems.values())
+    report = Report(tuple(lowering.cases.read_nodes), lowering.cases.entries, unchecked)
+    if unchecked and unsupported == "refuse":
+        raise _unsupported(unchecked, "remove them, rewrite them, or pass unsupported='check'")
+    unknown = [
+        Problem(entry.pointer, entry.note, MISSING, entry.keyword)
+        for entry in (report if strict else ())
+        if entry.status == "unknown"
+    ]
+    if unknown:
+        raise _unsupported(unknown, "correct or remove them, or leave strict out")
     whole = pruned(grammar, lowering.productive())
     if whole is None:
         conflicts = list(lowering.conflicts.values())[:_MAX_CONFLICTS]
@@ -84,4 +148,13 @@ def lower(schema: Any, *, whitespace: Whitespace = "bounded", draft: str | None 
         raise UnsatisfiableConstraint(
             "no value satisfies the schema", conflicts, action="change one of these places"
         )
-    return Lowered(whole, Report(tuple(lowering.cases.read_nodes), lowering.cases.entries))
+    if ensure_ascii is not None:
+        whole = respelled(whole, ensure_ascii)
+    return Lowered(whole, report, unchecked, chosen.name)
+
+
+def _unsupported(problems: Sequence[Problem], action: str) -> UnsupportedConstraint:
+    count = len(problems)
+    return UnsupportedConstraint(
+        f"{count} keyword{'s' if count > 1 else ''} cannot be enforced", problems, action=action
+    )

@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any
 
 from grammars.json_schema import facts as f
 from grammars.json_schema.cases import Cases
-from grammars.json_schema.facts import Goal, Shape
+from grammars.json_schema.document import Node
+from grammars.json_schema.facts import Counted, Denied, Goal, Shape, type_of
 from grammars.json_schema.numbers import decimal
 from grammars.json_schema.values import key_of
 
 
-def type_of(value: Any, whole_floats: bool) -> int:
-    """The type of a JSON value; whether 1.0 is an integer depends on the draft."""
-    if value is None:
-        return f.NULL
-    if isinstance(value, bool):
-        return f.BOOLEAN
-    if isinstance(value, str):
-        return f.STRING
-    if isinstance(value, int):
-        return f.INTEGER
-    if isinstance(value, (float, Decimal)):
-        return f.INTEGER if whole_floats and value == int(value) else f.FRACTION
-    return f.ARRAY if isinstance(value, (list, tuple)) else f.OBJECT
-
-
 class Admits:
-    """Judges values by the cases of goals."""
+    """Judges values by what schemas say."""
 
     def __init__(self, cases: Cases) -> None:
         self.cases = cases
@@ -36,7 +23,30 @@ class Admits:
 
     def goal(self, goal: Goal, value: Any) -> bool:
         """Whether a value satisfies all the schemas of a goal."""
-        return any(self.shape(self.cases.shape(case), value) for case in self.cases.expand(goal))
+        return all(self.node(node, value) for node in goal)
+
+    def node(self, node: Node, value: Any) -> bool:
+        """Whether a value satisfies a schema."""
+        if node.denies is not None:
+            return not self.node(node.denies, value)
+        facts = node.facts or self.cases.facts(node)
+        if facts.limits and not self.shape(facts.shape, value):
+            return False
+        if facts.plain:
+            return True
+        self.cases.check_sound(node)
+        return (
+            all(self.node(other, value) for other in facts.also)
+            and all(any(self.node(other, value) for other in branches) for _, branches in facts.either)
+            and all(sum(self.node(other, value) for other in branches) == 1 for branches in facts.one)
+            and all(sum(self.node(other, value) for other in branches) != 1 for branches in facts.several)
+            and (facts.rest is None or self.rest(facts.rest, value))
+            and (facts.wrong_rest is None or not self.rest(facts.wrong_rest, value))
+        )
+
+    def rest(self, node: Node, value: Any) -> bool:
+        """Whether all that a schema leaves unevaluated is as it says."""
+        return any(self.node(other, value) for other in self.cases.rest(node))
 
     def listed(self, shape: Shape) -> list[Any]:
         """Those of a shape's listed values that satisfy the rest of it."""
@@ -51,9 +61,17 @@ class Admits:
             wanted = key_of(value)
             if not any(key_of(other) == wanted for other in shape.values):
                 return False
+        if shape.excluded and kind not in (f.ARRAY, f.OBJECT):
+            wanted = key_of(value)
+            if any(key_of(other) == wanted for other in shape.excluded):
+                return False
         if kind & f.NUMBER:
             number = decimal(value)
-            return shape.bounds.holds(number) and all(_divides(step, number) for step in shape.multiples)
+            return (
+                shape.bounds.holds(number)
+                and all(_divides(step, number) for step in shape.multiples)
+                and not any(_divides(step, number) for step in shape.indivisible)
+            )
         if kind == f.STRING:
             if len(value) < shape.min_length or (
                 shape.max_length is not None and len(value) > shape.max_length
@@ -63,9 +81,10 @@ class Admits:
         if kind == f.ARRAY:
             if len(value) < shape.min_items or (shape.max_items is not None and len(value) > shape.max_items):
                 return False
-            return all(
-                self.goal(tuple(node for items in shape.items for node in items.on(i)), item)
-                for i, item in enumerate(value)
+            if shape.unique and len({key_of(item) for item in value}) < len(value):
+                return False
+            return all(self.goal(_on(shape.items, i), item) for i, item in enumerate(value)) and all(
+                self.counted(counted, value) for counted in shape.counted
             )
         return kind != f.OBJECT or self.members(shape, value)
 
@@ -80,9 +99,30 @@ class Admits:
         for name, item in value.items():
             if shape.names and not self.goal(shape.names, name):
                 return False
-            if not self.goal(tuple(node for members in shape.members for node in members.on(name)), item):
+            if not self.goal(_on(shape.members, name), item):
                 return False
-        return True
+        return all(self.fails(denied, value) for denied in shape.denied)
+
+    def counted(self, counted: Counted, value: Sequence[Any]) -> bool:
+        """Whether as many items as asked satisfy the schema of their position."""
+        count = 0
+        for i, item in enumerate(value):
+            goal = counted.items.on(i)
+            count += bool(goal) and self.goal(tuple(goal), item)
+        return counted.least <= count and (counted.most is None or count <= counted.most)
+
+    def fails(self, denied: Denied, value: dict[str, Any]) -> bool:
+        """Whether something fails of what is said about objects."""
+        return (
+            any(name not in value for name in denied.required)
+            or any(not self.goal(denied.names, name) for name in value)
+            or any(not self.goal(_on(denied.members, name), item) for name, item in value.items())
+        )
+
+
+def _on(parts: Iterable[Any], place: Any) -> Goal:
+    """The schemas that items or members lay on a place."""
+    return tuple(node for part in parts for node in part.on(place))
 
 
 def _divides(step: Decimal, value: Decimal) -> bool:

@@ -3,15 +3,21 @@
 A goal (schemas that one value must satisfy) is closed over ``$ref`` and ``allOf``; every disjunction in it picks
 one branch. Each way to pick is a case, and what a case says is one `Shape`. Goals and cases are interned by the
 set of their schemas, so that recursion comes back to the same one.
+
+"Exactly one" is the choice of a branch and the negation of every other that may hold at the same time. To find
+out which may, goals are expanded loosely, with "any" for "exactly one": that is never too narrow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from grammars.errors import ConstraintTooLarge, InvalidConstraint, Problem
+from grammars.json_schema.derived import negated, shaped, together
 from grammars.json_schema.document import Document, Node, step
 from grammars.json_schema.facts import EVERY_TYPE, TYPE_ALONE, Facts, Goal, Shape
+from grammars.json_schema.negation import negation
+from grammars.json_schema.unevaluated import Unevaluated
 
 MAX_CASES = 10_000
 """Most ways to pick the branches of one value's disjunctions."""
@@ -26,14 +32,24 @@ def _unknown(keyword: str, draft: str) -> str:
 
 
 class Cases:
-    """Reads schemas and expands goals; remembers both."""
+    """Reads schemas and expands goals; remembers both.
+
+    Args:
+        document: where the schemas stand.
+
+    Attributes:
+        apart: whether two schemas are known to have no value in common; knows nothing until it is set.
+    """
 
     def __init__(self, document: Document) -> None:
         self.document = document
+        self.apart: Callable[[Node, Node], bool] = lambda a, b: False
         self.read_nodes: list[Node] = []
         self.sound: set[Node] = set()
         self.shapes: dict[frozenset[Node], Shape] = {}
-        self.expanded: dict[frozenset[Node], list[Goal]] = {}
+        self.expanded: dict[tuple[frozenset[Node], bool], list[Goal]] = {}
+        self.exclusive: dict[tuple[Node, ...], list[Node]] = {}
+        self.rests: dict[Node, list[Node]] = {}
 
     # ------------------------------------------------------------ one schema
 
@@ -41,11 +57,14 @@ class Cases:
         """What a schema says by itself."""
         if node.facts is not None:
             return node.facts
+        if node.denies is not None:
+            node.facts = negation(node.denies, self.document, self.facts)
+            return node.facts
         node.facts = facts = Facts()
         if not node.made:
             self.read_nodes.append(node)
         schema = node.value
-        draft = self.document.draft
+        draft = node.draft
         if schema is False:
             facts.shape.types = 0
             facts.limits = True
@@ -72,7 +91,7 @@ class Cases:
     def entries(self, node: Node) -> list[tuple[str, bool, str]]:
         """(keyword, enforced, note) for the report: what each keyword of a schema came to."""
         schema = node.value
-        draft = self.document.draft
+        draft = node.draft
         alone = draft.ref_alone and "$ref" in schema if isinstance(schema, dict) else False
         found = []
         for keyword, value in schema.items() if isinstance(schema, dict) else ():
@@ -88,8 +107,12 @@ class Cases:
 
     # ------------------------------------------------------------ goals
 
-    def expand(self, goal: Goal) -> list[Goal]:
+    def expand(self, goal: Goal, *, loose: bool = False) -> list[Goal]:
         """The cases of a goal, each a tuple of schemas that limit something.
+
+        Args:
+            goal: schemas that must hold together.
+            loose: take "exactly one" for "any".
 
         Raises:
             ConstraintTooLarge: there are too many.
@@ -97,21 +120,24 @@ class Cases:
         """
         if len(goal) == 1:  # by far the most common: one schema that refers to no other
             facts = self.facts(goal[0])
-            if not (facts.also or facts.either or facts.one):
+            if facts.plain:
                 return [goal if facts.limits else ()]
-        key = frozenset(goal)
+        key = frozenset(goal), loose
         found = self.expanded.get(key)
         if found is None:
-            found = self.expanded[key] = self._expand(goal)
+            found = self.expanded[key] = self._expand(goal, loose)
         return found
 
-    def _expand(self, goal: Goal) -> list[Goal]:
+    def _expand(self, goal: Goal, loose: bool) -> list[Goal]:
         seen: dict[Node, None] = {}
-        choices = self._close(goal, seen)
+        choices: list[Sequence[Node]] = []
+        types = self._close(goal, seen, choices, loose)
+        if types is None:
+            return []
         if not choices:
             return [self._limiting(seen)]
         finished: dict[frozenset[Node], Goal] = {}
-        pending = [(seen, choices)]
+        pending = [(seen, choices, types)]
         steps = 0
         while pending:
             steps += 1
@@ -121,22 +147,30 @@ class Cases:
                     Problem(goal[0].pointer, f"more than {MAX_CASES} combinations at this place"),
                     action="simplify the alternatives that stand side by side here",
                 )
-            seen, choices = pending.pop()
+            seen, choices, types = pending.pop()
             if not choices:
                 case = self._limiting(seen)
                 finished.setdefault(frozenset(case), case)
                 continue
-            held = dict.fromkeys(self._limiting(seen))
+            if any(branch in seen for branch in choices[0]):  # holds already
+                pending.append((seen, choices[1:], types))
+                continue
             for branch in reversed(choices[0]):
-                with_branch = dict(held)
-                more = self._close((branch,), with_branch)
-                if not self._hopeless(with_branch):
-                    pending.append((with_branch, choices[1:] + more))
+                with_branch = dict(seen)
+                more = choices[1:]
+                left = self._close((branch,), with_branch, more, loose)
+                if left is not None and types & left:
+                    pending.append((with_branch, more, types & left))
         return list(finished.values())
 
-    def _close(self, nodes: Sequence[Node], seen: dict[Node, None]) -> list[Sequence[Node]]:
-        """Adds schemas and all that hold with them to `seen`; returns the disjunctions that this brings."""
-        choices: list[Sequence[Node]] = []
+    def _close(
+        self, nodes: Sequence[Node], seen: dict[Node, None], choices: list[Sequence[Node]], loose: bool
+    ) -> int | None:
+        """Adds schemas and all that hold with them to `seen`, and the disjunctions that they bring to `choices`.
+
+        Returns the types that the new ones allow; None when a schema and its negation are among all of them.
+        """
+        types = EVERY_TYPE
         stack = list(reversed(nodes))
         while stack:
             node = stack.pop()
@@ -144,26 +178,68 @@ class Cases:
                 continue
             seen[node] = None
             facts = node.facts or self.facts(node)
+            if node.negation is not None and node.negation in seen:
+                return None
+            if facts.limits:
+                types &= facts.shape.types
             if facts.also:
                 if node not in self.sound:
-                    self._check_sound(node)
+                    self.check_sound(node)
                 stack.extend(reversed(facts.also))
             if facts.either:
                 choices.extend(branches for _, branches in facts.either)
-            if facts.one:
-                choices.extend(facts.one)
-        return choices
+            for branches in facts.one:
+                choices.append(branches if loose else self.exactly_one(branches))
+            if not loose:
+                choices.extend(self.not_one(branches) for branches in facts.several)
+                if facts.rest is not None:
+                    choices.insert(0, self.rest(facts.rest))  # it picks branches of the others, too
+                if facts.wrong_rest is not None:
+                    stack.extend(map(negated, self.rest(facts.wrong_rest)))
+        return types
+
+    def exactly_one(self, branches: Sequence[Node]) -> list[Node]:
+        """Schemas of which one holds when exactly one of the branches does."""
+        key = tuple(branches)
+        found = self.exclusive.get(key)
+        if found is None:
+            self.exclusive[key] = found = []
+            for branch in branches:
+                others = [
+                    negated(other)
+                    for other in branches
+                    if other is not branch and not self.apart(branch, other)
+                ]
+                found.append(
+                    shaped(self.document, branch, "alone", Shape(), [branch, *others]) if others else branch
+                )
+        return found
+
+    def rest(self, node: Node) -> list[Node]:
+        """Schemas of which one holds when all that a schema leaves unevaluated is as it says."""
+        found = self.rests.get(node)
+        if found is None:
+            self.check_sound(node)
+            self.rests[node] = found = Unevaluated(self.document, self.facts, self.exactly_one).alternatives(
+                node
+            )
+        return found
+
+    def not_one(self, branches: Sequence[Node]) -> list[Node]:
+        """Schemas of which one holds when none of the branches does, or more than one."""
+        none = together(self.document, [negated(branch) for branch in branches])
+        pairs = [
+            together(self.document, [first, second])
+            for i, second in enumerate(branches)
+            for first in branches[:i]
+            if not self.apart(first, second)
+        ]
+        return [none, *pairs]
 
     def _limiting(self, seen: dict[Node, None]) -> Goal:
         return tuple([node for node in seen if (node.facts or self.facts(node)).limits])
 
-    def _hopeless(self, seen: dict[Node, None]) -> bool:
-        types = EVERY_TYPE
-        for node in seen:
-            types &= self.facts(node).shape.types
-        return not types
-
-    def _check_sound(self, start: Node) -> None:
+    def check_sound(self, start: Node) -> None:
         """Refuses a schema that comes back to itself for the same value: it would say nothing or anything."""
         path: list[Node] = []
         on_path: set[Node] = set()
@@ -190,7 +266,7 @@ class Cases:
             stack.extend((other, False) for other in facts.also)
             for _, branches in facts.either:
                 stack.extend((other, False) for other in branches)
-            for branches in facts.one:
+            for branches in (*facts.one, *facts.several):
                 stack.extend((other, False) for other in branches)
 
     # ------------------------------------------------------------ cases

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urldefrag, urljoin
 
@@ -11,6 +11,22 @@ from grammars.errors import InvalidConstraint, Problem, UnsupportedConstraint
 if TYPE_CHECKING:
     from grammars.json_schema.drafts import Draft
     from grammars.json_schema.facts import Facts
+    from grammars.json_schema.registry import Registry
+
+ONE = frozenset(
+    {
+        "additionalProperties", "additionalItems", "items", "contains", "not", "if", "then", "else",
+        "propertyNames", "unevaluatedItems", "unevaluatedProperties", "contentSchema",
+    }
+)  # fmt: skip
+"""Keywords that hold a schema (``items`` may hold a list of them)."""
+SEVERAL = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+"""Keywords that hold a list of schemas."""
+NAMED = frozenset({"properties", "patternProperties", "definitions", "$defs", "dependentSchemas"})
+"""Keywords that hold schemas by name (so does ``dependencies``, between lists of names)."""
+
+
+_LISTED = SEVERAL | ONE
 
 
 class Node:
@@ -21,19 +37,32 @@ class Node:
         pointer: JSON Pointer as a URI fragment, shown to people and unique in the document.
         resource: the schema with an identifier that this one belongs to: what ``#`` means here.
         base: URI that references are relative to.
+        draft: the version of the specification that its resource follows.
         facts: what the schema itself says, filled in when it is first read.
         made: it does not stand in the document but follows from one that does.
+        denies: the schema of which this is the negation.
+        negation: its negation, if that has been asked for.
+        outer: of a resource, the one that it stands in.
+        scope: of a resource, what `dynamic.scope_of` found.
     """
 
-    __slots__ = ("base", "facts", "made", "pointer", "resource", "value")
+    __slots__ = (
+        "base", "denies", "draft", "facts", "made", "negation", "outer", "pointer", "resource", "scope", "value",
+    )  # fmt: skip
 
     def __init__(self, value: Any, pointer: str, resource: Node | None, base: str) -> None:
         self.value = value
         self.pointer = pointer
         self.resource: Node = resource or self
         self.base = base
+        if resource is not None:
+            self.draft: Draft = resource.draft
         self.facts: Facts | None = None
         self.made = False
+        self.denies: Node | None = None
+        self.negation: Node | None = None
+        self.outer: Node | None = None
+        self.scope: Mapping[str, Node] | None = None
 
     def __repr__(self) -> str:
         return f"Node({self.pointer})"
@@ -59,16 +88,48 @@ def _join(base: str, reference: str, pointer: str) -> str:
         ) from None
 
 
-class Document:
-    """A schema document and the nodes in it that have been looked at."""
+def _reference_problem(node: Node, reference: str, reason: str) -> Problem:
+    """What is wrong with a reference, at the keyword that makes it."""
+    keyword = next((name for name in _REFERENCES if node.value.get(name) == reference), "$ref")
+    return Problem(step(node.pointer, keyword), reason, reference, keyword)
 
-    def __init__(self, schema: Any, draft: Draft) -> None:
+
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+
+
+class Document:
+    """A schema document and the nodes in it that have been looked at; other documents as references lead there.
+
+    Args:
+        schema: the document.
+        draft: the version of the specification that it follows.
+        registry: other documents by URI.
+        check: refuses what is no schema of a draft; asked of other documents.
+    """
+
+    def __init__(
+        self,
+        schema: Any,
+        draft: Draft,
+        registry: Registry | None = None,
+        check: Callable[[Any, Draft], None] = lambda schema, draft: None,
+    ) -> None:
         self.draft = draft
         self.nodes: dict[str, Node] = {}
         self.named: dict[str, Node] | None = None
+        self._dynamic: dict[str, dict[str, Node]] = {}
+        self._registry = registry
+        self._check = check
+        self.root = self._document(schema, draft, "#", "")
+
+    def _document(self, schema: Any, draft: Draft, pointer: str, uri: str) -> Node:
+        """The node of a whole document that was found at a URI."""
         identifier = schema.get(draft.id_keyword) if isinstance(schema, dict) else None
-        base = identifier if isinstance(identifier, str) else ""
-        self.root = self.nodes["#"] = Node(schema, "#", None, _join("", base, "#"))
+        ignored = draft.ref_alone and isinstance(schema, dict) and "$ref" in schema
+        base = identifier if isinstance(identifier, str) and not ignored else ""
+        node = self.nodes[pointer] = Node(schema, pointer, None, _join(uri, base, pointer))
+        node.draft = draft
+        return node
 
     def child(self, parent: Node, *tokens: str | int) -> Node:
         """The schema found by following tokens down from a schema."""
@@ -96,12 +157,16 @@ class Document:
         return found
 
     def _node(self, value: Any, pointer: str, parent: Node) -> Node:
-        if not isinstance(value, dict) or self.draft.id_keyword not in value:
+        draft = parent.draft
+        if not isinstance(value, dict) or draft.id_keyword not in value:
             return Node(value, pointer, parent.resource, parent.base)
-        identifier = value[self.draft.id_keyword]
-        ignored = self.draft.ref_alone and "$ref" in value
+        identifier = value[draft.id_keyword]
+        ignored = draft.ref_alone and "$ref" in value
         if isinstance(identifier, str) and not identifier.startswith("#") and not ignored:
-            return Node(value, pointer, None, _join(parent.base, identifier, pointer))
+            node = Node(value, pointer, None, _join(parent.base, identifier, pointer))
+            node.draft = draft.dialect(value)
+            node.outer = parent.resource
+            return node
         return Node(value, pointer, parent.resource, parent.base)
 
     def made(self, parent: Node, label: str, value: Any) -> Node:
@@ -114,7 +179,7 @@ class Document:
         return node
 
     def resolve(self, node: Node, reference: str) -> Node:
-        """The schema that a ``$ref`` at `node` points at.
+        """The schema that a reference at `node` points at, as it stands there.
 
         Raises:
             InvalidConstraint: nothing is there.
@@ -125,12 +190,12 @@ class Document:
         fragment = unquote(fragment)
         start = node.resource
         if url and target != node.base:
-            found = self._identified().get(target)
+            found = self._identified().get(target) or self._other(target, node.draft)
             if found is None:
                 raise UnsupportedConstraint(
                     "1 keyword cannot be enforced",
-                    Problem(step(node.pointer, "$ref"), "points out of the document", reference, "$ref"),
-                    action="copy the schema it names into $defs and point there",
+                    _reference_problem(node, reference, "points out of the document"),
+                    action="give the schema it names in registry=, or copy it into $defs and point there",
                 )
             start = found
         if not fragment:
@@ -145,7 +210,7 @@ class Document:
     def _dangling(self, node: Node, reference: str) -> InvalidConstraint:
         return InvalidConstraint(
             "the schema is malformed",
-            Problem(step(node.pointer, "$ref"), "points at nothing", reference, "$ref"),
+            _reference_problem(node, reference, "points at nothing"),
             action="correct the reference",
         )
 
@@ -161,7 +226,7 @@ class Document:
                 raise self._dangling(node, reference)
             tokens.append(token)
             value = value[token]
-            if isinstance(value, dict) and self.draft.id_keyword in value:
+            if isinstance(value, dict) and start.draft.id_keyword in value:
                 current = self.child(current, *tokens)  # its own base may change here
                 tokens = []
         if tokens:
@@ -170,45 +235,61 @@ class Document:
             raise self._dangling(node, reference)
         return current
 
+    def dynamic_anchors(self) -> Mapping[str, Mapping[str, Node]]:
+        """The schemas with a dynamic anchor, by the URI of their resource and the anchor."""
+        self._identified()
+        return self._dynamic
+
     def _identified(self) -> dict[str, Node]:
         """Every schema with an identifier or an anchor, by URI."""
         if self.named is None:
             self.named = {self.root.base: self.root}
-            stack = [self.root]
-            while stack:
-                node = stack.pop()
-                if not isinstance(node.value, dict):
-                    continue
-                self._name(node, self.named)
-                for keyword, value in node.value.items():
-                    if keyword in ("enum", "const", "default", "examples"):
-                        continue
-                    if isinstance(value, dict):
-                        if keyword in _MAPS:
-                            stack.extend(self.child(node, keyword, name) for name in value)
-                        else:
-                            stack.append(self.child(node, keyword))
-                    elif isinstance(value, list):
-                        stack.extend(
-                            self.child(node, keyword, i)
-                            for i, item in enumerate(value)
-                            if isinstance(item, dict)
-                        )
+            self._name_all(self.root, self.named)
         return self.named
+
+    def _other(self, uri: str, draft: Draft) -> Node | None:
+        """Another document, from the registry."""
+        schema = self._registry.get(uri) if self._registry is not None else None
+        if schema is None:
+            return None
+        draft = draft.dialect(schema)
+        self._check(schema, draft)
+        named = self._identified()
+        node = named[uri] = self._document(schema, draft, f"{uri}#", uri)
+        self._name_all(node, named)
+        return node
+
+    def _name_all(self, root: Node, named: dict[str, Node]) -> None:
+        stack = [root]
+        while stack:
+            node = stack.pop()
+            if not isinstance(node.value, dict):
+                continue
+            self._name(node, named)
+            for keyword, value in node.value.items():
+                if keyword in ONE and isinstance(value, dict):
+                    stack.append(self.child(node, keyword))
+                elif keyword in _LISTED and isinstance(value, list):
+                    stack.extend(self.child(node, keyword, i) for i in range(len(value)))
+                elif (keyword in NAMED or keyword == "dependencies") and isinstance(value, dict):
+                    named_here = [name for name, item in value.items() if isinstance(item, dict)]
+                    stack.extend(self.child(node, keyword, name) for name in named_here)
 
     def _name(self, node: Node, named: dict[str, Node]) -> None:
         schema: Mapping[str, Any] = node.value
+        draft = node.draft
         if node.resource is node and node.base:
             named.setdefault(node.base, node)
-        identifier = schema.get(self.draft.id_keyword)
-        if isinstance(identifier, str) and identifier.startswith("#") and len(identifier) > 1:
-            named.setdefault(node.base + identifier, node)
-        for keyword in ("$anchor", "$dynamicAnchor"):
-            anchor = schema.get(keyword)
-            if isinstance(anchor, str) and self.draft.has_anchors:
-                named.setdefault(f"{node.base}#{anchor}", node)
-
-
-_MAPS = frozenset(
-    {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"}
-)
+        if draft.has_anchors:
+            for keyword in ("$anchor", "$dynamicAnchor"):
+                anchor = schema.get(keyword)
+                if isinstance(anchor, str):
+                    named.setdefault(f"{node.base}#{anchor}", node)
+        elif not (draft.ref_alone and "$ref" in schema):
+            identifier = schema.get(draft.id_keyword)
+            fragment = urldefrag(identifier).fragment if isinstance(identifier, str) else ""
+            if fragment and not fragment.startswith("/"):
+                named.setdefault(f"{node.base}#{fragment}", node)
+        anchor = "" if schema.get("$recursiveAnchor") is True else schema.get("$dynamicAnchor")
+        if isinstance(anchor, str) and (anchor or node.resource is node):
+            self._dynamic.setdefault(node.base, {}).setdefault(anchor, node)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from grammars.errors import InvalidConstraint, Problem
-from grammars.json_schema import facts as f
 from grammars.json_schema import keywords as k
-from grammars.json_schema.keywords import Keyword, annotation, unsupported
+from grammars.json_schema.formats import BEFORE_7, FORMATS, Format
+from grammars.json_schema.keywords import Keyword, annotation
+
+if TYPE_CHECKING:
+    from grammars.json_schema.registry import Registry
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +28,8 @@ class Draft:
         ref_alone: other keywords next to ``$ref`` are ignored.
         has_anchors: ``$anchor`` names places.
         whole_floats: 1.0 is an integer.
+        contains_evaluates: items that satisfy ``contains`` count as evaluated.
+        formats: the formats that are enforced, by name.
     """
 
     name: str
@@ -34,15 +39,21 @@ class Draft:
     ref_alone: bool = False
     has_anchors: bool = True
     whole_floats: bool = True
+    contains_evaluates: bool = False
+    formats: Mapping[str, Format] = field(default_factory=lambda: FORMATS)
+
+    def dialect(self, schema: Any) -> Draft:
+        """The draft that a schema follows that stands within one of this draft or is referred to by it."""
+        uri = schema.get("$schema") if isinstance(schema, dict) else None
+        found = _BY_URI.get(uri.rstrip("#"), self) if isinstance(uri, str) else self
+        if found.uri == self.uri:
+            return self
+        return found if self.formats else replace(found, formats={})
 
     @cached_property
     def limiting(self) -> Mapping[str, Keyword]:
         """The keywords that may limit something."""
         return {name: function for name, function in self.table.items() if function is not annotation}
-
-
-def _none(value: Any) -> bool:
-    return value is True or value == {}
 
 
 _ANNOTATIONS = dict.fromkeys(("title", "description", "default", "$schema", "definitions"), annotation)
@@ -77,7 +88,7 @@ _4: dict[str, Keyword] = {
     "allOf": k.all_of,
     "anyOf": k.any_of,
     "oneOf": k.one_of,
-    "not": unsupported("not"),
+    "not": k.not_,
 }
 _6: dict[str, Keyword] = {
     **{keyword: function for keyword, function in _4.items() if keyword != "id"},
@@ -85,28 +96,27 @@ _6: dict[str, Keyword] = {
     "const": k.const,
     "exclusiveMinimum": k.exclusive_minimum,
     "exclusiveMaximum": k.exclusive_maximum,
-    "contains": unsupported("contains", f.ARRAY),
+    "contains": k.contains,
     "propertyNames": k.property_names,
 }
 _7: dict[str, Keyword] = {
     **_6,
-    **dict.fromkeys(
-        ("$comment", "readOnly", "writeOnly", "contentEncoding", "contentMediaType", "then", "else"),
-        annotation,
-    ),
+    **dict.fromkeys(("$comment", "readOnly", "writeOnly", "contentEncoding", "contentMediaType"), annotation),
     "if": k.if_,
+    "then": k.then,
+    "else": k.then,
 }
 _2019: dict[str, Keyword] = {
     **{keyword: function for keyword, function in _7.items() if keyword != "dependencies"},
     **dict.fromkeys(
         ("$defs", "$anchor", "$recursiveAnchor", "$vocabulary", "deprecated", "contentSchema"), annotation
     ),
-    **dict.fromkeys(("minContains", "maxContains"), annotation),  # limits on `contains`, which is refused
+    **dict.fromkeys(("minContains", "maxContains"), k.count_of_contains),
     "dependentRequired": k.dependent_required,
     "dependentSchemas": k.dependent_schemas,
-    "unevaluatedItems": unsupported("unevaluatedItems", f.ARRAY, _none),
-    "unevaluatedProperties": unsupported("unevaluatedProperties", f.OBJECT, _none),
-    "$recursiveRef": unsupported("$recursiveRef"),
+    "unevaluatedItems": k.unevaluated,
+    "unevaluatedProperties": k.unevaluated,
+    "$recursiveRef": k.recursive_ref,
 }
 _2020: dict[str, Keyword] = {
     **{
@@ -117,18 +127,26 @@ _2020: dict[str, Keyword] = {
     "$dynamicAnchor": annotation,
     "prefixItems": k.prefix_items,
     "items": k.items,
-    "$dynamicRef": unsupported("$dynamicRef"),
+    "$dynamicRef": k.dynamic_ref,
 }
 
 _OLD: dict[str, Any] = {"ref_alone": True, "has_anchors": False}
 DRAFTS: dict[str, Draft] = {
     draft.name: draft
     for draft in (
-        Draft("4", "http://json-schema.org/draft-04/schema", _4, id_keyword="id", whole_floats=False, **_OLD),
-        Draft("6", "http://json-schema.org/draft-06/schema", _6, **_OLD),
+        Draft(
+            "4",
+            "http://json-schema.org/draft-04/schema",
+            _4,
+            id_keyword="id",
+            whole_floats=False,
+            formats=BEFORE_7,
+            **_OLD,
+        ),
+        Draft("6", "http://json-schema.org/draft-06/schema", _6, formats=BEFORE_7, **_OLD),
         Draft("7", "http://json-schema.org/draft-07/schema", _7, **_OLD),
         Draft("2019-09", "https://json-schema.org/draft/2019-09/schema", _2019),
-        Draft("2020-12", "https://json-schema.org/draft/2020-12/schema", _2020),
+        Draft("2020-12", "https://json-schema.org/draft/2020-12/schema", _2020, contains_evaluates=True),
     )
 }
 """The drafts by name."""
@@ -136,8 +154,21 @@ DEFAULT = DRAFTS["2020-12"]
 _BY_URI = {draft.uri: draft for draft in DRAFTS.values()}
 
 
-def draft_of(schema: Any, name: str | None = None) -> Draft:
+_VALIDATION = "/vocab/validation"
+_LIMITS = frozenset(
+    {
+        "type", "enum", "const", "multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
+        "minLength", "maxLength", "pattern", "minItems", "maxItems", "uniqueItems", "minContains", "maxContains",
+        "minProperties", "maxProperties", "required", "dependentRequired",
+    }
+)  # fmt: skip
+"""Keywords of the validation vocabulary."""
+
+
+def draft_of(schema: Any, name: str | None = None, registry: Registry | None = None) -> Draft:
     """The draft asked for by name, or else the one that ``$schema`` names, or else the newest.
+
+    A meta-schema in the registry may leave out the vocabulary of validation; its keywords are unknown then.
 
     Raises:
         InvalidConstraint: there is no draft of that name.
@@ -149,4 +180,12 @@ def draft_of(schema: Any, name: str | None = None) -> Draft:
             )
         return DRAFTS[name]
     uri = schema.get("$schema") if isinstance(schema, dict) else None
-    return _BY_URI.get(uri.rstrip("#"), DEFAULT) if isinstance(uri, str) else DEFAULT
+    if isinstance(uri, str) and uri.rstrip("#") not in _BY_URI and registry is not None:
+        meta = registry.get(uri.rstrip("#"))
+        vocabularies = meta.get("$vocabulary") if isinstance(meta, dict) else None
+        draft = DEFAULT.dialect(meta)
+        if isinstance(vocabularies, dict) and not any(item.endswith(_VALIDATION) for item in vocabularies):
+            table = {keyword: lower for keyword, lower in draft.table.items() if keyword not in _LIMITS}
+            return replace(draft, table=table)
+        return draft
+    return DEFAULT.dialect(schema)

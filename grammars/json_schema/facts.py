@@ -30,6 +30,22 @@ TYPES: dict[str, int] = {
     "object": OBJECT,
 }
 
+
+def type_of(value: Any, whole_floats: bool) -> int:
+    """The type of a JSON value; whether 1.0 is an integer depends on the draft."""
+    if value is None:
+        return NULL
+    if isinstance(value, bool):
+        return BOOLEAN
+    if isinstance(value, str):
+        return STRING
+    if isinstance(value, int):
+        return INTEGER
+    if isinstance(value, (float, Decimal)):
+        return INTEGER if whole_floats and value == int(value) else FRACTION
+    return ARRAY if isinstance(value, (list, tuple)) else OBJECT
+
+
 Goal = tuple[Node, ...]
 """Schemas that a value must satisfy together; none at all: any value."""
 
@@ -63,20 +79,60 @@ class Items:
         return [] if self.rest is None else [self.rest]
 
 
+@dataclass(slots=True)
+class Counted:
+    """How many items of an array satisfy the schema of their position; where there is none, an item does not.
+
+    Attributes:
+        items: the schemas, by position.
+        least, most: how many items there must be that satisfy them (`most` None: no bound).
+        place: the keyword that says so.
+    """
+
+    items: Items
+    least: int
+    most: int | None
+    place: str
+
+
+@dataclass(slots=True)
+class Denied:
+    """What is said about objects, of which something at least must fail.
+
+    Attributes:
+        members: schemas for values of members, as if they had to hold.
+        required: keys, as if they had to be there.
+        names: schemas for keys, as if they had to hold.
+        place: the schema that is denied.
+    """
+
+    members: tuple[Members, ...]
+    required: tuple[str, ...]
+    names: tuple[Node, ...]
+    place: str
+
+
 class Shape:
     """What must hold of a value, type by type. An instance holds what is said; the class, what holds otherwise."""
 
     types: int = EVERY_TYPE
     values: list[Any] | None = None
+    excluded: tuple[Any, ...] = ()
+    """Scalars that the value does not equal."""
     bounds: Bounds = UNBOUNDED
     multiples: tuple[Decimal, ...] = ()
+    indivisible: tuple[Decimal, ...] = ()
+    """Steps that numbers are no multiples of."""
     min_length: int = 0
     max_length: int | None = None
     patterns: tuple[Pattern, ...] = ()
     items: tuple[Items, ...] = ()
+    counted: tuple[Counted, ...] = ()
     min_items: int = 0
     max_items: int | None = None
+    unique: bool = False
     members: tuple[Members, ...] = ()
+    denied: tuple[Denied, ...] = ()
     required: tuple[str, ...] = ()
     names: tuple[Node, ...] = ()
     min_members: int = 0
@@ -97,15 +153,20 @@ class Shape:
         return Shape(
             types=self.types & other.types,
             values=common(self.values, other.values),
+            excluded=self.excluded + other.excluded,
             bounds=self.bounds.meet(other.bounds),
             multiples=self.multiples + other.multiples,
+            indivisible=self.indivisible + other.indivisible,
             min_length=max(self.min_length, other.min_length),
             max_length=_least(self.max_length, other.max_length),
             patterns=self.patterns + tuple(p for p in other.patterns if p not in self.patterns),
             items=self.items + other.items,
+            counted=self.counted + other.counted,
             min_items=max(self.min_items, other.min_items),
             max_items=_least(self.max_items, other.max_items),
+            unique=self.unique or other.unique,
             members=self.members + other.members,
+            denied=self.denied + other.denied,
             required=tuple(dict.fromkeys(self.required + other.required)),
             names=self.names + other.names,
             min_members=max(self.min_members, other.min_members),
@@ -134,16 +195,31 @@ class Facts:
         also: schemas that hold of the same value (``$ref``, ``allOf``).
         either: for each disjunction, the keyword and the schemas of which one must hold.
         one: likewise, exactly one must hold.
+        several: likewise, none or more than one must hold.
+        heard: schemas that limit nothing, and speak of members and items where they hold.
+        rest: the schema itself, if it says something about what its subschemas leave unevaluated.
+        wrong_rest: a schema of which just that fails.
         limits: whether `shape` limits anything at all.
     """
 
     also: tuple[Node, ...] = ()
     either: tuple[tuple[str, Sequence[Node]], ...] = ()
     one: tuple[Sequence[Node], ...] = ()
+    several: tuple[Sequence[Node], ...] = ()
+    heard: tuple[Node, ...] = ()
+    rest: Node | None = None
+    wrong_rest: Node | None = None
     limits: bool = False
 
     def __init__(self) -> None:
         self.shape = Shape()
+
+    @property
+    def plain(self) -> bool:
+        """Whether `shape` is all it says."""
+        if self.also or self.either or self.one:
+            return False
+        return not (self.several or self.rest or self.wrong_rest)
 
 
 def _alone(types: int) -> Facts:

@@ -12,9 +12,11 @@ from typing import Any
 
 from grammars.errors import ConstraintError, InvalidConstraint, Problem, UnsupportedConstraint
 from grammars.json_schema import facts as f
+from grammars.json_schema.derived import negated, together
 from grammars.json_schema.document import Document, Node, step
+from grammars.json_schema.dynamic import RECURSIVE, entered, first_with
 from grammars.json_schema.facts import Facts
-from grammars.json_schema.formats import LONGEST
+from grammars.json_schema.formats import FORMATS
 from grammars.json_schema.numbers import Bounds, decimal
 from grammars.json_schema.text import Pattern, format_pattern, pattern
 from grammars.json_schema.values import writable
@@ -26,20 +28,6 @@ def refuse(facts: Facts, node: Node, keyword: str, reason: str, types: int = f.E
     """Notes a keyword that cannot be enforced; it matters only where values of these types are possible."""
     problem = Problem(step(node.pointer, keyword), reason, node.value[keyword], keyword)
     facts.shape.problems += ((types, problem),)
-
-
-def unsupported(
-    keyword: str, types: int = f.EVERY_TYPE, trivial: Callable[[Any], bool] | None = None
-) -> Keyword:
-    """A keyword that limits values of some types in a way that cannot be enforced, unless its value is trivial."""
-
-    def lower(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
-        """Refuses the keyword unless its value is trivial."""
-        if trivial is None or not trivial(value):
-            refuse(facts, node, keyword, "is not supported", types)
-        return None
-
-    return lower
 
 
 def annotation(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
@@ -175,12 +163,12 @@ def _read_pattern(facts: Facts, source: str, place: str, keyword: str, types: in
 
 def format_(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
     """Strings have this format; a name that is not known says nothing."""
-    found = format_pattern(value)
+    found = node.draft.formats.get(value)
     if found is None:
-        return "known, but not a regular language" if value == "regex" else f"unknown format {value!r}"
-    facts.shape.patterns += (found,)
-    if value in LONGEST:
-        facts.shape.max_length = min(LONGEST[value], facts.shape.max_length or LONGEST[value])
+        if value in FORMATS:
+            return "formats are annotations here"
+        return f"unknown format {value!r}"
+    facts.shape.patterns += (format_pattern(found),)
     return None
 
 
@@ -233,10 +221,24 @@ def max_items(facts: Facts, value: Any, node: Node, document: Document) -> str |
     return None
 
 
+def contains(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+    """So many items satisfy this: one at least, where nothing else is said."""
+    counts = node.value if "minContains" in node.draft.table else {}
+    least, most = int(counts.get("minContains", 1)), counts.get("maxContains")
+    if least or most is not None:
+        items, place = f.Items(rest=document.child(node, "contains")), step(node.pointer, "contains")
+        facts.shape.counted = (f.Counted(items, least, None if most is None else int(most), place),)
+    return None
+
+
+def count_of_contains(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+    """How many items satisfy ``contains``: said with it."""
+    return None if "contains" in node.value else "says nothing without contains"
+
+
 def unique_items(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
     """No two items of an array are equal."""
-    if value and node.value.get("maxItems", 2) > 1:
-        refuse(facts, node, "uniqueItems", "is not supported", f.ARRAY)
+    facts.shape.unique = bool(value)
     return None
 
 
@@ -299,7 +301,9 @@ def max_properties(facts: Facts, value: Any, node: Node, document: Document) -> 
 def dependent_required(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
     """Keys that a key brings with it."""
     for name, needed in value.items():
-        _depend(facts, node, document, "dependentRequired", name, {"required": [name, *needed]})
+        _depend(
+            facts, node, document, "dependentRequired", name, {"type": "object", "required": [name, *needed]}
+        )
     return None
 
 
@@ -307,7 +311,9 @@ def dependent_schemas(facts: Facts, value: Any, node: Node, document: Document) 
     """A schema for the whole object that a key brings with it."""
     for name in value:
         schema = document.child(node, "dependentSchemas", name)
-        _depend(facts, node, document, "dependentSchemas", name, {"required": [name]}, schema)
+        _depend(
+            facts, node, document, "dependentSchemas", name, {"type": "object", "required": [name]}, schema
+        )
     return None
 
 
@@ -315,10 +321,14 @@ def dependencies(facts: Facts, value: Any, node: Node, document: Document) -> st
     """Up to draft 7: names that a name requires, or a schema that it brings."""
     for name, needed in value.items():
         if isinstance(needed, list):
-            _depend(facts, node, document, "dependencies", name, {"required": [name, *needed]})
+            _depend(
+                facts, node, document, "dependencies", name, {"type": "object", "required": [name, *needed]}
+            )
         else:
             schema = document.child(node, "dependencies", name)
-            _depend(facts, node, document, "dependencies", name, {"required": [name]}, schema)
+            _depend(
+                facts, node, document, "dependencies", name, {"type": "object", "required": [name]}, schema
+            )
     return None
 
 
@@ -341,7 +351,27 @@ def _depend(
 
 def ref(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
     """The schema that this points at holds too."""
-    facts.also += (document.resolve(node, value),)
+    facts.also += (entered(document, node, document.resolve(node, value)),)
+    return None
+
+
+def dynamic_ref(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+    """The first schema on the way here with the anchor that this points at; or just what it points at."""
+    target = document.resolve(node, value)
+    anchor = value.partition("#")[2]
+    if isinstance(target.value, dict) and anchor and target.value.get("$dynamicAnchor") == anchor:
+        facts.also += (first_with(document, node, anchor, target),)
+    else:
+        facts.also += (entered(document, node, target),)
+    return None
+
+
+def recursive_ref(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+    """2019-09: the first resource on the way here that lets itself be extended; or this one, if it does not."""
+    target = document.resolve(node, value)
+    if isinstance(target.value, dict) and target.value.get("$recursiveAnchor") is True:
+        target = first_with(document, node, RECURSIVE, target)
+    facts.also += (target,)
     return None
 
 
@@ -363,8 +393,38 @@ def one_of(facts: Facts, value: Any, node: Node, document: Document) -> str | No
     return None
 
 
+def not_(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+    """This does not hold."""
+    facts.also += (negated(document.child(node, "not")),)
+    return None
+
+
 def if_(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
     """Says nothing alone; chooses between ``then`` and ``else``."""
-    if "then" in node.value or "else" in node.value:
-        refuse(facts, node, "if", "is not supported")
+    arms = [keyword for keyword in ("then", "else") if keyword in node.value]
+    given = document.child(node, "if")
+    if not arms:
+        facts.heard += (given,)
+        return "says nothing without then and else"
+    branches = [given, negated(given)]
+    if "then" in arms:
+        branches[0] = together(document, [given, document.child(node, "then")])
+    if "else" in arms:
+        branches[1] = together(document, [negated(given), document.child(node, "else")])
+    facts.either += (("if", branches),)
+    return None
+
+
+def then(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+    """What holds when ``if`` does, or does not: said with it."""
+    return None if "if" in node.value else "says nothing without if"
+
+
+# ---------------------------------------------------------------- what other keywords leave
+
+
+def unevaluated(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+    """Members or items of which no subschema that holds speaks."""
+    if value is not True and value != {}:
+        facts.rest = node
     return None

@@ -6,6 +6,9 @@ bounded   at every gap nothing, one space, or one newline with at most 40 spaces
 none      no whitespace at all
 any       all that JSON permits
 indent    like `bounded`, but a space stands exactly after ``:`` and a newline with spaces everywhere else
+
+With separators, as `json.dumps` takes them, commas and colons are written exactly so, and no other white space stands
+anywhere but the newlines of `indent`.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from functools import cache, cached_property
 from typing import Literal
 
 from grammars import ir
+from grammars.errors import InvalidConstraint, Problem
 from grammars.json_schema.strings import declared
 
 Whitespace = Literal["bounded", "none", "any", "indent"]
@@ -94,12 +98,17 @@ class Layout:
         return comma.parts, colon.parts
 
 
+Separators = tuple[str, str]
+"""What stands between items or members, and between a key and its value."""
+
+
 @cache
-def layout(whitespace: Whitespace) -> Layout:
+def layout(whitespace: Whitespace, separators: Separators | None = None) -> Layout:
     """The terminals of a whitespace policy.
 
     Raises:
         ValueError: there is no such policy.
+        InvalidConstraint: the separators are no comma and colon in white space, or any white space is asked for too.
     """
     gaps: dict[str, tuple[ir.Regex, ir.Regex, ir.Regex, ir.Regex, ir.Regex]] = {
         # within brackets, before and after a comma, before and after a colon
@@ -111,6 +120,14 @@ def layout(whitespace: Whitespace) -> Layout:
     if whitespace not in gaps:
         raise ValueError(f"unknown whitespace {whitespace!r}: use {', '.join(map(repr, gaps))}")
     inside, before_comma, after_comma, before_colon, after_colon = gaps[whitespace]
+    if separators is not None:
+        comma, colon = _checked(separators, whitespace)
+        inside, after_line = (_LINE, _LINE) if whitespace == "indent" else (ir.EMPTY, ir.EMPTY)
+        before_comma, before_colon = (
+            ir.literal(text[: text.index(sign)]) for text, sign in ((comma, ","), (colon, ":"))
+        )
+        after_comma = ir.concat(ir.literal(comma[comma.index(",") + 1 :]), after_line)
+        after_colon = ir.literal(colon[colon.index(":") + 1 :])
     within_empty = ir.EMPTY if whitespace == "indent" else inside
 
     def around(left: ir.Regex, text: bytes, right: ir.Regex) -> ir.Terminal:
@@ -126,3 +143,19 @@ def layout(whitespace: Whitespace) -> Layout:
         comma=around(before_comma, b",", after_comma),
         colon=ir.concat(before_colon, ir.Literal(b":"), after_colon),
     )
+
+
+def _checked(separators: Separators, whitespace: Whitespace) -> Separators:
+    comma, colon = separators
+    for text, sign in ((comma, ","), (colon, ":")):
+        if text.strip(" \t\n\r") != sign:
+            raise InvalidConstraint(
+                "the separators are not JSON",
+                Problem("separators", f"{text!r} is not {sign!r} with white space around it"),
+                action='use (", ", ": ") or (",", ":")',
+            )
+    if whitespace == "any":
+        raise InvalidConstraint(
+            "separators and whitespace='any' exclude each other", action="leave one of them out"
+        )
+    return separators

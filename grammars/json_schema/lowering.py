@@ -8,42 +8,51 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from decimal import Decimal
+from typing import Any
 
 from grammars import ir
+from grammars.bags import MAX_DIFFERENT
 from grammars.errors import ConstraintTooLarge, Problem
 from grammars.json_schema import facts as f
 from grammars.json_schema import numbers, strings
 from grammars.json_schema.admits import Admits
 from grammars.json_schema.cases import Cases
+from grammars.json_schema.counted import counted_array
+from grammars.json_schema.denied import Judge, obligations
 from grammars.json_schema.disjoint import Disjoint
 from grammars.json_schema.document import Document, Node, step
-from grammars.json_schema.facts import Goal, Shape
+from grammars.json_schema.excluded import WHOLE, numbers_without, spelled
+from grammars.json_schema.facts import Goal, Shape, type_of
 from grammars.json_schema.layout import Layout
 from grammars.json_schema.multiples import multiples_of
+from grammars.json_schema.numbers import decimal
 from grammars.json_schema.objects import (
-    CountedKeys,
     Member,
     array_expr,
     declared_names,
     goal_of,
     key_classes,
     object_expr,
+    unique_array_expr,
 )
-from grammars.json_schema.values import text_of
+from grammars.json_schema.obliged import obliged_object
+from grammars.json_schema.strings import other_keys
+from grammars.json_schema.values import expr_of, key_of, text_of
 
 MAX_RULES = 200_000
 """Most rules of one grammar."""
-MAX_BRANCHES = 200
-"""Most branches of a ``oneOf`` that are compared in pairs."""
 
 _NULL = ir.terminal("null")
+_TRUE, _FALSE = ir.terminal("true"), ir.terminal("false")
 _BOOLEAN = ir.Terminal(ir.union(ir.literal("true"), ir.literal("false")))
 _STRING, _NUMBER, _INTEGER = (
     ir.Terminal(strings.STRING),
     ir.Terminal(numbers.NUMBER),
     ir.Terminal(numbers.INTEGER),
 )
+_STRINGS = ("min_length", "max_length", "patterns")
 _TYPE_ALONE = {
     f.TYPE_ALONE["null"]: _NULL,
     f.TYPE_ALONE["boolean"]: _BOOLEAN,
@@ -51,7 +60,7 @@ _TYPE_ALONE = {
     f.TYPE_ALONE["number"]: _NUMBER,
     f.TYPE_ALONE["integer"]: _INTEGER,
 }
-_ANYTHING: dict[Layout, ir.Expr] = {}
+_ANYTHING: dict[tuple[Layout, bool], ir.Expr] = {}
 _CANONICAL_CHARACTER = strings.CANONICAL.unit(ir.ANY_CHAR.ranges)
 
 
@@ -63,12 +72,17 @@ class Lowering:
         conflicts: places where nothing is left, by place, with the reason.
     """
 
-    def __init__(self, document: Document, layout: Layout) -> None:
+    def __init__(
+        self, document: Document, layout: Layout, *, ordered: bool = True, closed: bool = False
+    ) -> None:
         self.document = document
         self.layout = layout
+        self.ordered = ordered  # members come in the order of the schema
+        self.closed = closed  # no undeclared keys where members are declared and none says anything of others
         self.cases = Cases(document)
         self.admits = Admits(self.cases)
         self.disjoint = Disjoint(self.cases, self.admits)
+        self.cases.apart = lambda a, b: self.disjoint.empty((a, b))
         self.rules: dict[str, ir.Expr] = {}
         self.queue: deque[tuple[str, Goal, Shape]] = deque()
         self.goals: dict[Node | frozenset[Node], ir.Expr] = {}
@@ -84,7 +98,6 @@ class Lowering:
         while self.queue:
             name, case, shape = self.queue.popleft()
             self.rules[name] = self.containers(name, case, shape) if case else self.anything(name)
-        self.check_exclusive()
         if isinstance(start, ir.Call):
             return ir.Grammar(self.rules, start.rule)
         return ir.Grammar({"start": start, **self.rules}, "start")
@@ -108,7 +121,7 @@ class Lowering:
             facts = key.facts or self.cases.facts(key)
             if facts in _TYPE_ALONE:
                 return _TYPE_ALONE[facts]
-            if not (facts.also or facts.either or facts.one):
+            if facts.plain:
                 return self.case(goal if facts.limits else ())
         elif not goal:
             return self.case(())
@@ -118,6 +131,8 @@ class Lowering:
         if found is None:
             cases = self.cases.expand(goal)
             found = self.case(cases[0]) if len(cases) == 1 else ir.choice(*map(self.case, cases))
+            if not cases:
+                self.conflict(goal, "schemas that must hold together exclude each other")
             self.goals[key] = found
         return found
 
@@ -165,26 +180,6 @@ class Lowering:
         name = self.name(case)
         self.conflicts.setdefault(name, Problem(name, reason))
 
-    def check_exclusive(self) -> None:
-        """``oneOf`` is lowered as any of its branches, which is right where no two have a value in common."""
-        for node in list(self.cases.read_nodes):
-            for branches in node.facts.one if node.facts else ():
-                shared = self.overlap(branches)
-                if shared is not None:
-                    place = step(node.pointer, "oneOf")
-                    reason = f"branches {shared[0]} and {shared[1]} may both hold; they cannot be told apart"
-                    self.problems.setdefault(place, Problem(place, reason, node.value["oneOf"], "oneOf"))
-
-    def overlap(self, branches: Sequence[Node]) -> tuple[int, int] | None:
-        """The first two branches that are not proved to have no value in common."""
-        if len(branches) > MAX_BRANCHES:
-            return 0, MAX_BRANCHES
-        for i, branch in enumerate(branches):
-            for j in range(i):
-                if not self.disjoint.empty((branches[j], branch)):
-                    return j, i
-        return None
-
     # ------------------------------------------------------------ scalars
 
     def enumerated(self, case: Goal, shape: Shape) -> ir.Expr:
@@ -209,7 +204,13 @@ class Lowering:
         if not values:
             self.conflict(case, "none of the listed values satisfies the other keywords")
             return ir.NEVER
-        return ir.Terminal(ir.union(*(text_of(value, self.layout) for value in values)))
+        return self.listed_values(values)
+
+    def listed_values(self, values: Sequence[Any]) -> ir.Expr:
+        """The texts of values that stand in the schema."""
+        if self.ordered:
+            return ir.Terminal(ir.union(*(text_of(value, self.layout) for value in values)))
+        return ir.choice(*(expr_of(value, self.layout) for value in values))
 
     def scalars(self, case: Goal, shape: Shape) -> list[ir.Expr]:
         """Null, booleans, numbers and strings of a shape."""
@@ -217,7 +218,11 @@ class Lowering:
         if shape.types & f.NULL:
             parts.append(_NULL)
         if shape.types & f.BOOLEAN:
-            parts.append(_BOOLEAN)
+            for value, text in ((True, _TRUE), (False, _FALSE)):
+                if not any(other is value for other in shape.excluded):
+                    parts.append(text)
+            if parts[-2:] == [_TRUE, _FALSE]:
+                parts[-2:] = [_BOOLEAN]
         if shape.types & f.NUMBER:
             parts.append(self.number(case, shape))
         if shape.types & f.STRING:
@@ -226,19 +231,23 @@ class Lowering:
 
     def number(self, case: Goal, shape: Shape) -> ir.Expr:
         """Numbers of a shape."""
+        excluded = [spelled(decimal(value)) for value in shape.excluded if type(value) in (int, float)]
+        if not shape.types & f.INTEGER:
+            excluded.append(WHOLE if self.document.draft.whole_floats else numbers.INTEGER)
+        for number in shape.indivisible:
+            excluded.append(self.multiples(case, (number,), numbers.UNBOUNDED, whole=False))
+        if excluded:
+            types = f.NUMBER if shape.types & f.FRACTION else f.INTEGER
+            rest = self.number(case, Shape(types=types, bounds=shape.bounds, multiples=shape.multiples))
+            return (
+                ir.Terminal(numbers_without(rest.regex, excluded)) if isinstance(rest, ir.Terminal) else rest
+            )
         whole = not shape.types & f.FRACTION
         if shape.bounds.empty():
             self.conflict(case, f"no number is {shape.bounds}")
             return ir.NEVER
         if shape.multiples:
-            regex = multiples_of(shape.multiples, shape.bounds, whole)
-            if regex is None:
-                for node in case:
-                    if isinstance(node.value, dict) and "multipleOf" in node.value:
-                        place = step(node.pointer, "multipleOf")
-                        reason = "is supported for powers of ten, and where bounds leave few values"
-                        self.problems[place] = Problem(place, reason, node.value["multipleOf"], "multipleOf")
-                return _NUMBER
+            regex = self.multiples(case, shape.multiples, shape.bounds, whole)
         elif whole:
             if shape.bounds == numbers.UNBOUNDED:
                 return _INTEGER
@@ -254,8 +263,31 @@ class Lowering:
             return ir.NEVER
         return ir.Terminal(regex)
 
+    def multiples(
+        self, case: Goal, steps: Sequence[Decimal], bounds: numbers.Bounds, whole: bool
+    ) -> ir.Regex:
+        """The multiples of all steps; what is wrong with them is told with its places."""
+        try:
+            return multiples_of(tuple(steps), bounds, whole)
+        except ConstraintTooLarge as error:
+            reason = error.problems[0].reason
+            problems = [
+                Problem(step(part.pointer, "multipleOf"), reason, part.value["multipleOf"], "multipleOf")
+                for node in case
+                for part in (node, node.denies)
+                if part is not None and isinstance(part.value, dict) and "multipleOf" in part.value
+            ]
+            raise ConstraintTooLarge(error.summary, problems or error.problems, action=error.action) from None
+
     def string(self, case: Goal, shape: Shape) -> ir.Expr:
         """Strings of a shape."""
+        excluded = [value for value in shape.excluded if isinstance(value, str)]
+        if excluded:
+            said = {name: vars(shape)[name] for name in _STRINGS if name in vars(shape)}
+            rest = self.string(case, Shape(**said))
+            if not isinstance(rest, ir.Terminal):
+                return rest
+            return ir.Terminal(ir.intersection(rest.regex, other_keys(excluded)))
         low, high = shape.min_length, shape.max_length
         if high is not None and low > high:
             self.conflict(case, f"no string is at least {low} and at most {high} characters long")
@@ -285,15 +317,15 @@ class Lowering:
             parts.append(self.object(name, case, shape))
         if shape.types & f.ARRAY:
             parts.append(self.array(case, shape))
-            if shape.min_items == 0:
+            if shape.min_items == 0 and not shape.counted:
                 self.needs[name] = []
         return parts[0] if len(parts) == 1 else ir.choice(*parts)
 
     def anything(self, name: str) -> ir.Expr:
         """Objects and arrays of which nothing is said: the same in every document."""
-        found = _ANYTHING.get(self.layout)
+        found = _ANYTHING.get((self.layout, self.ordered))
         if found is None:
-            found = _ANYTHING[self.layout] = self.containers(name, (), Shape())
+            found = _ANYTHING[self.layout, self.ordered] = self.containers(name, (), Shape())
         self.needs[name] = []
         return found
 
@@ -305,6 +337,8 @@ class Lowering:
         members: list[Member] = []
         needs: list[str] = []
         goal = self.goal
+        if shape.denied:
+            return self.obliged(case, shape, place)
         for name in names:
             allowed = not shape.names or self.admits.goal(shape.names, name)
             value = goal(goal_of(shape, name)) if allowed else ir.NEVER
@@ -322,29 +356,41 @@ class Lowering:
             )
             return ir.NEVER
         others = [
-            (self.allowed_keys(shape, keys), self.goal(goal))
+            (self.allowed_keys(shape.names, keys), self.goal(goal))
             for keys, goal in key_classes(shape, names, place)
+            if goal or not (self.closed and shape.members)
         ]
-        try:
-            expr = object_expr(members, others, low, high, self.layout)
-            if low <= len(required):
-                self.needs[rule] = needs
-            return expr
-        except CountedKeys:
-            asking = [node for node in case if node.value.get("minProperties") == low]
-            place = step(asking[0].pointer, "minProperties")
-            reason = "asks for several properties that are not declared, and they must differ"
-            self.problems[place] = Problem(place, reason, low, "minProperties")
-            return ir.NEVER
+        if others:
+            self.check_different(case, "minProperties", low - len(required))
+        expr = object_expr(members, others, low, high, self.layout, ordered=self.ordered)
+        if low <= len(required):
+            self.needs[rule] = needs
+        return expr
 
-    def allowed_keys(self, shape: Shape, keys: ir.Regex) -> ir.Regex:
+    def obliged(self, case: Goal, shape: Shape, place: str) -> ir.Expr:
+        """Objects of a shape in which something denied must fail."""
+        judge = Judge(self.document, self.goal, self.disjoint.empty, self.admits.goal, self.allowed_keys)
+        found = obligations(shape, judge, place)
+        if found is None:
+            self.conflict(case, "what is denied of objects always holds")
+            return ir.NEVER
+        return obliged_object(
+            *found,
+            shape.min_members,
+            shape.max_members,
+            self.layout,
+            shape.denied[0].place,
+            ordered=self.ordered,
+        )
+
+    def allowed_keys(self, names: Goal, keys: ir.Regex) -> ir.Regex:
         """Keys of a class that ``propertyNames`` allows."""
-        for node in shape.names:
+        for node in names:
             options = []
             for case in self.cases.expand((node,)):
-                names = self.cases.shape(case)
-                self.note_problems(names)
-                expr = self.enumerated_names(case, names)
+                shape = self.cases.shape(case)
+                self.note_problems(Shape(types=shape.types & f.STRING, problems=shape.problems))
+                expr = self.enumerated_names(case, shape)
                 options.append(expr)
             keys = ir.intersection(keys, ir.union(*options))
         return keys
@@ -364,6 +410,15 @@ class Lowering:
         if shape.max_items is not None and shape.min_items > shape.max_items:
             self.conflict(case, f"at least {shape.min_items} and at most {shape.max_items} items are asked")
             return ir.NEVER
+        unique = shape.unique and (shape.max_items is None or shape.max_items > 1)
+        if shape.counted:
+            if unique:
+                self.refuse_unique(case, "next to contains")
+                return ir.NEVER
+            expr = counted_array(shape, self.goal, self.disjoint.empty, self.layout)
+            if expr is ir.NEVER:
+                self.conflict(case, "no items are as many as are asked")
+            return expr
         size = max((len(items.prefix) for items in shape.items), default=0)
         if shape.max_items is not None:
             size = min(size, shape.max_items)
@@ -371,11 +426,89 @@ class Lowering:
         def item(index: int) -> ir.Expr:
             return self.goal(tuple(dict.fromkeys(node for items in shape.items for node in items.on(index))))
 
+        if unique:
+            different = self.unique_array(case, shape, size)
+            if different is not None:
+                return different
         prefix = [item(i) for i in range(size)]
         expr = array_expr(prefix, lambda: item(size), shape.min_items, shape.max_items, self.layout)
         if expr is ir.NEVER:
             self.conflict(case, f"at least {shape.min_items} items are asked, and not as many are allowed")
         return expr
+
+    def unique_array(self, case: Goal, shape: Shape, size: int) -> ir.Expr | None:
+        """Arrays of a shape whose items must differ; None, with a problem noted, where that cannot be told."""
+        goal = tuple(dict.fromkeys(node for items in shape.items for node in items.on(size)))
+        kinds = self.distinct_items(goal) if size == 0 else "next to a list of schemas for the first items"
+        if isinstance(kinds, str):
+            self.refuse_unique(case, kinds)
+            return None
+        listed, scalars = kinds
+        if scalars:
+            self.check_different(case, "minItems", shape.min_items)
+        expr = unique_array_expr(listed, scalars, shape.min_items, shape.max_items, self.layout)
+        if expr is ir.NEVER:
+            self.conflict(case, f"{shape.min_items} different items are asked, and not as many are allowed")
+        return expr
+
+    def asked_at(self, case: Goal, keyword: str) -> str:
+        """Where a case says a keyword, or its name."""
+        asking = [node for node in case if isinstance(node.value, dict) and node.value.get(keyword)]
+        return step(asking[0].pointer, keyword) if asking else self.name(case)
+
+    def refuse_unique(self, case: Goal, where: str) -> None:
+        """Notes that items of an array cannot be told apart."""
+        place = self.asked_at(case, "uniqueItems")
+        self.problems[place] = Problem(place, f"is not supported {where}", True, "uniqueItems")
+
+    def check_different(self, case: Goal, keyword: str, count: int) -> None:
+        """Refuses to look for too many values that all differ."""
+        if count > MAX_DIFFERENT:
+            place = self.asked_at(case, keyword)
+            reason = f"asks for {count} that differ from each other; at most {MAX_DIFFERENT} are looked for"
+            raise ConstraintTooLarge(
+                "too many different items or keys are asked for",
+                Problem(place, reason, count, keyword),
+                action="ask for fewer",
+            )
+
+    def distinct_items(self, goal: Goal) -> tuple[list[ir.Expr], list[ir.Regex]] | str:
+        """The values of a goal: each listed one, and languages of scalars; or why they cannot be told apart."""
+        values: dict[Hashable, list[Any]] = {}
+        languages: dict[int, list[ir.Regex]] = {f.STRING: [], f.NUMBER: []}
+        for case in self.cases.expand(goal):
+            shape = self.cases.shape(case)
+            self.note_problems(shape)
+            if shape.values is not None:
+                found = self.admits.listed(shape)
+            elif shape.types & (f.ARRAY | f.OBJECT):
+                return "for items that are arrays or objects, unless they are listed"
+            else:
+                found = [None] if shape.types & f.NULL else []
+                found += [True, False] if shape.types & f.BOOLEAN else []
+                for kind, lower in ((f.NUMBER, self.number), (f.STRING, self.string)):
+                    if shape.types & kind and isinstance(expr := lower(case, shape), ir.Terminal):
+                        languages[kind].append(expr.regex)
+            for value in found:
+                values.setdefault(key_of(value), []).append(value)
+        listed: list[ir.Expr] = []
+        for equal in values.values():
+            kind = type_of(equal[0], whole_floats=True)
+            language = languages[f.STRING if kind == f.STRING else f.NUMBER] if kind & _SCALAR else []
+            if language:  # more of the same type may come: they are compared as texts
+                language += [text_of(value, self.layout) for value in equal]
+            else:
+                listed.append(self.listed_values(equal))
+        scalars = []
+        for kind, language in languages.items():
+            if language:
+                regex = ir.union(*language)
+                plain = regex is numbers.INTEGER or kind == f.STRING
+                scalars.append(regex if plain else ir.intersection(regex, numbers.WITHOUT_EXPONENT))
+        return listed, scalars
+
+
+_SCALAR = f.STRING | f.NUMBER
 
 
 def _needed(value: ir.Expr) -> Iterable[str]:
@@ -392,4 +525,6 @@ def _excluded(case: Goal) -> str:
     if any(node.value is False for node in case):
         return "the schema false allows nothing"
     types = [json.dumps(node.value["type"]) for node in case if "type" in node.value]
-    return f"the types {' and '.join(types)} exclude each other"
+    if len(types) > 1:
+        return f"the types {' and '.join(types)} exclude each other"
+    return "what must hold here and what must not exclude each other"

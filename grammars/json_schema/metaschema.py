@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from grammars.errors import MISSING, InvalidConstraint, Problem
-from grammars.json_schema.document import step
+from grammars.json_schema.document import NAMED, ONE, SEVERAL, step
 from grammars.json_schema.drafts import Draft
 
 _TYPES = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
@@ -76,14 +76,6 @@ _CHECKS: dict[str, Check] = {
     "required": _names,
     "dependentRequired": _name_lists,
 }
-_ONE = frozenset(
-    {
-        "additionalProperties", "additionalItems", "items", "contains", "not", "if", "then", "else",
-        "propertyNames", "unevaluatedItems", "unevaluatedProperties", "contentSchema",
-    }
-)  # fmt: skip
-_SEVERAL = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
-_NAMED = frozenset({"properties", "patternProperties", "definitions", "$defs", "dependentSchemas"})
 
 
 def check(schema: Any, draft: Draft) -> None:
@@ -120,16 +112,16 @@ def _sound(schema: Any, draft: Draft) -> bool:
                     return False
                 if old and keyword in ("required", "enum") and not value:
                     return False
-            elif keyword in _ONE:
+            elif keyword in ONE:
                 if isinstance(value, list) and keyword == "items" and "prefixItems" not in table:
                     stack.extend(value)
                 else:
                     stack.append(value)
-            elif keyword in _SEVERAL:
+            elif keyword in SEVERAL:
                 if not (isinstance(value, list) and value):
                     return False
                 stack.extend(value)
-            elif keyword in _NAMED:
+            elif keyword in NAMED:
                 if not (isinstance(value, dict) and all(map(_text, value))):
                     return False
                 stack.extend(value.values())

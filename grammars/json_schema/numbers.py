@@ -3,6 +3,7 @@
 The texts written: integers without fraction or exponent, ``-?(0|[1-9][0-9]*)``; other numbers with an optional
 fraction, and with an exponent only where no bound but zero limits them (a bound on the value of a number with a
 free exponent is not a regular language). A value between bounds can always be written without an exponent.
+Zero may have a sign wherever it is allowed.
 """
 
 from __future__ import annotations
@@ -36,6 +37,10 @@ INTEGER = ir.concat(_SIGN, _WHOLE)
 """Any integer."""
 NUMBER = ir.concat(_SIGN, _WHOLE, _TAIL)
 """Any number."""
+PLAIN = ir.concat(_SIGN, _WHOLE, ir.optional(_FRACTION))
+"""Any number, written without an exponent."""
+WITHOUT_EXPONENT = ir.repeat(ir.chars([(0x2D, 0x2E), (0x30, 0x39)]))
+"""Any text of signs, points and digits."""
 _ABOVE_ZERO = ir.concat(
     ir.union(
         ir.concat(_D19, _DIGITS, ir.optional(_FRACTION)),
@@ -43,9 +48,8 @@ _ABOVE_ZERO = ir.concat(
     ),
     ir.optional(_EXPONENT),
 )
-_IS_ZERO = ir.concat(
-    _SIGN, _ZERO, ir.optional(ir.concat(_POINT, ir.repeat(_ZERO, 1))), ir.optional(_EXPONENT)
-)
+_NO_FRACTION = ir.optional(ir.concat(_POINT, ir.repeat(_ZERO, 1)))
+_IS_ZERO = ir.concat(_ZERO, _NO_FRACTION, ir.optional(_EXPONENT))
 _ZERO_VALUE = Decimal(0)
 
 
@@ -188,9 +192,10 @@ def integers(bounds: Bounds) -> ir.Regex:
     if low is None and high is None:
         return INTEGER
     above = _whole_between(max(low or 0, 0), high) if high is None or high >= 0 else ir.NOTHING
-    if low is not None and low >= 0:
+    if low is not None and low > 0:
         return above
-    below = _whole_between(1 if high is None or high >= 0 else -high, None if low is None else -low)
+    least = 0 if high is None or high >= 0 else -high
+    below = _whole_between(least, None if low is None else -low)
     return ir.union(above, ir.concat(_MINUS, below))
 
 
@@ -259,10 +264,12 @@ def numbers(bounds: Bounds) -> ir.Regex:
     if low is None and high is None:
         return NUMBER
     if high is None and low == 0:
-        return _ABOVE_ZERO if bounds.low_strict else ir.concat(_WHOLE, _TAIL)
+        if bounds.low_strict:
+            return _ABOVE_ZERO
+        return ir.union(ir.concat(_WHOLE, _TAIL), ir.concat(_MINUS, _IS_ZERO))
     if low is None and high == 0:
         below = ir.concat(_MINUS, _ABOVE_ZERO)
-        return below if bounds.high_strict else ir.union(below, _IS_ZERO)
+        return below if bounds.high_strict else ir.union(below, ir.concat(_SIGN, _IS_ZERO))
     options: list[ir.Regex] = []
     if high is None or high >= 0:
         if low is not None and low >= 0:
@@ -276,4 +283,23 @@ def numbers(bounds: Bounds) -> ir.Regex:
         else:
             written = _magnitudes(_ZERO_VALUE, False, limit, bounds.low_strict)
         options.append(ir.concat(_MINUS, written))
+    elif low == 0 and not bounds.low_strict and (high or not bounds.high_strict):
+        options.append(ir.concat(_MINUS, _ZERO, _NO_FRACTION))
     return ir.union(*options)
+
+
+def equal_to(value: Decimal | int | float) -> ir.Regex:
+    """Every text of one number that has no exponent; those of zero with an exponent too.
+
+    All texts of another number would be no regular language, because an exponent counts zeros. `PLAIN` less these
+    is every number but this one.
+    """
+    number = value if isinstance(value, Decimal) else decimal(value)
+    if not number:
+        return ir.concat(_SIGN, _IS_ZERO)
+    whole, _, fraction = format(abs(number), "f").partition(".")
+    fraction = fraction.rstrip("0")
+    sign = "-" if number < 0 else ""
+    if fraction:
+        return ir.concat(ir.literal(f"{sign}{whole}.{fraction}"), _ZEROS)
+    return ir.concat(ir.literal(f"{sign}{whole}"), _NO_FRACTION)

@@ -3,8 +3,10 @@
 Members stand in this order: the declared properties in the order of the schema, then required names that no
 schema declares, then any number of others. One expression for each place between members (`tail`: one has been
 written) is shared by everything before it, so the size is linear in the number of properties. A key may be
-written twice among the others: readers keep the last, so the value stays valid; where the number of members
-counts from below, that is refused instead.
+written twice among the others: readers keep the last, so the value stays valid.
+
+Where members are counted, stand in any order, or items of an array must differ, they are the entries of a bag. No
+key comes twice in any order, nor where that would make up for a key that is asked for.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from grammars import ir
+from grammars.bags import bag
 from grammars.errors import ConstraintTooLarge, Problem
 from grammars.json_schema.facts import Goal, Shape
 from grammars.json_schema.layout import Layout
@@ -21,8 +24,6 @@ from grammars.json_schema.strings import other_keys
 
 MAX_PATTERNS = 6
 """Most patterns of keys on one object: each combination of them is a class of keys."""
-MAX_PLACES = 500_000
-"""Most (property, number of members) pairs of one object whose members are counted."""
 
 
 class Member(NamedTuple):
@@ -31,10 +32,6 @@ class Member(NamedTuple):
     name: str
     required: bool
     value: ir.Expr
-
-
-class CountedKeys(Exception):
-    """``minProperties`` asks for several keys that are not declared, which must differ from each other."""
 
 
 def goal_of(shape: Shape, name: str) -> Goal:
@@ -98,12 +95,12 @@ def object_expr(
     low: int,
     high: int | None,
     layout: Layout,
+    *,
+    ordered: bool = True,
 ) -> ir.Expr:
     """Objects with these members, then any number of others, and from `low` to `high` members in all.
 
-    Raises:
-        CountedKeys: the count asks for several other keys.
-        ConstraintTooLarge: too many members to count.
+    Unless `ordered`, all of them stand in any order.
     """
     members = [member for member in members if member.required or member.value is not ir.NEVER]
     more = ir.choice(*(ir.sequence(layout.key(keys), value) for keys, value in others))
@@ -112,56 +109,41 @@ def object_expr(
         low = 0  # the required members see to it
     if high is not None and (high > ir.MAX_COUNT or (more is ir.NEVER and high >= len(members))):
         high = None
-    if low == 0 and high is None:
+    if low == 0 and high is None and ordered:
         return _uncounted(members, more, needed, layout)
     if low > ir.MAX_COUNT and more is ir.NEVER:
         return ir.NEVER
     low = min(low, ir.MAX_COUNT)
-    counts = range((low if high is None else high) + 1)
-    if len(counts) > 1 and len(counts) * (len(members) + 1) > MAX_PLACES:
-        raise ConstraintTooLarge(
-            "too many members to count", Problem("", f"{len(members)} properties, counted up to {counts[-1]}")
-        )
+    return members_bag(members, others, low, high, layout, ordered=ordered)
 
-    def after(count: int) -> int | None:
-        """The count with one more member; None when that is too many."""
-        return min(count + 1, counts[-1]) if high is None else count + 1 if count < high else None
 
-    # heads[c]: a member must follow, c are written; tails[c]: one was just written, c in all
-    heads: list[ir.Expr] = []
-    tails: list[ir.Expr] = []
-    for count in counts:
-        least, most = max(0, low - count), None if high is None else high - count
-        if least > 1 and more is not ir.NEVER:
-            if count >= needed:
-                raise CountedKeys
-            tails.append(ir.NEVER)  # never met: the required members have been counted
-            heads.append(ir.NEVER)
-            continue
-        tails.append(ir.sequence(ir.loop(ir.sequence(layout.comma, more), least, most), layout.close_object))
-        rest_most = None if most is None else most - 1
-        again = ir.loop(ir.sequence(layout.comma, more), max(0, least - 1), rest_most)
-        heads.append(ir.NEVER if most == 0 else ir.sequence(more, again, layout.close_object))
-    open_end = True  # whether no required member is still to come
-    for member in reversed(members):
-        key, next_key = layout.declared_key(member.name), layout.declared_next_key(member.name)
-        new_heads, new_tails = [], []
-        for count in counts:
-            following = after(count)
-            written = ir.NEVER if following is None else ir.sequence(member.value, tails[following])
-            head = ir.sequence(key, written)
-            if member.required:
-                new_heads.append(head)
-                new_tails.append(ir.sequence(next_key, written))
-            else:
-                head = ir.choice(head, heads[count])
-                close = layout.close_object if open_end and count >= low else ir.NEVER
-                new_heads.append(head)
-                new_tails.append(ir.choice(close, ir.sequence(layout.comma, head)))
-        heads, tails = new_heads, new_tails
-        open_end = open_end and not member.required
-    full = ir.sequence(layout.open_object, heads[0])
-    return ir.choice(layout.empty_object, full) if needed == 0 and low == 0 else full
+def members_bag(
+    members: Sequence[Member],
+    others: Sequence[tuple[ir.Regex, ir.Expr]],
+    low: int,
+    high: int | None,
+    layout: Layout,
+    *,
+    ordered: bool,
+) -> ir.Expr:
+    """`object_expr` where members are counted, or stand in any order."""
+    entries = [
+        ir.Entry(layout.declared_key(member.name), member.value, slot) for slot, member in enumerate(members)
+    ]
+    needed = [slot for slot, member in enumerate(members) if member.required]
+    if ordered and low <= len(needed) + 1:  # a key that comes twice satisfies nothing
+        entries += [ir.Entry(layout.key(keys), value) for keys, value in others]
+    else:
+        colon = ir.Terminal(layout.colon)
+        entries += [
+            ir.Entry(ir.Terminal(keys), ir.sequence(colon, value), distinct=True) for keys, value in others
+        ]
+
+    def between(least: int) -> ir.Expr:
+        return bag(entries, needed=needed, low=least, high=high, separator=layout.comma, ordered=ordered)
+
+    full = ir.sequence(layout.open_object, between(max(low, 1)), layout.close_object)
+    return full if needed or low else ir.choice(layout.empty_object, full)
 
 
 def _uncounted(members: Sequence[Member], more: ir.Expr, needed: int, layout: Layout) -> ir.Expr:
@@ -220,4 +202,28 @@ def array_expr(
         full = ir.NEVER
     else:
         full = ir.sequence(layout.open_array, more, repeat(1))
+    return ir.choice(layout.empty_array, full) if low == 0 else full
+
+
+def unique_array_expr(
+    listed: Sequence[ir.Expr],
+    scalars: Sequence[ir.Regex],
+    low: int,
+    high: int | None,
+    layout: Layout,
+) -> ir.Expr:
+    """Arrays of `low` to `high` items of which no two are equal.
+
+    Args:
+        listed: the texts of each value that may be an item.
+        scalars: languages of strings or numbers (these without exponent), without a value in common with each other
+            and with `listed`.
+        low: least number of items.
+        high: greatest number of items, if there is one.
+        layout: terminals of the punctuation.
+    """
+    entries = [ir.Entry(value, ir.SILENT, slot) for slot, value in enumerate(listed)]
+    entries += [ir.Entry(ir.Terminal(regex), ir.SILENT, distinct=True) for regex in scalars]
+    items = bag(entries, low=max(low, 1), high=high, separator=layout.comma)
+    full = ir.NEVER if high == 0 else ir.sequence(layout.open_array, items, layout.close_array)
     return ir.choice(layout.empty_array, full) if low == 0 else full

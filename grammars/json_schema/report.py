@@ -6,7 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from grammars.errors import Problem
 from grammars.json_schema.document import Node, step
+
+UNKNOWN = "unknown "
+"""How the note of a keyword or format begins that nobody defines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,13 +20,14 @@ class Entry:
     Attributes:
         pointer: JSON Pointer of the keyword, as a URI fragment.
         keyword: its name.
-        status: ``"enforced"``, or ``"annotation"``: it limits nothing.
-        note: why it limits nothing, when that is not plain from its name.
+        status: ``"enforced"``; ``"annotation"``: it limits nothing; ``"unknown"``: a name that nobody defines, and so
+            an annotation; ``"unchecked"``: it limits values, and the grammar does not.
+        note: why it is not enforced, when that is not plain from its name.
     """
 
     pointer: str
     keyword: str
-    status: Literal["enforced", "annotation"]
+    status: Literal["enforced", "annotation", "unknown", "unchecked"]
     note: str = ""
 
 
@@ -33,16 +38,26 @@ class Report:
         self,
         nodes: Sequence[Node] = (),
         entries_of: Callable[[Node], list[tuple[str, bool, str]]] = lambda node: [],
+        unchecked: Sequence[Problem] = (),
     ) -> None:
         self._nodes = nodes
+        self._unchecked = {problem.place: problem for problem in unchecked}
         self._entries_of = entries_of  # asked when the report is read, which it seldom is
 
     def __iter__(self) -> Iterator[Entry]:
+        left = dict(self._unchecked)
         for node in self._nodes:
             for keyword, enforced, note in self._entries_of(node):
-                yield Entry(
-                    step(node.pointer, keyword), keyword, "enforced" if enforced else "annotation", note
-                )
+                place = step(node.pointer, keyword)
+                problem = left.pop(place, None)
+                if problem is not None:
+                    yield Entry(place, keyword, "unchecked", problem.reason)
+                elif enforced:
+                    yield Entry(place, keyword, "enforced", note)
+                else:
+                    yield Entry(place, keyword, "unknown" if note.startswith(UNKNOWN) else "annotation", note)
+        for place, problem in left.items():  # not at a keyword of its own, such as a pattern of keys
+            yield Entry(place, problem.keyword or "", "unchecked", problem.reason)
 
     @property
     def entries(self) -> list[Entry]:
@@ -52,4 +67,4 @@ class Report:
     @property
     def annotations(self) -> list[Entry]:
         """What is not enforced."""
-        return [entry for entry in self if entry.status == "annotation"]
+        return [entry for entry in self if entry.status != "enforced"]

@@ -25,7 +25,8 @@ from grammars.regex.measure import children
 QUOTE = ir.Literal(b'"')
 _SHORT = {0x08: b"b", 0x09: b"t", 0x0A: b"n", 0x0C: b"f", 0x0D: b"r", 0x22: b'"', 0x5C: b"\\"}
 _CONTROLS: Ranges = ((0x00, 0x1F), (0x22, 0x22), (0x5C, 0x5C))
-_NON_ASCII: Ranges = ((0x80, MAX_CODE_POINT),)
+_BEYOND: Ranges = ((0x7F, MAX_CODE_POINT),)
+"""What `json.dumps` escapes though it need not: DEL and all beyond ASCII."""
 _EVERY: Ranges = ((0x00, MAX_CODE_POINT),)
 
 
@@ -34,7 +35,7 @@ _HEXADECIMAL = {
 }
 
 
-_AS_IT_IS = re.compile(rb"[ !#-\[\]-\x7f]*")
+_AS_IT_IS = re.compile(rb"[ !#-\[\]-~]*")
 """Text that JSON writes as it is, where nothing optional is escaped."""
 
 
@@ -116,7 +117,7 @@ class Style:
 
     def literal(self, data: bytes) -> ir.Regex:
         """All ways to write the text of a literal."""
-        if self.optional is _NON_ASCII and _AS_IT_IS.fullmatch(data):
+        if self.optional is _BEYOND and _AS_IT_IS.fullmatch(data):
             return ir.Literal(data)
         return self.text(data.decode())
 
@@ -187,7 +188,7 @@ def _hexadecimal_units(points: Ranges) -> ir.Regex:
 
 
 _EVERY_CHARACTER: Ranges = ir.ANY_CHAR.ranges
-CANONICAL = Style(_NON_ASCII, slash=False)
+CANONICAL = Style(_BEYOND, slash=False)
 ANY = Style(_EVERY, slash=True)
 
 CHARACTER = ANY.unit(_EVERY_CHARACTER)
@@ -205,9 +206,9 @@ def bounded(low: int, high: int | None) -> ir.Regex:
 def declared(text: str) -> ir.Regex:
     """One given string as `json.dumps` writes it, with and without ``ensure_ascii``."""
     escaped = encode_basestring_ascii(text)
-    if text.isascii():
-        return ir.Literal(escaped.encode())
     plain = encode_basestring(text)
+    if plain == escaped:
+        return ir.Literal(escaped.encode())
     if any(0xD800 <= ord(char) <= 0xDFFF for char in text):
         return ir.literal(escaped)  # a lone surrogate has no UTF-8
     return ir.union(ir.literal(plain), ir.literal(escaped))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache, lru_cache
 
 from grammars import ir
 from grammars.errors import ConstraintTooLarge, Problem
-from grammars.json_schema.formats import FORMATS
+from grammars.json_schema.formats import Format
 from grammars.json_schema.strings import CANONICAL
 from grammars.membership import matches
 from grammars.regex import parse
@@ -20,15 +21,21 @@ class Pattern:
         source: what it was made from.
         characters: the language itself.
         shortest, longest: bounds of its texts' lengths in code points (`longest` None: no bound).
+
+    Where `characters` leaves out some texts that cannot be told from others, `loosest` holds these too.
     """
 
-    __slots__ = ("_body", "_known", "characters", "longest", "shortest", "source")
+    __slots__ = ("_body", "_known", "_loosest", "_negated", "characters", "longest", "shortest", "source")
 
-    def __init__(self, source: str, characters: ir.Regex) -> None:
+    def __init__(
+        self, source: str, characters: ir.Regex, loosest: Callable[[], ir.Regex] | None = None
+    ) -> None:
         self.source = source
         self.characters = characters
+        self._loosest = loosest
         self.shortest, self.longest = widths(characters)
         self._body: ir.Regex | None = None
+        self._negated: Pattern | None = None
         self._known: dict[str, bool] = {}
 
     @property
@@ -37,6 +44,19 @@ class Pattern:
         if self._body is None:
             self._body = CANONICAL.encode(self.characters)
         return self._body
+
+    @property
+    def loosest(self) -> ir.Regex:
+        """A language without which a text is surely none of these: what a negation is taken of."""
+        return self.characters if self._loosest is None else self._loosest()
+
+    @property
+    def negated(self) -> Pattern:
+        """All other texts, as far as they can be told; the negation of that is this one again."""
+        if self._negated is None:
+            self._negated = Pattern(f"not {self.source}", ir.difference(ir.TEXT, self.loosest))
+            self._negated._negated = self
+        return self._negated
 
     def matches(self, text: str) -> bool:
         """Whether a text is in the language."""
@@ -65,7 +85,6 @@ def pattern(source: str) -> Pattern:
 
 
 @cache
-def format_pattern(name: str) -> Pattern | None:
-    """The texts of a format; None when the name is not known."""
-    source = FORMATS.get(name)
-    return None if source is None else Pattern(f"format {name}", parse(source, dialect="rust", flags="s"))
+def format_pattern(found: Format) -> Pattern:
+    """The texts of a format."""
+    return Pattern(f"format {found.name}", found.build(), found.loosest)

@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from grammars import ir
+from grammars.bags import bag
 from grammars.json_schema.layout import Layout
 from grammars.json_schema.strings import declared
 
@@ -47,6 +48,27 @@ def text_of(value: Any, layout: Layout) -> ir.Regex:
             parts += [declared(name), layout.colon, text_of(item, layout)]
         return ir.concat(*parts, _regex(layout.close_object))
     return ir.literal(json.dumps(value))
+
+
+def expr_of(value: Any, layout: Layout) -> ir.Expr:
+    """The texts of one value with members in every order, in other respects as `text_of`."""
+    if not _may_be_reordered(value):
+        return ir.Terminal(text_of(value, layout))
+    if isinstance(value, dict):
+        entries = [
+            ir.Entry(layout.declared_key(name), expr_of(item, layout), slot)
+            for slot, (name, item) in enumerate(value.items())
+        ]
+        inside = bag(entries, needed=range(len(entries)), separator=layout.comma)
+        return ir.sequence(layout.open_object, inside, layout.close_object)
+    items = [part for item in value for part in (layout.comma, expr_of(item, layout))]
+    return ir.sequence(layout.open_array, *items[1:], layout.close_array)
+
+
+def _may_be_reordered(value: Any) -> bool:
+    if isinstance(value, dict):
+        return len(value) > 1 or any(map(_may_be_reordered, value.values()))
+    return isinstance(value, (list, tuple)) and any(map(_may_be_reordered, value))
 
 
 def _regex(expr: ir.Expr) -> ir.Regex:

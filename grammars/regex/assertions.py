@@ -62,7 +62,10 @@ def _within_text(node: Node) -> Node:
 
 
 def _settle_lookbehind(node: Node) -> Node:
-    """Look-behind with nothing but plain text before it becomes an intersection with that text."""
+    """Look-behind with nothing but plain text before it becomes an intersection with that text.
+
+    The start of the text among it leaves only the empty text before.
+    """
     if isinstance(node, Alternation):
         return Alternation(tuple(_settle_lookbehind(part) for part in node.parts), node.depth)
     if not isinstance(node, Sequence):
@@ -76,10 +79,20 @@ def _settle_lookbehind(node: Node) -> Node:
         elif isinstance(first, Look) and not first.ahead and isinstance(first.part, ir.Regex):
             ending = ir.concat(ir.TEXT, first.part)
             before = ir.difference(before, ending) if first.negative else _meet(before, ending)
+        elif isinstance(first, Start) and first.newline is None and nullable(before) and _looks_behind(parts):
+            before = ir.EMPTY
         else:
             break
         parts.pop(0)
     return Sequence((before, *parts), node.depth)
+
+
+def _looks_behind(parts: list[Node]) -> bool:
+    """Whether a look-behind comes after the first part, with plain text between them."""
+    for part in parts[1:]:
+        if not isinstance(part, ir.Regex):
+            return isinstance(part, Look) and not part.ahead
+    return False
 
 
 def _kinds(node: Node) -> tuple[Ranges, ...]:

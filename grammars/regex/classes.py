@@ -7,6 +7,8 @@ holds, so the tables are those of the interpreter that runs.
 from __future__ import annotations
 
 import re
+import sys
+from array import array
 from bisect import bisect_right
 from functools import cache, lru_cache
 
@@ -43,18 +45,27 @@ POSIX: dict[str, Ranges] = {
 }
 
 
-def _every_character() -> str:
-    return "".join(map(chr, range(0xD800))) + "".join(map(chr, range(0xE000, MAX_CODE_POINT + 1)))
+def _characters(low: int, high: int) -> str:
+    """The characters from one code point to another, both included and no surrogate between them."""
+    return array("I", range(low, high + 1)).tobytes().decode(f"utf-32-{sys.byteorder[0]}e")
+
+
+_WRITTEN: Ranges = ((0x00, 0xD7FF), (0xE000, 0x3FFFF), (0xE0000, 0xE0FFF))
+"""Where characters differ from their neighbours. Elsewhere nothing is assigned, or all is private, plane by plane."""
+_ALIKE: Ranges = (
+    *((plane << 16, (plane << 16) + 0xFFFD) for plane in (*range(4, 14), 15, 16)),
+    (0xE1000, 0xEFFFD),
+    *(((plane << 16) + 0xFFFE, (plane << 16) + 0xFFFF) for plane in range(4, 17)),
+)
 
 
 def _spans(compiled: re.Pattern[str]) -> Ranges:
     """Code points matched by a pattern of the form ``[...]+``."""
-
-    def code_point(index: int) -> int:
-        return index if index < 0xD800 else index + 0x800
-
-    found = (match.span() for match in compiled.finditer(_every_character()))
-    return merge_ranges((code_point(start), code_point(stop - 1)) for start, stop in found)
+    found: list[tuple[int, int]] = [span for span in _ALIKE if compiled.match(chr(span[0]))]
+    for low, high in _WRITTEN:
+        matches = (match.span() for match in compiled.finditer(_characters(low, high)))
+        found += [(low + start, low + stop - 1) for start, stop in matches]
+    return merge_ranges(found)
 
 
 @cache
@@ -84,9 +95,25 @@ def rust_word() -> Ranges:
     return _spans(regex.compile(r"[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]+"))
 
 
+_MAYBE_CASED: Ranges = ((0x00, 0x2FFF), (0xA000, 0xABFF), (0xF900, 0x1FFFF))
+"""Where letters with case are: not among ideographs, Hangul and private characters, nor in the planes after the first."""
+_BLOCK = 0x80
+
+
 @cache
 def _cased() -> str:
-    return "".join(c for c in _every_character() if c.lower() != c or c.upper() != c)
+    """The characters that have another case, found block by block: few blocks hold any."""
+    found: list[str] = []
+    for first, last in _MAYBE_CASED:
+        for low in range(first, last + 1, _BLOCK):
+            block = _characters(low, low + _BLOCK - 1)
+            if block.lower() != block or block.upper() != block:
+                found.extend(c for c in block if c.lower() != c or c.upper() != c)
+    return "".join(found)
+
+
+_CASES_OF_ASCII = "".join(map(chr, range(0x80))) + "\u0130\u0131\u017f\u212a"
+"""ASCII, and the letters beyond it that differ from one of its own by case: dotted and dotless i, long s, kelvin."""
 
 
 @lru_cache(maxsize=4096)
@@ -96,7 +123,8 @@ def ignore_case(ranges: Ranges) -> Ranges:
         return ranges
     body = "".join(f"\\U{low:08x}-\\U{high:08x}" for low, high in ranges)
     compiled = re.compile(f"[{body}]", re.IGNORECASE)
-    return merge_ranges([*ranges, *((ord(c), ord(c)) for c in compiled.findall(_cased()))])
+    others = _CASES_OF_ASCII if ranges[-1][1] < 0x80 else _cased()
+    return merge_ranges([*ranges, *((ord(c), ord(c)) for c in compiled.findall(others))])
 
 
 def difference(ranges: Ranges, without: Ranges) -> Ranges:

@@ -23,6 +23,8 @@ def nullable(regex: ir.Regex) -> bool:
             known[id(node)] = not node.data
         elif isinstance(node, (ir.Chars, ir.Nothing)):
             known[id(node)] = False
+        elif isinstance(node, ir.Multiple):
+            known[id(node)] = node.low == 0 and node.residue * 10**node.places % node.modulus == 0
         elif isinstance(node, ir.Repeat) and node.low == 0:
             known[id(node)] = True
         elif not ready:
@@ -77,7 +79,7 @@ def widths(regex: ir.Regex) -> tuple[int, int | None]:
             known[node] = size, size
         elif kind is ir.Chars:
             known[node] = 1, 1
-        elif kind is ir.Nothing or kind is ir.Complement:
+        elif kind in (ir.Nothing, ir.Complement, ir.Multiple):
             known[node] = 0, None
         else:
             parts = children(node)

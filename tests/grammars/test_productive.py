@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import strategies as some
 from hypothesis import given
 
@@ -19,6 +21,18 @@ def derives(expr: ir.Expr, alive: set[str]) -> bool:
         return all(derives(part, alive) for part in expr.parts)
     if isinstance(expr, ir.Choice):
         return any(derives(part, alive) for part in expr.parts)
+    if isinstance(expr, ir.Bag):
+        lists = (
+            chosen
+            for size in range(5)
+            for chosen in itertools.product(expr.entries, repeat=size)
+            if some.keeps_the_rules(expr, chosen)
+        )
+        return any(
+            all(derives(part, alive) for entry in chosen for part in (entry.head, entry.body))
+            and (len(chosen) < 2 or derives(expr.separator, alive))
+            for chosen in lists
+        )
     assert isinstance(expr, ir.Loop)
     return expr.low == 0 or derives(expr.part, alive)
 

@@ -1,0 +1,19 @@
+"""How formats are written: fragments in the notation of regular expressions, put together as `grammars.ir`."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from grammars import ir
+from grammars.regex import parse
+
+
+@cache
+def re(fragment: str) -> ir.Regex:
+    """What a fragment matches as a whole; a dot is any character. The same fragment is the same node."""
+    return parse(fragment, dialect="rust", flags="s")
+
+
+def separated(part: ir.Regex, separator: str) -> ir.Regex:
+    """One part or more, with a separator between them."""
+    return ir.concat(part, ir.repeat(ir.concat(ir.literal(separator), part)))
