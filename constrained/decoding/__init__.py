@@ -7,5 +7,6 @@ from __future__ import annotations
 
 from constrained.decoding.generator import Generator
 from constrained.decoding.output import Chunk, Output, Stats
+from constrained.decoding.samples import Samples
 
-__all__ = ["Chunk", "Generator", "Output", "Stats"]
+__all__ = ["Chunk", "Generator", "Output", "Samples", "Stats"]

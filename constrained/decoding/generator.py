@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import math
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -15,9 +16,11 @@ from constrained.decoding.compiled import compiled
 from constrained.decoding.loop import run
 from constrained.decoding.output import Chunk, Output
 from constrained.decoding.partial import partial_json
+from constrained.decoding.samples import Samples
+from constrained.decoding.task import Task, nothing_left, restarted
 from constrained.errors import InvalidArgument, PromptError, RejectedValue
 from constrained.models import LanguageModel, Prompt, load
-from constrained.sampling import Sampler, Warp, choose
+from constrained.sampling import Sampler, TokenSampler, choose
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -64,14 +67,15 @@ class Generator:
     automaton: TokenAutomaton
 
     def __init__(
-        self, model: Any, constraint: Any, *, sampler: str | Sampler = "local", chat: bool = True
+        self, model: Any, constraint: Any, *, sampler: str | Sampler | None = None, chat: bool = True
     ) -> None:
         """Compiles the constraint.
 
         Args:
             model: a `LanguageModel`, or what `constrained.load` makes one of.
             constraint: a `Constraint`, a Python type, a JSON Schema, or an automaton that is compiled already.
-            sampler: ``"local"``, or a configured sampler.
+            sampler: a name out of `constrained.sampling.SAMPLERS`, or a configured sampler. By default ``"local"``;
+                under a `predicate` ``"awrs"``, which draws the same tokens and asks about few of them.
             chat: put prompts that are texts into the tokenizer's chat template, if it has one.
 
         Raises:
@@ -79,11 +83,14 @@ class Generator:
             InvalidArgument: the sampler is not known.
             ModelError: the model cannot be loaded.
         """
-        self.sampler = choose(sampler)
+        if sampler is not None:
+            self.sampler = choose(sampler)
         self.model: LanguageModel = load(model)
         self.chat = chat
         # Two types can share an automaton and still read its texts into different values: the constraint is kept.
         self.constraint, self.automaton = compiled(constraint, self.model.vocabulary)
+        if sampler is None:
+            self.sampler = choose("awrs" if getattr(self.automaton, "checks_are_costly", False) else "local")
 
     def __call__(
         self, prompt: Prompt, *, sequence: int = 0, seed: int | None = None, **settings: Unpack[Settings]
@@ -100,6 +107,7 @@ class Generator:
             PromptError: the prompt is empty, too long or cannot be read.
             DoesNotFit: no complete text is as short as `max_tokens`.
             InvalidArgument: a setting is out of range.
+                BudgetExhausted: the sampler's budget was spent before there was a text.
             RejectedValue: the wanted type's own code (a validator, say) refused the value of the text.
         """
         (output,) = self.batch([prompt], sequences=[sequence], seed=seed, **settings)
@@ -129,10 +137,8 @@ class Generator:
             Described: as `__call__`, before the first token, naming the prompt by its index where there are several.
         """
         began = time.perf_counter()
-        answers = self._answers(prompts, sequences, seed, **settings)
-        for answer in run(self.model, answers):
-            if answer.finish:
-                answer.stats.seconds = time.perf_counter() - began
+        tasks = self._tasks(prompts, sequences, seed, **settings)
+        answers = self._written(tasks, began)
         outputs = []
         for i, answer in enumerate(answers):
             with _naming(i, len(answers)):
@@ -154,14 +160,105 @@ class Generator:
             An iterator of chunks; the last one carries the `Output`. Closing it early stops the model.
         """
         began = time.perf_counter()
-        (answer,) = self._answers([prompt], [sequence], seed, **settings)
-        return self._chunks(answer, began)
+        (task,) = self._tasks([prompt], [sequence], seed, **settings)
+        return self._chunks(task, began)
 
-    def _chunks(self, answer: Answer, began: float) -> Iterator[Chunk]:
+    def sample(
+        self,
+        prompt: Prompt,
+        n: int,
+        *,
+        sequence: int = 0,
+        seed: int | None = None,
+        **settings: Unpack[Settings],
+    ) -> Samples:
+        """Draws several texts for one prompt together: they share work, and say what they know of the law.
+
+        Args:
+            prompt: as in `__call__`.
+            n: how many; of weighted texts those of weight 0 are left out.
+            sequence: number of the set among those with this prompt and seed.
+            seed: makes sampling repeatable.
+            settings: see `Settings`; samplers other than ``"local"`` and ``"awrs"`` draw at temperature 1 unless
+                another is given.
+
+        Raises:
+            InvalidArgument: a setting is out of range, or the texts would be greedy: n times the same one.
+            BudgetExhausted: the sampler's budget was spent before there were n texts.
+            Described: as `__call__`.
+        """
+        began = time.perf_counter()
+        if limits.whole("n", n) < 1:
+            raise InvalidArgument(f"n is {n!r}", action="pass a whole number >= 1")
+        (task,) = self._tasks([prompt], [sequence], seed, **settings)
+        if task.rules.warp.greedy:
+            raise InvalidArgument(
+                "a set of greedy texts is one text several times", action="pass temperature=1.0"
+            )
+        pool = task.pool(self.model)
+        drawn = self.sampler.draw(pool, n)
+        texts: list[Answer] = [text for text in drawn.texts if text.log_weight > -math.inf]
+        if not texts:
+            raise nothing_left(drawn.attempts, self.constraint)
+        seconds = time.perf_counter() - began
+        for text in texts:
+            text.stats.seed, text.stats.sequence, text.stats.seconds = task.seed, task.sequence, seconds
+        return Samples(
+            outputs=tuple(self._output(text) for text in texts),
+            law=self.sampler.law(task.rules.warp),
+            log_evidence=drawn.log_evidence,
+            log_evidence_error=drawn.log_evidence_error,
+            bounds=drawn.bounds,
+            attempts=drawn.attempts,
+            accepted=drawn.accepted,
+            forwards=pool.count.forwards,
+            passes=pool.count.passes,
+            checks=pool.count.checks,
+            tokens=pool.count.tokens,
+            seconds=seconds,
+        )
+
+    def _written(self, tasks: Sequence[Task], began: float) -> list[Answer]:
+        """The finished text of each task."""
+        if isinstance(self.sampler, TokenSampler):
+            answers = [task.answer() for task in tasks]
+            for answer in run(self.model, answers, self.sampler):
+                if answer.finish:
+                    answer.stats.seconds = time.perf_counter() - began
+            for i, task in enumerate(tasks):
+                if answers[i].finish == "dead":
+                    answers[i] = restarted(self.model, task, self.sampler)
+            return answers
+        answers = []
+        for task in tasks:
+            pool = task.pool(self.model)
+            (text,) = self.sampler.draw(pool, 1).texts
+            if text.finish == "dead":
+                raise nothing_left(pool.count.attempts)
+            answers.append(text)
+            stats = text.stats
+            stats.seed, stats.sequence = task.seed, task.sequence
+            stats.forwards, stats.checks, stats.attempts = (
+                pool.count.forwards,
+                pool.count.checks,
+                pool.count.attempts,
+            )
+            stats.seconds = time.perf_counter() - began
+        return answers
+
+    def _chunks(self, task: Task, began: float) -> Iterator[Chunk]:
+        if not isinstance(self.sampler, TokenSampler):  # such a text is known only when it is finished
+            (answer,) = self._written([task], began)
+            output = self._output(answer)
+            yield Chunk(output.text, output.text, output.tokens, output=output)
+            return
+        answer = task.answer()
         decoder = codecs.getincrementaldecoder("utf-8")()
         read = partial_json if self.constraint.is_json else str
         text, seen = "", 0
-        for _ in run(self.model, [answer]):
+        for _ in run(self.model, [answer], self.sampler):
+            if answer.finish == "dead":
+                raise nothing_left(1, self.constraint)
             tokens = tuple(answer.tokens[seen:])
             seen = len(answer.tokens)
             delta = decoder.decode(self.model.vocabulary.decode(tokens), final=bool(answer.finish))
@@ -169,7 +266,7 @@ class Generator:
             answer.stats.seconds = time.perf_counter() - began
             yield Chunk(delta, text, tokens, read, self._output(answer) if answer.finish else None)
 
-    def _answers(
+    def _tasks(
         self,
         prompts: Sequence[Prompt],
         sequences: Sequence[int] | None,
@@ -177,8 +274,8 @@ class Generator:
         *,
         max_tokens: int | None = None,
         **warp: Any,
-    ) -> list[Answer]:
-        rules = Rules(self.automaton, self.sampler, Warp(**warp))
+    ) -> list[Task]:
+        rules = Rules(self.automaton, self.sampler.warp(**warp))
         if isinstance(prompts, str | bytes) or not isinstance(prompts, Sequence):
             raise InvalidArgument(
                 f"prompts are a {type(prompts).__name__}",
@@ -194,13 +291,13 @@ class Generator:
                 ids.append(self.model.encode(prompt, chat=self.chat))
         sequences = _copies(ids) if sequences is None else sequences
         keys = limits.noise(seed, 0, greedy=rules.warp.greedy)
-        answers = []
+        tasks = []
         for i, (tokens, sequence) in enumerate(zip(ids, sequences, strict=True)):
             with _naming(i, len(prompts)):
                 limit = limits.limit(self.model, self.automaton, len(tokens), max_tokens)
             noise = limits.noise(keys.seed, sequence, greedy=rules.warp.greedy)
-            answers.append(Answer(rules, tokens, noise, limit))
-        return answers
+            tasks.append(Task(rules, tokens, limit, noise.seed, noise.sequence))
+        return tasks
 
     def _output(self, answer: Answer) -> Output:
         assert answer.finish

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from constrained.decoding.answer import Answer
 from constrained.models import LanguageModel
+from constrained.sampling import TokenSampler
 
 
-def run(model: LanguageModel, answers: Sequence[Answer]) -> Iterator[Answer]:
+def run(model: LanguageModel, answers: Sequence[Answer], sampler: TokenSampler) -> Iterator[Answer]:
     """Writes texts to their ends.
 
     Every pass of the model reads what each unfinished text has not read yet: first its prompt, then its last token.
@@ -18,6 +19,7 @@ def run(model: LanguageModel, answers: Sequence[Answer]) -> Iterator[Answer]:
     Args:
         model: reads the texts.
         answers: fresh ones; they are changed.
+        sampler: draws their tokens.
 
     Yields:
         An answer, each time it got a token or ended; the answers that end without a token come first.
@@ -30,7 +32,7 @@ def run(model: LanguageModel, answers: Sequence[Answer]) -> Iterator[Answer]:
     while writing:
         logits = model.forward([answer.unread for answer in writing], cache)
         for answer, row in zip(writing, logits, strict=True):
-            answer.step(row)
+            answer.step(row, sampler)
             yield answer
         rows = [i for i, answer in enumerate(writing) if not answer.finish]
         if len(rows) < len(writing):

@@ -9,9 +9,10 @@ from typing import Any, Literal
 
 from constrained.decoding.partial import partial_json
 
-Finish = Literal["complete", "end", "limit"]
+Finish = Literal["complete", "end", "limit", "dead"]
 """``complete``: nothing could follow, so the model was not asked; ``end``: the model chose to end the text here;
-``limit``: `max_tokens` was reached (with a complete text, as always)."""
+``limit``: `max_tokens` was reached (with a complete text, as always). ``dead``: a text that a sampler gave up, or
+that a predicate led to where nothing can follow; it never gets out of the sampler."""
 
 
 @dataclass(slots=True)
@@ -25,6 +26,7 @@ class Stats:
         drafted: tokens that were guessed ahead.
         accepted: guessed tokens that turned out to be the text's.
         checks: questions put to the automaton: masks and single tokens.
+        attempts: texts that were begun for this one; what they cost is counted here.
         seconds: time from the call to the end of this text; the texts of a batch run side by side.
         seed: what the noise was keyed with; 0 for greedy texts without one, which use no noise.
         sequence: the other key, see `Generator.batch`.
@@ -36,6 +38,7 @@ class Stats:
     drafted: int = 0
     accepted: int = 0
     checks: int = 0
+    attempts: int = 1
     seconds: float = 0.0
     seed: int = 0
     sequence: int = 0
@@ -52,11 +55,13 @@ class Output:
         logprob: log-probability of the text's tokens under the model after temperature (greedy: temperature 1), in
             nats, with its end of sequence where the model was asked for one. Where nothing but the end can follow,
             and at `max_tokens`, the end has probability 1.
-        log_weight: sum of log W over the positions, see `constrained.sampling`. For the law ``local`` it is
-            log P(text) / Q(text): the mean of exp(log_weight) h(text) estimates the model's own mean of h over valid
-            texts, times the probability that a text is valid. Under ``local-truncated`` the same holds over the
-            texts that truncation leaves; for ``greedy`` it only tells how much mass the constraint left.
-        law: which law the text was drawn from: ``local``, ``local-truncated``, ``greedy``.
+        log_weight: what the text counts for under the model's own law over valid texts, see `constrained.sampling`: the
+            mean of exp(log_weight) h(text) estimates the model's mean of h over valid texts, times P(L). For ``local``
+            it is log P(text) / Q(text), or (`AWRS`) the log of an unbiased estimate of that; for laws that are, or
+            tend to, the model's own, 0 for a single text. Under ``local-truncated`` the same holds over the texts that
+            truncation leaves; for ``greedy`` it only tells how much mass the constraint left.
+        law: which law the text was drawn from: ``greedy``, ``local``, ``local-truncated``, ``conditional`` (the model's own,
+            exactly), ``asap``, ``mcmc``, ``smc`` (the model's own in the limit).
         finish: why the text ended, see `Finish`.
         stats: what it cost.
     """

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,6 +30,12 @@ class Cache(ABC):
     def keep(self, rows: Sequence[int]) -> None:
         """Keeps these rows, in this order; a row named twice is copied."""
 
+    def fork(self, rows: Sequence[int]) -> Cache:
+        """A cache of its own with these rows, in this order; this one stays as it is."""
+        twin = copy.deepcopy(self)
+        twin.keep(rows)
+        return twin
+
 
 class LanguageModel(ABC):
     """A causal language model and its vocabulary. Safe to share between threads: all memory is in caches.
@@ -38,6 +47,11 @@ class LanguageModel(ABC):
 
     vocabulary: Vocabulary
     context: int | None = None
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Names what the model computes. By default no other object has the same one, and no other process."""
+        return f"{type(self).__qualname__}-{uuid.uuid4().hex}"
 
     @abstractmethod
     def encode(self, prompt: Prompt, *, chat: bool = True) -> list[int]:

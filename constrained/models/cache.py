@@ -8,6 +8,7 @@ leave traces, and for logits that are bit-identical to a text alone.
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -57,8 +58,6 @@ class SeparateCache(HuggingFaceCache):
 
     def keep(self, rows: Sequence[int]) -> None:
         """Keeps these rows, in this order."""
-        import copy
-
         kept: list[Any] = []
         for i, row in enumerate(rows):
             # A cache is changed in place by the model, so a second copy of a row needs its own.
@@ -88,6 +87,15 @@ class JoinedCache(HuggingFaceCache):
         super().__init__(rows, config)
         self._cache: Any = None
         self._valid: torch.Tensor | None = None  # bool [rows, columns], on the device
+
+    def fork(self, rows: Sequence[int]) -> Cache:
+        """A cache of its own with these rows. Layers only ever replace their tensors, so nothing is copied twice."""
+        twin = copy.copy(self)
+        if self._cache is not None:
+            twin._cache = copy.copy(self._cache)
+            twin._cache.layers = [copy.copy(layer) for layer in self._cache.layers]
+        twin.keep(rows)
+        return twin
 
     def keep(self, rows: Sequence[int]) -> None:
         """Keeps these rows, in this order, and drops the columns that only padded the others."""

@@ -7,17 +7,53 @@ with W:
 
     sampler   proposal at u                     W(u)    what is done with W
     local     p f / Z                           Z(u)    reported; the law of the texts is Q = prod of p f / Z
+    awrs      p f / Z, a few tokens asked about estimate  reported; the same law, unbiased weights
+    rejection p                                 f        a text without f = 1 throughout is thrown away: exact
+    asap      p f theta / s                     s/theta  reported; what it says is learned, and theta falls
+    cars      p f theta / s                     s/theta  a coin of this bias decides whether to go on: exact
+    mcmc      p f / Z from a cut on             any      accept or reject a whole text (Metropolis-Hastings)
+    smc       any of the first three            any      resampling of texts that are written side by side
+
+theta(u a) is a bound, learned from earlier texts, of the probability that a text goes on validly after u a, and s(u)
+the sum of p f theta (`constrained.sampling.trie`).
 
 `SAMPLERS` is the only place where a sampler is chosen. Must not know: grammars, models, how the loop runs.
 """
 
 from __future__ import annotations
 
-from constrained.sampling.frame import Draw, Position, Sampler
+from constrained.sampling.asap import ASAp
+from constrained.sampling.awrs import AWRS
+from constrained.sampling.cars import CARS
+from constrained.sampling.chance import Chance, Keyed
+from constrained.sampling.frame import (
+    Candidates,
+    Distribution,
+    Draw,
+    Listed,
+    Pool,
+    Position,
+    Sample,
+    Sampler,
+    Text,
+    TokenSampler,
+)
 from constrained.sampling.local import Local
+from constrained.sampling.mcmc import MCMC
+from constrained.sampling.rejection import Rejection
+from constrained.sampling.smc import SMC
+from constrained.sampling.trie import Trie, Tries
 from constrained.sampling.warp import Warp
 
-SAMPLERS: dict[str, type[Sampler]] = {"local": Local}
+SAMPLERS: dict[str, type[Sampler]] = {
+    "local": Local,
+    "awrs": AWRS,
+    "rejection": Rejection,
+    "asap": ASAp,
+    "cars": CARS,
+    "mcmc": MCMC,
+    "smc": SMC,
+}
 """Name -> configuration class; each can be built without arguments."""
 
 
@@ -37,4 +73,29 @@ def choose(sampler: str | Sampler) -> Sampler:
     return SAMPLERS[sampler]()
 
 
-__all__ = ["SAMPLERS", "Draw", "Local", "Position", "Sampler", "Warp", "choose"]
+__all__ = [
+    "AWRS",
+    "CARS",
+    "MCMC",
+    "SAMPLERS",
+    "SMC",
+    "ASAp",
+    "Candidates",
+    "Chance",
+    "Distribution",
+    "Draw",
+    "Keyed",
+    "Listed",
+    "Local",
+    "Pool",
+    "Position",
+    "Rejection",
+    "Sample",
+    "Sampler",
+    "Text",
+    "TokenSampler",
+    "Trie",
+    "Tries",
+    "Warp",
+    "choose",
+]

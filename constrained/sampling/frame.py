@@ -1,44 +1,83 @@
-"""What every sampler sees and says: a `Position` in, a `Draw` out."""
+"""What samplers see and say: `Candidates` and a `Position` in, a `Draw` out; a `Pool` of texts in, a `Sample` out."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from constrained.errors import ModelError
+from constrained.sampling.chance import TOKENS, Chance, Ids, Scores
 from constrained.sampling.warp import Warp
 
-Ids = NDArray[np.intp]
-Gumbel = Callable[[Ids], NDArray[np.float64]]
-"""Noise of some token ids at one position. Tests pass orders of their own instead of random numbers."""
+
+class Candidates(ABC):
+    """What a constraint allows at one place: asked for one token, or for all at once.
+
+    Attributes:
+        costly: one question is dear (a parser, a predicate) and all at once cost as many questions as there are
+            tokens; otherwise all at once are one question.
+        checks: questions asked so far.
+    """
+
+    costly: bool = False
+    checks: int = 0
+
+    @property
+    @abstractmethod
+    def known(self) -> bool:
+        """Whether all are known already: `ids` asks nothing."""
+
+    @property
+    @abstractmethod
+    def ids(self) -> Ids:
+        """All allowed ids, ascending. None, if the constraint led into a dead end."""
+
+    @abstractmethod
+    def permits(self, token: int) -> bool:
+        """Whether one token is allowed."""
 
 
-class Position:
-    """One place in one text, where a token is to be drawn.
+class Listed(Candidates):
+    """Candidates that are a list."""
+
+    known = True
+
+    def __init__(self, ids: Ids | Sequence[int]) -> None:
+        self._ids = np.asarray(ids, dtype=np.intp)
+        self.checks = 1
+
+    @property
+    def ids(self) -> Ids:
+        """The list."""
+        return self._ids
+
+    def permits(self, token: int) -> bool:
+        """Whether it is in the list."""
+        self.checks += 1
+        return bool((self._ids == token).any())
+
+
+class Distribution:
+    """The model's law of the next token, after temperature. Texts that stand at the same place can share one.
 
     Attributes:
         logits: the model's, floating [V]. Ids beyond the vocabulary have been cut off.
-        allowed: ids that the constraint allows here, ascending, at least one.
-        gumbel: the noise of this place.
-        warp: temperature and truncations.
     """
 
-    def __init__(self, logits: NDArray[np.floating[Any]], allowed: Ids, gumbel: Gumbel, warp: Warp) -> None:
+    def __init__(self, logits: NDArray[np.floating[Any]], warp: Warp) -> None:
         self.logits = logits
-        self.allowed = allowed
-        self.gumbel = gumbel
-        self.warp = warp
+        self._warp = warp
 
     @cached_property
-    def scaled(self) -> NDArray[np.float64]:
+    def scaled(self) -> Scores:
         """Logits after temperature, float64 [V]."""
-        return self.warp.scale(self.logits)
+        return self._warp.scale(self.logits)
 
     @cached_property
     def normaliser(self) -> float:
@@ -55,40 +94,240 @@ class Position:
             )
         return total
 
+    @cached_property
+    def logs(self) -> Scores:
+        """The log-probabilities log p, float64 [V]."""
+        logs: Scores = self.scaled - self.normaliser
+        return logs
+
+    @cached_property
+    def p(self) -> Scores:
+        """The probabilities, float64 [V]."""
+        p: Scores = np.exp(self.logs)
+        return p
+
+    def without(self, ids: Sequence[int]) -> float:
+        """The mass of all other tokens: summed up, not subtracted from 1, which would lose a tiny one."""
+        rest = self.p.copy()
+        rest[ids] = 0.0
+        return float(rest.sum())
+
+
+class Position:
+    """One place in one text, where a token is to be drawn.
+
+    Attributes:
+        law: the model's.
+        candidates: what the constraint allows here.
+        chance: the randomness of the text.
+        warp: temperature and truncations.
+        place: absolute position in the text, the prompt's tokens counted.
+    """
+
+    def __init__(
+        self,
+        law: Distribution | NDArray[np.floating[Any]],
+        candidates: Candidates,
+        chance: Chance,
+        warp: Warp,
+        place: int = 0,
+    ) -> None:
+        self.law = law if isinstance(law, Distribution) else Distribution(law, warp)
+        self.candidates = candidates
+        self.chance = chance
+        self.warp = warp
+        self.place = place
+
+    @property
+    def logits(self) -> NDArray[np.floating[Any]]:
+        """The model's, floating [V]."""
+        return self.law.logits
+
+    @property
+    def allowed(self) -> Ids:
+        """All ids that the constraint allows here, ascending."""
+        return self.candidates.ids
+
+    @property
+    def scaled(self) -> Scores:
+        """Logits after temperature, float64 [V]."""
+        return self.law.scaled
+
+    @property
+    def normaliser(self) -> float:
+        """Log-sum-exp of `scaled`."""
+        return self.law.normaliser
+
+    @property
+    def logs(self) -> Scores:
+        """The log-probabilities log p, float64 [V]."""
+        return self.law.logs
+
+    def pick(self, scores: Scores, ids: Ids, purpose: int = TOKENS) -> int:
+        """Index of one of `ids`, see `Chance.pick`."""
+        return self.chance.pick(scores, ids, self.place, purpose)
+
+    def order(self, scores: Scores, ids: Ids) -> Iterator[int]:
+        """Indices into `ids`, see `Chance.order`."""
+        return self.chance.order(scores, ids, self.place)
+
 
 @dataclass(frozen=True, slots=True)
 class Draw:
     """A token, and what is known about how it came.
 
     Attributes:
-        token: its id.
+        token: its id; None where nothing can be drawn: a dead end, of weight 0.
         logprob: log p(token), under the model after temperature, over the whole vocabulary (nats).
         log_weight: log W(u), see the table in `constrained.sampling`.
-        checks: questions put to the automaton: a mask is one.
+        checks: questions put to the constraint: a mask is one, unless its tokens are checked one by one.
+        bounds: numbers between which Z(u) certainly is, where the sampler knows any.
     """
 
-    token: int
+    token: int | None
     logprob: float
     log_weight: float
     checks: int = field(default=1)
+    bounds: tuple[float, float] | None = None
+
+
+class Text(Protocol):
+    """A text that is being written.
+
+    Attributes:
+        draws: how it came about, one for each position where the model was asked.
+        finish: why it ended, None before it has; "dead" after a draw of nothing.
+        log_weight: what it weighs; a sampler may set it.
+        chance: its randomness.
+    """
+
+    draws: list[Draw]
+    finish: Any
+    log_weight: float
+    chance: Chance
+
+    @property
+    def content(self) -> bytes:
+        """The bytes so far."""
+
+    @property
+    def logprob(self) -> float:
+        """Under the model, see `Output`."""
+
+    def commit(self, draw: Draw) -> None:
+        """Appends a drawn token, or ends the text."""
+
+    def copy(self, chance: Chance) -> Text:
+        """A text that begins as this one does and goes on by itself."""
+
+
+class Pool(Protocol):
+    """The room in which texts of one prompt are written side by side; equal beginnings are read once."""
+
+    def chance(self, attempt: int) -> Chance:
+        """The randomness of an attempt (of a particle, of a chain)."""
+
+    def start(self, chances: Sequence[Chance], draws: Sequence[Sequence[Draw]] = ()) -> list[Any]:
+        """New texts, one for each chance, beginning with these draws. What was read for others is forgotten."""
+
+    def read(self, texts: Sequence[Any]) -> list[Position]:
+        """One forward pass: the positions at the ends of texts that have not ended. Others are forgotten."""
+
+    @property
+    def forwards(self) -> int:
+        """Rows that the model has read so far."""
+
+    @property
+    def key(self) -> str:
+        """Names model, prompt, constraint and settings: what a trie learns holds where this is the same."""
+
+
+@dataclass(slots=True)
+class Sample:
+    """Texts that a sampler drew together.
+
+    Attributes:
+        texts: finished, each with its `log_weight`: relative to the others, for the law of the model given validity.
+        log_evidence: log of the estimate of P(L), the probability that the model's text is valid; None without one.
+        log_evidence_error: its standard error (the relative one of the estimate); None where it is not known.
+        attempts: texts that were begun.
+        accepted: of these, how many ended valid.
+        bounds: numbers between which P(L) certainly is, where the sampler knows any.
+    """
+
+    texts: list[Any]
+    log_evidence: float | None = None
+    log_evidence_error: float | None = None
+    attempts: int = 0
+    accepted: int = 0
+    bounds: tuple[float, float] | None = None
 
 
 class Sampler(ABC):
-    """A way to draw tokens: a frozen configuration with one entry point."""
+    """A way to draw texts: a frozen configuration with one entry point, `draw`."""
 
-    @abstractmethod
-    def propose(self, position: Position) -> Draw:
-        """Draws the token at one position.
+    def warp(self, **settings: Any) -> Warp:
+        """Temperature and truncations out of the settings of a call.
 
-        The result depends on the position alone: the same logits, allowed ids and noise give the same token.
+        Raises:
+            InvalidArgument: a value is out of its range, or this sampler has no use for it.
         """
+        return Warp(**settings)
 
     @abstractmethod
     def law(self, warp: Warp) -> str:
         """Name of the law that finished texts follow, for `Output.law`."""
 
+    @abstractmethod
+    def draw(self, pool: Pool, count: int) -> Sample:
+        """Draws texts.
 
-def log_sum_exp(values: NDArray[np.float64]) -> float:
+        Args:
+            pool: writes them.
+            count: how many are wanted, at least 1.
+
+        Raises:
+            BudgetExhausted: the sampler's budget was spent before they were there.
+        """
+
+
+class TokenSampler(Sampler):
+    """A sampler that decides token by token, without looking at other texts: such texts can be streamed."""
+
+    @abstractmethod
+    def propose(self, position: Position) -> Draw:
+        """Draws the token at one position.
+
+        The result depends on the position alone: the same logits, candidates and noise give the same token.
+        """
+
+    def draw(self, pool: Pool, count: int) -> Sample:
+        """Independent texts; the mean of their weights estimates P(L)."""
+        texts = pool.start([pool.chance(i) for i in range(count)])
+        write(pool, texts, self)
+        evidence, error = evidence_of([text.log_weight for text in texts])
+        alive = sum(text.finish != "dead" for text in texts)
+        return Sample(texts, evidence, error, attempts=count, accepted=alive)
+
+
+def write(pool: Pool, texts: Sequence[Text], proposal: TokenSampler) -> None:
+    """Writes texts to their ends, token by token."""
+    while writing := [text for text in texts if not text.finish]:
+        for text, position in zip(writing, pool.read(writing), strict=True):
+            text.commit(proposal.propose(position))
+
+
+def evidence_of(log_weights: Sequence[float]) -> tuple[float, float | None]:
+    """(log of the mean weight, its standard error by the delta method) of independent weights."""
+    weights = np.asarray(log_weights, dtype=np.float64)
+    mean = log_sum_exp(weights) - float(np.log(len(weights)))
+    if len(weights) < 2 or mean == -np.inf:
+        return mean, None
+    relative = np.exp(weights - mean)
+    return mean, float(np.std(relative, ddof=1) / np.sqrt(len(weights)))
+
+
+def log_sum_exp(values: Scores) -> float:
     """log(sum(exp(values))), -inf for none."""
     if not len(values):
         return -np.inf

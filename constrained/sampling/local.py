@@ -15,12 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from constrained.errors import ModelError
-from constrained.sampling.frame import Draw, Position, Sampler, log_sum_exp
+from constrained.sampling.frame import Draw, Position, TokenSampler, log_sum_exp
 from constrained.sampling.warp import Warp
 
 
 @dataclass(frozen=True, slots=True)
-class Local(Sampler):
+class Local(TokenSampler):
     """The sampler ``"local"``; it has nothing to configure."""
 
     def propose(self, position: Position) -> Draw:
@@ -34,6 +34,8 @@ class Local(Sampler):
         """
         normaliser = position.normaliser
         scaled = position.scaled[position.allowed]
+        if not len(scaled):
+            return Draw(None, -np.inf, -np.inf, position.candidates.checks)
         kept = position.warp.keep(scaled)
         ids, scaled = position.allowed[kept], scaled[kept]
         mass = log_sum_exp(scaled)
@@ -42,13 +44,14 @@ class Local(Sampler):
                 "the model gives probability 0 to every token that the constraint allows",
                 action="check that the model and the tokenizer belong together",
             )
-        sure = position.warp.greedy or len(ids) == 1
-        keys = scaled if sure else scaled + position.gumbel(ids)
-        best = int(np.argmax(keys))  # the first of several maxima: the lowest id
+        best = int(np.argmax(scaled)) if position.warp.greedy else position.pick(scaled, ids)
+        log_weight = min(0.0, mass - normaliser)
         return Draw(
-            token=int(ids[best]),
+            token=int(ids[best]),  # of several maxima the first: the lowest id
             logprob=float(scaled[best]) - normaliser,
-            log_weight=min(0.0, mass - normaliser),
+            log_weight=log_weight,
+            checks=position.candidates.checks,
+            bounds=(float(np.exp(log_weight)),) * 2,
         )
 
     def law(self, warp: Warp) -> str:

@@ -4,7 +4,7 @@ They are applied by the sampler, in this order and never through a checkpoint's 
 
     1. the mask: tokens that the constraint refuses are out
     2. temperature: logits / T
-    3. top-k, then top-p, then min-p, each on what the one before left, renormalised
+    3. top-k, then top-p, then min-p, each on what the one before left, renormalised (the sampler `local` only)
 
 Masking first means that a truncation can never leave no token, and that "the 90 % most likely" speaks of the
 tokens that are possible. Temperature is part of the model's law (`logprob` is measured after it); a truncation is
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,6 +94,38 @@ class Warp:
             mass = _softmax(scaled[order])
             order = order[mass >= self.min_p * mass[0]]
         return np.sort(order)
+
+
+def refuse_truncation(warp: Warp, sampler: str) -> Warp:
+    """The warp as it is, if it has no truncation.
+
+    Raises:
+        InvalidArgument: it has one.
+    """
+    if warp.truncates:
+        raise InvalidArgument(
+            f"top_k, top_p and min_p cannot be used with the sampler {sampler!r}",
+            action="leave them out, or use sampler='local'",
+        )
+    return warp
+
+
+def sampling_warp(settings: Mapping[str, Any], sampler: str) -> Warp:
+    """The warp of a sampler that draws from the model's own law: temperature 1 where none is given.
+
+    Raises:
+        InvalidArgument: the temperature is 0, or there are truncations: both would replace that law by another one.
+    """
+    settings = dict(settings)
+    if settings.get("temperature") is None:
+        settings["temperature"] = 1.0
+    warp = refuse_truncation(Warp(**settings), sampler)
+    if warp.greedy:
+        raise InvalidArgument(
+            f"the sampler {sampler!r} draws from a law, which temperature 0 does not have",
+            action="leave the temperature out (it is 1 then), or use sampler='local'",
+        )
+    return warp
 
 
 def _softmax(scaled: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -2,8 +2,11 @@
 
 ScriptedModel       says given texts, token by token, over any vocabulary
 EnumerableModel     so small that every text and every law can be written down
+NGramModel          has read a few texts, and forgets what is further back than a few tokens
+exact_laws          the model's law over valid texts, and that of masking, by writing down every text
 Judge, brute_force_mask, mask_diff              which texts and tokens a grammar allows, by plain means
 g_test, token_law, text_law, check_proper       the laws of a sampler, measured and exact
+Dice, outcomes      every outcome of a random run, with its probability
 """
 
 from __future__ import annotations
@@ -12,17 +15,24 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
+    "Dice": "dice",
     "EnumerableModel": "models",
+    "Exact": "exact",
     "Judge": "judge",
     "Laws": "models",
+    "NGramModel": "ngrams",
     "ScriptedModel": "models",
     "State": "judge",
     "brute_force_mask": "masks",
     "check_proper": "laws",
+    "divergence": "exact",
+    "exact_laws": "exact",
     "g_test": "laws",
     "mask_diff": "masks",
+    "outcomes": "dice",
     "text_law": "laws",
     "token_law": "laws",
+    "total_variation": "exact",
 }
 
 __all__ = sorted(_HOMES)

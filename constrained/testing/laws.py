@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from constrained.decoding.answer import Answer, Rules
+from constrained.decoding.candidates import Following
 from constrained.decoding.loop import run
-from constrained.sampling import Draw, Position, Sampler, Warp
+from constrained.sampling import Candidates, Draw, Listed, Position, TokenSampler, Warp
+from constrained.testing.dice import Dice, outcomes
 from constrained.testing.models import EnumerableModel
-from spec.noise import Noise
 
 K = TypeVar("K", bound=Hashable)
-TokenLaw = list[tuple[int, tuple[float, float]]]
+TokenLaw = list[tuple[int | None, tuple[float, float]]]
 """(token, (probability, expected weight)) of one position, by token."""
 
 
@@ -57,59 +57,71 @@ def g_test(counts: Mapping[K, int], law: Mapping[K, float], *, least: float = 5.
 
 
 def token_law(
-    sampler: Sampler, logits: NDArray[np.floating[Any]], allowed: NDArray[np.intp], warp: Warp
-) -> dict[int, tuple[float, float]]:
-    """The exact law of one draw: every order in which noise can rank the tokens is passed to the sampler.
+    sampler: TokenSampler,
+    logits: NDArray[np.floating[Any]],
+    candidates: Candidates | NDArray[np.intp] | Callable[[], Candidates],
+    warp: Warp,
+) -> dict[int | None, tuple[float, float]]:
+    """The exact law of one draw: the sampler is run once for every choice, or order of visits, that noise can make.
 
-    The Gumbel keys of all tokens rank them as draws without replacement from the model's law (Plackett-Luce), so the
-    probability of an order is known. V! orders: for vocabularies of up to six or so.
+    For small vocabularies: there may be V! orders.
 
     Args:
         sampler: the production sampler.
         logits: floating [V].
-        allowed: ids, ascending.
+        candidates: allowed ids, ascending; or a function that makes fresh candidates for each run.
         warp: temperature and truncations.
 
     Returns:
-        Token -> (P(X = token), E[W 1{X = token}]).
+        Token (None: nothing was drawn) -> (P(X = token), E[W 1{X = token}]).
     """
-    scaled = warp.scale(logits)
-    p = np.exp(scaled - scaled.max())
-    p /= p.sum()
-    law: dict[int, tuple[float, float]] = {}
-    for order in itertools.permutations(range(len(p))):
-        chance, left = 1.0, list(order)
-        for token in order:
-            rest = math.fsum(p[left])
-            chance *= p[token] / rest if rest > 0 else 1.0 / len(left)
-            left.pop(0)
-        if chance == 0.0:
-            continue
-        ranks = np.empty(len(p))
-        ranks[list(order)] = -np.arange(len(p), dtype=np.float64)
-        finite = np.where(np.isfinite(scaled), scaled, 0.0)
-        noise = ranks - finite
-        draw = sampler.propose(Position(logits, allowed, noise.__getitem__, warp))
+    law: dict[int | None, tuple[float, float]] = {}
+    for chance, draw in draws_of(sampler, logits, candidates, warp):
         old = law.get(draw.token, (0.0, 0.0))
         law[draw.token] = (old[0] + chance, old[1] + chance * math.exp(draw.log_weight))
     return law
 
 
+def draws_of(
+    sampler: TokenSampler,
+    logits: NDArray[np.floating[Any]],
+    candidates: Candidates | NDArray[np.intp] | Callable[[], Candidates],
+    warp: Warp,
+) -> Iterator[tuple[float, Draw]]:
+    """Every draw that can be made at a position, with its probability; arguments as for `token_law`."""
+
+    def fresh() -> Candidates:
+        if isinstance(candidates, Candidates):
+            return candidates
+        return candidates() if callable(candidates) else Listed(candidates)
+
+    return outcomes(lambda dice: sampler.propose(Position(logits, fresh(), dice, warp)))
+
+
 def check_proper(
-    sampler: Sampler,
+    sampler: TokenSampler,
     logits: NDArray[np.floating[Any]],
     allowed: NDArray[np.intp],
     temperature: float = 1.0,
     *,
+    candidates: Callable[[], Candidates] | None = None,
     tolerance: float = 1e-12,
 ) -> None:
     """Checks that a sampler's draw is properly weighted: E[W 1{X = x}] = p(x) f(x) for every x.
+
+    Args:
+        sampler: any.
+        logits: floating [V].
+        allowed: ids.
+        temperature: of the law.
+        tolerance: greatest deviation.
+        candidates: how the sampler meets the allowed ids, where it shall not be as a list.
 
     Raises:
         AssertionError: it is not; the message has the token and both numbers.
     """
     warp = Warp(temperature)
-    law = token_law(sampler, logits, allowed, warp)
+    law = token_law(sampler, logits, candidates or allowed, warp)
     scaled = warp.scale(logits)
     p = np.exp(scaled - scaled.max())
     p /= p.sum()
@@ -120,64 +132,54 @@ def check_proper(
 
 
 def text_law(
-    model: EnumerableModel, automaton: Any, sampler: Sampler, warp: Warp, limit: int
+    model: EnumerableModel, automaton: Any, sampler: TokenSampler, warp: Warp, limit: int
 ) -> dict[bytes, tuple[float, float]]:
-    """The exact law of finished texts: the production loop is run once for every sequence of choices.
+    """The exact law of finished texts: the production loop is run once for every sequence of tokens.
+
+    Texts that were given up are not in it.
 
     Returns:
         Text -> (probability that it is drawn, expected exp(log_weight) 1{it is drawn}).
     """
+    known: dict[tuple[int, ...], TokenLaw] = {}
+
+    def play(dice: Dice) -> Answer:
+        answer = Answer(Rules(automaton, warp), model.encode(""), dice, limit)
+        for _ in run(model, [answer], _Collapsed(sampler, answer, known)):
+            pass
+        return answer
+
     law: dict[bytes, tuple[float, float]] = {}
-    for path in _paths(model, automaton, sampler, warp, limit):
-        text = model.vocabulary.decode(path.answer.tokens)
-        old = law.get(text, (0.0, 0.0))
-        law[text] = (old[0] + path.chance, old[1] + path.chance * math.exp(path.answer.log_weight))
+    for chance, answer in outcomes(play):
+        if answer.finish != "dead":
+            old = law.get(answer.content, (0.0, 0.0))
+            law[answer.content] = (old[0] + chance, old[1] + chance * math.exp(answer.log_weight))
     return law
 
 
-class _Path(Sampler):
-    """Takes given choices first, then always the first possible one, and notes how many there were."""
+class _Collapsed(TokenSampler):
+    """A sampler of which only the tokens are chances: the weight of each is its mean, given the token."""
 
-    def __init__(self, inner: Sampler, choices: list[int], known: dict[tuple[int, ...], TokenLaw]) -> None:
+    def __init__(self, inner: TokenSampler, answer: Answer, known: dict[tuple[int, ...], TokenLaw]) -> None:
         self.inner = inner
-        self.choices = choices
-        self.known = known  # laws of positions, by the choices that lead there
-        self.options: list[int] = []
-        self.chance = 1.0
-        self.answer: Answer
+        self.answer = answer
+        self.known = known  # laws of positions, by the tokens before them
 
     def propose(self, position: Position) -> Draw:
-        step = len(self.options)
-        place = tuple(self.choices[:step])
+        place = tuple(self.answer.tokens)
         if place not in self.known:
-            found = token_law(self.inner, position.logits, position.allowed, position.warp)
-            self.known[place] = sorted(found.items())
+
+            def fresh() -> Candidates:
+                return Following(
+                    self.answer.rules.automaton, self.answer.state, self.answer.limit - len(place)
+                )
+
+            self.known[place] = list(token_law(self.inner, position.logits, fresh, position.warp).items())
         law = self.known[place]
-        if step == len(self.choices):
-            self.choices.append(0)
-        self.options.append(len(law))
-        token, (chance, weighted) = law[self.choices[step]]
-        self.chance *= chance
-        return Draw(token, float(position.scaled[token]) - position.normaliser, math.log(weighted / chance))
+        chances = np.log([chance for _, (chance, _) in law])
+        token, (chance, weighted) = law[position.pick(chances, np.arange(len(law)))]
+        logprob = -np.inf if token is None else float(position.logs[token])
+        return Draw(token, logprob, math.log(weighted / chance) if weighted else -np.inf)
 
     def law(self, warp: Warp) -> str:
         return self.inner.law(warp)
-
-
-def _paths(
-    model: EnumerableModel, automaton: Any, sampler: Sampler, warp: Warp, limit: int
-) -> Iterator[_Path]:
-    choices: list[int] = []
-    known: dict[tuple[int, ...], TokenLaw] = {}
-    while True:
-        path = _Path(sampler, choices, known)
-        path.answer = Answer(Rules(automaton, path, warp), model.encode(""), Noise(0), limit)
-        for _ in run(model, [path.answer]):
-            pass
-        yield path
-        # The next sequence of choices, as on an odometer.
-        while choices and choices[-1] + 1 == path.options[len(choices) - 1]:
-            choices.pop()
-        if not choices:
-            return
-        choices[-1] += 1

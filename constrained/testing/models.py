@@ -45,7 +45,7 @@ class Texts(Cache):
             yield row[: self.prompts[i]], row[self.prompts[i] :]
 
 
-class _Weightless(LanguageModel):
+class Weightless(LanguageModel):
     """Logits as a function of the prompt and the tokens after it."""
 
     def cache(self, rows: int) -> Cache:
@@ -62,7 +62,7 @@ class _Weightless(LanguageModel):
         raise NotImplementedError
 
 
-class ScriptedModel(_Weightless):
+class ScriptedModel(Weightless):
     """A model that wants to say a given text, and then to stop.
 
     It prefers the canonical next token of the rest of its script, however the text so far was split into tokens.
@@ -145,7 +145,7 @@ class Laws:
     mass: float
 
 
-class EnumerableModel(_Weightless):
+class EnumerableModel(Weightless):
     """A model over a few letters whose texts have at most `depth` tokens: random rows, known exactly.
 
     After `depth` tokens it stops with probability 1. The prompt plays no part.

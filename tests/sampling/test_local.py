@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import constrained
 from constrained.errors import InvalidArgument, ModelError
-from constrained.sampling import SAMPLERS, Local, Position, Warp, choose
+from constrained.sampling import SAMPLERS, Keyed, Listed, Local, Position, Warp, choose
 from constrained.testing import EnumerableModel, check_proper, g_test, text_law, token_law
 
 LOCAL = Local()
@@ -22,10 +22,8 @@ LOCAL = Local()
 GREEDY = Warp()
 
 
-def draw(logits, allowed, warp=GREEDY, noise=0.0):
-    """One draw with constant noise: the largest key wins."""
-    position = Position(np.array(logits), np.array(allowed), lambda ids: np.full(len(ids), noise), warp)
-    return LOCAL.propose(position)
+def draw(logits, allowed, warp=GREEDY):
+    return LOCAL.propose(Position(np.array(logits), Listed(allowed), Keyed(0), warp))
 
 
 def logs(*p: float) -> np.ndarray:

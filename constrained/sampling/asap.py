@@ -1,0 +1,54 @@
+"""Adaptive sampling with approximate expected futures (Park et al. 2024): masking that learns what masking wastes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from constrained.sampling.attempts import check_numbers
+from constrained.sampling.cars import write_through
+from constrained.sampling.frame import Pool, Sample, Sampler, evidence_of
+from constrained.sampling.trie import Trie, Tries
+from constrained.sampling.walk import Weigh
+from constrained.sampling.warp import Warp, sampling_warp
+
+
+@dataclass(frozen=True, slots=True)
+class ASAp(Sampler):
+    """The sampler ``"asap"``: no text is thrown away; the first are drawn by masking, later ones by what was learned.
+
+    The law of a text tends to the conditional one as more are drawn from one trie, and is not there after any number
+    of them. The weights make up for the difference: weighted texts are unbiased from the first one on.
+
+    Attributes:
+        parallel: texts that are drawn side by side; the first of them do not profit from the others.
+        tries: memory of earlier calls; without one each call learns for itself.
+    """
+
+    parallel: int = 1
+    tries: Tries | None = None
+
+    def __post_init__(self) -> None:
+        check_numbers(parallel=self.parallel)
+
+    def warp(self, **settings: Any) -> Warp:
+        """Temperature 1 where none is given; no truncation."""
+        return sampling_warp(settings, "asap")
+
+    def law(self, warp: Warp) -> str:
+        """Always ``asap``: local for the first text of a trie, conditional in the limit."""
+        return "asap"
+
+    def draw(self, pool: Pool, count: int) -> Sample:
+        """Texts, of which each depends on those before it only by what the trie has learned."""
+        trie = Trie() if self.tries is None else self.tries.of(pool)
+        texts: list[Any] = []
+        with trie.lock:
+            while len(texts) < count:
+                width = min(self.parallel, count - len(texts))
+                new = pool.start([pool.chance(len(texts) + i) for i in range(width)])
+                write_through(pool, trie, new, Weigh())
+                texts += new
+        evidence, error = evidence_of([text.log_weight for text in texts])
+        alive = sum(text.finish != "dead" for text in texts)
+        return Sample(texts, evidence, error, count, alive, bounds=(0.0, trie.theta[0]))

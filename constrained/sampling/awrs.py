@@ -1,0 +1,145 @@
+"""Adaptive weighted rejection sampling (Lipkin et al. 2025): a token of p f / Z without the mask.
+
+Tokens are visited in the order of their Gumbel keys, which is sampling without replacement from the model's law; the
+first one that the constraint permits is the draw. It is the very token that local masking would draw with the same
+noise, after 1 + sum over invalid y of p(y) / (p(y) + Z) questions on average instead of V.
+
+With a_1, a_2, ... the order of visits, S_j the permitted mass before a_j and R_j the mass from a_j on (what a visit
+can still find), e_j = S_j + R_j f(a_j) is an unbiased estimate of Z whatever was visited before it. So after the draw
+a_t every e_j with j > t is one, given the draw, and so is the mean of as many of them as one likes, as long as their
+number depends on t alone. That is all the weight is: E[W 1{X = x}] = Z P(X = x) = p(x) f(x).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from constrained.errors import InvalidArgument
+from constrained.sampling.frame import Draw, Position, TokenSampler, log_sum_exp
+from constrained.sampling.warp import Warp, refuse_truncation
+
+_PATIENCE = 32
+
+
+@dataclass(frozen=True, slots=True)
+class AWRS(TokenSampler):
+    """The sampler ``"awrs"``: tokens of the local law, few questions, weights that are unbiased estimates.
+
+    Attributes:
+        checks: the weight is the mean of the estimates up to this visit (at least of one): 1 asks one question after
+            the draw, more make the weight steadier.
+        patience: visits without a permitted token before all tokens are asked about at once. By default 32 where
+            that is one question, and no limit where it is as many as there are tokens.
+        when_exhausted: what then happens. ``"mask"``: the token is drawn from the whole row, with W = Z. ``"drop"``:
+            the text is given up with weight 0, and the weight of a draw at the last visit makes up for it.
+        cached: use the exact row, with W = Z, where it is known already.
+    """
+
+    checks: int = 4
+    patience: int | None = None
+    when_exhausted: Literal["mask", "drop"] = "mask"
+    cached: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("checks", "patience"):
+            value = getattr(self, name)
+            if value is None and name == "patience":
+                continue
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise InvalidArgument(f"{name} is {value!r}", action="pass a whole number >= 1")
+        if self.when_exhausted not in ("mask", "drop"):
+            raise InvalidArgument(
+                f"when_exhausted is {self.when_exhausted!r}", action="pass 'mask' or 'drop'"
+            )
+
+    def warp(self, **settings: Any) -> Warp:
+        """Temperature 0 is allowed; truncations are not: they speak of the whole row."""
+        return refuse_truncation(Warp(**settings), "awrs")
+
+    def law(self, warp: Warp) -> str:
+        """``local`` (or ``greedy``): the tokens are those of local masking, only the weights are estimates."""
+        return "greedy" if warp.greedy else "local"
+
+    def propose(self, position: Position) -> Draw:
+        """One token of p f / Z, and a weight that is properly weighted for it.
+
+        Nothing is drawn where no token is both permitted and possible for the model.
+        """
+        candidates = position.candidates
+        if self.cached and candidates.known:
+            return from_row(position)
+        logs = position.logs
+        possible = int(np.count_nonzero(logs > -np.inf))
+        patience = self.patience or (possible if candidates.costly else _PATIENCE)
+        visits = _greedy_order(logs) if position.warp.greedy else position.order(logs, np.arange(len(logs)))
+        seen: list[int] = []
+        valid: list[bool] = []
+        found: int | None = None
+        for token in visits:
+            seen.append(token)
+            valid.append(candidates.permits(token))
+            if found is None and valid[-1]:
+                found = len(seen)
+            if found is None and len(seen) == min(patience, possible):
+                break
+            if found is not None and len(seen) >= self._last(found, patience):
+                break
+        if found is None and len(seen) < possible and self.when_exhausted == "mask":
+            return from_row(position)
+        if found is None:
+            return Draw(None, -np.inf, -np.inf, candidates.checks, (0.0, position.law.without(seen)))
+        p = position.law.p[seen]
+        f = np.array(valid)
+        rest = position.law.without(seen)
+        # R_j is summed from what was not visited, never taken as 1 minus what was: that would lose a tiny Z.
+        remaining = np.cumsum(np.append(p, rest)[::-1])[::-1][:-1]
+        before = np.concatenate(([0.0], np.cumsum(p * f)))
+        estimates = before[:-1] + remaining * f
+        if len(seen) == possible:
+            weight = before[-1]  # everything was visited: this is Z
+        elif position.warp.greedy:
+            weight = before[-1] + rest  # the order is no random one, and the bound is all that is known
+        elif len(seen) == found:
+            weight = remaining[-1]  # the last visit before "drop": what could still be found
+        else:
+            weight = float(np.mean(estimates[found:]))
+        if weight <= 0.0:  # smaller than floats go: the row is summed in logarithms
+            return from_row(position)
+        token = seen[found - 1]
+        return Draw(
+            token=token,
+            logprob=float(logs[token]),
+            log_weight=min(0.0, float(np.log(weight))),
+            checks=candidates.checks,
+            bounds=(float(before[-1]), float(before[-1] + rest)),
+        )
+
+    def _last(self, found: int, patience: int) -> int:
+        """The visit whose estimate is the last one in the weight of a draw at visit `found`."""
+        dropping = self.when_exhausted == "drop" and found == patience
+        return found if dropping else max(self.checks, found + 1)
+
+
+def from_row(position: Position) -> Draw:
+    """The token of local masking, from the whole row, with W = Z."""
+    logs = position.logs[position.allowed]
+    mass = log_sum_exp(logs)
+    if mass == -np.inf:
+        return Draw(None, -np.inf, -np.inf, position.candidates.checks, (0.0, 0.0))
+    best = int(np.argmax(logs)) if position.warp.greedy else position.pick(logs, position.allowed)
+    return Draw(
+        token=int(position.allowed[best]),
+        logprob=float(logs[best]),
+        log_weight=min(0.0, mass),
+        checks=position.candidates.checks,
+        bounds=(float(np.exp(mass)),) * 2,
+    )
+
+
+def _greedy_order(logs: Any) -> Iterator[int]:
+    order = np.argsort(-logs, kind="stable")
+    return (int(token) for token in order if logs[token] > -np.inf)

@@ -1,0 +1,138 @@
+"""Randomness: every choice of every sampler is made here, by one of two questions that a test can answer instead.
+
+`Chance.pick` takes one of several outcomes, `Chance.order` visits them without replacement; both by the rule of the
+largest Gumbel key, log p + G, with noise that is keyed by where it is asked for (`spec.noise`) and not by when.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec.noise import Noise
+
+Ids = NDArray[np.intp]
+Scores = NDArray[np.float64]
+
+TOKENS, COINS, RESAMPLING, CUTS, MOVES, CHOICES = range(6)
+"""Purposes: which token; keep an attempt; which particles survive; where a text is cut; move there; which of a set."""
+
+_PURPOSES = 8  # numbers of purposes per attempt: the attempt is kept in the bits above
+_FIRST = 32  # outcomes that are sorted at first; most visits end within them
+_MANY = 4096  # from here on it pays to find out first whose noise matters
+_GREATEST_NOISE = 23.0  # a little more than it is
+
+
+class Chance(ABC):
+    """The randomness of one text (of one attempt at it, of one particle)."""
+
+    @abstractmethod
+    def pick(self, scores: Scores, ids: Ids, place: int, purpose: int = TOKENS) -> int:
+        """Takes one of several outcomes.
+
+        Args:
+            scores: log-weights, float64 [n], not all -inf; they need not be normalised.
+            ids: numbers of the outcomes, [n]: the noise of an outcome depends on its number, not on its index.
+            place: absolute position, or another number that no other choice of this purpose has.
+            purpose: what is decided.
+
+        Returns:
+            An index i < n, with probability exp(scores[i]) / sum of exp(scores).
+        """
+
+    @abstractmethod
+    def order(self, scores: Scores, ids: Ids, place: int) -> Iterator[int]:
+        """Visits outcomes without replacement: each next one as `pick` would take it out of those that are left.
+
+        Outcomes of score -inf are never visited. The first one is the one that `pick` takes.
+        """
+
+    @abstractmethod
+    def uniform(self, count: int, place: int, purpose: int) -> Scores:
+        """Numbers between 0 and 1, float64 [count]."""
+
+
+class Keyed(Chance):
+    """Position-keyed noise.
+
+    Attributes:
+        seed, sequence: as in `spec.noise.Noise`.
+        attempt: which of the attempts or particles of this sequence; 0 .. 2**29 - 1.
+    """
+
+    def __init__(self, seed: int, sequence: int = 0, attempt: int = 0) -> None:
+        self.seed = seed
+        self.sequence = sequence
+        self.attempt = attempt
+
+    def _noise(self, purpose: int) -> Noise:
+        return Noise(self.seed, self.sequence, self.attempt * _PURPOSES + purpose)
+
+    def pick(self, scores: Scores, ids: Ids, place: int, purpose: int = TOKENS) -> int:
+        """The outcome of the largest key; of several, the first."""
+        if len(ids) == 1:
+            return 0
+        noise = self._noise(purpose)
+        if len(ids) < _MANY:
+            return int(np.argmax(scores + noise.gumbel(place, ids)))
+        able, keys = _leading(scores, ids, noise, place, 1)
+        return int(able[np.argmax(keys)])
+
+    def order(self, scores: Scores, ids: Ids, place: int) -> Iterator[int]:
+        """By decreasing keys; only as many are sorted as are asked for."""
+        noise = self._noise(TOKENS)
+        left = np.flatnonzero(scores > -np.inf)
+        if len(left) >= _MANY:
+            able, keys = _leading(scores, ids, noise, place, _FIRST)
+            first = able[_largest(keys, _FIRST)]
+            yield from first.tolist()
+            left = np.setdiff1d(left, first, assume_unique=True)
+        keys, wanted = scores[left] + noise.gumbel(place, ids[left]), _FIRST
+        while len(left):
+            chosen = _largest(keys, wanted)
+            yield from left[chosen].tolist()
+            left, keys = np.delete(left, chosen), np.delete(keys, chosen)
+            wanted *= 4
+
+    def uniform(self, count: int, place: int, purpose: int) -> Scores:
+        """From the words of the noise, never 0 or 1."""
+        words: NDArray[Any] = self._noise(purpose).words(place, np.arange(count))
+        numbers: Scores = (words.astype(np.float64) + 0.5) * 2.0**-32
+        return numbers
+
+
+def _leading(
+    scores: Scores, ids: Ids, noise: Noise, place: int, count: int
+) -> tuple[NDArray[np.intp], Scores]:
+    """The outcomes that can be among the `count` largest keys, ascending, and their keys.
+
+    Noise is bounded (`spec.noise`), so what lies too far below the keys of the likeliest cannot overtake them, and its
+    noise need not be computed: the result is the same.
+    """
+    likely = np.argpartition(-scores, 2 * count)[: 2 * count]
+    keys = scores[likely] + noise.gumbel(place, ids[likely])
+    least = np.partition(keys, -count)[-count]
+    able = np.flatnonzero(scores >= least - _GREATEST_NOISE)
+    return able, scores[able] + noise.gumbel(place, ids[able])
+
+
+def _largest(keys: Scores, count: int) -> NDArray[np.intp]:
+    """Indices of the largest keys in decreasing order; of equal ones the first comes first."""
+    if count < len(keys):
+        least = np.partition(keys, -count)[-count]
+        among = np.flatnonzero(keys >= least)
+    else:
+        among = np.arange(len(keys))
+    return among[np.argsort(-keys[among], kind="stable")][:count]
+
+
+def coin(chance: Chance, probability: float, place: int, purpose: int = COINS) -> bool:
+    """True with this probability; nothing is drawn where it is 0 or 1."""
+    if not 0.0 < probability < 1.0:
+        return probability >= 1.0
+    scores = np.log(np.array([1.0 - probability, probability]))
+    return chance.pick(scores, np.arange(2), place, purpose) == 1

@@ -1,0 +1,142 @@
+"""Sequential Monte Carlo: texts are written side by side, and the promising ones are continued more often.
+
+Each particle is weighted by what its proposal's W says after every token. When the weights have become too uneven,
+particles are drawn anew by their weights, which then are all equal to their mean. So the mean weight at the end is an
+unbiased estimate of P(L) however often that happened, and the weighted particles approximate the conditional law
+(Lew et al. 2023; Loula et al. 2025).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from constrained.errors import InvalidArgument
+from constrained.sampling.attempts import check_numbers
+from constrained.sampling.awrs import AWRS
+from constrained.sampling.chance import CHOICES, Scores
+from constrained.sampling.frame import Pool, Sample, Sampler, TokenSampler, log_sum_exp
+from constrained.sampling.resampling import RESAMPLINGS
+from constrained.sampling.warp import Warp, sampling_warp
+
+Potential = Callable[[bytes, bool], float]
+"""(bytes so far, whether the text is finished) -> log-score; -inf to end the particle."""
+
+
+@dataclass(frozen=True, slots=True)
+class SMC(Sampler):
+    """The sampler ``"smc"``: weighted texts that approximate the conditional law, better with more particles.
+
+    Attributes:
+        particles: how many write one text together; `Generator.sample` has as many as texts are wanted.
+        proposal: draws the tokens.
+        threshold: particles are drawn anew when their effective number falls below this share; 0 for never.
+        resampling: how: one of `RESAMPLINGS`.
+        potential: makes texts with a high score more likely: the law becomes P(w) exp(potential(w, True)) over valid
+            texts. What it says of unfinished texts guides the particles and leaves the law as it is: it is divided
+            out again one token later.
+    """
+
+    particles: int = 16
+    proposal: TokenSampler = field(default_factory=AWRS)
+    threshold: float = 0.5
+    resampling: Literal["multinomial", "residual", "stratified", "systematic"] = "systematic"
+    potential: Potential | None = None
+
+    def __post_init__(self) -> None:
+        check_numbers(particles=self.particles)
+        if not isinstance(self.threshold, float | int) or not 0 <= self.threshold <= 1:
+            raise InvalidArgument(f"threshold is {self.threshold!r}", action="pass a number from 0 to 1")
+        if self.resampling not in RESAMPLINGS:
+            raise InvalidArgument(
+                f"resampling is {self.resampling!r}", action=f"use one of: {', '.join(RESAMPLINGS)}"
+            )
+        if not isinstance(self.proposal, TokenSampler):
+            raise InvalidArgument(
+                f"proposal is {self.proposal!r}", action="pass a sampler of tokens, like AWRS() or Local()"
+            )
+
+    def warp(self, **settings: Any) -> Warp:
+        """Temperature 1 where none is given; no truncation."""
+        return sampling_warp(settings, "smc")
+
+    def law(self, warp: Warp) -> str:
+        """Always ``smc``: the conditional law in the limit of many particles."""
+        return "smc"
+
+    def draw(self, pool: Pool, count: int) -> Sample:
+        """All particles, weighted; or one of them, drawn by its weight, where one text is wanted."""
+        texts, eves, resampled = self._write(pool, count if count > 1 else self.particles)
+        weights = np.array([text.log_weight for text in texts])
+        evidence = log_sum_exp(weights) - math.log(len(weights))
+        error = _error(weights, eves, resampled)
+        alive = sum(text.finish != "dead" for text in texts)
+        begun = len(texts)
+        if count == 1 and evidence > -math.inf:
+            index = pool.chance(begun).pick(weights, np.arange(begun), 0, CHOICES)
+            texts = [texts[index]]
+            texts[0].log_weight = 0.0
+        return Sample(texts[:count], evidence, error, attempts=begun, accepted=alive)
+
+    def _write(self, pool: Pool, count: int) -> tuple[list[Any], list[int], int]:
+        """Finished particles, the first ancestor of each, and how often they were drawn anew."""
+        chances = [pool.chance(i) for i in range(count)]
+        judge = pool.chance(count)
+        texts: list[Any] = pool.start(chances)
+        scores = [self._score(text) if text.finish else 0.0 for text in texts]
+        for text, score in zip(texts, scores, strict=True):
+            text.log_weight += score
+        eves = list(range(count))
+        step = resampled = 0
+        while writing := [i for i, text in enumerate(texts) if not text.finish]:
+            for i, position in zip(writing, pool.read([texts[i] for i in writing]), strict=True):
+                texts[i].commit(self.proposal.propose(position))
+                score = self._score(texts[i])
+                texts[i].log_weight += score - scores[i] if texts[i].log_weight > -np.inf else 0.0
+                scores[i] = score
+                if score == -np.inf:
+                    texts[i].log_weight, texts[i].finish = -np.inf, "dead"
+            step += 1
+            weights = np.array([text.log_weight for text in texts])
+            total = log_sum_exp(weights)
+            if total == -np.inf or all(text.finish for text in texts):
+                continue
+            share = np.exp(weights - total)
+            if 1.0 / float((share**2).sum()) >= self.threshold * count:
+                continue
+            kept = RESAMPLINGS[self.resampling](share, judge, step)
+            texts = [texts[i].copy(chance) for i, chance in zip(kept, chances, strict=True)]
+            scores, eves = [scores[i] for i in kept], [eves[i] for i in kept]
+            for text in texts:
+                text.log_weight = total - math.log(count)
+            resampled += 1
+        return texts, eves, resampled
+
+    def _score(self, text: Any) -> float:
+        if self.potential is None or text.finish == "dead":
+            return 0.0
+        score = float(self.potential(text.content, text.finish is not None))
+        if math.isnan(score) or score == math.inf:
+            raise InvalidArgument(
+                f"the potential of {text.content!r} is {score}",
+                action="return a log-score: a number, or -inf",
+            )
+        return score
+
+
+def _error(weights: Scores, eves: Sequence[int], resampled: int) -> float | None:
+    """Relative standard error of the mean weight, out of one run (Lee and Whiteley 2018).
+
+    Particles of one ancestor are counted as one: what they have in common is as uncertain as that one was.
+    """
+    count = len(weights)
+    total = log_sum_exp(weights)
+    if count < 2 or total == -np.inf:
+        return None
+    shares = np.bincount(np.asarray(eves), weights=np.exp(weights - total), minlength=count)
+    variance = 1.0 - (count / (count - 1)) ** (resampled + 1) * (1.0 - float((shares**2).sum()))
+    return math.sqrt(variance) if variance > 0 else None

@@ -1,0 +1,69 @@
+"""Exact laws of whole samplers on tiny models: every choice that the production code makes is enumerated."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+
+from finite import FiniteAutomaton
+
+from constrained.decoding.answer import Rules
+from constrained.decoding.pool import Writers
+from constrained.sampling import Warp
+from constrained.testing import EnumerableModel, outcomes
+
+LANGUAGE = {b"", b"ab", b"abc", b"abca", b"ba", b"bbbb", b"cab", b"ccc", b"cccc"}
+
+
+class DearAutomaton(FiniteAutomaton):
+    """The same language, as a predicate would have it: one question a token, and no mask for free."""
+
+    checks_are_costly = True
+
+    def only_end(self, state, budget):
+        """This one happens to know where only the end can follow; so its laws are those with masks."""
+        return all(self.shortest_completion(after) >= budget for after in self._after(state))
+
+    def next_within(self, state, token, budget):
+        """The state after a token, 0 where the text could not be completed in time."""
+        after = self.next(state, token)
+        return after if after == 1 or (after and self.shortest_completion(after) < budget) else 0
+
+    def _after(self, state):
+        return [self.state_of[prefix] for prefix in self.moves[self.prefixes[state - 2]].values()]
+
+
+def pool_of(model, language, chance, *, costly=False, limit=None):
+    """A pool whose attempts all use one chance."""
+    make = DearAutomaton if costly else FiniteAutomaton
+    rules = Rules(make(language, model.vocabulary), Warp(1.0))
+    return Writers(model, rules, [model.eos], limit or model.depth, lambda attempt: chance)
+
+
+def law_of(play, model, language, *, costly=False):
+    """Outcome -> probability, where `play` is given a pool and returns a hashable outcome."""
+    law: dict[object, float] = defaultdict(float)
+    for chance, outcome in outcomes(lambda dice: play(pool_of(model, language, dice, costly=costly))):
+        law[outcome] += chance
+    assert abs(math.fsum(law.values()) - 1.0) < 1e-9
+    return dict(law)
+
+
+def small(seed: int = 0, **settings) -> EnumerableModel:
+    """A model of 13 texts."""
+    return EnumerableModel(seed=seed, **{"letters": (b"a", b"b"), "depth": 2} | settings)
+
+
+def distance(law, other) -> float:
+    """Total variation."""
+    return sum(abs(law.get(x, 0.0) - other.get(x, 0.0)) for x in {*law, *other}) / 2
+
+
+def future(model, language, prefix):
+    """Probability that the model's text is valid, given that it begins with these tokens: what theta bounds."""
+    laws = model.laws(language)
+    text = model.vocabulary.decode(prefix)
+    p = 1.0
+    for n in range(len(prefix)):
+        p *= model.rows[tuple(prefix[:n])][prefix[n]]
+    return math.fsum(q for w, q in laws.model.items() if w in language and w.startswith(text)) / p

@@ -1,0 +1,382 @@
+"""CARS and ASAp: exact at every state of the trie, by enumeration of every choice of the production code."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections import Counter
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from enumerated import LANGUAGE, distance, future, law_of, pool_of, small
+from finite import FiniteAutomaton
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import constrained
+from constrained.errors import BudgetExhausted, InvalidArgument
+from constrained.sampling import CARS, Keyed, Rejection, Trie, Tries, walk
+from constrained.sampling.attempts import Tally
+from constrained.sampling.cars import write_through
+from constrained.testing import EnumerableModel, g_test
+
+ACCEPT = walk.Accept()
+
+
+def twin(trie):
+    return Trie.of(trie.columns())
+
+
+def attempts(trie, use, count=1):
+    """Plays attempts from a copy of a trie; the outcome of each: (text, weight), or None for one that was given up."""
+
+    def play(pool):
+        texts = pool.start([pool.chance(i) for i in range(count)])
+        write_through(pool, twin(trie), texts, use)
+        return tuple(None if t.finish == "dead" else (t.content, round(t.log_weight, 13)) for t in texts)
+
+    return play
+
+
+def taught(model, rounds, *, costly=False, use=ACCEPT, width=2, seed=0):
+    """A trie after some rounds of real attempts."""
+    trie = Trie()
+    for i in range(rounds):
+        pool = pool_of(model, LANGUAGE, None, costly=costly)
+        write_through(pool, trie, pool.start([Keyed(seed, i, j) for j in range(width)]), use)
+    return trie
+
+
+# ---------------------------------------------------------------- part 2 of the battery: exact laws of texts
+
+
+@pytest.mark.parametrize("costly", [False, True], ids=["masks", "questions"])
+@pytest.mark.parametrize("rounds", [0, 1, 3, 10])
+def test_a_cars_attempt_draws_every_text_with_its_probability_over_theta(rounds, costly):
+    model = EnumerableModel(seed=1)
+    laws = model.laws(LANGUAGE)
+    trie = taught(model, rounds, costly=costly)
+    law = law_of(attempts(trie, walk.Accept()), model, LANGUAGE, costly=costly)
+    root = trie.theta[0]
+    for text in LANGUAGE:
+        assert law.get(((text, 0.0),), 0.0) == pytest.approx(laws.model[text] / root, abs=1e-12)
+    assert 1 - law.get((None,), 0.0) == pytest.approx(laws.mass / root, abs=1e-12)
+
+
+@pytest.mark.parametrize("costly", [False, True], ids=["masks", "questions"])
+def test_the_bounds_hold_and_only_ever_tighten(costly):
+    model = EnumerableModel(seed=2)
+    mass = model.laws(LANGUAGE).mass
+    trie, before = Trie(), 1.0
+    for i in range(150 if costly else 60):
+        pool = pool_of(model, LANGUAGE, None, costly=costly)
+        write_through(pool, trie, pool.start([Keyed(3, i)]), walk.Accept())
+        assert mass - 1e-12 <= trie.theta[0] <= before
+        before = trie.theta[0]
+    assert mass / trie.theta[0] > 0.95  # and acceptance has become almost certain
+    for node in range(1, len(trie)):
+        prefix, up = [], node
+        while up:
+            prefix.insert(0, trie.token[up])
+            up = trie.parent[up]
+        if model.eos not in prefix:
+            assert trie.theta[node] >= future(model, LANGUAGE, prefix) - 1e-12
+
+
+@settings(max_examples=15)
+@given(
+    st.sets(st.text("ab", max_size=3).map(str.encode), min_size=1, max_size=6),
+    st.integers(0, 1000),
+    st.integers(0, 4),
+)
+def test_any_language_is_drawn_exactly(language, seed, rounds):
+    model = EnumerableModel(seed=seed, letters=(b"a", b"b"), depth=3)
+    laws = model.laws(language)
+    trie = Trie()
+    for i in range(rounds):
+        pool = pool_of(model, language, None)
+        write_through(pool, trie, pool.start([Keyed(seed, i)]), walk.Accept())
+    law = law_of(attempts(trie, walk.Accept()), model, language)
+    for text in language:
+        assert law.get(((text, 0.0),), 0.0) == pytest.approx(laws.model[text] / trie.theta[0], abs=1e-12)
+
+
+@pytest.mark.parametrize("use", ["accept", "learned"])
+def test_attempts_side_by_side_are_independent(use):
+    """Although what one learns changes how the other goes on."""
+    model, language = small(3), {b"a", b"ab", b"bb"}
+    laws = model.laws(language)
+    trie = Trie()
+    if use == "learned":
+        pool = pool_of(model, language, None)
+        write_through(pool, trie, pool.start([Keyed(1, 0, 0)]), walk.Accept())
+    root = trie.theta[0]
+    law = law_of(attempts(trie, walk.Accept(), 2), model, language)
+    chances = {(text, 0.0): laws.model[text] / root for text in language}
+    chances[None] = 1 - sum(chances.values())
+    for one, p in chances.items():
+        for other, q in chances.items():
+            assert law.get((one, other), 0.0) == pytest.approx(p * q, abs=1e-12)
+
+
+@pytest.mark.parametrize("costly", [False, True], ids=["masks", "questions"])
+@pytest.mark.parametrize("rounds", [0, 1, 5])
+def test_asap_is_properly_weighted_at_every_state(rounds, costly):
+    model = EnumerableModel(seed=1)
+    laws = model.laws(LANGUAGE)
+    trie = taught(model, rounds, costly=costly, use=walk.Weigh(), width=1)
+    weighted: Counter[bytes] = Counter()
+    for outcome, chance in law_of(attempts(trie, walk.Weigh()), model, LANGUAGE, costly=costly).items():
+        if outcome[0] is not None:
+            weighted[outcome[0][0]] += chance * math.exp(outcome[0][1])
+    for text in LANGUAGE:
+        assert weighted[text] == pytest.approx(laws.model[text], abs=1e-12)
+
+
+def test_asap_starts_at_the_local_law_and_tends_to_the_conditional_one():
+    model = EnumerableModel(seed=1)
+    laws = model.laws(LANGUAGE)
+
+    def law(rounds):
+        found = law_of(
+            attempts(taught(model, rounds, use=walk.Weigh(), width=1), walk.Weigh()), model, LANGUAGE
+        )
+        return {outcome[0][0]: chance for outcome, chance in found.items()}
+
+    assert distance(law(0), laws.local) < 1e-12
+    assert distance(law(0), laws.conditional) > 0.3
+    assert distance(law(200), laws.conditional) < 0.01
+
+
+# ---------------------------------------------------------------- negative controls
+
+
+class WithoutACoin(walk.Accept):
+    def __call__(self, position, ratio):
+        return 0.0
+
+
+def test_without_the_coin_the_law_is_another_one():
+    model = EnumerableModel(seed=1)
+    laws = model.laws(LANGUAGE)
+    law = law_of(attempts(Trie(), WithoutACoin()), model, LANGUAGE)
+    total = sum(chance for outcome, chance in law.items() if outcome[0] is not None)
+    got = {outcome[0][0]: chance / total for outcome, chance in law.items() if outcome[0] is not None}
+    assert distance(got, laws.conditional) > 0.1
+
+
+def test_with_the_bound_of_now_in_place_of_the_one_that_was_used_attempts_are_not_exact(monkeypatch):
+    model, language = small(3), {b"a", b"ab", b"bb"}
+    laws = model.laws(language)
+    honest = walk.Walk.step
+
+    def step(self, position):
+        self.used = self.trie.theta[self.node]
+        honest(self, position)
+
+    monkeypatch.setattr(walk.Walk, "step", step)
+    law = law_of(attempts(Trie(), walk.Accept(), 2), model, language)
+    wrong = [
+        abs(chance - math.prod(laws.model[one[0]] for one in pair))
+        for pair, chance in law.items()
+        if None not in pair
+    ]
+    assert max(wrong) > 1e-3
+
+
+# ---------------------------------------------------------------- end to end
+
+
+def generator(sampler, seed=1, language=LANGUAGE):
+    model = EnumerableModel(seed=seed)
+    return model.laws(language), constrained.Generator(
+        model, FiniteAutomaton(language, model.vocabulary), sampler=sampler
+    )
+
+
+def counts_of(outs):
+    return Counter(out.text.encode() for out in outs)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "draws"),
+    [
+        ("cars", 800),
+        ("rejection", 800),
+        (CARS(parallel=1), 800),
+        (CARS(parallel=64), 800),
+        pytest.param("cars", 20_000, marks=pytest.mark.slow),
+        pytest.param("rejection", 20_000, marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
+def test_draws_fit_the_conditional_law_and_not_the_local_one(sampler, draws):
+    laws, gen = generator(sampler)
+    drawn = gen.sample("", draws, seed=7)
+    assert (len(drawn), drawn.law) == (draws, "conditional")
+    assert g_test(counts_of(drawn), laws.conditional) > 1e-5
+    assert g_test(counts_of(drawn), laws.local) < 1e-5
+    assert set(drawn.weights) == {1 / draws}
+    low, high = drawn.bounds
+    assert low - 1e-12 <= laws.mass <= high + 1e-12
+    assert abs(math.exp(drawn.log_evidence) - laws.mass) < 4.5 * laws.mass * drawn.log_evidence_error + 1e-9
+
+
+def test_single_texts_are_exact_too_and_each_is_a_function_of_its_seed():
+    laws, gen = generator("cars")
+    outs = gen.batch([[3]] * 400, seed=2)
+    assert g_test(counts_of(outs), laws.conditional) > 1e-5
+    assert outs[0].law == "conditional"
+    assert outs[0].log_weight == 0.0
+    assert sum(out.stats.attempts for out in outs) > 450
+    again = gen([3], seed=2, sequence=17)
+    assert (again.tokens, again.stats.attempts) == (outs[17].tokens, outs[17].stats.attempts)
+    (chunk,) = gen.stream([3], seed=2, sequence=17)
+    assert chunk.output.tokens == again.tokens
+
+
+def test_cars_makes_ever_fewer_attempts_and_rejection_does_not():
+    _, gen = generator("cars")
+    _, plain = generator("rejection")
+    few, many = gen.sample("", 10, seed=1), gen.sample("", 300, seed=1)
+    assert many.acceptance > 0.9 > few.acceptance
+    assert plain.sample("", 400, seed=1).acceptance < 0.6
+
+
+def test_weighted_asap_texts_estimate_the_conditional_law():
+    laws, gen = generator("asap")
+    drawn = gen.sample("", 600, seed=1)
+    posterior = {text.encode(): p for text, p in drawn.posterior.items()}
+    assert distance(posterior, laws.conditional) < 0.06
+    assert abs(math.exp(drawn.log_evidence) - laws.mass) < 4.5 * laws.mass * drawn.log_evidence_error
+
+
+# ---------------------------------------------------------------- budgets
+
+
+RARE = {b"abca"}
+
+
+@pytest.mark.parametrize(
+    ("sampler", "certain"), [(Rejection(attempts=40), False), (CARS(attempts=1, parallel=2), True)], ids=str
+)
+def test_a_spent_budget_says_what_was_learned(sampler, certain):
+    laws, gen = generator(sampler, seed=5, language=RARE)
+    assert laws.mass < 1e-2
+    with pytest.raises(BudgetExhausted, match="valid with probability at most") as caught:
+        gen.sample("", 20, seed=0)
+    learned = caught.value.learned
+    assert learned["attempts"] == sampler.attempts * 20
+    assert learned["certain"] is certain
+    assert learned["lower"] <= laws.mass <= learned["upper"] < 0.05
+    assert len(learned["texts"]) == learned["accepted"] < 20
+    assert all(text in RARE for text in learned["texts"])
+
+
+@pytest.mark.parametrize(("attempts", "found"), [(1, 0), (40, 0), (40, 7), (5, 5), (100_000, 99)])
+def test_the_likely_bound_is_the_binomial_one(attempts, found):
+    beta = pytest.importorskip("scipy.stats").beta
+    text = SimpleNamespace(content=b"")
+    tally = Tally(found + 1, texts=[text] * found, estimates=[0.0] * attempts)
+    wanted = 1.0 if found == attempts else beta.ppf(0.95, found + 1, attempts - found)
+    assert tally.exhausted(certain=False, forwards=0).learned["upper"] == pytest.approx(wanted, rel=1e-6)
+
+
+def test_a_mass_of_a_billionth_ends_with_a_bound():
+    model = EnumerableModel(seed=0, letters=(b"a", b"b"), depth=6)
+    for prefix, row in model.rows.items():
+        if set(prefix) <= {0}:
+            row[:] = [0.02, 0.97, 0.01]  # P(aaaaaa) is about 6e-11
+    mass = model.laws({b"aaaaaa"}).mass
+    assert mass < 1e-9
+    automaton = FiniteAutomaton({b"aaaaaa"}, model.vocabulary)
+    for sampler in (Rejection(attempts=60), CARS(attempts=3, parallel=1)):
+        with pytest.raises(BudgetExhausted) as caught:
+            constrained.Generator(model, automaton, sampler=sampler)("", seed=0, temperature=1.0)
+        assert mass <= caught.value.learned["upper"] < 0.2
+    # Once the trie has seen the way, the text comes at once, whatever its mass.
+    out = constrained.Generator(model, automaton, sampler="cars")("", seed=0)
+    assert out.text == "aaaaaa"
+    assert out.logprob == pytest.approx(math.log(mass), rel=1e-9)
+
+
+def test_an_impossible_text_ends_at_once_with_a_bound_of_zero():
+    model = EnumerableModel(seed=0, depth=2)  # its texts have at most two tokens
+    gen = constrained.Generator(model, FiniteAutomaton({b"abc"}, model.vocabulary), sampler="cars")
+    with pytest.raises(BudgetExhausted, match=r"at most 0\b") as caught:
+        gen("", seed=0)
+    assert caught.value.learned["upper"] == 0.0
+    assert caught.value.learned["attempts"] < 20
+
+
+@pytest.mark.parametrize("name", ["cars", "rejection", "asap"])
+def test_settings_that_would_change_the_law_are_refused(name):
+    _, gen = generator(name)
+    for wrong in ({"temperature": 0}, {"temperature": 1.0, "top_p": 0.9}, {"top_k": 3}):
+        with pytest.raises(InvalidArgument):
+            gen("", **wrong)
+    with pytest.raises(InvalidArgument, match="pass a whole number >= 1"):
+        CARS(attempts=0)
+
+
+# ---------------------------------------------------------------- memory
+
+
+def test_tries_are_remembered_saved_and_loaded(tmp_path):
+    model = EnumerableModel(seed=1)
+    automaton = FiniteAutomaton(LANGUAGE, model.vocabulary)
+    tries = Tries()
+    gen = constrained.Generator(model, automaton, sampler=CARS(tries=tries))
+    first = gen.sample("", 30, seed=1)
+    second = gen.sample("", 30, seed=2)
+    assert len(tries) == 1
+    assert second.attempts < first.attempts
+    gen.sample("", 3, seed=1, temperature=0.5)
+    gen.sample("", 3, seed=1, max_tokens=3)
+    assert len(tries) == 3  # other settings, other laws
+    tries.save(tmp_path / "tries.npz")
+    for copy in (Tries.load(tmp_path / "tries.npz"), pickle.loads(pickle.dumps(tries))):
+        again = constrained.Generator(model, automaton, sampler=CARS(tries=copy)).sample("", 30, seed=3)
+        here = constrained.Generator(
+            model, automaton, sampler=CARS(tries=pickle.loads(pickle.dumps(tries)))
+        ).sample("", 30, seed=3)
+        assert [out.text for out in again] == [out.text for out in here]
+        assert again.attempts == here.attempts
+
+
+def test_models_and_prompts_do_not_share_a_trie():
+    tries = Tries()
+    for seed in (1, 2):
+        model = EnumerableModel(seed=seed)
+        automaton = FiniteAutomaton(LANGUAGE, model.vocabulary)
+        constrained.Generator(model, automaton, sampler=CARS(tries=tries)).sample("", 3, seed=1)
+    assert len(tries) == 2
+
+
+def test_a_node_takes_bytes_and_not_a_row():
+    trie = taught(EnumerableModel(seed=1), 200)
+    assert len(trie) > 8
+    assert trie.bytes <= 48 * len(trie)
+
+
+def test_damaged_files_are_refused(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        Tries.load(tmp_path / "none")
+    tries = Tries()
+    tries._tries["x"] = taught(EnumerableModel(seed=1), 20)
+    path = tmp_path / "tries"
+    tries.save(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InvalidArgument, match="holds no tries"):
+        Tries.load(path)
+    columns = tries._tries["x"].columns()
+    for name, wrong in (("parent", 5), ("sibling", 10**6), ("child", 0), ("theta", 7.0)):
+        broken = {key: value.copy() for key, value in columns.items()}
+        broken[name][1] = wrong
+        with pytest.raises(InvalidArgument, match="damaged"):
+            Trie.of(broken)
+    np.savez(tmp_path / "other.npz", a=np.zeros(3))
+    with pytest.raises(InvalidArgument, match="holds no tries"):
+        Tries.load(tmp_path / "other.npz")
