@@ -22,8 +22,11 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOMES = {
+    "ASAp": "sampling",
+    "AWRS": "sampling",
     "Answer": "constraint",
     "BudgetExhausted": "errors",
+    "CARS": "sampling",
     "Chunk": "decoding",
     "Constraint": "constraint",
     "ConstraintError": "errors",
@@ -33,16 +36,23 @@ _HOMES = {
     "InvalidArgument": "errors",
     "InvalidConstraint": "errors",
     "LanguageModel": "models",
+    "Local": "sampling",
+    "MCMC": "sampling",
     "ModelError": "errors",
     "ModelMismatch": "errors",
     "Output": "decoding",
+    "PredicateError": "errors",
     "PromptError": "errors",
     "PromptTooLong": "errors",
     "RejectedValue": "errors",
+    "Rejection": "sampling",
     "RowMirror": "rows",
+    "SMC": "sampling",
+    "Samples": "decoding",
     "Section": "constraint",
     "Stats": "decoding",
     "TokenAutomaton": "automaton",
+    "Tries": "sampling",
     "Truncated": "errors",
     "UnsatisfiableConstraint": "errors",
     "UnsupportedConstraint": "errors",
@@ -60,6 +70,7 @@ _HOMES = {
     "json_schema": "constraint",
     "lark": "constraint",
     "load": "models",
+    "predicate": "constraint",
     "python_type": "constraint",
     "regex": "constraint",
     "row_ids": "automaton",
@@ -87,6 +98,7 @@ if TYPE_CHECKING:
     from constrained.constraint import gbnf as gbnf
     from constrained.constraint import json_schema as json_schema
     from constrained.constraint import lark as lark
+    from constrained.constraint import predicate as predicate
     from constrained.constraint import python_type as python_type
     from constrained.constraint import regex as regex
     from constrained.constraint import substring_of as substring_of
@@ -95,6 +107,7 @@ if TYPE_CHECKING:
     from constrained.decoding import Chunk as Chunk
     from constrained.decoding import Generator as Generator
     from constrained.decoding import Output as Output
+    from constrained.decoding import Samples as Samples
     from constrained.decoding import Stats as Stats
     from constrained.errors import BudgetExhausted as BudgetExhausted
     from constrained.errors import ConstraintError as ConstraintError
@@ -104,6 +117,7 @@ if TYPE_CHECKING:
     from constrained.errors import InvalidConstraint as InvalidConstraint
     from constrained.errors import ModelError as ModelError
     from constrained.errors import ModelMismatch as ModelMismatch
+    from constrained.errors import PredicateError as PredicateError
     from constrained.errors import PromptError as PromptError
     from constrained.errors import PromptTooLong as PromptTooLong
     from constrained.errors import RejectedValue as RejectedValue
@@ -114,6 +128,14 @@ if TYPE_CHECKING:
     from constrained.models import LanguageModel as LanguageModel
     from constrained.models import load as load
     from constrained.rows import RowMirror as RowMirror
+    from constrained.sampling import AWRS as AWRS
+    from constrained.sampling import CARS as CARS
+    from constrained.sampling import MCMC as MCMC
+    from constrained.sampling import SMC as SMC
+    from constrained.sampling import ASAp as ASAp
+    from constrained.sampling import Local as Local
+    from constrained.sampling import Rejection as Rejection
+    from constrained.sampling import Tries as Tries
     from constrained.vocabulary import Vocabulary as Vocabulary
 
 

@@ -11,9 +11,12 @@ from constrained.models import Prompt
 
 if TYPE_CHECKING:
     from constrained.constraint import Constraint
+    from constrained.sampling import Sampler
 
 
-def extract(model: Any, text: str, constraint: Any, **settings: Any) -> Any:
+def extract(
+    model: Any, text: str, constraint: Any, *, sampler: str | Sampler | None = None, **settings: Any
+) -> Any:
     """Reads a text into a typed value.
 
     The model is shown the type (with its docstrings and descriptions of fields) and the text.
@@ -22,6 +25,7 @@ def extract(model: Any, text: str, constraint: Any, **settings: Any) -> Any:
         model: a `LanguageModel`, or what `constrained.load` makes one of.
         text: what to read; it has to fit into the model's context.
         constraint: a Python type, a JSON Schema, or a `Constraint`.
+        sampler: a name or a configured sampler, as for `Generator`.
         settings: of the call: `max_tokens`, `temperature`, `top_k`, `top_p`, `min_p`, `seed`, as in `Generator`.
 
     Returns:
@@ -33,11 +37,19 @@ def extract(model: Any, text: str, constraint: Any, **settings: Any) -> Any:
     """
     # Before the constraint is compiled: nobody should wait for a compilation to hear of an empty file.
     _check_text(text)
-    generator = Generator(model, constraint)
+    generator = _generator(model, constraint, sampler)
     return generator(extraction_prompt(text, generator.constraint), **settings).value
 
 
-def generate(model: Any, prompt: Prompt, constraint: Any, *, describe: bool = True, **settings: Any) -> Any:
+def generate(
+    model: Any,
+    prompt: Prompt,
+    constraint: Any,
+    *,
+    describe: bool = True,
+    sampler: str | Sampler | None = None,
+    **settings: Any,
+) -> Any:
     """Writes a typed value for a prompt.
 
     Args:
@@ -46,6 +58,7 @@ def generate(model: Any, prompt: Prompt, constraint: Any, *, describe: bool = Tr
         constraint: a Python type, a JSON Schema, or a `Constraint`.
         describe: show the model what to answer with, after a prompt that is a text (`generation_prompt`). With False
             the prompt is used as it is, as messages and ids always are.
+        sampler: a name or a configured sampler, as for `Generator`.
         settings: as for `extract`.
 
     Returns:
@@ -54,7 +67,7 @@ def generate(model: Any, prompt: Prompt, constraint: Any, *, describe: bool = Tr
     Raises:
         Described: as `Generator` and its call.
     """
-    generator = Generator(model, constraint)
+    generator = _generator(model, constraint, sampler)
     if describe and isinstance(prompt, str) and prompt.strip():
         prompt = generation_prompt(prompt, generator.constraint)
     return generator(prompt, **settings).value
@@ -76,6 +89,10 @@ def extraction_prompt(text: str, constraint: Constraint) -> list[dict[str, str]]
 def generation_prompt(prompt: str, constraint: Constraint) -> str:
     """A prompt with a request behind it that says what to answer with."""
     return f"{prompt}\n\n{_request(constraint)}"
+
+
+def _generator(model: Any, constraint: Any, sampler: str | Sampler | None) -> Generator:
+    return Generator(model, constraint) if sampler is None else Generator(model, constraint, sampler=sampler)
 
 
 def _request(constraint: Constraint) -> str:

@@ -13,6 +13,7 @@
     │   └── PromptTooLong                   it leaves no room in the model's context
     ├── InvalidArgument (ValueError)        a setting of a call that is out of range
     ├── DoesNotFit (ValueError)             max_tokens is shorter than every complete text
+    ├── PredicateError (RuntimeError)       a predicate raised, gave no bool, or took too long; carries the text
     ├── RejectedValue (ValueError)          a text is complete, and the wanted type refuses its value
     ├── Truncated (RuntimeError)            a run was cut off; carries the text and the partial value
     └── BudgetExhausted (RuntimeError)      a sampler ran out of its budget; carries what was learned
@@ -45,6 +46,7 @@ __all__ = [
     "InvalidConstraint",
     "ModelError",
     "ModelMismatch",
+    "PredicateError",
     "Problem",
     "PromptError",
     "PromptTooLong",
@@ -97,6 +99,30 @@ class DoesNotFit(Described, ValueError):
     ) -> None:
         self.needed = needed
         self.limit = limit
+        super().__init__(summary, problems, action=action)
+
+
+class PredicateError(Described, RuntimeError):
+    """A predicate did not answer: it raised (which is the cause, `__cause__`), gave no bool, or took too long.
+
+    Attributes:
+        predicate: its name.
+        text: what it was asked about.
+    """
+
+    facts = ("predicate", "text")
+
+    def __init__(
+        self,
+        summary: str,
+        problems: Problems = (),
+        *,
+        action: str | None = None,
+        predicate: str = "",
+        text: str | bytes = "",
+    ) -> None:
+        self.predicate = predicate
+        self.text = text
         super().__init__(summary, problems, action=action)
 
 

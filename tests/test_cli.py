@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -221,15 +222,35 @@ def test_check_names_every_keyword_and_the_size(cli: Cli, tmp_path: Path) -> Non
     assert (ended.code, ended.err, report["supported"]) == (0, "", True)
     statuses = {entry["pointer"]: entry["status"] for entry in report["keywords"]}
     assert statuses["#/properties/born/type"] == "enforced"
-    assert statuses["#/title"] == statuses["#/x-colour"] == "annotation"
+    assert (statuses["#/title"], statuses["#/x-colour"]) == ("annotation", "unknown")
     assert report["grammar"]["terminals"] > 0
     assert report["automaton"]["states"] > 0
     assert report["automaton"]["shortest_completion"] > 0
 
     text = cli("check", "s.json").out
     assert "enforced    #/properties/born/type" in text
-    assert f"keywords: {list(statuses.values()).count('enforced')} enforced, 2 annotations" in text
+    counted = f"{list(statuses.values()).count('enforced')} enforced, 1 annotations, 1 unknown"
+    assert f"keywords: {counted}" in text
     assert cli("check", "s.json", "--quiet") == Ended(0, "", "")
+    assert "#/x-colour     unknown to draft 2020-12" in cli("check", "s.json", "--strict").err
+
+
+def test_check_lists_what_would_be_checked_afterwards(cli: Cli) -> None:
+    schema = json.dumps({"type": "string", "pattern": r"^(a)\1$"})
+    assert cli("check", "--schema", schema).code == 1
+    text = cli("check", "--schema", schema, "--unsupported", "check").out
+    assert "unchecked   #/pattern  (back-references are not regular" in text
+    assert "keywords: 1 enforced, 0 annotations, 1 unchecked" in text
+
+
+def test_options_of_json_texts(cli: Cli) -> None:
+    schema = json.dumps({"type": "object", "properties": {"é": {"type": "array"}}, "required": ["é"]})
+    wanted = ("extract", "x", "--schema", schema, "--closed", "--draft", "7")
+    escaped = '{"\\u00e9": [1,2]}'
+    told = cli(*wanted, "--separators", ",", ": ", "--ensure-ascii", script=escaped)
+    assert told.out == escaped + "\n"
+    plain = '{"é":[]}'
+    assert cli(*wanted, "--no-ensure-ascii", "--whitespace", "none", script=plain).out == plain + "\n"
 
 
 def test_check_takes_whatever_a_constraint_can_be(cli: Cli, tmp_path: Path) -> None:
@@ -245,17 +266,17 @@ def test_check_takes_whatever_a_constraint_can_be(cli: Cli, tmp_path: Path) -> N
 
 
 def test_check_lists_everything_that_stands_in_the_way(cli: Cli, tmp_path: Path) -> None:
-    bad = {"properties": {"a": {"not": {"type": "null"}}, "b": {"pattern": "(x)\\1"}}}
+    bad = {"properties": {"a": {"uniqueItems": True}, "b": {"pattern": "(x)\\1"}}}
     (tmp_path / "bad.json").write_text(json.dumps(bad))
     ended = cli("check", "bad.json")
     assert (ended.code, ended.out) == (1, "")
-    assert "#/properties/a/not" in ended.err
+    assert "#/properties/a/uniqueItems" in ended.err
     assert "#/properties/b/pattern" in ended.err
 
     report = json.loads(cli("check", "bad.json", "--json").out)
     assert (report["supported"], report["error"]) == (False, "UnsupportedConstraint")
     assert [problem["place"] for problem in report["problems"]] == [
-        "#/properties/a/not",
+        "#/properties/a/uniqueItems",
         "#/properties/b/pattern",
     ]
 
@@ -294,3 +315,14 @@ def test_the_demo_shows_text_type_and_object(cli: Cli) -> None:
     results = cli("demo", "--quiet", script=said).out.splitlines()
     assert json.loads(results[0])["city"] == "Lyon"
     assert len(results) == 3
+
+
+@pytest.mark.parametrize("sampler", ["awrs", "asap", "mcmc", "smc"])
+def test_a_sampler_can_be_named(cli: Cli, sampler: str) -> None:
+    ended = cli(
+        "generate", "?", "--regex", "[ab]{2}", "--sampler", sampler, "--seed", "3", "--stats", script=""
+    )
+    assert ended.code == 0
+    assert re.fullmatch("[ab]{2}\n", ended.out)
+    assert f"law {'greedy' if sampler == 'awrs' else sampler}" in ended.err
+    assert ("attempts" in ended.err) == (sampler in ("mcmc", "smc"))

@@ -30,7 +30,7 @@ MISTAKES: list[tuple[int, tuple[str, ...], tuple[str, ...]]] = [
     (2, ("extract", "x", "--schema", "list.json"), ("list.json: a JSON Schema is an object, true or false",)),
     (2, ("extract", "x", "--schema", "latin.json"), ("latin.json: the schema is not UTF-8", "byte 11")),
     (2, ("extract", "x", "--schema", '{"type": "objct"}'), ("malformed", '#/type: "objct"')),
-    (1, ("extract", "x", "--schema", '{"not": {"type": "null"}}'), ("#/not", "cannot be enforced")),
+    (1, ("extract", "x", "--schema", '{"uniqueItems": true}'), ("#/uniqueItems", "cannot be enforced")),
     (1, ("extract", "x", "--schema", '{"type": "string", "enum": [1]}'), ("no value satisfies",)),
     (1, ("extract", "x", "--type", "kinds.py:nothing"), ("no value satisfies",)),
     (2, ("extract", "x", "--regex", "("), ("position",)),
@@ -42,6 +42,14 @@ MISTAKES: list[tuple[int, tuple[str, ...], tuple[str, ...]]] = [
         ("--whitespace means nothing for --choice",),
     ),
     (2, ("extract", "x", *PERSON, "--whitespace", "lots"), ("'lots'", "bounded")),
+    (2, ("extract", "x", "--choice", "a", "--ensure-ascii"), ("--ensure-ascii means nothing for --choice",)),
+    (
+        2,
+        ("extract", "x", "--type", "kinds.py:Person", "--closed"),
+        ("--closed means nothing for a Python type",),
+    ),
+    (2, ("extract", "x", *PERSON, "--draft", "9"), ("unknown draft", "2019-09")),
+    (2, ("extract", "x", *PERSON, "--separators", ";", ":"), ("separators", "';'")),
     # Python types
     (2, ("extract", "x", "--type", "Person"), ("names no Python object", "module:Name")),
     (
@@ -71,6 +79,12 @@ MISTAKES: list[tuple[int, tuple[str, ...], tuple[str, ...]]] = [
     (2, ("extract", "caf\udce9", *PERSON), ("the text is not valid UTF-8 at character 3",)),
     # settings
     (2, ("extract", "x", *PERSON, "--temperature", "-1"), ("temperature is -1",)),
+    (
+        2,
+        ("extract", "x", *PERSON, "--sampler", "beam"),
+        ("sampler 'beam' is not known", "use one of", "cars"),
+    ),
+    (2, ("extract", "x", *PERSON, "--sampler", "cars", "--temperature", "0"), ("temperature 0",)),
     (2, ("extract", "x", *PERSON, "--max-tokens", "-3"), ("max_tokens is -3",)),
     (2, ("extract", "x", *PERSON, "--max-tokens", "many"), ("--max-tokens", "integer")),
     (3, ("extract", "x", *PERSON, "--max-tokens", "5"), ("max_tokens=5", "the shortest one needs")),

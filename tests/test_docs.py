@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+import support_table
 
 from constrained import UnsupportedConstraint, json_schema
 from constrained.cli.outcome import EXIT_CODES
 from grammars.json_schema import DRAFTS
+from grammars.json_schema.formats import FORMATS
 
 DOCS = Path(__file__).parent.parent / "docs"
 ROWS = dict(
-    re.findall(r"^\| `([^`]+)` \| (\w+) \|", (DOCS / "json-schema.md").read_text("utf-8"), re.MULTILINE)
+    re.findall(
+        r"^\| `([^`]+)` \| (\w+) \|",
+        (DOCS / "json-schema.md").read_text("utf-8").partition("\n## ")[0],
+        re.MULTILINE,
+    )
 )
 
 # A schema in which the keyword limits something.
@@ -37,38 +44,46 @@ ENFORCED: dict[str, Any] = {
     "required": ["a"],
     "additionalProperties": False,
     "patternProperties": {"^a": {"type": "null"}},
+    "multipleOf": 0.25,
     "propertyNames": {"maxLength": 3},
+    "minProperties": 2,
     "maxProperties": 1,
     "dependentRequired": {"a": ["b"]},
     "dependentSchemas": {"a": {"required": ["b"]}},
+    "contains": {"type": "null"},
+    "unevaluatedItems": False,
+    "unevaluatedProperties": False,
     "allOf": [{"type": "null"}],
     "anyOf": [{"type": "null"}, {"type": "string"}],
+    "oneOf": [{"type": "string"}, {"minLength": 2}],
 }
 OLD: dict[str, dict[str, Any]] = {
     "additionalItems": {"items": [{}], "additionalItems": False},
     "dependencies": {"dependencies": {"a": ["b"]}},
 }
-WHOLE: dict[str, dict[str, Any]] = {"$ref": {"$ref": "#/$defs/a", "$defs": {"a": {"type": "null"}}}}
+WHOLE: dict[str, dict[str, Any]] = {
+    "$ref": {"$ref": "#/$defs/a", "$defs": {"a": {"type": "null"}}},
+    "$dynamicRef": {"$dynamicRef": "#a", "$defs": {"a": {"$dynamicAnchor": "a", "type": "null"}}},
+    "$recursiveRef": {
+        "$schema": "https://json-schema.org/draft/2019-09/schema",
+        "properties": {"a": {"$recursiveRef": "#"}},
+    },
+    "minContains": {"contains": {"type": "null"}, "minContains": 2},
+    "maxContains": {"contains": {"type": "null"}, "maxContains": 2},
+    "if": {"if": {"type": "null"}, "then": False},
+    "then": {"if": {"type": "null"}, "then": False},
+    "else": {"if": {"type": "null"}, "else": False},
+}
 # What is accepted, and what is refused.
 PARTLY: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "multipleOf": ({"type": "integer", "multipleOf": 10}, {"type": "integer", "multipleOf": 7}),
     "pattern": ({"type": "string", "pattern": "^a|b$"}, {"type": "string", "pattern": r"(a)\1"}),
-    "minProperties": ({"type": "object", "minProperties": 1}, {"type": "object", "minProperties": 2}),
-    "oneOf": (
-        {"oneOf": [{"type": "string"}, {"type": "null"}]},
-        {"oneOf": [{"type": "string"}, {"minLength": 2}]},
+    "uniqueItems": (
+        {"type": "array", "items": {"type": "string"}, "uniqueItems": True},
+        {"type": "array", "items": {"type": "object"}, "uniqueItems": True},
     ),
+    "not": ({"not": {"type": "null"}}, {"not": {"uniqueItems": True}}),
 }
-REFUSED: dict[str, dict[str, Any]] = {
-    "uniqueItems": {"uniqueItems": True},
-    "contains": {"contains": {"type": "null"}},
-    "not": {"not": {"type": "null"}},
-    "if": {"if": {"type": "null"}, "then": False},
-    "unevaluatedItems": {"unevaluatedItems": False},
-    "unevaluatedProperties": {"unevaluatedProperties": False},
-    "$dynamicRef": {"$dynamicRef": "#a"},
-    "$recursiveRef": {"$schema": "https://json-schema.org/draft/2019-09/schema", "$recursiveRef": "#"},
-}
+REFUSED: dict[str, dict[str, Any]] = {}
 
 
 def statuses(schema: dict[str, Any]) -> dict[str, str]:
@@ -94,7 +109,7 @@ def test_what_is_called_enforced_is(keyword: str) -> None:
     schema = WHOLE.get(keyword) or {keyword: ENFORCED.get(keyword)}
     if keyword in OLD:
         schema = {"$schema": "http://json-schema.org/draft-07/schema#", **OLD[keyword]}
-    assert statuses(schema)[f"#/{keyword}"] == "enforced"
+    assert {said for place, said in statuses(schema).items() if place.endswith(f"/{keyword}")} == {"enforced"}
 
 
 @pytest.mark.parametrize("keyword", PARTLY)
@@ -116,6 +131,29 @@ def test_what_is_called_an_annotation_limits_nothing(keyword: str) -> None:
     from grammars.json_schema.keywords import annotation
 
     assert {draft.table[keyword] for draft in DRAFTS.values() if keyword in draft.table} == {annotation}
+
+
+def test_the_formats_of_the_page_are_those_that_are_enforced() -> None:
+    page = (DOCS / "json-schema.md").read_text("utf-8").partition("## Formats")[2].partition("\n## ")[0]
+    assert re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE) == list(FORMATS)
+
+
+@pytest.mark.skipif(not support_table.RATCHET.exists(), reason="no ratchet of the official suite")
+def test_the_table_of_the_official_suite_is_the_one_of_the_ratchet() -> None:
+    ratchet = json.loads(support_table.RATCHET.read_text("utf-8"))
+    page = support_table.PAGE.read_text("utf-8")
+    assert support_table.written(page) == support_table.table(ratchet), "run python tests/support_table.py"
+
+
+def test_a_table_of_two_cases() -> None:
+    rows = support_table.table(
+        {"7": {"not": "ar", "optional/x": "a"}, "2020-12": {"not": "aaa"}}
+    ).splitlines()
+    assert rows[2] == "| not |  |  | 1 of 2 |  | all |"
+    assert rows[-2:] == [
+        "| optional/x |  |  | all |  |  |",
+        "| all | 0 of 0 | 0 of 0 | 2 of 3 | 0 of 0 | all |",
+    ]
 
 
 def test_the_exit_codes_of_the_page_are_those_of_the_help() -> None:

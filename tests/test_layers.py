@@ -13,13 +13,15 @@ import pytest
 
 LAYERS = (
     {"errors", "_core"},
-    {"json_text", "prompt", "vocabulary"},
+    {"json_text", "predicates", "prompt", "vocabulary"},
     {"constraint"},
+    {"guarded"},
     {"automaton"},
     {"models", "sampling", "rows"},
     {"decoding"},
     {"api"},
-    {"integrations", "evaluate", "testing"},
+    {"testing"},
+    {"integrations", "evaluate"},
     {"cli", "__main__"},
 )
 """Rooms of `constrained`, lowest first: a room imports rooms of lower layers, and no neighbour."""

@@ -13,23 +13,33 @@ from constrained.cli import inputs
 from constrained.cli.bench import bench
 from constrained.cli.options import (
     Choice,
+    Closed,
     Device,
+    Draft,
+    EnsureAscii,
     File,
+    Formats,
     Indent,
     MaxTokens,
     MinP,
     Model,
+    PropertyOrder,
     Quiet,
     Regex,
+    Sampler,
     Schema,
     Seed,
+    Separators,
     Stats,
     Stream,
+    Strict,
     Temperature,
     TopK,
     TopP,
     Type,
+    Unsupported,
     Whitespace,
+    of_json,
 )
 from constrained.cli.outcome import EXIT_CODES, concluded, emit
 
@@ -121,7 +131,16 @@ def extract(
     top_p: TopP = None,
     min_p: MinP = None,
     seed: Seed = None,
+    sampler: Sampler = None,
     whitespace: Whitespace = None,
+    property_order: PropertyOrder = None,
+    separators: Separators = None,
+    ensure_ascii: EnsureAscii = None,
+    closed: Closed = False,
+    draft: Draft = None,
+    formats: Formats = True,
+    strict: Strict = False,
+    unsupported: Unsupported = None,
     indent: Indent = None,
     stream: Stream = False,
     stats: Stats = False,
@@ -132,7 +151,8 @@ def extract(
     The text is an argument, a file (--file), or what is piped in. What to read it into is a JSON Schema, a Python
     type (a pydantic model, a dataclass, a TypedDict, ...), a regular expression, or a choice.
     """
-    constraint = inputs.read_constraint(schema, type_, regex, choice, whitespace and whitespace.value)
+    more = of_json(property_order, separators, ensure_ascii, closed, draft, formats, strict, unsupported)
+    constraint = inputs.read_constraint(schema, type_, regex, choice, whitespace and whitespace.value, **more)
     read = inputs.read_text(text, file, what="text")
 
     def ask(constraint: Constraint) -> Prompt:
@@ -151,6 +171,7 @@ def extract(
         top_p=top_p,
         min_p=min_p,
         seed=seed,
+        sampler=sampler,
         indent=indent,
         stream=stream,
         stats=stats,
@@ -183,7 +204,16 @@ def generate(
     top_p: TopP = None,
     min_p: MinP = None,
     seed: Seed = None,
+    sampler: Sampler = None,
     whitespace: Whitespace = None,
+    property_order: PropertyOrder = None,
+    separators: Separators = None,
+    ensure_ascii: EnsureAscii = None,
+    closed: Closed = False,
+    draft: Draft = None,
+    formats: Formats = True,
+    strict: Strict = False,
+    unsupported: Unsupported = None,
     indent: Indent = None,
     raw: Annotated[
         bool, typer.Option("--raw", help="Use the prompt as it is: do not show the type to the model.")
@@ -196,7 +226,8 @@ def generate(
 
     The type is shown to the model after the prompt, unless --raw is given.
     """
-    constraint = inputs.read_constraint(schema, type_, regex, choice, whitespace and whitespace.value)
+    more = of_json(property_order, separators, ensure_ascii, closed, draft, formats, strict, unsupported)
+    constraint = inputs.read_constraint(schema, type_, regex, choice, whitespace and whitespace.value, **more)
     read = inputs.read_text(prompt, file, what="prompt")
 
     def ask(constraint: Constraint) -> Prompt:
@@ -215,6 +246,7 @@ def generate(
         top_p=top_p,
         min_p=min_p,
         seed=seed,
+        sampler=sampler,
         indent=indent,
         stream=stream,
         stats=stats,
@@ -228,6 +260,7 @@ def _run(
     *,
     model: str | None,
     device: str | None,
+    sampler: str | None,
     indent: int | None,
     stream: bool,
     stats: bool,
@@ -237,7 +270,9 @@ def _run(
     from constrained.cli.produce import Voice, printed, produce
 
     voice = Voice.of(stats=stats, quiet=quiet, stream=stream)
-    output = produce(constraint, ask, model=model, device=device, settings=settings, voice=voice)
+    output = produce(
+        constraint, ask, model=model, device=device, sampler=sampler, settings=settings, voice=voice
+    )
     emit(printed(output, constraint, indent))
 
 
@@ -259,6 +294,14 @@ def check(
     regex: Regex = None,
     choice: Choice = None,
     whitespace: Whitespace = None,
+    property_order: PropertyOrder = None,
+    separators: Separators = None,
+    ensure_ascii: EnsureAscii = None,
+    closed: Closed = False,
+    draft: Draft = None,
+    formats: Formats = True,
+    strict: Strict = False,
+    unsupported: Unsupported = None,
     tokenizer: Annotated[
         str | None,
         typer.Option(
@@ -278,8 +321,9 @@ def check(
 
     if target is not None:
         schema, type_ = inputs.told_apart(target, schema, type_)
+    more = of_json(property_order, separators, ensure_ascii, closed, draft, formats, strict, unsupported)
     options = (schema, type_, regex, choice, whitespace and whitespace.value)
-    checking.check(lambda: inputs.read_constraint(*options), tokenizer, json=json, quiet=quiet)
+    checking.check(lambda: inputs.read_constraint(*options, **more), tokenizer, json=json, quiet=quiet)
 
 
 @app.command()

@@ -12,6 +12,9 @@ import typer
 from constrained.cli.outcome import BadInput, Failed, emit
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from constrained.evaluate.masks.report import Section
     from constrained.evaluate.masks.run import Results
 
 DATA_VARIABLE = "CONSTRAINED_DATA"
@@ -161,6 +164,114 @@ def memos(
     emit("\n".join(lines(measured)))
 
 
+@bench.command(
+    epilog="""\b
+Examples:
+  constrained bench faithful --tasks trees,json/small --sizes 10,100
+  constrained bench faithful --samplers local,rejection,cars --repeats 5 --out results/today
+  constrained bench faithful --model bundled --tasks json --budget 20000
+"""
+)
+def faithful(
+    tasks: Annotated[
+        str | None,
+        typer.Option("--tasks", metavar="A,B,C", help="Tasks or families [default: all]."),
+    ] = None,
+    samplers: Annotated[
+        str | None,
+        typer.Option("--samplers", metavar="A;B;C", help="What to compare, with ; between [default: all]."),
+    ] = None,
+    sizes: Annotated[str, typer.Option("--sizes", metavar="N,N,N", help="Texts of a set.")] = "10,30,100,300",
+    repeats: Annotated[int, typer.Option("--repeats", metavar="N", min=1, help="Sets of each size.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Same seed, same texts.")] = 0,
+    time_limit: Annotated[
+        float, typer.Option("--time-limit", metavar="SECONDS", help="For a set that is worth drawing.")
+    ] = 20.0,
+    model: Annotated[
+        str,
+        typer.Option(
+            "--model",
+            metavar="NAME",
+            help="n-gram: each task's own; bundled; or what the other commands take.",
+        ),
+    ] = "n-gram",
+    budget: Annotated[
+        int,
+        typer.Option("--budget", metavar="N", min=1, help="Beginnings of texts to visit for an exact law."),
+    ] = 50_000,
+    learning: Annotated[
+        int,
+        typer.Option("--learning", metavar="N", min=0, help="Texts over which learning is shown; 0: none."),
+    ] = 100,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data",
+            metavar="FILE",
+            help=f"MaskBench data, for what awrs asks [default: ${DATA_VARIABLE}/{DATA_FILE}, if set].",
+        ),
+    ] = None,
+    schemas: Annotated[
+        int, typer.Option("--schemas", metavar="N", min=0, help="Schemas to draw from it; 0: all.")
+    ] = 30,
+    predicate: Annotated[
+        float,
+        typer.Option("--predicate", metavar="MS", min=0.0, help="Time of a dear predicate; 0: leave it out."),
+    ] = 1.0,
+    genlm: Annotated[
+        str | None,
+        typer.Option(
+            "--genlm", metavar="PYTHON", help="An interpreter that has genlm-control: measure it, too."
+        ),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where rows, summary and plot go.")
+    ] = Path("bench-faithful"),
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Draw texts of small languages with every sampler: how far they are from the exact law, and what they cost.
+
+    The exact laws are written down by visiting every text. The tables go to standard output; raw rows, summary,
+    tables and a plot go to a folder.
+    """
+    from constrained.evaluate.faithful import Settings, run
+
+    settings = Settings(
+        tasks=_listed(tasks, ","),
+        samplers=_listed(samplers, ";"),
+        sizes=_numbers(sizes),
+        repeats=repeats,
+        seed=seed,
+        time_limit=time_limit,
+        model=model,
+        budget=budget,
+        learning=learning,
+        data=_data(data) if data is not None or os.environ.get(DATA_VARIABLE) else None,
+        schemas=schemas,
+        predicate=predicate,
+        genlm=genlm,
+    )
+    with _Bar(quiet) as bar:
+        results = run(settings, out, bar)
+    emit(_printed(results.sections))
+    for what, why in results.skipped.items():
+        print(f"not measured: {what}: {why}", file=sys.stderr)
+    print(f"written to {out}", file=sys.stderr)
+    if not results.found.rows:
+        raise Failed(2)
+
+
+def _listed(names: str | None, separator: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in (names or "").split(separator) if name.strip())
+
+
+def _numbers(listed: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(number) for number in listed.split(","))
+    except ValueError:
+        raise BadInput(f"{listed!r} is no list of numbers", action="pass --sizes 10,100") from None
+
+
 def _names(listed: str | None) -> tuple[str, ...]:
     if listed is None:
         from constrained.evaluate.masks.engines import DEFAULT
@@ -213,15 +324,21 @@ class _Bar:
 
 
 def _rendered(results: Results) -> str:
+    compared = [
+        f"masks of {engine} against the first engine: {tally}"
+        for engine, tally in results.differences.items()
+    ]
+    return "\n".join([_printed(results.sections), *compared])
+
+
+def _printed(sections: Sequence[Section]) -> str:
     from rich.console import Console
 
     from constrained.evaluate.masks.report import table
 
     console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
     with console.capture() as captured:
-        for section in results.sections:
+        for section in sections:
             console.print(table(section))
             console.print()
-        for engine, tally in results.differences.items():
-            console.print(f"masks of {engine} against the first engine: {tally}", markup=False)
     return captured.get().rstrip()

@@ -77,6 +77,7 @@ def produce(
     *,
     model: str | None = None,
     device: str | None = None,
+    sampler: str | None = None,
     settings: dict[str, Any],
     voice: Voice,
 ) -> Output:
@@ -87,6 +88,7 @@ def produce(
         ask: makes the prompt.
         model: name or folder; None for the bundled model.
         device: where the model goes.
+        sampler: name of one; None for the default of `Generator`.
         settings: of the call: `max_tokens`, `temperature` and so on.
         voice: what is shown meanwhile.
 
@@ -95,6 +97,9 @@ def produce(
     """
     with contextlib.redirect_stdout(sys.stderr), progress(shown=voice.progress and not voice.stream) as say:
         say("reading the constraint")
+        from constrained.sampling import choose
+
+        drawn_by = None if sampler is None else choose(sampler)
         _ = constraint.grammar  # what is wrong with it is known before a model is loaded
         say("loading the model")
         loaded = load_model(model, device, watched=voice.progress)
@@ -105,7 +110,11 @@ def produce(
         began = time.perf_counter()
         automaton = compile(constraint, loaded.vocabulary)
         compiled = time.perf_counter() - began
-        generator = Generator(loaded, automaton)
+        generator = (
+            Generator(loaded, automaton)
+            if drawn_by is None
+            else Generator(loaded, automaton, sampler=drawn_by)
+        )
         say("reading the prompt")
         output = None
         tokens = 0
@@ -158,6 +167,7 @@ def statistics(output: Output, compiled: float | None = None) -> str:
         f"law {output.law}",
         f"ended: {output.finish}",
     ]
+    parts += [] if stats.attempts == 1 else [f"{stats.attempts} attempts"]
     parts += [] if output.law == "greedy" else [f"seed {stats.seed}"]
     parts += [] if compiled is None else [f"compiled in {1000 * compiled:.1f} ms"]
     return ", ".join(parts)

@@ -1,0 +1,202 @@
+"""Black boxes over the text so far: a function of the user, alone or together with a grammar."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from constrained.constraint.base import Constraint, digest
+from constrained.constraint.text import regex
+from constrained.errors import InvalidConstraint, Problem, UnsupportedConstraint
+from constrained.predicates import Predicate, Question
+
+if TYPE_CHECKING:
+    from grammars.ir import Grammar
+    from grammars.json_schema import Report
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Guarded(Constraint):
+    """The texts of another constraint that predicates accept as well.
+
+    Attributes:
+        inner: gives the grammar, and the values.
+        predicates: all of them have to accept.
+    """
+
+    inner: Constraint
+    predicates: tuple[Predicate, ...]
+
+    @property
+    def is_json(self) -> bool:  # type: ignore[override]
+        """That of the grammar."""
+        return self.inner.is_json
+
+    @cached_property
+    def key(self) -> str:
+        """Of the grammar and of each predicate: no two predicates have the same."""
+        return digest("predicate", self.inner.key, *(predicate.key for predicate in self.predicates))
+
+    @property
+    def schema(self) -> Any:
+        """That of the grammar."""
+        return self.inner.schema
+
+    @property
+    def grammar(self) -> Grammar:
+        """There is none.
+
+        Raises:
+            UnsupportedConstraint: always.
+        """
+        # Not the inner one: whoever took it for all there is would forget the predicates.
+        raise UnsupportedConstraint(
+            "a predicate is no grammar",
+            [
+                Problem(predicate.name, "only says yes or no to a text so far")
+                for predicate in self.predicates
+            ],
+            action="put it around the whole constraint: tag(...) & predicate(...), and not inside of it",
+        )
+
+    @property
+    def report(self) -> Report:
+        """That of the grammar."""
+        return self.inner.report
+
+    def parse(self, text: str) -> Any:
+        """By the grammar."""
+        return self.inner.parse(text)
+
+    def render(self) -> str:
+        """The grammar, and the names of the predicates."""
+        return f"{self.inner.render()}, checked by {' and '.join(p.name for p in self.predicates)}"
+
+    def __repr__(self) -> str:
+        return " & ".join([repr(self.inner), *(f"predicate({p.name})" for p in self.predicates)])
+
+
+def predicate(
+    fn: Callable[[Any], Any] | None = None,
+    *,
+    prefix_ok: Callable[[Any], Any] | None = None,
+    complete_ok: Callable[[Any], Any] | None = None,
+    on: type[str] | type[bytes] = str,
+    batch: bool = False,
+    workers: int = 0,
+    timeout: float | None = None,
+    memory_limit: int = 64 << 20,
+) -> Constraint:
+    """Text that a function of yours accepts: a parser, a type checker, a chemistry toolkit.
+
+    Join it to a grammar with ``&``: ``json_schema(schema) & predicate(f)``. The grammar is asked first, and the value
+    is the grammar's; alone the text can be any text, and is the value. Several predicates can be joined too.
+
+    The functions are asked whenever a token has been chosen that the grammar allows, and not about the whole
+    vocabulary, with samplers that can do without masks (``"awrs"``, the default here). What a function answered is
+    remembered: it must always give the same answer for the same text.
+
+    Args:
+        fn: takes the text so far and says whether it is good, both as a beginning and as a whole.
+        prefix_ok: takes a beginning and says whether a good text can begin so. Anything that is said True to and
+            cannot be completed costs a step back; a False is final. Without it every beginning is good.
+        complete_ok: takes a whole text and says whether it is good. Without it `prefix_ok` is asked.
+        on: what the functions take: `str` (a character of which bytes are missing is held back) or `bytes`.
+        batch: the functions take a list of texts and give a list of answers.
+        workers: number of processes that call the functions, which must be picklable then; 0 calls them in this one.
+        timeout: seconds that a call may take; its process is ended and replaced then. Needs a worker: one is
+            started if `workers` is 0.
+        memory_limit: bytes of answers that are remembered.
+
+    Raises:
+        InvalidConstraint: no function, something that is not a function, or with workers one that cannot be
+            pickled; a setting out of range.
+    """
+    given = {"fn": fn, "prefix_ok": prefix_ok, "complete_ok": complete_ok}
+    functions = {name: function for name, function in given.items() if function is not None}
+    if not functions or (fn is not None and len(functions) > 1):
+        raise InvalidConstraint(
+            f"a predicate was given {' and '.join(functions) or 'no function'}",
+            action="pass one function, or prefix_ok and complete_ok",
+        )
+    for name, function in functions.items():
+        if not callable(function):
+            raise InvalidConstraint(
+                f"{name} of a predicate is a {type(function).__name__}", action="pass a function"
+            )
+    if on not in (str, bytes):
+        raise InvalidConstraint(f"a predicate cannot be asked on {on!r}", action="pass on=str or on=bytes")
+    for name, number, least in (("workers", workers, 0), ("memory_limit", memory_limit, 0)):
+        if isinstance(number, bool) or not isinstance(number, int) or number < least:
+            raise InvalidConstraint(
+                f"{name} of a predicate is {number!r}", action=f"pass a whole number >= {least}"
+            )
+    if timeout is not None and not (
+        isinstance(timeout, int | float) and math.isfinite(timeout) and timeout > 0
+    ):
+        raise InvalidConstraint(
+            f"timeout of a predicate is {timeout!r}", action="pass seconds above 0, or None"
+        )
+    if timeout is not None:
+        workers = max(workers, 1)
+    if workers:
+        for name, function in functions.items():
+            _check_picklable(name, function)
+    answering: dict[Question, Callable[[Any], Any]] = {}
+    if (beginnings := fn or prefix_ok) is not None:
+        answering["prefix"] = beginnings
+    if complete_ok is not None:
+        answering["complete"] = complete_ok
+    box = Predicate(
+        name=" and ".join(_name(function) for function in functions.values()),
+        functions=answering,
+        on=on,
+        batch=bool(batch),
+        workers=workers,
+        timeout=timeout,
+        memory_limit=memory_limit,
+    )
+    return Guarded(_ANY_TEXT, (box,))
+
+
+def both(one: Constraint, other: Constraint) -> Constraint:
+    """What ``one & other`` means.
+
+    Raises:
+        UnsupportedConstraint: neither is a predicate.
+    """
+    parts = [one, other]
+    predicates = tuple(p for part in parts if isinstance(part, Guarded) for p in part.predicates)
+    inner = [part.inner if isinstance(part, Guarded) else part for part in parts]
+    grammars = [part for part in inner if part is not _ANY_TEXT] or [_ANY_TEXT]
+    if len(grammars) > 1:
+        raise UnsupportedConstraint(
+            "two grammars cannot be joined",
+            [Problem(part.render(), "is a grammar") for part in grammars],
+            action="write them as one, or let a predicate check one of them",
+        )
+    distinct = {predicate.key: predicate for predicate in predicates}
+    return Guarded(grammars[0], tuple(distinct.values()))
+
+
+_ANY_TEXT = regex(r"(?s:.*)")
+
+
+def _name(function: Callable[[Any], Any]) -> str:
+    name = getattr(function, "__qualname__", None) or getattr(type(function), "__qualname__", "a function")
+    return str(name).replace("<locals>.", "")
+
+
+def _check_picklable(name: str, function: Callable[[Any], Any]) -> None:
+    try:
+        pickle.dumps(function)
+    except Exception as error:  # whatever the function's own __reduce__ raises, too
+        raise InvalidConstraint(
+            f"{name} of a predicate cannot be sent to a worker",
+            Problem(_name(function), f"cannot be pickled: {error}"),
+            action="define it at the top of a module, or call it in this process: workers=0 without a timeout",
+        ) from error

@@ -1,0 +1,100 @@
+"""Sets of texts by genlm-control's AWRS and SMC: runs under an interpreter that has it, and needs nothing else.
+
+Reads a task as JSON from standard input, answers with a line of JSON for each set; see `rivals.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import sys
+import time
+from typing import Any
+
+import numpy as np
+from genlm.control import AWRS, Potential
+
+
+class Model(Potential):  # type: ignore[misc]
+    """The law of the model, as a table of log-probabilities by the text so far; the end is the last of each row."""
+
+    def __init__(self, letters: list[str], rows: dict[str, list[float]]) -> None:
+        super().__init__([letter.encode() for letter in letters])
+        self.rows = {text: np.array(row) for text, row in rows.items()}
+        self.place = {letter.encode(): i for i, letter in enumerate(letters)}
+        self.asked: set[str] = set()
+
+    async def prefix(self, context: Any) -> float:
+        """Log P(the text goes on like this)."""
+        total, text = 0.0, ""
+        for token in context:
+            row = self.rows.get(text)
+            if row is None:
+                return -math.inf
+            total += float(row[self.place[token]])
+            text += token.decode()
+        return total
+
+    async def complete(self, context: Any) -> float:
+        """Log P(text)."""
+        row = self.rows.get(b"".join(context).decode())
+        return -math.inf if row is None else await self.prefix(context) + float(row[-1])
+
+    async def logw_next(self, context: Any) -> Any:
+        """A row."""
+        text = b"".join(context).decode()
+        self.asked.add(text)
+        return self.make_lazy_weights(self.rows[text])
+
+
+class Language(Potential):  # type: ignore[misc]
+    """The texts and their beginnings, as sets."""
+
+    def __init__(self, letters: list[str], texts: list[str], beginnings: list[str]) -> None:
+        super().__init__([letter.encode() for letter in letters])
+        self.texts, self.beginnings = set(texts), set(beginnings)
+        self.checks = 0
+
+    async def prefix(self, context: Any) -> float:
+        """0 or -inf."""
+        self.checks += 1
+        return 0.0 if b"".join(context).decode() in self.beginnings else -math.inf
+
+    async def complete(self, context: Any) -> float:
+        """0 or -inf."""
+        self.checks += 1
+        return 0.0 if b"".join(context).decode() in self.texts else -math.inf
+
+
+async def draw(task: dict[str, Any], size: int, seed: int) -> dict[str, Any]:
+    """One set."""
+    np.random.seed(seed)
+    model = Model(task["letters"], task["rows"])
+    language = Language(task["letters"], task["texts"], list(task["rows"]))
+    sampler = AWRS(model, language, seed=seed)
+    began = time.perf_counter()
+    found = await sampler.smc(n_particles=size, ess_threshold=0.5, max_tokens=task["limit"] + 1)
+    seconds = time.perf_counter() - began
+    posterior = {text: float(weight) for text, weight in found.decoded_posterior.items()}
+    return {
+        "posterior": posterior,
+        "log_evidence": float(found.log_ml),
+        "effective": float(found.ess),
+        "seconds": seconds,
+        "forwards": len(model.asked - set(task["ended"])),
+        "checks": language.checks,
+    }
+
+
+def main() -> None:
+    """Answers what is asked on standard input."""
+    task = json.load(sys.stdin)
+    for text, row in task["rows"].items():
+        task["rows"][text] = [-math.inf if value is None else value for value in row]
+    for size, seed in task["sets"]:
+        print(json.dumps(asyncio.run(draw(task, size, seed))), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""The samplers that are compared, each as it is meant to be used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from constrained.errors import InvalidArgument
+from constrained.sampling import AWRS, CARS, MCMC, SMC, ASAp, Local, Rejection, Sampler
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A sampler of the tables.
+
+    Attributes:
+        make: builds it, fresh: nothing is learned from another measurement.
+        weighted: its texts count by their weights; otherwise each counts once.
+    """
+
+    make: Callable[[], Sampler]
+    weighted: bool = False
+
+
+_AWRS = AWRS(cached=False)
+"""Rows that are known would make it the same as ``"local"``: here every token is checked."""
+
+ENTRIES: dict[str, Entry] = {
+    "local": Entry(Local),
+    "rejection": Entry(Rejection),
+    "cars": Entry(CARS),
+    "asap": Entry(ASAp),
+    "mcmc restart": Entry(lambda: MCMC(cut="restart")),
+    "mcmc uniform": Entry(lambda: MCMC(cut="uniform")),
+    "mcmc priority": Entry(lambda: MCMC(cut="priority")),
+    "local, weighted": Entry(Local, weighted=True),
+    "awrs, weighted": Entry(lambda: _AWRS, weighted=True),
+    "smc of local": Entry(lambda: SMC(proposal=Local()), weighted=True),
+    "smc of awrs": Entry(lambda: SMC(proposal=_AWRS), weighted=True),
+}
+"""Name -> entry, in the order of the tables."""
+
+
+def checked(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The names, or all where there are none.
+
+    Raises:
+        InvalidArgument: nothing has such a name.
+    """
+    for name in names:
+        if name not in ENTRIES:
+            raise InvalidArgument(
+                f"there is no sampler {name!r} to compare", action=f"name some of: {'; '.join(ENTRIES)}"
+            )
+    return names or tuple(ENTRIES)

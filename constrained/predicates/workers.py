@@ -1,0 +1,221 @@
+"""Processes that call the functions of a predicate, and are killed when they do not answer.
+
+Each is a fresh interpreter that is sent the functions once, and texts one call at a time. It ignores Ctrl-C, which is
+for the parent; the parent waits with a time limit at most, never in a call that cannot be interrupted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import pickle
+import signal
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from constrained.errors import PredicateError, Problem
+from constrained.predicates.predicate import OutOfTime, WorkerDied
+
+_START_SECONDS = 60.0
+"""A process that has not loaded the functions by then never will."""
+
+_GLANCE = 1.0
+"""Seconds between two looks at whether a process without a time limit still lives."""
+
+Failed = Callable[[Any, BaseException], PredicateError]
+
+
+class Pool:
+    """Worker processes of one predicate. Calls from several threads take turns."""
+
+    def __init__(self, name: str, functions: Mapping[Any, Any], count: int, timeout: float | None) -> None:
+        """Prepares them; a process is started when it has something to do.
+
+        Args:
+            name: of the predicate.
+            functions: by question.
+            count: how many processes at most.
+            timeout: seconds for one call, or None.
+        """
+        self._name = name
+        self._payload = pickle.dumps(dict(functions))
+        self._timeout = timeout
+        self._workers: list[_Worker | None] = [None] * count
+        self._turn = threading.Lock()
+
+    def run(self, question: Any, jobs: Sequence[Any], failed: Failed) -> Iterator[tuple[Any, Any]]:
+        """Yields (job, what the function gave) as the answers come.
+
+        Args:
+            question: which function.
+            jobs: its arguments, one call each.
+            failed: makes the error out of a job and what went wrong: what the function raised, `OutOfTime`, or `WorkerDied` for one that ended its process.
+
+        Raises:
+            PredicateError: a call failed. Calls that were under way then are given up, and their processes ended.
+        """
+        with self._turn:
+            waiting = list(reversed(jobs))
+            busy: dict[Connection, tuple[int, Any, float | None]] = {}
+            try:
+                while waiting or busy:
+                    free = [
+                        i
+                        for i in range(len(self._workers))
+                        if i not in {slot for slot, _, _ in busy.values()}
+                    ]
+                    for slot in free[: len(waiting)]:
+                        job = waiting.pop()
+                        worker = self._worker(slot)
+                        worker.pipe.send((question, job))
+                        limit = None if self._timeout is None else time.monotonic() + self._timeout
+                        busy[worker.pipe] = (slot, job, limit)
+                    for pipe in self._ready(busy):
+                        slot, job, _ = busy.pop(pipe)
+                        yield job, self._received(slot, pipe, job, failed)
+                    for _, job, limit in list(busy.values()):
+                        if limit is not None and time.monotonic() >= limit:
+                            late = OutOfTime(f"no answer within {self._timeout:g} s")
+                            raise failed(job, late) from late
+            finally:
+                # After an error or an interrupt their answers would come when something else was asked.
+                for slot, _, _ in busy.values():
+                    self._end(slot)
+
+    def close(self) -> None:
+        """Ends all processes."""
+        for slot in range(len(self._workers)):
+            self._end(slot)
+
+    def _ready(self, busy: Mapping[Connection, tuple[int, Any, float | None]]) -> list[Any]:
+        limits = [limit for _, _, limit in busy.values() if limit is not None]
+        left = min(limits) - time.monotonic() if limits else _GLANCE
+        return wait(list(busy), timeout=max(0.0, left))
+
+    def _received(self, slot: int, pipe: Connection, job: Any, failed: Failed) -> Any:
+        try:
+            good, given = pipe.recv()
+        except (EOFError, OSError):
+            worker = self._workers[slot]
+            code = None if worker is None else worker.exit_code()
+            self._end(slot)
+            died = WorkerDied(f"ended its process, with code {code}")
+            raise failed(job, died) from died
+        if good:
+            return given
+        error = _raised(*given)
+        raise failed(job, error) from error
+
+    def _worker(self, slot: int) -> _Worker:
+        worker = self._workers[slot]
+        if worker is None:
+            worker = _Worker(self._payload)
+            self._workers[slot] = worker
+            try:
+                worker.expect_start(self._name)
+            except BaseException:
+                self._end(slot)
+                raise
+        return worker
+
+    def _end(self, slot: int) -> None:
+        worker, self._workers[slot] = self._workers[slot], None
+        if worker is not None:
+            worker.end()
+
+
+class _Worker:
+    """One process."""
+
+    def __init__(self, payload: bytes) -> None:
+        # A fresh interpreter: a copy of this one would hold its threads' locks, and its model.
+        context = multiprocessing.get_context("spawn")
+        self.pipe, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs, payload), daemon=True)
+        self._process.start()
+        theirs.close()
+        self._finalizer = weakref.finalize(self, _kill, self._process, self.pipe)
+
+    def expect_start(self, name: str) -> None:
+        """Waits until it has loaded the functions.
+
+        Raises:
+            PredicateError: it could not, and why.
+        """
+        problem = f"did not start within {_START_SECONDS:g} s"
+        try:
+            if self.pipe.poll(_START_SECONDS):
+                problem = self.pipe.recv()
+        except (EOFError, OSError):
+            problem = f"ended while it started, with code {self.exit_code()}"
+        if problem:
+            raise PredicateError(
+                f"the predicate {name} did not answer",
+                Problem("its worker process", problem),
+                action="define the function in a module that can be imported, not in a shell; in a script, start "
+                'work under `if __name__ == "__main__":`',
+                predicate=name,
+            )
+
+    def exit_code(self) -> int | None:
+        """What it ended with."""
+        self._process.join(5)
+        return self._process.exitcode
+
+    def end(self) -> None:
+        """Ends it, whatever it is doing."""
+        self._finalizer()
+
+
+def _kill(process: Any, pipe: Connection) -> None:
+    pipe.close()
+    if process.is_alive():
+        process.kill()
+    process.join()
+    process.close()
+
+
+def _raised(pickled: bytes, text: str) -> BaseException:
+    """The exception that a function raised, or one like it if it cannot cross between processes."""
+    with contextlib.suppress(Exception):
+        error = pickle.loads(pickled)
+        if isinstance(error, BaseException):
+            return error
+    return RuntimeError(text)
+
+
+def _serve(pipe: Connection, payload: bytes) -> None:
+    """The life of a worker process: loads the functions, then answers until the pipe is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        functions = pickle.loads(payload)
+    except BaseException as error:
+        pipe.send(f"could not load the function: {type(error).__name__}: {error}")
+        return
+    pipe.send("")
+    while True:
+        try:
+            question, job = pipe.recv()
+        except (EOFError, OSError):
+            return
+        try:
+            reply = (True, functions[question](job))
+        except Exception as error:
+            reply = (False, _packed(error))
+        try:
+            pipe.send(reply)
+        except (BrokenPipeError, OSError):
+            return
+        except Exception as error:  # what the function gave cannot be pickled: certainly no bool
+            pipe.send((False, _packed(TypeError(f"what it gave cannot be sent: {error}"))))
+
+
+def _packed(error: BaseException) -> tuple[bytes, str]:
+    pickled = b""
+    with contextlib.suppress(Exception):
+        pickled = pickle.dumps(error)
+    return pickled, f"{type(error).__name__}: {error}"
