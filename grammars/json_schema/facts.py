@@ -6,7 +6,7 @@ limits values of another.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -150,29 +150,15 @@ class Shape:
 
     def meet(self, other: Shape) -> Shape:
         """What must hold when both must."""
-        return Shape(
-            types=self.types & other.types,
-            values=common(self.values, other.values),
-            excluded=self.excluded + other.excluded,
-            bounds=self.bounds.meet(other.bounds),
-            multiples=self.multiples + other.multiples,
-            indivisible=self.indivisible + other.indivisible,
-            min_length=max(self.min_length, other.min_length),
-            max_length=_least(self.max_length, other.max_length),
-            patterns=self.patterns + tuple(p for p in other.patterns if p not in self.patterns),
-            items=self.items + other.items,
-            counted=self.counted + other.counted,
-            min_items=max(self.min_items, other.min_items),
-            max_items=_least(self.max_items, other.max_items),
-            unique=self.unique or other.unique,
-            members=self.members + other.members,
-            denied=self.denied + other.denied,
-            required=tuple(dict.fromkeys(self.required + other.required)),
-            names=self.names + other.names,
-            min_members=max(self.min_members, other.min_members),
-            max_members=_least(self.max_members, other.max_members),
-            problems=self.problems + other.problems,
-        )
+        met = Shape(**self.__dict__)
+        said = met.__dict__
+        for name, value in other.__dict__.items():
+            if name in said:
+                both = _BOTH.get(name)
+                said[name] = said[name] + value if both is None else both(said[name], value)
+            else:
+                said[name] = value
+        return met
 
 
 def _least(a: int | None, b: int | None) -> int | None:
@@ -185,6 +171,23 @@ def common(a: list[Any] | None, b: list[Any] | None) -> list[Any] | None:
         return b if a is None else a
     keys = {key_of(value) for value in b}
     return [value for value in a if key_of(value) in keys]
+
+
+_BOTH: dict[str, Callable[[Any, Any], Any]] = {
+    "types": lambda a, b: a & b,
+    "values": common,
+    "bounds": lambda a, b: a.meet(b),
+    "min_length": max,
+    "max_length": _least,
+    "patterns": lambda a, b: a + tuple(pattern for pattern in b if pattern not in a),
+    "min_items": max,
+    "max_items": _least,
+    "unique": lambda a, b: a or b,
+    "required": lambda a, b: tuple(dict.fromkeys(a + b)),
+    "min_members": max,
+    "max_members": _least,
+}
+"""How two statements about one attribute of a `Shape` become one; what is not here is listed one after the other."""
 
 
 class Facts:
