@@ -275,6 +275,54 @@ def test_wrong_arguments_are_errors_and_not_crashes():
         _core.Vocabulary(b"ab", np.array([0, 5], dtype=np.int64), [0])
 
 
+def test_a_row_is_written_only_where_it_is_one_whatever_arrays_came_before():
+    number = automaton(DIGITS)
+    rows = number.empty_row(1)
+    number.fill_masks([number.start], rows)
+    assert rows.any()
+    row = number.empty_row()
+    for _ in range(
+        3
+    ):  # once an array is known by its own description, later ones are read without asking NumPy
+        row[:] = -1
+        number.fill_mask(number.start, row)
+        assert (row == rows[0]).all()
+    wide = np.full((row.size, 2), 7, dtype=np.int32)
+    locked = row.copy()
+    locked.setflags(write=False)
+    unaligned = np.zeros(row.nbytes + 1, dtype=np.uint8)[1:].view(np.int32)
+    for wrong in (
+        wide[:, 0],
+        row.reshape(1, -1),
+        row.view(np.float32),
+        row.astype(">i4"),
+        row.astype(np.int64),
+        locked,
+        np.zeros((), dtype=np.int32),
+        list(row),
+    ):
+        with pytest.raises(TypeError):
+            number.fill_mask(number.start, wrong)
+    assert (wide == 7).all() and (locked == row).all()
+    for right in (
+        row.copy(),
+        row.view(np.dtype("=i4")),
+        row.view(_OwnArray),
+        memoryview(row.copy()),
+        unaligned,
+    ):
+        np.asarray(right)[:] = 0
+        number.fill_mask(number.start, right)
+        assert (np.asarray(right) == row).all()
+    for wrong in (row[:-1], np.zeros(0, dtype=np.int32), np.zeros(row.size + 1, dtype=np.int32)):
+        with pytest.raises(ValueError, match="wrong length"):
+            number.fill_mask(number.start, wrong)
+
+
+class _OwnArray(np.ndarray):
+    """A subclass, as users have them."""
+
+
 def test_threads_share_one_automaton_and_agree():
     texts = [b"[" * (1 + i % 7) + b"1" + b",23" * (i % 5) + b"]" * (1 + i % 7) for i in range(64)]
     alone = automaton(NESTED)

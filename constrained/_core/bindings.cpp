@@ -12,6 +12,7 @@
 #include "batch.hpp"
 #include "ir.hpp"
 #include "lexed.hpp"
+#include "numpy_row.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -42,16 +43,18 @@ uint32_t* row_data(A& automaton, int32_t* data, size_t words) {
     return reinterpret_cast<uint32_t*>(data);
 }
 
-/// A caller's row for the length of one call. NumPy arrays are read by the buffer protocol, which costs a third of what
-/// an ndarray does; what does not speak it (torch tensors) comes as an ndarray.
+/// A caller's row for the length of one call. NumPy arrays are read as they are, or by the buffer protocol; what does not
+/// speak it (torch tensors) comes as an ndarray.
 class RowBuffer {
 public:
-    explicit RowBuffer(nb::handle row) {
+    explicit RowBuffer(nb::handle row) : words_(core::NumpyRow::of(row.ptr())) {
+        if (words_.data()) return;
         if (!PyObject_CheckBuffer(row.ptr()) || PyObject_GetBuffer(row.ptr(), &buffer_, kFlags) != 0) {
             PyErr_Clear();
             if (!nb::try_cast(row, array_, false)) {
                 throw nb::type_error("row must be a writable, contiguous array of int32 in one dimension");
             }
+            words_ = {array_.data(), array_.size()};
             return;
         }
         const char* format = buffer_.format ? buffer_.format : "B";
@@ -61,17 +64,20 @@ public:
             PyBuffer_Release(&buffer_);
             throw nb::type_error("row must be a writable, contiguous array of int32 in one dimension");
         }
+        words_ = {static_cast<int32_t*>(buffer_.buf), static_cast<size_t>(buffer_.len) / 4};
+        core::NumpyRow::learn(row.ptr(), buffer_);
     }
     RowBuffer(const RowBuffer&) = delete;
     RowBuffer& operator=(const RowBuffer&) = delete;
     ~RowBuffer() {
         if (held_) PyBuffer_Release(&buffer_);
     }
-    int32_t* data() const { return held_ ? static_cast<int32_t*>(buffer_.buf) : array_.data(); }
-    size_t size() const { return held_ ? static_cast<size_t>(buffer_.len) / 4 : array_.size(); }
+    int32_t* data() const { return words_.data(); }
+    size_t size() const { return words_.size(); }
 
 private:
     static constexpr int kFlags = PyBUF_WRITABLE | PyBUF_FORMAT | PyBUF_C_CONTIGUOUS;
+    std::span<int32_t> words_;
     Py_buffer buffer_;
     bool held_ = false;
     Row array_;

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from constrained.evaluate.masks.calls import timed_fill, timed_fills
 from constrained.evaluate.masks.engines.base import Compiled, Rows
 from constrained.evaluate.masks.rows import Batch, Pass, Replay
 from constrained.evaluate.masks.workload import Instance
@@ -72,8 +73,9 @@ class Replayer:
         filled: bool,
         watch: Callable[[int, Rows], None] | None,
     ) -> Replay:
-        fill, commit, in_place, row = compiled.fill, compiled.commit, compiled.in_place, self.row[0]
+        commit, in_place, row = compiled.commit, compiled.in_place, self.row[0]
         (target,) = compiled.targets(self.row)
+        fill = timed_fill(compiled.fill, target)
         masks: list[int | None] = []
         commits: list[int] = []
 
@@ -84,9 +86,7 @@ class Replayer:
             if filled and position == 0:
                 masks.append(None)
             else:
-                begun = clock()
-                fill(state, *target)
-                masks.append(clock() - begun)
+                masks.append(fill(state))
                 _listen(compiled, state)
             if watch is not None:
                 watch(position, self.row)
@@ -100,9 +100,7 @@ class Replayer:
             if not in_place:
                 state = result
             _listen(compiled, state)
-        begun = clock()
-        fill(state, *target)
-        masks.append(clock() - begun)
+        masks.append(fill(state))
         _listen(compiled, state)
         if watch is not None:
             watch(len(instance.tokens), self.row)
@@ -124,19 +122,15 @@ class Replayer:
             for i, replay in enumerate(replayed.replays)
             for position in range(len(replay.commit_ns) + 1)
         ]
-        if not places or compiled.fork is None or compiled.fill_many is None:
+        if not places or compiled.fill_many is None or (compiled.in_place and compiled.fork is None):
             return None
         wanted = [places[k * len(places) // count] for k in range(count)]
         states = _states(compiled, instances, wanted)
         rows: Rows = np.zeros((count, self.row.shape[1]), dtype=np.int32)
-        targets = compiled.targets(rows)
-        fill, fill_many = compiled.fill, compiled.fill_many
+        fill, fill_many = timed_fills(compiled.fill, compiled.targets(rows)), compiled.fill_many
         batch = Batch(count, [], [])
         for _ in range(_ROUNDS):
-            begun = clock()
-            for state, target in zip(states, targets, strict=True):
-                fill(state, *target)
-            batch.single_ns.append(clock() - begun)
+            batch.single_ns.append(fill(states))
             singly = rows.copy()
             rows.fill(0)
             begun = clock()
@@ -157,18 +151,22 @@ class Replayer:
 
 def _forked(compiled: Compiled, followed: list[tuple[Any, int]]) -> int:
     """Nanoseconds to copy every state, and to take a token back on every copy; the commit between is not counted."""
-    fork, commit, rollback = compiled.fork, compiled.commit, compiled.rollback
-    assert fork is not None
-    begun = clock()
-    copies = [fork(state) for state, _ in followed]
-    took = clock() - begun
-    if not compiled.in_place:
+    commit = compiled.commit
+    if not compiled.in_place:  # a state that nothing changes is its own copy
+        begun = clock()
+        copies = [state for state, _ in followed]
+        took = clock() - begun
         texts = [[copy, commit(copy, token)] for copy, (_, token) in zip(copies, followed, strict=True)]
         begun = clock()
         for text in texts:
             text.pop()
         return took + clock() - begun
+    fork, rollback = compiled.fork, compiled.rollback
+    assert fork is not None
     assert rollback is not None
+    begun = clock()
+    copies = [fork(state) for state, _ in followed]
+    took = clock() - begun
     for copy, (_, token) in zip(copies, followed, strict=True):
         commit(copy, token)
     begun = clock()
@@ -182,10 +180,12 @@ def _forked(compiled: Compiled, followed: list[tuple[Any, int]]) -> int:
 
 def _states(compiled: Compiled, instances: list[Instance], wanted: list[tuple[int, int]]) -> list[Any]:
     """A state of its own for each (instance, position)."""
-    assert compiled.fork is not None
     states = []
     for number, position in wanted:
-        state = compiled.fork(compiled.start())
+        state = compiled.start()
+        if compiled.in_place:
+            assert compiled.fork is not None
+            state = compiled.fork(state)
         for token in instances[number].tokens[:position]:
             result = compiled.commit(state, token)
             if not compiled.in_place:

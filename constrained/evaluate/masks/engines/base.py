@@ -28,7 +28,8 @@ class Compiled:
         targets: for each of some rows, the arguments by which `fill` finds it.
         complete: whether the text so far is complete, where that is not a bit of the mask; None: an EOS bit says so.
         complaint: what an engine that does not raise has to say about a state gone wrong.
-        fork: an independent copy of a state; None: the engine has no call for it that `fill_many` could use.
+        fork: an independent copy of a state, where `commit` changes it in place; None: the engine has no call for it
+            that `fill_many` could use. A state that does not change is its own copy.
         rollback: ``rollback(state, n)`` takes the last n tokens of a state back, where `commit` changes it in place.
             States that do not change need no call: whoever kept the one before has gone back.
         fill_many: ``fill_many(states, rows)`` computes several masks in one call; None: there is no such call.

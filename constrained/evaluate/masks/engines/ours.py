@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib.metadata import version
-from operator import pos
 from typing import Any
 
 from constrained.automaton import compile as compile_automaton
@@ -36,7 +35,6 @@ class Ours:
             commit=automaton.next,
             in_place=False,
             targets=row_slices,
-            fork=pos,  # a state is a number, and its own copy
             fill_many=automaton.fill_masks,
             memory=lambda: int(automaton.memory["bytes"]),
         )
