@@ -303,7 +303,8 @@ def test_a_row_is_written_only_where_it_is_one_whatever_arrays_came_before():
     ):
         with pytest.raises(TypeError):
             number.fill_mask(number.start, wrong)
-    assert (wide == 7).all() and (locked == row).all()
+    assert (wide == 7).all()
+    assert (locked == row).all()
     for right in (
         row.copy(),
         row.view(np.dtype("=i4")),
