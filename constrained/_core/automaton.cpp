@@ -362,11 +362,29 @@ void Automaton::follow(uint32_t state, const LexEntry& left, TokenSet& tokens, u
     }
 }
 
+/// Tokens that stay inside a terminal and surely leave enough of a budget, as bits.
+const TokenSet& Automaton::within_budget(uint32_t state, uint32_t budget) {
+    TokenSet& tokens = scratch_;
+    tokens.clear();
+    tokens.make_dense();
+    for (uint32_t i = 0; i < states_[state].items_count; ++i) {
+        const Item item = items_[states_[state].items_at + i];
+        const auto [entry, key, extra] = vocabulary_->lexicon.at(item.residual);
+        const uint32_t inside = add_lengths(entry.worst_length, extra);
+        if (add_lengths(inside, stacks_.min_length(item.after)) >= budget) continue;  // not even the least does
+        if (stacks_.keeps(item.after) && add_lengths(inside, stacks_.bound_behind(item.after)) >= budget) continue;
+        tokens.add(entry.within);
+        if (entry.loop) tokens.add(*entry.loop);
+    }
+    return tokens;
+}
+
 void Automaton::fill_mask_within(uint32_t state, uint32_t budget, uint32_t* out) {
     fill_mask(state, out);
     if (budget > 0 && states_[state].worst_length <= budget - 1) return;
     const std::lock_guard guard(vocabulary_->lock);
     trim();
+    const TokenSet& sure = within_budget(state, budget);
     const auto fits = [&](uint32_t token) {
         const uint32_t after = token_next(state, token);
         return after == kFinished || (budget > 0 && [&] {
@@ -377,7 +395,7 @@ void Automaton::fill_mask_within(uint32_t state, uint32_t budget, uint32_t* out)
         }());
     };
     for (uint32_t i = 0; i < vocabulary_->rows.words(); ++i) {
-        for (uint32_t word = out[i]; word; word &= word - 1) {
+        for (uint32_t word = out[i] & ~sure.bits()[i]; word; word &= word - 1) {
             const uint32_t bit = std::countr_zero(word);
             if (!fits(i * 32 + bit)) out[i] &= ~(1u << bit);
         }

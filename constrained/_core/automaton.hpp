@@ -117,6 +117,7 @@ private:
     void walk_exits(const Item& item, const LexEntry& entry, TokenSet& tokens, uint32_t& worst);
     void walk(uint32_t state, uint32_t node, TokenSet& tokens, uint32_t& worst);
     void follow(uint32_t state, const LexEntry& left, TokenSet& tokens, uint32_t& worst);
+    const TokenSet& within_budget(uint32_t state, uint32_t budget);
     uint32_t completion(uint32_t state);
     size_t kept_bytes() const;
     size_t memo_bytes() const;

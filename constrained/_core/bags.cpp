@@ -158,12 +158,12 @@ StateOfBag BagStore::take(StateOfBag id, uint32_t entry, TextId head) {
     return intern(next.state, next.open == view.open ? open : changed);
 }
 
-uint32_t BagStore::length_after(StateOfBag id, uint32_t entry) const {
+uint32_t BagStore::length_after(StateOfBag id, uint32_t entry, TextId head) const {
     View view = this->view(id);
-    return after(view, entry, scratch_) ? shortest(view, Turn::After) : kInfinite;
+    return after(view, entry, scratch_) ? shortest(view, Turn::After, head) : kInfinite;
 }
 
-uint32_t BagStore::shortest(const View& view, Turn turn) const {
+uint32_t BagStore::shortest(const View& view, Turn turn, TextId head) const {
     const State& state = view.state;
     const Definition& bag = definitions_[state.bag];
     if (turn != Turn::Entry && state.needed == 0 && state.low == 0 && state.marks == 0) return 0;
@@ -173,13 +173,13 @@ uint32_t BagStore::shortest(const View& view, Turn turn) const {
     const uint32_t high = alone ? std::min(state.high, 1u) : state.high;
     if (state.needed > high || low > high) return kInfinite;
     const uint32_t extra = low > state.needed ? low - state.needed : 0;
-    const uint32_t rest = state.marks == 0 ? fill(view, extra) : cover(view, extra, high - state.needed);
+    const uint32_t rest = state.marks == 0 ? fill(view, extra, head) : cover(view, extra, high - state.needed, head);
     if (turn == Turn::After || rest == kInfinite || alone) return rest;
     return rest - bag.separator_length;
 }
 
 /// The needed slots and `extra` more entries, separators included.
-uint32_t BagStore::fill(const View& view, uint32_t extra) const {
+uint32_t BagStore::fill(const View& view, uint32_t extra, TextId head) const {
     const Definition& bag = definitions_[view.state.bag];
     if (view.state.needed_bytes == kInfinite || extra == 0) return view.state.needed_bytes;
     std::vector<uint32_t> lengths;  // of others, the shortest of each kind
@@ -203,7 +203,7 @@ uint32_t BagStore::fill(const View& view, uint32_t extra) const {
         uint32_t body = kInfinite;
         for (const uint32_t i : group) body = std::min(body, bag.entries[i].body_length);
         if (body == kInfinite) continue;
-        for (const uint32_t head : different(view.state, group[0], extra)) lengths.push_back(add_lengths(head, body));
+        for (const uint32_t length : different(view.state, group[0], extra, head)) lengths.push_back(add_lengths(length, body));
     }
     if (lengths.size() < extra) return kInfinite;
     std::nth_element(lengths.begin(), lengths.begin() + (extra - 1), lengths.end());
@@ -212,13 +212,13 @@ uint32_t BagStore::fill(const View& view, uint32_t extra) const {
 }
 
 /// Lengths of so many heads of an entry that differ from those seen and from each other.
-std::vector<uint32_t> BagStore::different(const State& state, uint32_t entry, uint32_t count) const {
+std::vector<uint32_t> BagStore::different(const State& state, uint32_t entry, uint32_t count, TextId head) const {
     if (count > kMaxDifferent) throw TooLarge("more different entries are asked for than can be looked at");
-    return values_->shortest(definitions_[state.bag].entries[entry].language, state.seen, count);
+    return values_->shortest(definitions_[state.bag].entries[entry].language, state.seen, count, head);
 }
 
 /// The same where marks are missing, with at most `room` more entries: a table over (marks set, entries), slot by slot.
-uint32_t BagStore::cover(const View& view, uint32_t extra, uint32_t room) const {
+uint32_t BagStore::cover(const View& view, uint32_t extra, uint32_t room, TextId head) const {
     const State& state = view.state;
     const Definition& bag = definitions_[state.bag];
     const uint32_t most = static_cast<uint32_t>(
@@ -269,11 +269,11 @@ uint32_t BagStore::cover(const View& view, uint32_t extra, uint32_t room) const 
     }
     for (const auto& group : bag.distinct) {
         if (most == 0) break;
-        for (const uint32_t head : different(state, group[0], most)) {
+        for (const uint32_t key : different(state, group[0], most, head)) {
             const std::vector<uint32_t> before = best;
             for (const uint32_t i : group) {
                 const Entry& entry = bag.entries[i];
-                const uint32_t length = add_lengths(head, entry.body_length);
+                const uint32_t length = add_lengths(key, entry.body_length);
                 if (length != kInfinite) add(before, best, entry.marks, with_separator(bag, length), 1);
             }
         }

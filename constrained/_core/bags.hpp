@@ -84,9 +84,10 @@ public:
         return state.low > state.needed + 1 || (state.marks & ~definition(id).entries[entry].marks) != 0;
     }
     /// Bytes of the shortest text; kInfinite if there is none.
-    uint32_t length(StateOfBag id, Turn turn) const { return shortest(view(id), turn); }
-    /// The same after an entry with such a head was written: separators and further entries only.
-    uint32_t length_after(StateOfBag id, uint32_t entry) const;
+    uint32_t length(StateOfBag id, Turn turn) const { return shortest(view(id), turn, Values::kNoText); }
+    /// The same after an entry with such a head was written: separators and further entries only. After `kAnyText` it
+    /// is a bound.
+    uint32_t length_after(StateOfBag id, uint32_t entry, TextId head = Values::kNoText) const;
 
     size_t bytes() const {
         return states_.capacity() * sizeof(State) + words_.capacity() * sizeof(uint32_t) + index_.bytes() + definition_bytes_;
@@ -111,10 +112,11 @@ private:
     bool after(View& view, uint32_t entry, std::vector<uint32_t>& open) const;
     StateOfBag intern(State state, const std::vector<uint32_t>& open);
     void count_needed(State& state, const uint32_t* open) const;
-    uint32_t shortest(const View& view, Turn turn) const;
-    uint32_t fill(const View& view, uint32_t extra) const;
-    std::vector<uint32_t> different(const State& state, uint32_t entry, uint32_t count) const;
-    uint32_t cover(const View& view, uint32_t extra, uint32_t room) const;
+    // `head`: of the last entry, which is not among those seen yet.
+    uint32_t shortest(const View& view, Turn turn, TextId head) const;
+    uint32_t fill(const View& view, uint32_t extra, TextId head) const;
+    std::vector<uint32_t> different(const State& state, uint32_t entry, uint32_t count, TextId head) const;
+    uint32_t cover(const View& view, uint32_t extra, uint32_t room, TextId head) const;
 
     std::vector<Definition> definitions_;
     std::vector<State> states_;

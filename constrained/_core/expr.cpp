@@ -151,11 +151,16 @@ ExprId ExprStore::forgetful(ExprId id) {
 }
 
 uint32_t ExprStore::length_behind(ExprId id, RegexId rest) {
-    const Node node = first_of(id), whole = nodes_[id.value];
-    if (!bags_.undecided({node.a}, node.b)) return whole.min_length;
-    const StateOfBag after = bags_.take({node.a}, node.b, bags_.values()->complete({node.c}, rest));
+    const Node& node = first_of(id);
+    if (!bags_.undecided({node.a}, node.b)) return min_length(id);
+    return length_behind(nodes_[id.value], bags_.values()->complete({node.c}, rest));
+}
+
+/// Bytes after a head with this text.
+uint32_t ExprStore::length_behind(const Node& whole, TextId head) const {
+    const Node& node = whole.kind == Kind::Sequence ? nodes_[whole.a] : whole;
     const uint32_t body = nodes_[bags_.definition({node.a}).entries[node.b].body.value].min_length;
-    const uint32_t length = add_lengths(body, bags_.length(after, BagStore::Turn::After));
+    const uint32_t length = add_lengths(body, bags_.length_after({node.a}, node.b, head));
     return whole.kind == Kind::Sequence ? add_lengths(length, nodes_[whole.b].min_length) : length;
 }
 

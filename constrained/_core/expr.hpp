@@ -49,6 +49,8 @@ public:
     ExprId forgetful(ExprId id);
     /// `min_length` after the first of the shortest texts of `rest`, which is what is left of the head.
     uint32_t length_behind(ExprId id, RegexId rest);
+    /// A bound on that, whatever is read of the head.
+    uint32_t bound_behind(ExprId id) const { return length_behind(nodes_[id.value], Values::kAnyText); }
     /// Bytes after this head before a later one can equal it, at least. 0 if it may matter sooner that they must differ.
     uint32_t least_until_equal(ExprId id) const;
 
@@ -100,6 +102,7 @@ private:
     const Node& first_of(ExprId id) const;
     ExprId with_first(ExprId id, ExprId first);
     uint32_t length_of(const Node& node) const;
+    uint32_t length_behind(const Node& node, TextId head) const;
     void find_left_recursion();
 
     std::vector<Node> nodes_;

@@ -97,6 +97,15 @@ public:
         }
         return least;
     }
+    /// A bound on that, whatever is read of the terminal.
+    uint32_t bound_behind(ContId id) const {
+        uint32_t least = kInfinite;
+        for (const Frame& frame : frames(id)) {
+            const uint32_t length = exprs_.keeps(frame.expr) ? exprs_.bound_behind(frame.expr) : exprs_.min_length(frame.expr);
+            least = std::min(least, add_lengths(length, frame.after.value == 0 ? 0 : min_length(frame.after)));
+        }
+        return least;
+    }
     /// The smallest `ExprStore::least_until_equal` of the frames that keep what is read.
     uint32_t least_until_equal(ContId id) const {
         uint32_t least = kInfinite;

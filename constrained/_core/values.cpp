@@ -1,6 +1,7 @@
 #include "values.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace core {
 
@@ -67,11 +68,27 @@ struct Number {
 
 bool is_number(std::string_view text) { return text.front() == '-' || (text.front() >= '0' && text.front() <= '9'); }
 
+/// Equal for the texts of a value: a quote and the bytes of the characters, or the number at its plainest.
+std::string canonical(const std::string& text) {
+    if (is_number(text)) return Number(text).plain();
+    if (text.front() != '"') return text;
+    std::string key = "\"";
+    for (const char32_t character : decode(text)) key.append(reinterpret_cast<const char*>(&character), sizeof character);
+    return key;
+}
+
+std::u32string characters(std::string_view canonical) {
+    std::u32string found((canonical.size() - 1) / sizeof(char32_t), U'\0');
+    std::memcpy(found.data(), canonical.data() + 1, canonical.size() - 1);
+    return found;
+}
+
 }  // namespace
 
 Values::Values(RegexStore& regexes) : regexes_(regexes) {
     texts_.push_back({0, 0, 0, 0});  // kNoText
     texts_.push_back({0, 0, 0, 1});  // kStart
+    texts_.push_back({0, 0, 0, 0});  // kAnyText
     seen_.emplace_back();
     seen_index_[{}] = kNone.value;
 }
@@ -102,11 +119,12 @@ TextId Values::complete(TextId text, RegexId rest) {
         const ByteSet possible = regexes_.first(rest);
         for (size_t byte = possible._Find_first(); byte < possible.size(); byte = possible._Find_next(byte)) {
             const RegexId next = regexes_.step(rest, static_cast<uint8_t>(byte));
-            if (add_lengths(regexes_.min_length(next), 1) != left) continue;
+            if (regexes_.min_length(next) >= left) continue;  // less by one, where lengths are exact
             text = append(text, static_cast<uint8_t>(byte));
             rest = next;
             break;
         }
+        if (regexes_.min_length(rest) >= left) throw TooLarge("the shortest of the items or keys that must differ cannot be found");
     }
     return text;
 }
@@ -122,16 +140,9 @@ std::string Values::bytes_of(TextId text) const {
 
 /// The number of the value of a text.
 uint32_t Values::value(const std::string& text) {
-    std::string key = text;
-    if (text.front() == '"') {
-        key = "\"";
-        for (const char32_t character : decode(text)) key.append(reinterpret_cast<const char*>(&character), sizeof character);
-    } else if (is_number(text)) {
-        key = Number(text).plain();
-    }
-    const auto [at, fresh] = value_index_.try_emplace(std::move(key), static_cast<uint32_t>(spellings_.size()));
+    const auto [at, fresh] = value_index_.try_emplace(canonical(text), static_cast<uint32_t>(values_.size()));
     if (fresh) {
-        spellings_.push_back(spelled(text));
+        values_.push_back(at);
         bytes_ += at->first.size() + 64;
     }
     return at->second;
@@ -141,11 +152,16 @@ RegexId Values::text(std::string_view text) {
     return regexes_.literal({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
 }
 
-/// Every text of the same value.
-RegexId Values::spelled(const std::string& text) {
-    if (text.front() == '"') return spelled_string(decode(text));
-    if (!is_number(text)) return this->text(text);
-    const Number number(text);
+/// Every text of a value.
+RegexId Values::spelled(uint32_t value) {
+    const auto [known, fresh] = spellings_.try_emplace(value, RegexStore::kNothing);
+    return fresh ? known->second = spell(values_[value]->first) : known->second;
+}
+
+RegexId Values::spell(const std::string& canonical) {
+    if (canonical.front() == '"') return spelled_string(characters(canonical));
+    if (!is_number(canonical)) return text(canonical);
+    const Number number(canonical);
     const RegexId zeros = regexes_.repeat(this->text("0"), number.fraction.empty() ? 1 : 0, kInfinite);
     const RegexId fraction = regexes_.concat(this->text("." + number.fraction), zeros);
     const bool zero = number.whole == "0" && number.fraction.empty();
@@ -212,26 +228,41 @@ RegexId Values::without(RegexId language, SeenId seen) {
     const auto [known, fresh] = without_.try_emplace({language, seen}, RegexStore::kNothing);
     if (!fresh) return known->second;
     std::vector<RegexId> excluded;
-    for (const uint32_t number : seen_[seen.value]) excluded.push_back(spellings_[number]);
+    for (const uint32_t number : seen_[seen.value]) excluded.push_back(spelled(number));
     const RegexId made = regexes_.intersect({language, regexes_.complement(regexes_.unite(std::move(excluded)))});
     return known->second = made;
 }
 
-std::vector<uint32_t> Values::shortest(RegexId language, SeenId seen, size_t count) {
+/// Adds the next of the values of a language. Returns false if there is none.
+bool Values::rank(Ranking& ranking, RegexId language) {
+    if (ranking.whole) return false;
+    const RegexId left = without(language, ranking.held);
+    const uint32_t length = regexes_.min_length(left);
+    if (length == kInfinite) {
+        ranking.whole = true;
+        return false;
+    }
+    const TextId text = complete(kStart, left);
+    ranking.values.emplace_back(value(bytes_of(text)), length);
+    ranking.held = add(ranking.held, text);
+    return true;
+}
+
+std::vector<uint32_t> Values::shortest(RegexId language, SeenId seen, size_t count, TextId besides) {
+    if (besides == kAnyText) {
+        std::vector<uint32_t> lengths = shortest(language, seen, count + 1);
+        if (!lengths.empty()) lengths.erase(lengths.begin());
+        return lengths;
+    }
+    auto other = value_index_.end();  // of a value that has no number no ranking holds
+    if (besides != kNoText) other = value_index_.find(canonical(bytes_of(besides)));
+    Ranking& ranking = rankings_[language];
     std::vector<uint32_t> lengths;
-    while (lengths.size() < count) {
-        auto at = picks_.find({language, seen});
-        if (at == picks_.end()) {
-            std::optional<Pick> pick;
-            const RegexId left = without(language, seen);
-            if (const uint32_t length = regexes_.min_length(left); length != kInfinite) {
-                pick = Pick{length, add(seen, complete(kStart, left))};
-            }
-            at = picks_.emplace(std::pair{language, seen}, pick).first;
-        }
-        if (!at->second) break;
-        lengths.push_back(at->second->length);
-        seen = at->second->rest;
+    for (size_t i = 0; lengths.size() < count && (i < ranking.values.size() || rank(ranking, language)); ++i) {
+        const auto [number, length] = ranking.values[i];
+        if (std::ranges::binary_search(seen_[seen.value], number)) continue;
+        if (other != value_index_.end() && other->second == number) continue;
+        lengths.push_back(length);
     }
     return lengths;
 }
@@ -246,7 +277,7 @@ bool Values::endless(RegexId language) {
 }
 
 size_t Values::bytes() const {
-    return texts_.capacity() * sizeof(Text) + text_index_.bytes() + bytes_ + 64 * (added_.size() + without_.size() + picks_.size());
+    return texts_.capacity() * sizeof(Text) + text_index_.bytes() + bytes_ + 64 * (added_.size() + without_.size() + spellings_.size());
 }
 
 }  // namespace core

@@ -22,6 +22,7 @@ class Values {
 public:
     static constexpr TextId kNoText{0};  ///< nobody keeps what is read
     static constexpr TextId kStart{1};   ///< nothing was read yet
+    static constexpr TextId kAnyText{2};  ///< whatever is read: what is asked of it holds for every text
     static constexpr SeenId kNone{0};
 
     explicit Values(RegexStore& regexes);
@@ -37,8 +38,9 @@ public:
     /// The texts of a language whose value is not in the set.
     RegexId without(RegexId language, SeenId seen);
     /// Lengths of so many different values of a language that are not in the set, the shortest first; fewer if there
-    /// are no more.
-    std::vector<uint32_t> shortest(RegexId language, SeenId seen, size_t count);
+    /// are no more. The value of a complete text is left out, too (of `kAnyText`: the shortest, so that each length is
+    /// a bound on what it is without another value; of `kNoText`: none).
+    std::vector<uint32_t> shortest(RegexId language, SeenId seen, size_t count, TextId besides = kNoText);
     /// Whether no set of seen values keeps a text from going on before its closing quote (a sufficient test).
     bool endless(RegexId language);
 
@@ -51,14 +53,21 @@ private:
         uint8_t escape;  // bytes of an escape that are still to come
         uint32_t least;
     };
-    struct Pick {
-        uint32_t length;
-        SeenId rest;
+    /// The values of a language, the shortest first: taking some out does not change the order of the others, so one
+    /// list serves every set of seen values.
+    struct Ranking {
+        std::vector<std::pair<uint32_t, uint32_t>> values;  // number, length
+        SeenId held = kNone;
+        bool whole = false;
     };
+
+    using Numbers = std::map<std::string, uint32_t>;  // canonical text -> number
 
     std::string bytes_of(TextId text) const;
     uint32_t value(const std::string& text);
-    RegexId spelled(const std::string& text);
+    bool rank(Ranking& ranking, RegexId language);
+    RegexId spelled(uint32_t number);
+    RegexId spell(const std::string& canonical);
     RegexId spelled_string(const std::u32string& characters);
     RegexId spelled_character(char32_t character);
     RegexId escaped_unit(uint32_t unit);
@@ -67,14 +76,15 @@ private:
     RegexStore& regexes_;
     std::vector<Text> texts_;
     InternTable text_index_;
-    std::map<std::string, uint32_t> value_index_;  // canonical text -> number
-    std::vector<RegexId> spellings_;               // by number
+    Numbers value_index_;
+    std::vector<Numbers::const_iterator> values_;     // by number
+    std::map<uint32_t, RegexId> spellings_;           // by number
     std::map<char32_t, RegexId> characters_;
     std::map<std::vector<uint32_t>, uint32_t> seen_index_;
     std::vector<std::vector<uint32_t>> seen_;  // numbers of values, ascending
     std::map<std::pair<SeenId, TextId>, SeenId> added_;
     std::map<std::pair<RegexId, SeenId>, RegexId> without_;
-    std::map<std::pair<RegexId, SeenId>, std::optional<Pick>> picks_;
+    std::map<RegexId, Ranking> rankings_;
     std::map<RegexId, bool> endless_;
     size_t bytes_ = 0;
 };
