@@ -245,14 +245,21 @@ def test_depth_of_nesting_is_bounded_by_memory_alone():
     assert arrays.accepts(after(arrays, b"[" * depth + b"]" * depth))
 
 
-def test_emptiness_that_takes_too_long_to_decide_is_an_error_at_compile_time():
-    def tail(first: str, count: int) -> ir.Regex:
-        bit = ir.chars([(ord("a"), ord("b"))])
-        return ir.concat(ir.repeat(bit), ir.literal(first), ir.repeat(bit, count, count))
+def tail(first: str, count: int) -> ir.Regex:
+    """Texts of two letters with a given one so far from the end: their residuals are the sets of its places."""
+    bit = ir.chars([(ord("a"), ord("b"))])
+    return ir.concat(ir.repeat(bit), ir.literal(first), ir.repeat(bit, count, count))
 
-    clash = ir.intersection(tail("a", 20), tail("b", 21), ir.complement(tail("a", 40)))
+
+def test_emptiness_that_takes_too_long_to_decide_is_an_error_at_compile_time():
     with pytest.raises(ConstraintTooLarge, match="empty"):
-        automaton(clash)
+        automaton(ir.intersection(tail("a", 20), tail("b", 20)))
+
+
+def test_a_way_to_the_end_is_found_among_exponentially_many():
+    clash = automaton(ir.intersection(tail("a", 20), tail("b", 21), ir.complement(tail("a", 40))))
+    assert clash.shortest_completion(clash.start) == 22
+    assert clash.accepts(after(clash, b"ba" + b"b" * 20))
 
 
 def test_wrong_arguments_are_errors_and_not_crashes():

@@ -1,9 +1,10 @@
 #include "regex.hpp"
 
 #include <algorithm>
-#include <numeric>
+#include <queue>
 #include <string_view>
-#include <unordered_set>
+#include <tuple>
+#include <unordered_map>
 
 namespace core {
 
@@ -42,36 +43,42 @@ RegexId RegexStore::add(Kind kind, uint32_t a, uint32_t b, uint32_t c, uint64_t 
                 return child;
             };
             switch (kind) {
-                case Kind::Nothing: node.min_length = kInfinite; break;
+                case Kind::Nothing: node.min_length = node.least = kInfinite; break;
                 case Kind::Empty: node.nullable = true, node.min_length = 0; break;
-                case Kind::Set: node.min_length = 1; break;
-                case Kind::Literal: node.min_length = b; break;
+                case Kind::Set: node.min_length = node.least = 1; break;
+                case Kind::Literal: node.min_length = node.least = b; break;
                 case Kind::Concat: {
                     const Node& left = below({a});
                     const Node& right = below({b}, false);  // a chain is walked in a loop, not by recursion
                     node.nullable = left.nullable && right.nullable;
                     const uint16_t rest = std::max<uint16_t>(right.optional, right.nullable);
                     node.optional = left.nullable ? std::min<uint32_t>(rest + 1, UINT16_MAX) : 0;
-                    if (!node.searched) node.min_length = add_lengths(left.min_length, right.min_length);
+                    node.least = add_lengths(left.least, right.least);
+                    if (!node.searched) node.min_length = node.least;
                     break;
                 }
                 case Kind::Union: {
-                    uint32_t least = kInfinite;
+                    node.least = kInfinite;
                     for (const RegexId part : std::span(children_.data() + a, b)) {
                         const Node& child = below(part);
                         node.nullable |= child.nullable;
-                        least = std::min(least, child.min_length);
+                        node.least = std::min(node.least, child.least);
                     }
-                    if (!node.searched) node.min_length = least;
+                    if (!node.searched) node.min_length = node.least;
                     break;
                 }
                 case Kind::Intersection:
                     node.nullable = true;
-                    for (const RegexId part : std::span(children_.data() + a, b)) node.nullable &= below(part).nullable;
+                    for (const RegexId part : std::span(children_.data() + a, b)) {
+                        const Node& child = below(part);
+                        node.nullable &= child.nullable;
+                        node.least = std::max(node.least, child.least);
+                    }
                     node.searched = true;
                     break;
                 case Kind::Complement:
                     node.nullable = !below({a}).nullable;
+                    node.least = !node.nullable;
                     node.finite = false;
                     node.searched = true;
                     node.bound = 0;
@@ -79,21 +86,20 @@ RegexId RegexStore::add(Kind kind, uint32_t a, uint32_t b, uint32_t c, uint64_t 
                 case Kind::Multiple:
                     node.nullable = multiples_[a].complete();
                     node.finite = false;
-                    node.min_length = multiples_[a].min_length();
+                    node.min_length = node.least = multiples_[a].min_length();
                     break;
                 case Kind::Repeat: {
                     const Node& part = below({a});
                     node.nullable = b == 0 || part.nullable;
                     node.finite &= c != kInfinite;
                     if (c != kInfinite) node.bound = std::max(node.bound, c);
-                    if (!node.searched) {
-                        const uint64_t least = uint64_t{part.min_length} * b;
-                        node.min_length = least >= kUnknown ? kUnknown - 1 : static_cast<uint32_t>(least);
-                    }
+                    const uint64_t least = uint64_t{part.least} * b;
+                    node.least = least >= kUnknown ? kUnknown - 1 : static_cast<uint32_t>(least);
+                    if (!node.searched) node.min_length = node.least;
                     break;
                 }
             }
-            if (node.nullable) node.min_length = 0;
+            if (node.nullable) node.min_length = node.least = 0;
             if (node.depth > kMaxDepth) throw TooLarge("a regular expression is nested too deep");
             nodes_.push_back(node);
             if (nodes_.size() >= kUnset) throw TooLarge("too many distinct residuals");
@@ -644,61 +650,92 @@ uint32_t RegexStore::min_length(RegexId id) {
     return length;
 }
 
-/// Over the derivatives of an intersection or complement, breadth-first, to the nearest nullable one. Some languages
-/// have exponentially many derivatives before it. Where the fuel is limited that is an error; later, when a text is
-/// under way, the nearest one found so far has to do, or else the first that a dive finds: a bound on the shortest
-/// length then, but still a way to the end on which every byte makes it shorter.
+/// Over the derivatives of an intersection or complement to the nearest nullable one: A* (Hart, Nilsson and Raphael
+/// 1968), where no part of an intersection can end sooner than it could alone. Some languages have exponentially many
+/// derivatives before it. Where the fuel is limited that is an error; later, when a text is under way, the first one that
+/// is found by going where the least is left has to do: a bound on the shortest length then, but still a way to the end
+/// on which every byte makes it shorter.
 uint32_t RegexStore::search(RegexId id) {
     struct Visit {
         RegexId id;
         uint32_t from;
         uint32_t distance;
     };
-    std::vector<Visit> visits{{id, 0, 0}};
-    std::unordered_set<uint32_t> seen{id.value};
-    uint32_t best = kInfinite;
-    size_t best_at = 0;
-    const auto look = [&](size_t i) {  // at a visit: how it ends, or what comes after it
-        const Visit visit = visits[i];
-        const Kind kind = nodes_[visit.id.value].kind;
-        const bool open = kind == Kind::Intersection || kind == Kind::Complement;
-        if (!open || nodes_[visit.id.value].min_length != kUnknown) {
-            const uint32_t total = add_lengths(visit.distance, min_length(visit.id));
-            if (total < best) best = total, best_at = i;
-            return;
+    struct Place {
+        uint32_t rank, behind, visit;
+        bool operator<(const Place& other) const {  // what is looked at later
+            return std::tie(rank, behind, visit) > std::tie(other.rank, other.behind, other.visit);
+        }
+    };
+    std::vector<Visit> visits;
+    std::priority_queue<Place> open;
+    std::unordered_map<uint32_t, uint32_t> reached;  // by how many bytes
+    uint32_t best = kInfinite, best_at = 0;
+    bool diving = false;
+    const auto least = [&](RegexId at) {
+        const Node& node = nodes_[at.value];
+        return node.min_length != kUnknown ? node.min_length : node.least;
+    };
+    const auto effort = [&](RegexId at) {  // the parts of an intersection, as if one came after the other
+        const Node& node = nodes_[at.value];
+        if (node.kind != Kind::Intersection || node.min_length != kUnknown) return least(at);
+        uint32_t sum = 0;
+        for (const RegexId part : children(node)) sum = add_lengths(sum, least(part));
+        return sum;
+    };
+    const auto place = [&](uint32_t visit) {
+        const uint32_t left = least(visits[visit].id);
+        if (left == kInfinite) return;
+        const uint32_t behind = effort(visits[visit].id);
+        open.push({diving ? behind : add_lengths(visits[visit].distance, left), behind, visit});
+    };
+    const auto visit = [&](RegexId next, uint32_t from, uint32_t distance) {
+        const auto [at, fresh] = reached.try_emplace(next.value, distance);
+        if (!fresh && at->second <= distance) return;
+        at->second = distance;
+        visits.push_back({next, from, distance});
+        place(static_cast<uint32_t>(visits.size() - 1));
+    };
+    visit(id, 0, 0);
+    for (size_t steps = 0; !open.empty(); ++steps) {
+        const uint32_t at = open.top().visit;
+        const Visit now = visits[at];
+        if (best != kInfinite && (diving || add_lengths(now.distance, least(now.id)) >= best)) break;
+        open.pop();
+        if (reached[now.id.value] < now.distance) continue;
+        const Kind kind = nodes_[now.id.value].kind;
+        if ((kind != Kind::Intersection && kind != Kind::Complement) || nodes_[now.id.value].min_length != kUnknown) {
+            const uint32_t total = add_lengths(now.distance, min_length(now.id));
+            if (total < best) best = total, best_at = at;
+            continue;
         }
         if (fuel_ != kInfinite && fuel_-- == 0) {
             throw TooLarge("deciding whether an intersection or complement of regular expressions is empty");
         }
-        const uint32_t partition = prepare(visit.id);
+        const uint32_t partition = prepare(now.id);
         std::bitset<256> done;
         for (int byte = 0; byte < 256; ++byte) {
             const uint8_t group = partitions_[partition].of[byte];
             if (!alphabet_[byte] || done[group]) continue;
             done.set(group);
-            const RegexId next = raw_step(visit.id, static_cast<uint8_t>(byte));
-            if (next != kNothing && seen.insert(next.value).second) {
-                visits.push_back({next, static_cast<uint32_t>(i), visit.distance + 1});
-            }
+            const RegexId next = raw_step(now.id, static_cast<uint8_t>(byte));
+            if (next != kNothing) visit(next, at, now.distance + 1);
         }
-    };
-    size_t at = 0;
-    for (; at < visits.size() && visits[at].distance < best && (fuel_ != kInfinite || at < kPatience); ++at) look(at);
-    if (best == kInfinite && at < visits.size()) {
-        std::vector<size_t> work(visits.size() - at);
-        std::iota(work.begin(), work.end(), at);
-        for (size_t steps = 0; best == kInfinite && !work.empty(); ++steps) {
-            if (steps == kDive) throw TooLarge("an intersection or complement of regular expressions has no end in sight");
-            const size_t deepest = work.back(), known = visits.size();
-            work.pop_back();
-            look(deepest);
-            for (size_t i = visits.size(); i-- > known;) work.push_back(i);
+        if (fuel_ != kInfinite) continue;
+        if (steps == kPatience) {
+            diving = true;
+            open = {};
+            for (uint32_t i = 0; i < visits.size(); ++i) {
+                if (reached[visits[i].id.value] == visits[i].distance) place(i);
+            }
+        } else if (steps == kDive) {
+            throw TooLarge("an intersection or complement of regular expressions has no end in sight");
         }
     }
     if (best == kInfinite) {
         for (const Visit& visit : visits) nodes_[visit.id.value].min_length = kInfinite;
     } else {
-        for (size_t i = best_at;; i = visits[i].from) {
+        for (uint32_t i = best_at;; i = visits[i].from) {
             uint32_t& length = nodes_[visits[i].id.value].min_length;
             length = std::min(length, best - visits[i].distance);
             if (i == 0) break;

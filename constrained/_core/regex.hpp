@@ -171,6 +171,7 @@ private:
                            // offset, count in children_; Complement: part; Repeat: part, low, high; Multiple: index in
                            // multiples_
         uint32_t min_length;
+        uint32_t least = 0;  // no text is shorter; known without a search
         uint32_t partition = kUnset;
         uint32_t moves = kNoMoves;
         uint32_t first = kUnset;

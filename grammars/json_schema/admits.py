@@ -1,4 +1,8 @@
-"""Whether a given value satisfies schemas: a small validator over the same shapes that are lowered."""
+"""Whether a given value satisfies schemas: a small validator over the same shapes that are lowered.
+
+Whether a text has a format is not always decided. A value is admitted if it surely satisfies the schemas, so what is
+denied of it must surely fail: everything here is asked for sure, or, where `perhaps`, as far as can be told.
+"""
 
 from __future__ import annotations
 
@@ -21,38 +25,48 @@ class Admits:
         self.cases = cases
         self.whole_floats = cases.document.draft.whole_floats
 
-    def goal(self, goal: Goal, value: Any) -> bool:
+    def goal(self, goal: Goal, value: Any, *, perhaps: bool = False) -> bool:
         """Whether a value satisfies all the schemas of a goal."""
-        return all(self.node(node, value) for node in goal)
+        return all(self.node(node, value, perhaps) for node in goal)
 
-    def node(self, node: Node, value: Any) -> bool:
+    def node(self, node: Node, value: Any, perhaps: bool = False) -> bool:
         """Whether a value satisfies a schema."""
         if node.denies is not None:
-            return not self.node(node.denies, value)
+            return not self.node(node.denies, value, not perhaps)
         facts = node.facts or self.cases.facts(node)
-        if facts.limits and not self.shape(facts.shape, value):
+        if facts.limits and not self.shape(facts.shape, value, perhaps):
             return False
         if facts.plain:
             return True
         self.cases.check_sound(node)
         return (
-            all(self.node(other, value) for other in facts.also)
-            and all(any(self.node(other, value) for other in branches) for _, branches in facts.either)
-            and all(sum(self.node(other, value) for other in branches) == 1 for branches in facts.one)
-            and all(sum(self.node(other, value) for other in branches) != 1 for branches in facts.several)
-            and (facts.rest is None or self.rest(facts.rest, value))
-            and (facts.wrong_rest is None or not self.rest(facts.wrong_rest, value))
+            all(self.node(other, value, perhaps) for other in facts.also)
+            and all(
+                any(self.node(other, value, perhaps) for other in branches) for _, branches in facts.either
+            )
+            and all(self.one(branches, value, perhaps) for branches in facts.one)
+            and all(not self.one(branches, value, not perhaps) for branches in facts.several)
+            and (facts.rest is None or self.rest(facts.rest, value, perhaps))
+            and (facts.wrong_rest is None or not self.rest(facts.wrong_rest, value, not perhaps))
         )
 
-    def rest(self, node: Node, value: Any) -> bool:
+    def one(self, branches: Sequence[Node], value: Any, perhaps: bool) -> bool:
+        """Whether a value satisfies exactly one of some schemas."""
+        surely = [self.node(other, value) for other in branches]
+        if sum(surely) > 1:
+            return False
+        count = sum(sure or self.node(other, value, True) for sure, other in zip(surely, branches, strict=True))
+        return count > 0 if perhaps else count == sum(surely) == 1
+
+    def rest(self, node: Node, value: Any, perhaps: bool) -> bool:
         """Whether all that a schema leaves unevaluated is as it says."""
-        return any(self.node(other, value) for other in self.cases.rest(node))
+        return any(self.node(other, value, perhaps) for other in self.cases.rest(node))
 
     def listed(self, shape: Shape) -> list[Any]:
         """Those of a shape's listed values that satisfy the rest of it."""
         return [value for value in shape.values or () if self.shape(shape, value, listed=True)]
 
-    def shape(self, shape: Shape, value: Any, *, listed: bool = False) -> bool:
+    def shape(self, shape: Shape, value: Any, perhaps: bool = False, *, listed: bool = False) -> bool:
         """Whether a value has a shape; it is known to be one of the listed values when `listed`."""
         kind = type_of(value, self.whole_floats)
         if not kind & shape.types:
@@ -77,18 +91,20 @@ class Admits:
                 shape.max_length is not None and len(value) > shape.max_length
             ):
                 return False
+            if perhaps:
+                return all(pattern.may_match(value) for pattern in shape.patterns)
             return all(pattern.matches(value) for pattern in shape.patterns)
         if kind == f.ARRAY:
             if len(value) < shape.min_items or (shape.max_items is not None and len(value) > shape.max_items):
                 return False
             if shape.unique and len({key_of(item) for item in value}) < len(value):
                 return False
-            return all(self.goal(_on(shape.items, i), item) for i, item in enumerate(value)) and all(
-                self.counted(counted, value) for counted in shape.counted
-            )
-        return kind != f.OBJECT or self.members(shape, value)
+            return all(
+                self.goal(_on(shape.items, i), item, perhaps=perhaps) for i, item in enumerate(value)
+            ) and all(self.counted(counted, value, perhaps) for counted in shape.counted)
+        return kind != f.OBJECT or self.members(shape, value, perhaps)
 
-    def members(self, shape: Shape, value: dict[str, Any]) -> bool:
+    def members(self, shape: Shape, value: dict[str, Any], perhaps: bool) -> bool:
         """Whether an object's keys and members are what the shape asks."""
         if len(value) < shape.min_members or (
             shape.max_members is not None and len(value) > shape.max_members
@@ -97,26 +113,34 @@ class Admits:
         if any(name not in value for name in shape.required):
             return False
         for name, item in value.items():
-            if shape.names and not self.goal(shape.names, name):
+            if shape.names and not self.goal(shape.names, name, perhaps=perhaps):
                 return False
-            if not self.goal(_on(shape.members, name), item):
+            if not self.goal(_on(shape.members, name), item, perhaps=perhaps):
                 return False
-        return all(self.fails(denied, value) for denied in shape.denied)
+        return all(self.fails(denied, value, not perhaps) for denied in shape.denied)
 
-    def counted(self, counted: Counted, value: Sequence[Any]) -> bool:
+    def counted(self, counted: Counted, value: Sequence[Any], perhaps: bool) -> bool:
         """Whether as many items as asked satisfy the schema of their position."""
-        count = 0
-        for i, item in enumerate(value):
-            goal = counted.items.on(i)
-            count += bool(goal) and self.goal(tuple(goal), item)
-        return counted.least <= count and (counted.most is None or count <= counted.most)
 
-    def fails(self, denied: Denied, value: dict[str, Any]) -> bool:
+        def count(perhaps: bool) -> int:
+            goals = (tuple(counted.items.on(i)) for i in range(len(value)))
+            return sum(
+                bool(goal) and self.goal(goal, item, perhaps=perhaps)
+                for goal, item in zip(goals, value, strict=True)
+            )
+
+        return counted.least <= count(perhaps) and (
+            counted.most is None or count(not perhaps) <= counted.most
+        )
+
+    def fails(self, denied: Denied, value: dict[str, Any], perhaps: bool) -> bool:
         """Whether something fails of what is said about objects."""
         return (
             any(name not in value for name in denied.required)
-            or any(not self.goal(denied.names, name) for name in value)
-            or any(not self.goal(_on(denied.members, name), item) for name, item in value.items())
+            or any(not self.goal(denied.names, name, perhaps=perhaps) for name in value)
+            or any(
+                not self.goal(_on(denied.members, name), item, perhaps=perhaps) for name, item in value.items()
+            )
         )
 
 

@@ -10,6 +10,7 @@ out which may, goals are expanded loosely, with "any" for "exactly one": that is
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from grammars.errors import ConstraintTooLarge, InvalidConstraint, Problem
@@ -105,7 +106,25 @@ class Cases:
                 found.append((keyword, note is None, note or ""))
         return found
 
+    def parts(self, node: Node) -> tuple[list[Node], list[Sequence[Node]]]:
+        """What a scalar must satisfy besides the shape of a schema: all of some schemas, and of each list one."""
+        facts = self.facts(node)
+        if node not in self.sound:
+            self.check_sound(node)
+        either = [branches for _, branches in facts.either]
+        either += map(self.exactly_one, facts.one)
+        either += map(self.not_one, facts.several)
+        if facts.wrong_rest is not None:  # no scalar leaves anything unevaluated
+            either.append(())
+        return list(facts.also), either
+
     # ------------------------------------------------------------ goals
+
+    def outline(self, goal: Goal) -> tuple[int, int]:
+        """Types that hold all values of a goal, and in how many ways its alternatives can be picked, seen from outside."""
+        choices: list[Sequence[Node]] = []
+        types = self._close(goal, {}, choices, loose=False)
+        return types or 0, math.prod(map(len, choices))
 
     def expand(self, goal: Goal, *, loose: bool = False) -> list[Goal]:
         """The cases of a goal, each a tuple of schemas that limit something.

@@ -128,8 +128,9 @@ def _on_name(parts: Sequence[Members], name: str) -> Goal:
 
 def _witness(denied: Denied, nodes: Iterable[Node], goal: Goal, judge: Judge, name: str | None) -> Witness:
     """What fulfils an obligation at a key whose values have a goal; `nodes` are the denied schemas there."""
-    if name is not None and denied.names and not judge.allowed(denied.names, name):
-        return ALWAYS
+    if name is not None and denied.names:
+        if judge.allowed((negated(together(judge.document, denied.names)),), name):
+            return ALWAYS
     wrong = [node for node in nodes if not allows_all(node) and not any(_same(node, n) for n in goal)]
     if not wrong:
         return None

@@ -41,7 +41,7 @@ class Disjoint:
         """Whether no value has a shape, as far as can be seen. Keywords that cannot be enforced only narrow it."""
         types = shape.types
         if shape.values is not None:
-            return not any(self.admits.shape(shape, value) for value in shape.values)
+            return not any(self.admits.shape(shape, value, perhaps=True) for value in shape.values)
         if types & (f.NULL | f.BOOLEAN):
             return False
         if types & f.NUMBER and not shape.bounds.empty():

@@ -25,6 +25,7 @@ from grammars.json_schema.disjoint import Disjoint
 from grammars.json_schema.document import Document, Node, step
 from grammars.json_schema.excluded import WHOLE, numbers_without, spelled
 from grammars.json_schema.facts import Goal, Shape, type_of
+from grammars.json_schema.languages import Languages
 from grammars.json_schema.layout import Layout
 from grammars.json_schema.multiples import multiples_of
 from grammars.json_schema.numbers import decimal
@@ -41,6 +42,8 @@ from grammars.json_schema.obliged import obliged_object
 from grammars.json_schema.strings import other_keys
 from grammars.json_schema.values import expr_of, key_of, text_of
 
+MANY_WAYS = 8
+"""From so many ways to pick its alternatives on, scalars of a goal are one term instead of cases."""
 MAX_RULES = 200_000
 """Most rules of one grammar."""
 
@@ -83,6 +86,8 @@ class Lowering:
         self.admits = Admits(self.cases)
         self.disjoint = Disjoint(self.cases, self.admits)
         self.cases.apart = lambda a, b: self.disjoint.empty((a, b))
+        self.strings = Languages(self.cases, self.string_texts, strings.STRING)
+        self.numbers = Languages(self.cases, self.number_texts, numbers.NUMBER)
         self.rules: dict[str, ir.Expr] = {}
         self.queue: deque[tuple[str, Goal, Shape]] = deque()
         self.goals: dict[Node | frozenset[Node], ir.Expr] = {}
@@ -127,13 +132,13 @@ class Lowering:
             return self.case(())
         else:
             key = frozenset(goal)
-        found = self.goals.get(key)
+        found = self.goals.get(key) or self.combined(goal)
         if found is None:
             cases = self.cases.expand(goal)
             found = self.case(cases[0]) if len(cases) == 1 else ir.choice(*map(self.case, cases))
             if not cases:
                 self.conflict(goal, "schemas that must hold together exclude each other")
-            self.goals[key] = found
+        self.goals[key] = found
         return found
 
     def case(self, case: Goal) -> ir.Expr:
@@ -181,6 +186,38 @@ class Lowering:
         self.conflicts.setdefault(name, Problem(name, reason))
 
     # ------------------------------------------------------------ scalars
+
+    def combined(self, goal: Goal) -> ir.Expr | None:
+        """A goal that only scalars satisfy, by one of many combinations of alternatives; None for other goals."""
+        types, ways = self.cases.outline(goal)
+        if types & (f.ARRAY | f.OBJECT) or ways < MANY_WAYS:
+            return None
+        values = [None] if types & f.NULL else []
+        values += [True, False] if types & f.BOOLEAN else []
+        texts = [text_of(value, self.layout) for value in values if self.admits.goal(goal, value)]
+        texts += [self.strings.of(goal)] if types & f.STRING else []
+        texts += [self.numbers.of(goal)] if types & f.NUMBER else []
+        texts = [text for text in texts if not isinstance(text, ir.Nothing)]
+        if not texts:
+            self.conflict(goal, "schemas that must hold together exclude each other")
+        return ir.choice(*map(ir.Terminal, texts))
+
+    def string_texts(self, case: Goal, shape: Shape) -> ir.Regex:
+        """The JSON strings of a shape."""
+        self.note_problems(Shape(types=shape.types & f.STRING, problems=shape.problems))
+        return self.enumerated_names(case, shape)
+
+    def number_texts(self, case: Goal, shape: Shape) -> ir.Regex:
+        """The numbers of a shape; those that are listed without exponent, too, as most others are."""
+        self.note_problems(Shape(types=shape.types & f.NUMBER, problems=shape.problems))
+        if not shape.types & f.NUMBER:
+            return ir.NOTHING
+        if shape.values is None:
+            expr = self.number(case, shape)
+            return expr.regex if isinstance(expr, ir.Terminal) else ir.NOTHING
+        listed = [value for value in self.admits.listed(shape) if type(value) in (int, float)]
+        exponents = [spelled(decimal(value)) for value in listed if "e" in json.dumps(value)]
+        return ir.union(*(text_of(value, self.layout) for value in listed), *exponents)
 
     def enumerated(self, case: Goal, shape: Shape) -> ir.Expr:
         """The listed values that satisfy everything else, in one terminal."""
@@ -386,13 +423,7 @@ class Lowering:
     def allowed_keys(self, names: Goal, keys: ir.Regex) -> ir.Regex:
         """Keys of a class that ``propertyNames`` allows."""
         for node in names:
-            options = []
-            for case in self.cases.expand((node,)):
-                shape = self.cases.shape(case)
-                self.note_problems(Shape(types=shape.types & f.STRING, problems=shape.problems))
-                expr = self.enumerated_names(case, shape)
-                options.append(expr)
-            keys = ir.intersection(keys, ir.union(*options))
+            keys = ir.intersection(keys, self.strings.of((node,)))
         return keys
 
     def enumerated_names(self, case: Goal, shape: Shape) -> ir.Regex:

@@ -160,13 +160,17 @@ def _strings(node: Node, shape: Shape, document: Document) -> list[dict[str, Any
         shorter = [{"max_length": low - 1}] if low > 0 else []
         longer = [{"min_length": high + 1}] if high is not None else []
         return [*shorter, *longer]
-    texts = [pattern.loosest for pattern in shape.patterns]
     sources = [pattern.source for pattern in shape.patterns]
-    if low or high is not None:
-        texts.append(ir.repeat(ir.ANY_CHAR, low, high))
+    lengths = [ir.repeat(ir.ANY_CHAR, low, high)] if low or high is not None else []
+    if lengths:
         sources.append(f"length {low} to {high}")
-    others = Pattern(f"not {' and '.join(sources)}", ir.difference(ir.TEXT, ir.intersection(*texts)))
-    return [{"patterns": (others,)}]
+
+    def others(texts: list[ir.Regex]) -> ir.Regex:
+        return ir.difference(ir.TEXT, ir.intersection(*texts, *lengths))
+
+    surely = others([pattern.loosest for pattern in shape.patterns])
+    perhaps = [pattern.characters for pattern in shape.patterns]
+    return [{"patterns": (Pattern(f"not {' and '.join(sources)}", surely, lambda: others(perhaps)),)}]
 
 
 def _arrays(node: Node, shape: Shape, document: Document) -> list[dict[str, Any]]:

@@ -62,16 +62,23 @@ class Pattern:
         """Whether a text is in the language."""
         found = self._known.get(text)
         if found is None:
-            try:
-                found = matches(self.characters, text)
-            except RecursionError:
-                raise ConstraintTooLarge(
-                    "a pattern is nested too deeply to judge names and values by it",
-                    Problem("pattern", "too deep", self.source),
-                ) from None
+            found = self._in(self.characters, text)
             if len(self._known) < 10_000:
                 self._known[text] = found
         return found
+
+    def may_match(self, text: str) -> bool:
+        """Whether a text is in the loosest language."""
+        return self.matches(text) or (self._loosest is not None and self._in(self.loosest, text))
+
+    def _in(self, language: ir.Regex, text: str) -> bool:
+        try:
+            return matches(language, text)
+        except RecursionError:
+            raise ConstraintTooLarge(
+                "a pattern is nested too deeply to judge names and values by it",
+                Problem("pattern", "too deep", self.source),
+            ) from None
 
 
 @lru_cache(maxsize=4096)
