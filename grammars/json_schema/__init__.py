@@ -34,7 +34,7 @@ from grammars.json_schema.lowering import Lowering
 from grammars.json_schema.metaschema import check
 from grammars.json_schema.registry import Registry
 from grammars.json_schema.report import Entry, Report
-from grammars.productive import pruned
+from grammars.productive import productive_rules
 
 __all__ = ["DRAFTS", "Entry", "Lowered", "PropertyOrder", "Registry", "Report", "Whitespace", "lower"]
 
@@ -141,16 +141,15 @@ def lower(
     ]
     if unknown:
         raise _unsupported(unknown, "correct or remove them, or leave strict out")
-    whole = pruned(grammar, lowering.productive())
-    if whole is None:
+    if grammar.start not in productive_rules(grammar.rules, lowering.productive()):
         conflicts = list(lowering.conflicts.values())[:_MAX_CONFLICTS]
         conflicts = conflicts or [Problem(grammar.start, "every value of it would have to contain itself")]
         raise UnsatisfiableConstraint(
             "no value satisfies the schema", conflicts, action="change one of these places"
         )
     if ensure_ascii is not None:
-        whole = respelled(whole, ensure_ascii)
-    return Lowered(whole, report, unchecked, chosen.name)
+        grammar = respelled(grammar, ensure_ascii)
+    return Lowered(grammar, report, unchecked, chosen.name)
 
 
 def _unsupported(problems: Sequence[Problem], action: str) -> UnsupportedConstraint:

@@ -299,8 +299,6 @@ class Cases:
         key = frozenset(case)
         shape = self.shapes.get(key)
         if shape is None:
-            shape = self.facts(case[0]).shape
-            for node in case[1:]:
-                shape = shape.meet(self.facts(node).shape)
-            self.shapes[key] = shape
+            first, *others = [(node.facts or self.facts(node)).shape for node in case]
+            shape = self.shapes[key] = first.meet(*others)
         return shape

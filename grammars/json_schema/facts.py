@@ -148,16 +148,17 @@ class Shape:
         """Whether it limits anything at all."""
         return any(value != getattr(Shape, name) for name, value in self.__dict__.items())
 
-    def meet(self, other: Shape) -> Shape:
-        """What must hold when both must."""
+    def meet(self, *others: Shape) -> Shape:
+        """What must hold when all must."""
         met = Shape(**self.__dict__)
         said = met.__dict__
-        for name, value in other.__dict__.items():
-            if name in said:
-                both = _BOTH.get(name)
-                said[name] = said[name] + value if both is None else both(said[name], value)
-            else:
-                said[name] = value
+        for other in others:
+            for name, value in other.__dict__.items():
+                if name in said:
+                    both = _BOTH.get(name)
+                    said[name] = said[name] + value if both is None else both(said[name], value)
+                else:
+                    said[name] = value
         return met
 
 
@@ -169,6 +170,9 @@ def common(a: list[Any] | None, b: list[Any] | None) -> list[Any] | None:
     """Values listed by both (None: not listed at all)."""
     if a is None or b is None:
         return b if a is None else a
+    if set(map(type, a)) == {str}:
+        names = {value for value in b if isinstance(value, str)}
+        return [value for value in a if value in names]
     keys = {key_of(value) for value in b}
     return [value for value in a if key_of(value) in keys]
 
