@@ -11,13 +11,15 @@ out which may, goals are expanded loosely, with "any" for "exactly one": that is
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 
 from grammars.errors import ConstraintTooLarge, InvalidConstraint, Problem
 from grammars.json_schema.derived import negated, shaped, together
 from grammars.json_schema.document import Document, Node, step
-from grammars.json_schema.facts import EVERY_TYPE, TYPE_ALONE, Facts, Goal, Shape
+from grammars.json_schema.facts import EVERY_TYPE, OBJECT, TYPE_ALONE, Facts, Goal, Shape
 from grammars.json_schema.negation import negation
+from grammars.json_schema.tags import NO_TAGS, Certain, Tags, listed, tags_of
 from grammars.json_schema.unevaluated import Unevaluated
 
 MAX_CASES = 10_000
@@ -51,6 +53,8 @@ class Cases:
         self.expanded: dict[tuple[frozenset[Node], bool], list[Goal]] = {}
         self.exclusive: dict[tuple[Node, ...], list[Node]] = {}
         self.rests: dict[Node, list[Node]] = {}
+        self.tags_said: dict[Node, Tags] = {}
+        self.certainties: dict[Node, Certain] = {}
 
     # ------------------------------------------------------------ one schema
 
@@ -156,7 +160,8 @@ class Cases:
         if not choices:
             return [self._limiting(seen)]
         finished: dict[frozenset[Node], Goal] = {}
-        pending = [(seen, choices, types)]
+        tags = self.tags(seen, NO_TAGS) if len(choices) > 1 else None
+        pending = [(seen, choices, types, tags)]
         steps = 0
         while pending:
             steps += 1
@@ -166,21 +171,47 @@ class Cases:
                     Problem(goal[0].pointer, f"more than {MAX_CASES} combinations at this place"),
                     action="simplify the alternatives that stand side by side here",
                 )
-            seen, choices, types = pending.pop()
+            seen, choices, types, tags = pending.pop()
             if not choices:
                 case = self._limiting(seen)
                 finished.setdefault(frozenset(case), case)
                 continue
             if any(branch in seen for branch in choices[0]):  # holds already
-                pending.append((seen, choices[1:], types))
+                pending.append((seen, choices[1:], types, tags))
                 continue
             for branch in reversed(choices[0]):
                 with_branch = dict(seen)
                 more = choices[1:]
                 left = self._close((branch,), with_branch, more, loose)
-                if left is not None and types & left:
-                    pending.append((with_branch, more, types & left))
+                if left is None or not types & left:
+                    continue
+                told = tags
+                if told is not None:
+                    told = self.tags(islice(with_branch, len(seen), None), told)
+                    if types & left == OBJECT and told.impossible():
+                        continue
+                pending.append((with_branch, more, types & left, told))
         return list(finished.values())
+
+    def certain(self, node: Node) -> Certain:
+        """What is easily said of the values of a schema, whichever alternatives hold."""
+        found = self.certainties.get(node)
+        if found is None:
+            seen: dict[Node, None] = {}
+            types = self._close((node,), seen, [], loose=True) or 0
+            values = listed(node, self.facts)
+            found = self.certainties[node] = Certain(types, values, self.tags(seen, NO_TAGS))
+        return found
+
+    def tags(self, nodes: Iterable[Node], tags: Tags) -> Tags:
+        """What is said of single members, with what more schemas say of them."""
+        found = []
+        for node in nodes:
+            if (node.facts or self.facts(node)).limits:
+                if node not in self.tags_said:
+                    self.tags_said[node] = tags_of(node, self.facts)
+                found.append(self.tags_said[node])
+        return tags.joined(found) if found else tags
 
     def _close(
         self, nodes: Sequence[Node], seen: dict[Node, None], choices: list[Sequence[Node]], loose: bool

@@ -41,10 +41,13 @@ def counted_array(
     size = max(shape.min_items, high or 0, *(len(part.items.prefix) for part in parts))
     size = max([size, *(len(items.prefix) for items in shape.items)])
 
-    def edges(state: State) -> Edges:
-        index, counts = state
-        if high is not None and index >= high:
-            return {}
+    listed = max(
+        [0, *(len(part.items.prefix) for part in parts), *(len(items.prefix) for items in shape.items)]
+    )
+    ways: dict[State, list[tuple[ir.Expr, tuple[int, ...]]]] = {}
+
+    def items_at(index: int, counts: tuple[int, ...]) -> list[tuple[ir.Expr, tuple[int, ...]]]:
+        """What may stand at a position, each with the counts after it."""
         options = [(tuple(node for items in shape.items for node in items.on(index)), counts)]
         for k, part in enumerate(parts):
             wanted = tuple(part.items.on(index))
@@ -59,12 +62,20 @@ def counted_array(
                     if not impossible(tuple(dict.fromkeys((*nodes, *wanted)))):
                         split.append((chosen, more))
             options = split
+        found = ((goal(tuple(dict.fromkeys(nodes))), reached) for nodes, reached in options)
+        return [(item, reached) for item, reached in found if item is not ir.NEVER]
+
+    def edges(state: State) -> Edges:
+        index, counts = state
+        if high is not None and index >= high:
+            return {}
+        alike = min(index, listed), counts  # positions after the listed ones
+        if alike not in ways:
+            ways[alike] = items_at(*alike)
         found: Edges = {}
         following = min(index + 1, size)
-        for nodes, reached in options:
-            item = goal(tuple(dict.fromkeys(nodes)))
-            if item is not ir.NEVER:
-                found.setdefault((following, reached), []).append(item)
+        for item, reached in ways[alike]:
+            found.setdefault((following, reached), []).append(item)
         return found
 
     def may_end(state: State) -> bool:

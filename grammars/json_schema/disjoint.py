@@ -24,6 +24,12 @@ class Disjoint:
         self.steps = 0
         self.known: dict[tuple[frozenset[Node], int], bool] = {}
 
+    def apart(self, a: Node, b: Node) -> bool:
+        """Whether two schemas have no value in common, as far as can be seen."""
+        if self.cases.certain(a).excludes(self.cases.certain(b)):
+            return True
+        return self.empty((a, b))
+
     def empty(self, goal: Goal, depth: int = MAX_DEPTH) -> bool:
         """Whether no value satisfies all the schemas, as far as can be seen."""
         key = frozenset(goal), depth

@@ -85,7 +85,7 @@ class Lowering:
         self.cases = Cases(document)
         self.admits = Admits(self.cases)
         self.disjoint = Disjoint(self.cases, self.admits)
-        self.cases.apart = lambda a, b: self.disjoint.empty((a, b))
+        self.cases.apart = self.disjoint.apart
         self.strings = Languages(self.cases, self.string_texts, strings.STRING)
         self.numbers = Languages(self.cases, self.number_texts, numbers.NUMBER)
         self.rules: dict[str, ir.Expr] = {}
