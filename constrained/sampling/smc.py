@@ -34,7 +34,9 @@ class SMC(Sampler):
     Attributes:
         particles: how many write one text together; `Generator.sample` has as many as texts are wanted.
         proposal: draws the tokens.
-        threshold: particles are drawn anew when their effective number falls below this share; 0 for never.
+        threshold: particles are drawn anew when their effective number falls below this share; 0 for never. The
+            weight of an unfinished text knows what the constraint has cost so far and not what it will: where texts
+            pay at different places, drawing anew throws away those that paid first. Hence a low default.
         resampling: how: one of `RESAMPLINGS`.
         potential: makes texts with a high score more likely: the law becomes P(w) exp(potential(w, True)) over valid
             texts. What it says of unfinished texts guides the particles and leaves the law as it is: it is divided
@@ -43,7 +45,7 @@ class SMC(Sampler):
 
     particles: int = 16
     proposal: TokenSampler = field(default_factory=AWRS)
-    threshold: float = 0.5
+    threshold: float = 0.25
     resampling: Literal["multinomial", "residual", "stratified", "systematic"] = "systematic"
     potential: Potential | None = None
 

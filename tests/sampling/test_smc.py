@@ -14,9 +14,12 @@ from hypothesis import strategies as st
 
 import constrained
 from constrained.errors import BudgetExhausted, InvalidArgument
+from constrained.evaluate.faithful.measure import Measured
+from constrained.evaluate.faithful.tasks import TASKS
 from constrained.sampling import AWRS, SMC, Chance, Keyed, Local, Sample
 from constrained.sampling.resampling import RESAMPLINGS
-from constrained.testing import EnumerableModel, outcomes
+from constrained.testing import EnumerableModel, NGramModel, outcomes
+from constrained.vocabulary import Vocabulary
 
 SCHEMES = sorted(RESAMPLINGS)
 TINY = {b"a", b"ab", b"bb", b""}
@@ -249,3 +252,52 @@ def test_one_text_is_one_particle_drawn_by_its_weight():
 def test_settings_out_of_range_are_refused(bad):
     with pytest.raises(InvalidArgument):
         SMC(**bad)
+
+
+# ---------------------------------------------------------------- when to draw anew
+
+
+class Moody(NGramModel):
+    """After "a" it wants to leave the language half of the time, after "b" hardly ever; each likes to go on as it is."""
+
+    def __init__(self):
+        super().__init__(Vocabulary.from_bytes([b"a", b"b", b"c", b""], [3]), [])
+
+    def logits(self, prompt, said):
+        rows = {(): [0.5, 0.3, 0.2], (0,): [0.45, 0.05, 0.5], (1,): [0.1, 0.85, 0.05]}
+        return np.log([*rows[tuple(said[-1:])], 1e-12])
+
+
+def test_drawing_anew_keeps_weights_alive_where_what_was_paid_tells_what_will_be():
+    """Long texts: alone, the weights end on one text in a hundred."""
+    steps, model = 50, Moody()
+    forward = np.array([0.5, 0.3])
+    for _ in range(steps - 1):
+        forward = forward @ np.array([[0.45, 0.05], [0.1, 0.85]])
+    errors = {}
+    for sampler in (Local(), SMC(proposal=Local())):
+        gen = constrained.Generator(model, constrained.regex("[ab]{%d}" % steps), sampler=sampler)
+        drawn = [gen.sample([3], 30, sequence=i, seed=2, temperature=1.0, max_tokens=steps) for i in range(6)]
+        ratios = np.array([math.exp(one.log_evidence) for one in drawn]) / forward.sum()
+        errors[type(sampler)] = float(np.sqrt(np.mean((ratios - 1) ** 2)))
+    assert errors[SMC] < 0.7 * errors[Local]
+
+
+def test_by_default_particles_that_have_paid_first_are_not_thrown_away():
+    """In this language weights speak against what is likely, for a while: half of the texts pay at their eighth
+    token and the others later. Then drawing anew below half is worse than never; the default is not."""
+    task = next(task for task in TASKS if task.name == "trees/large")
+    measured = Measured(task, None, 50_000)
+    distances = {}
+    for name, sampler in (
+        ("never", SMC(proposal=Local(), threshold=0.0)),
+        ("default", SMC(proposal=Local())),
+        ("half", SMC(proposal=Local(), threshold=0.5)),
+    ):
+        gen = constrained.Generator(measured.model, task.constraint, sampler=sampler)
+        drawn = [
+            gen.sample(measured.prompt, 60, sequence=i, seed=7, max_tokens=task.limit) for i in range(4)
+        ]
+        distances[name] = np.mean([distance(one.posterior, measured.exact.conditional) for one in drawn])
+    assert distances["half"] > 1.5 * distances["never"]
+    assert distances["default"] < 1.15 * distances["never"]
