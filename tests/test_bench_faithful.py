@@ -13,7 +13,7 @@ from finite import FiniteAutomaton
 import constrained
 from constrained import InvalidArgument, Vocabulary, regex
 from constrained.cli import main
-from constrained.evaluate.faithful import Settings, prices, rivals, rows
+from constrained.evaluate.faithful import Settings, prices, retold, rivals, rows
 from constrained.evaluate.faithful.measure import Measured
 from constrained.evaluate.faithful.report import Everything, sections
 from constrained.evaluate.faithful.run import run
@@ -28,6 +28,7 @@ from constrained.testing import (
     total_variation,
 )
 from constrained.testing.exact import TooManyTexts
+from constrained.testing.models import Weightless
 
 DATA = Path(__file__).parent / "cases" / "bench" / "masks.jsonl"
 TREES = next(task for task in TASKS if task.name == "trees/small")
@@ -172,15 +173,76 @@ def test_awrs_asks_a_dear_predicate_less_than_masks_do():
     assert found.tokens >= 1
 
 
-def test_questions_are_counted_per_token():
-    model = ScriptedModel(
-        Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), b""], [256]), "{}", margin=6.0
+def plain(script: str = "{}") -> ScriptedModel:
+    return ScriptedModel(
+        Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), b""], [256]), script, margin=6.0
     )
-    found = prices.questions(model, DATA, 3, 0)
+
+
+def test_questions_are_counted_per_token():
+    found, by_rows = prices.questions(plain(), DATA, 3, 0)
     assert found.schemas == 3
-    assert found.texts + found.failed == 3
-    assert found.texts
-    assert 1 <= found.median <= found.most < 257
+    assert 0 < found.texts <= 3
+    assert found.tokens >= found.texts
+    assert 1 <= found.median <= found.most
+    assert (found.retold, found.patience, by_rows.patience) == (False, None, 32)
+    assert by_rows.tokens == found.tokens, "the same texts"
+    assert by_rows.most <= 33
+
+
+def test_questions_in_several_vocabularies_are_about_the_same_schemas():
+    larger = retold.first([*(bytes([b]) for b in range(256)), b"{}", b'{"', b'":'], 10_000)
+    own, _, other, _ = prices.questions(plain(), DATA, 3, 0, [larger])
+    assert (own.vocabulary, other.vocabulary, other.retold) == (257, 260, True)
+    assert own.texts == other.texts > 0
+    assert other.tokens <= own.tokens
+
+
+class Pairs(Weightless):
+    """A model of a few tokens whose law depends on the last token alone: what is retold of it is exact."""
+
+    def __init__(self):
+        self.vocabulary = Vocabulary.from_bytes([b"a", b"b", b"ab", b"ba", b"abb", b""], [5])
+        self.rows = np.log(np.random.default_rng(0).dirichlet(np.ones(6), size=6))
+
+    def encode(self, prompt, *, chat=True):
+        return [5]
+
+    def logits(self, prompt, said):
+        return self.rows[said[-1]] if said else self.rows[(prompt or [5])[-1]]
+
+
+def beginnings(model, row, text):
+    """F(text), by walking through every way to cover it with tokens."""
+    total = 0.0
+    for token, piece in enumerate(model.vocabulary.tokens):
+        if not piece:
+            continue
+        if piece.startswith(text):
+            total += math.exp(row[token])
+        elif text.startswith(piece):
+            total += math.exp(row[token]) * beginnings(model, model.rows[token], text[len(piece) :])
+    return total
+
+
+def test_a_law_is_retold_by_longest_match():
+    model = Pairs()
+    pieces = [b"a", b"b", b"aa", b"bba", b"abab", b"bb", b""]
+    vocabulary = Vocabulary.from_bytes(pieces, [6])
+    law = retold.Bytes(model, [5])
+    told = retold.Retold(law, vocabulary)
+    row = model.rows[5]
+    p = retold.likely(row[None])[0]
+    f = {text: beginnings(model, row, text) for text in pieces[:-1]}
+    wanted = [f[b"a"] - f[b"aa"] - f[b"abab"], f[b"b"] - f[b"bb"], f[b"aa"], f[b"bba"], f[b"abab"]]
+    wanted += [f[b"bb"] - f[b"bba"], p[5]]
+    found = told.pieces(p)
+    assert found == pytest.approx(np.array(wanted), abs=1e-6)  # the model's rows are float32
+    assert math.fsum(wanted) == pytest.approx(1.0, abs=1e-12)
+    after = np.exp(told.logits([5], [4, 0]))  # "ababa": the model reads it in tokens of its own
+    assert after == pytest.approx(
+        told.pieces(retold.likely(model.rows[[model.vocabulary.encode(b"ababa")[-1]]])[0])
+    )
 
 
 # ---------------------------------------------------------------- the command

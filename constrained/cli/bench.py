@@ -214,6 +214,14 @@ def faithful(
     schemas: Annotated[
         int, typer.Option("--schemas", metavar="N", min=0, help="Schemas to draw from it; 0: all.")
     ] = 30,
+    vocabularies: Annotated[
+        str | None,
+        typer.Option(
+            "--vocabularies",
+            metavar="N,N,N",
+            help="Ask awrs in the first N tokens of tekken as well (with mistral-common).",
+        ),
+    ] = None,
     predicate: Annotated[
         float,
         typer.Option("--predicate", metavar="MS", min=0.0, help="Time of a dear predicate; 0: leave it out."),
@@ -248,6 +256,7 @@ def faithful(
         learning=learning,
         data=_data(data) if data is not None or os.environ.get(DATA_VARIABLE) else None,
         schemas=schemas,
+        vocabularies=_numbers(vocabularies) if vocabularies else (),
         predicate=predicate,
         genlm=genlm,
     )
@@ -257,7 +266,7 @@ def faithful(
     for what, why in results.skipped.items():
         print(f"not measured: {what}: {why}", file=sys.stderr)
     print(f"written to {out}", file=sys.stderr)
-    if not results.found.rows:
+    if not (results.found.rows or results.found.questions):
         raise Failed(2)
 
 

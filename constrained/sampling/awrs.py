@@ -22,7 +22,8 @@ from constrained.errors import InvalidArgument
 from constrained.sampling.frame import Draw, Position, TokenSampler, log_sum_exp
 from constrained.sampling.warp import Warp, refuse_truncation
 
-_PATIENCE = 32
+PATIENCE = 32
+"""Visits without a permitted token after which a row that is one question is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ class AWRS(TokenSampler):
             return from_row(position)
         logs = position.logs
         possible = int(np.count_nonzero(logs > -np.inf))
-        patience = self.patience or (possible if candidates.costly else _PATIENCE)
+        patience = self.patience or (possible if candidates.costly else PATIENCE)
         visits = _greedy_order(logs) if position.warp.greedy else position.order(logs, np.arange(len(logs)))
         seen: list[int] = []
         valid: list[bool] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,14 @@ from typing import Any
 from constrained.constraint import json_schema, predicate, regex
 from constrained.decoding import Generator
 from constrained.errors import Described
+from constrained.evaluate.faithful.retold import Bytes, Retold
 from constrained.evaluate.masks import workload
 from constrained.models import LanguageModel
 from constrained.sampling import AWRS, Local
+from constrained.sampling.awrs import PATIENCE
+from constrained.vocabulary import Vocabulary
 
+_PROMPT = "A record as JSON:"
 _PATTERN = "[ -~]+"
 _TOKENS = 8
 
@@ -26,16 +31,20 @@ class Questions:
 
     Attributes:
         vocabulary: tokens: what a mask decides about.
-        schemas: that texts were written for.
-        failed: for which none was.
-        texts: how many.
+        retold: whether these are not the model's own tokens, see `retold`.
+        patience: visits without a permitted token after which the row was asked for; None for never.
+        schemas: that texts were to be written for.
+        texts: how many were written with every vocabulary: the figures are of these.
+        tokens: of these texts.
         mean, median, most: questions per token of a text.
     """
 
     vocabulary: int
+    retold: bool
+    patience: int | None
     schemas: int
-    failed: int
     texts: int
+    tokens: int
     mean: float
     median: float
     most: float
@@ -73,37 +82,58 @@ class Price:
         return asdict(self) | {"ratio": self.ratio}
 
 
-def questions(model: LanguageModel, data: Path, sample: int, seed: int) -> Questions:
-    """Writes a text for each schema of a sample, at temperature 1 and up to 64 tokens.
+def questions(
+    model: LanguageModel, data: Path, sample: int, seed: int, vocabularies: Sequence[Vocabulary] = ()
+) -> list[Questions]:
+    """Writes a text for each schema of a sample, at temperature 1 and up to 64 tokens, once per vocabulary.
 
-    Rows that are known are not used: each token is checked.
+    Rows that are known are not used. The same texts are written twice: with a row never being asked for, as under
+    a predicate, and with the patience that AWRS has by default where a row is one question.
 
     Args:
         model: reads prompts.
         data: MaskBench data.
         sample: how many schemas; 0: all.
         seed: of the sample and the texts.
+        vocabularies: in which the model's law is told besides its own, see `retold`.
     """
-    ratios: list[float] = []
-    failed = 0
-    for row in workload.sample(data, sample, seed):
-        try:
-            generator = Generator(model, json_schema(row["schema"]), sampler=AWRS(cached=False))
-            out = generator("A record as JSON:", seed=seed, temperature=1.0, max_tokens=64)
-        except Described:  # refused, too large, longer than 64 tokens: this measures the others
-            failed += 1
-            continue
-        if out.tokens:
-            ratios.append(out.stats.checks / len(out.tokens))
-    return Questions(
-        model.vocabulary.size,
-        len(ratios) + failed,
-        failed,
-        len(ratios),
-        statistics.fmean(ratios) if ratios else 0.0,
-        statistics.median(ratios) if ratios else 0.0,
-        max(ratios, default=0.0),
-    )
+    rows = list(workload.sample(data, sample, seed))
+    models = [model]
+    if vocabularies:
+        law = Bytes(model, _PROMPT)
+        models += [Retold(law, vocabulary) for vocabulary in vocabularies]
+    ways = [(one, patience) for one in models for patience in (None, PATIENCE)]
+    asked = [[_asked(one, row["schema"], patience, seed) for row in rows] for one, patience in ways]
+    common = [i for i in range(len(rows)) if all(found[i] for found in asked)]
+    told = []
+    for (one, patience), found in zip(ways, asked, strict=True):
+        kept = [pair for i in common if (pair := found[i])]
+        ratios = [checks / tokens for checks, tokens in kept] or [0.0]
+        told.append(
+            Questions(
+                vocabulary=one.vocabulary.size,
+                retold=one is not model,
+                patience=patience,
+                schemas=len(rows),
+                texts=len(kept),
+                tokens=sum(tokens for _, tokens in kept),
+                mean=statistics.fmean(ratios),
+                median=statistics.median(ratios),
+                most=max(ratios),
+            )
+        )
+    return told
+
+
+def _asked(model: LanguageModel, schema: Any, patience: int | None, seed: int) -> tuple[int, int] | None:
+    """(questions, tokens) of one text; None where none is written: refused, too large, longer than 64 tokens."""
+    sampler = AWRS(cached=False, patience=patience or model.vocabulary.size)
+    try:
+        generator = Generator(model, json_schema(schema), sampler=sampler)
+        out = generator(_PROMPT, seed=seed, temperature=1.0, max_tokens=64)
+    except Described:
+        return None
+    return (out.stats.checks, len(out.tokens)) if out.tokens else None
 
 
 def price(model: LanguageModel, milliseconds: float, seed: int) -> Price:

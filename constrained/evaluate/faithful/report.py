@@ -22,7 +22,7 @@ class Everything:
     laws: list[Law] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
-    questions: Questions | None = None
+    questions: list[Questions] = field(default_factory=list)
     price: Price | None = None
 
 
@@ -54,8 +54,10 @@ def sections(found: Everything) -> list[Section]:
         sections.append(
             Section(f"{sampler}: forwards per text, as texts come", tasks, _blocks(found, sampler, tasks))
         )
-    if found.questions is not None:
-        sections.append(Section("questions of awrs", ["per token"], _questions(found.questions)))
+    if found.questions:
+        told = [one for one in found.questions if one.patience is None]
+        sizes_told = [f"{one.vocabulary:,}{'' if one.retold else ' (own)'}" for one in told]
+        sections.append(Section("questions of awrs per token", sizes_told, _questions(found.questions)))
     if found.price is not None:
         sections.append(
             Section(f"a predicate of {found.price.milliseconds:g} ms", ["masks", "awrs"], _price(found.price))
@@ -97,14 +99,23 @@ def _blocks(found: Everything, sampler: str, tasks: Sequence[str]) -> list[tuple
     ]
 
 
-def _questions(found: Questions) -> list[tuple[str, Sequence[str]]]:
-    return [
-        ("vocabulary", [str(found.vocabulary)]),
-        ("schemas (of these not written)", [f"{found.schemas} ({found.failed})"]),
-        ("mean", [_number(found.mean)]),
-        ("median", [_number(found.median)]),
-        ("most", [_number(found.most)]),
+def _questions(found: Sequence[Questions]) -> list[tuple[str, Sequence[str]]]:
+    by_patience: dict[int | None, list[Questions]] = {}
+    for one in found:
+        by_patience.setdefault(one.patience, []).append(one)
+    lines: list[tuple[str, Sequence[str]]] = [
+        ("texts (of so many schemas)", [f"{one.texts} ({one.schemas})" for one in by_patience[None]]),
+        ("tokens per text", [_number(one.tokens / max(1, one.texts)) for one in by_patience[None]]),
+        ("a mask decides about", [f"{one.vocabulary:,}" for one in by_patience[None]]),
     ]
+    for patience, told in by_patience.items():
+        until = "" if patience is None else f", at most {patience} and then the row"
+        lines += [
+            (f"mean{until}", [_number(one.mean) for one in told]),
+            (f"median{until}", [_number(one.median) for one in told]),
+            (f"most{until}", [_number(one.most) for one in told]),
+        ]
+    return lines
 
 
 def _price(found: Price) -> list[tuple[str, Sequence[str]]]:
@@ -164,8 +175,13 @@ def markdown(sections: Iterable[Section], facts: dict[str, Any]) -> str:
 
 
 def plot(found: Everything, path: Path) -> bool:
-    """Draws distance against forwards, a panel a task, and what learning saves; False without matplotlib or data."""
-    if not found.rows:
+    """Draws distance against forwards, a panel a task; what learning saves; and what awrs asks.
+
+    Returns:
+        False without matplotlib or data.
+    """
+    several = len({one.vocabulary for one in found.questions}) > 1
+    if not found.rows and not several:
         return False
     try:
         import matplotlib as mpl
@@ -174,7 +190,7 @@ def plot(found: Everything, path: Path) -> bool:
     mpl.use("Agg")
     from matplotlib import pyplot
 
-    panels = len(found.laws) + bool(found.blocks)
+    panels = len(found.laws) + bool(found.blocks) + several
     columns = min(4, panels)
     lines = -(-panels // columns)
     figure, axes = pyplot.subplots(
@@ -215,9 +231,33 @@ def plot(found: Everything, path: Path) -> bool:
         )
         panel.grid(alpha=0.3)
         panel.legend(fontsize=6)
+    if several:
+        _draw_questions(found.questions, places[panels - 1])
     for panel in places[panels:]:
         panel.set_axis_off()
-    places[0].legend(fontsize=6)
+    if found.rows:
+        places[0].legend(fontsize=6)
     figure.savefig(path, dpi=130)
     pyplot.close(figure)
     return True
+
+
+def _draw_questions(found: Sequence[Questions], panel: Any) -> None:
+    """Questions per token against the size of the vocabulary."""
+    told = sorted((one for one in found if one.patience is None), key=lambda one: one.vocabulary)
+    rows = sorted((one for one in found if one.patience is not None), key=lambda one: one.vocabulary)
+    sizes = [one.vocabulary for one in told]
+    for label, values, style in (
+        ("mask", sizes, "k:"),
+        ("awrs, most", [one.most for one in told], "C0--"),
+        ("awrs, mean", [one.mean for one in told], "C0o-"),
+        ("awrs, median", [one.median for one in told], "C1o-"),
+        (f"mean, patience {rows[0].patience}", [one.mean for one in rows], "C2o-"),
+    ):
+        panel.plot(sizes, values, style, markersize=3, label=label)
+    panel.set(
+        title="questions of awrs", xscale="log", yscale="log",
+        xlabel="tokens of the vocabulary", ylabel="questions per token",
+    )  # fmt: skip
+    panel.grid(alpha=0.3)
+    panel.legend(fontsize=6)

@@ -11,10 +11,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from constrained.errors import InvalidArgument
-from constrained.evaluate.faithful import prices, report, rivals, samplers, tasks
+from constrained.errors import InvalidArgument, ModelError
+from constrained.evaluate.faithful import prices, report, retold, rivals, samplers, tasks
 from constrained.evaluate.faithful.measure import Measured
-from constrained.evaluate.masks import machine
+from constrained.evaluate.masks import machine, workload
 from constrained.evaluate.masks.report import Section
 from constrained.testing.exact import TooManyTexts
 
@@ -46,6 +46,7 @@ class Settings:
         learning: texts over which the falling price of CARS is shown; 0 for none.
         data: MaskBench data for the questions of AWRS; None to leave them out.
         schemas: how many of them.
+        vocabularies: sizes of parts of the tekken vocabulary in which the questions are asked as well, ascending.
         predicate: milliseconds of the dear predicate; 0 to leave it out.
         genlm: a Python interpreter that has genlm-control, to measure it as well; only with ``n-gram``.
 
@@ -64,6 +65,7 @@ class Settings:
     learning: int = 100
     data: Path | None = None
     schemas: int = 30
+    vocabularies: tuple[int, ...] = ()
     predicate: float = 1.0
     genlm: str | None = None
 
@@ -76,6 +78,10 @@ class Settings:
             or list(self.sizes) != sorted(set(self.sizes))
         ):
             raise InvalidArgument(f"sizes are {self.sizes}", action="pass whole numbers >= 1 that grow")
+        if any(size < 257 for size in self.vocabularies):
+            raise InvalidArgument(
+                f"vocabularies are {self.vocabularies}", action="pass 257 or more: every byte, and the end"
+            )
         for value, least, what in (
             (self.repeats, 1, "repeats"),
             (self.learning, 0, "learning"),
@@ -136,6 +142,13 @@ def run(settings: Settings, out: Path, progress: Progress = lambda what, done, t
         raise InvalidArgument(
             f"{str(out)!r} cannot be written: {error.strerror}", action="check --out"
         ) from None
+    others: list[Any] = []
+    if settings.vocabularies and settings.data is not None:
+        try:
+            tekken, _ = workload.read_vocabulary(workload.TEKKEN)
+            others = [retold.first(tekken.tokens, size) for size in settings.vocabularies]
+        except ModelError as error:
+            skipped["other vocabularies"] = str(error)
     if settings.genlm and own:
         try:
             about[rivals.NAME] = rivals.available(settings.genlm)
@@ -175,8 +188,10 @@ def run(settings: Settings, out: Path, progress: Progress = lambda what, done, t
                         keep("block", block, found.blocks)
         if settings.data is not None:
             progress("questions of awrs", 0, 0)
-            found.questions = prices.questions(reads_prompts, settings.data, settings.schemas, settings.seed)
-            keep("questions", found.questions, [])
+            for one in prices.questions(
+                reads_prompts, settings.data, settings.schemas, settings.seed, others
+            ):
+                keep("questions", one, found.questions)
         if settings.predicate:
             progress("price of a predicate", 0, 0)
             found.price = prices.price(reads_prompts, settings.predicate, settings.seed)
