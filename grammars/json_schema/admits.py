@@ -55,7 +55,9 @@ class Admits:
         surely = [self.node(other, value) for other in branches]
         if sum(surely) > 1:
             return False
-        count = sum(sure or self.node(other, value, True) for sure, other in zip(surely, branches, strict=True))
+        count = sum(
+            sure or self.node(other, value, True) for sure, other in zip(surely, branches, strict=True)
+        )
         return count > 0 if perhaps else count == sum(surely) == 1
 
     def rest(self, node: Node, value: Any, perhaps: bool) -> bool:
@@ -139,7 +141,8 @@ class Admits:
             any(name not in value for name in denied.required)
             or any(not self.goal(denied.names, name, perhaps=perhaps) for name in value)
             or any(
-                not self.goal(_on(denied.members, name), item, perhaps=perhaps) for name, item in value.items()
+                not self.goal(_on(denied.members, name), item, perhaps=perhaps)
+                for name, item in value.items()
             )
         )
 

@@ -13,13 +13,12 @@ from typing import NamedTuple
 
 from grammars import ir
 from grammars.errors import ConstraintTooLarge, Problem
+from grammars.json_schema.classes import classes
 from grammars.json_schema.derived import allows_all, negated, together
 from grammars.json_schema.document import Document, Node
 from grammars.json_schema.facts import Denied, Goal, Members, Shape
-from grammars.json_schema.marked import subsets
-from grammars.json_schema.objects import MAX_PATTERNS, declared_names
+from grammars.json_schema.objects import declared_names, forbidden, goal_of_class
 from grammars.json_schema.obliged import Declared, Other
-from grammars.json_schema.strings import other_keys
 from grammars.json_schema.text import Pattern
 
 MAX_OBLIGATIONS = 12
@@ -129,7 +128,8 @@ def _on_name(parts: Sequence[Members], name: str) -> Goal:
 def _witness(denied: Denied, nodes: Iterable[Node], goal: Goal, judge: Judge, name: str | None) -> Witness:
     """What fulfils an obligation at a key whose values have a goal; `nodes` are the denied schemas there."""
     if name is not None and denied.names:
-        if judge.allowed((negated(together(judge.document, denied.names)),), name):
+        wrong_name = negated(together(judge.document, denied.names))
+        if judge.allowed((wrong_name,), name):  # surely
             return ALWAYS
     wrong = [node for node in nodes if not allows_all(node) and not any(_same(node, n) for n in goal)]
     if not wrong:
@@ -219,7 +219,7 @@ class _Keys(NamedTuple):
         """What a member with such a key must have for a value to fulfil an obligation."""
         if id(denied) in self.broken:
             return ALWAYS
-        return _witness(denied, _on_class(denied.members, self.matched), self.goal, judge, None)
+        return _witness(denied, goal_of_class(denied.members, self.matched), self.goal, judge, None)
 
     def other(self, open_: Sequence[Denied], judge: Judge) -> Other:
         """This class with what it fulfils."""
@@ -229,42 +229,23 @@ class _Keys(NamedTuple):
         )
 
 
-def _on_class(parts: Sequence[Members], matched: frozenset[Pattern]) -> Goal:
-    goal: dict[Node, None] = {}
-    for members in parts:
-        found = [node for pattern, node in members.patterns if pattern in matched]
-        if not found and members.additional is not None:
-            found = [members.additional]
-        goal.update(dict.fromkeys(found))
-    return tuple(goal)
-
-
 def _classes(shape: Shape, names: Iterable[str], judge: Judge, place: str) -> list[_Keys]:
     """The keys that are not declared, in classes of which every schema here says the same."""
     parts = [shape.members, *(denied.members for denied in shape.denied)]
     patterns = list(
         dict.fromkeys(pattern for part in parts for members in part for pattern, _ in members.patterns)
     )
-    if len(patterns) > MAX_PATTERNS:
-        raise ConstraintTooLarge(
-            "too many patterns of keys on one object",
-            Problem(f"{place}/patternProperties", f"{len(patterns)} patterns; at most {MAX_PATTERNS}"),
-            action="merge patterns that lead to the same schema",
-        )
+
     found = []
-    for chosen in subsets(range(len(patterns))):
-        matched = frozenset(patterns[i] for i in chosen)
-        goal = _on_class(shape.members, matched)
+    for class_ in classes(patterns, forbidden(shape.members), place):
+        matched = frozenset(class_.matched)
+        goal = goal_of_class(shape.members, matched)
         if any(node.value is False for node in goal):
             continue
         value = judge.goal(goal)
         if value is ir.NEVER:
             continue
-        keys = other_keys(
-            list(names),
-            [pattern.characters for pattern in patterns if pattern not in matched],
-            [pattern.characters for pattern in patterns if pattern in matched],
-        )
+        keys = class_.texts(list(names))
         split = [(judge.allowed_keys(shape.names, keys), frozenset[int]())]
         for denied in shape.denied:
             if denied.names:

@@ -192,7 +192,7 @@ class Lowering:
         types, ways = self.cases.outline(goal)
         if types & (f.ARRAY | f.OBJECT) or ways < MANY_WAYS:
             return None
-        values = [None] if types & f.NULL else []
+        values: list[Any] = [None] if types & f.NULL else []
         values += [True, False] if types & f.BOOLEAN else []
         texts = [text_of(value, self.layout) for value in values if self.admits.goal(goal, value)]
         texts += [self.strings.of(goal)] if types & f.STRING else []

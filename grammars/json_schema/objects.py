@@ -11,19 +11,17 @@ key comes twice in any order, nor where that would make up for a key that is ask
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import combinations
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from grammars import ir
 from grammars.bags import bag
-from grammars.errors import ConstraintTooLarge, Problem
-from grammars.json_schema.facts import Goal, Shape
+from grammars.json_schema.classes import classes
+from grammars.json_schema.document import Node
+from grammars.json_schema.facts import Goal, Members, Shape
 from grammars.json_schema.layout import Layout
 from grammars.json_schema.strings import other_keys
-
-MAX_PATTERNS = 6
-"""Most patterns of keys on one object: each combination of them is a class of keys."""
+from grammars.json_schema.text import Pattern
 
 
 class Member(NamedTuple):
@@ -45,6 +43,22 @@ def goal_of(shape: Shape, name: str) -> Goal:
     return tuple(dict.fromkeys(node for members in shape.members for node in members.on(name)))
 
 
+def goal_of_class(parts: Sequence[Members], matched: Collection[Pattern]) -> Goal:
+    """The schemas for the values of keys that are not declared and match these patterns."""
+    goal: dict[Node, None] = {}
+    for members in parts:
+        found = [node for pattern, node in members.patterns if pattern in matched]
+        if not found and members.additional is not None:
+            found = [members.additional]
+        goal.update(dict.fromkeys(found))
+    return tuple(goal)
+
+
+def forbidden(parts: Sequence[Members]) -> set[Pattern]:
+    """Patterns that no key may match."""
+    return {pattern for members in parts for pattern, node in members.patterns if node.value is False}
+
+
 def declared_names(shape: Shape) -> list[str]:
     """Properties in the order of the schemas, then names that are only required."""
     names: dict[str, None] = {}
@@ -58,35 +72,18 @@ def key_classes(shape: Shape, names: Sequence[str], place: str) -> list[tuple[ir
     """The keys that are not declared, as disjoint classes, each with the schemas for its values.
 
     Raises:
-        ConstraintTooLarge: too many patterns stand side by side.
+        ConstraintTooLarge: patterns can be matched together in too many ways.
     """
     if not any(members.patterns for members in shape.members):
         rest = tuple(dict.fromkeys(m.additional for m in shape.members if m.additional is not None))
         return [] if any(node.value is False for node in rest) else [(other_keys(names), rest)]
-    patterns = {pattern: None for members in shape.members for pattern, _ in members.patterns}
-    if len(patterns) > MAX_PATTERNS:
-        raise ConstraintTooLarge(
-            "too many patterns of keys on one object",
-            Problem(f"{place}/patternProperties", f"{len(patterns)} patterns; at most {MAX_PATTERNS}"),
-            action="merge patterns that lead to the same schema",
-        )
-    classes: list[tuple[ir.Regex, Goal]] = []
-    for size in range(len(patterns) + 1):
-        for chosen in combinations(patterns, size):
-            goal: dict[object, None] = {}
-            for members in shape.members:
-                found = [node for pattern, node in members.patterns if pattern in chosen]
-                if not found and members.additional is not None:
-                    found = [members.additional]
-                goal.update(dict.fromkeys(found))
-            if any(getattr(node, "value", None) is False for node in goal):
-                continue
-            others = [pattern for pattern in patterns if pattern not in chosen]
-            keys = other_keys(
-                names, [pattern.characters for pattern in others], [pattern.characters for pattern in chosen]
-            )
-            classes.append((keys, tuple(goal)))  # type: ignore[arg-type]
-    return classes
+    patterns = dict.fromkeys(pattern for members in shape.members for pattern, _ in members.patterns)
+    found = []
+    for keys in classes(list(patterns), forbidden(shape.members), place):
+        goal = goal_of_class(shape.members, keys.matched)
+        if not any(node.value is False for node in goal):
+            found.append((keys.texts(names), goal))
+    return found
 
 
 def object_expr(
