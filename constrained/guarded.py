@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained.errors import Problem, UnsatisfiableConstraint, UnsupportedConstraint
+from constrained.states import State, States
 
 if TYPE_CHECKING:
     from constrained.constraint import Guarded
@@ -27,7 +28,8 @@ DEAD = 0
 _DONE = 1
 _START = 2
 
-_TEXTS_KEPT = 4096
+_STATES_LIMIT = 64 << 20
+_ENDS_KEPT = 1 << 16
 _ROWS_KEPT = 256
 _ENDLESS = 1 << 60
 
@@ -40,7 +42,8 @@ class GuardedAutomaton:
     A token is allowed if the grammar's automaton allows it, and no predicate refuses the text with it: as a beginning,
     and also as a whole where nothing but the end could follow. A predicate that accepts a beginning which it lets
     nobody complete leads into a dead end: a live state in which nothing is allowed.
-    `shortest_completion` counts by the grammar, so it is a lower bound. States are kept as long as the automaton is.
+    `shortest_completion` counts by the grammar, so it is a lower bound. States that were not needed for longest are
+    forgotten when all of them take more than `memory_limit` bytes; using one of these raises `ConstraintTooLarge`.
 
     Attributes:
         checks_are_costly: a row costs as many questions as the grammar allows tokens.
@@ -55,12 +58,13 @@ class GuardedAutomaton:
     checks_are_costly = True
     start = _START
 
-    def __init__(self, outline: Any, constraint: Guarded) -> None:
+    def __init__(self, outline: Any, constraint: Guarded, *, memory_limit: int = _STATES_LIMIT) -> None:
         """Joins an automaton and the predicates of a constraint.
 
         Args:
             outline: the automaton of `constraint.inner`.
             constraint: what was asked for.
+            memory_limit: bytes that its own states may take.
         """
         self.outline = outline
         self.constraint = constraint
@@ -69,15 +73,10 @@ class GuardedAutomaton:
         self._predicates = constraint.predicates
         self._pieces = self.vocabulary.tokens
         self._eos = frozenset(self.vocabulary.eos_ids)
-        # By state: the outline's state, the state before, and the token between; and the way back to the state.
-        self._outlined: list[int] = [DEAD, DEAD, outline.start]
-        self._before = [DEAD, DEAD, DEAD]
-        self._tokens = [-1, -1, -1]
-        self._after: dict[tuple[int, int], int] = {}
-        self._ends: dict[int, bool] = {}
+        self._states = States(_START, State(b"", outline.start, DEAD, -1), memory_limit)
         self._rows: OrderedDict[tuple[int, int], _Row] = OrderedDict()
         self._lock = threading.Lock()
-        self.text = lru_cache(_TEXTS_KEPT)(self._spell)
+        self._only_ends = lru_cache(_ENDS_KEPT)(self._ends)
         for predicate in self._predicates:
             if not predicate.ask("prefix", [b""])[0]:
                 raise UnsatisfiableConstraint(
@@ -93,7 +92,11 @@ class GuardedAutomaton:
 
     def outlined(self, state: int) -> int:
         """The outline's state."""
-        return self._outlined[state]
+        return self._states[state].outlined if state > _DONE else DEAD
+
+    def text(self, state: int) -> bytes:
+        """The bytes so far."""
+        return self._states[state].text if state > _DONE else b""
 
     def next(self, state: int, token: int) -> int:
         """The state after `token`; 0 (DEAD) if it is not allowed."""
@@ -110,16 +113,17 @@ class GuardedAutomaton:
         if state in (DEAD, _DONE) or token in self._eos:
             ended = state == _DONE or (state != DEAD and self.accepts(state))
             return _DONE if ended and token in self._eos else DEAD
-        after: int = self.outline.next(self._outlined[state], token)
+        here = self._states[state]
+        after: int = self.outline.next(here.outlined, token)
         if after == DEAD or self.outline.shortest_completion(after) > budget - 1:
             return DEAD
-        known = self._after.get((state, token))
-        text = self.text(state) + self._pieces[token]
+        known = self._states.after(state, token)
+        text = here.text + self._pieces[token]
         if known is None and not self._good("prefix", [text])[0]:
             return DEAD
         if (budget == 1 or self._only_ends(after)) and not self._good("complete", [text])[0]:
             return DEAD
-        return self._intern(state, token, after) if known is None else known
+        return self._states.add(State(text, after, state, token)) if known is None else known
 
     def walk(self, state: int, tokens: Sequence[int]) -> list[int]:
         """States after each token; stops at the first that is not allowed."""
@@ -135,8 +139,10 @@ class GuardedAutomaton:
         """Whether the text so far is complete."""
         if state == _DONE:
             return True
-        outlined = self._outlined[state]
-        return self.outline.accepts(outlined) and self._good("complete", [self.text(state)])[0]
+        if state == DEAD:
+            return False
+        here = self._states[state]
+        return self.outline.accepts(here.outlined) and self._good("complete", [here.text])[0]
 
     def fill_mask(self, state: int, row: Any) -> None:
         """Writes the allowed tokens (dear, see above): bit t % 32 of word t // 32; EOS bits iff complete."""
@@ -165,13 +171,13 @@ class GuardedAutomaton:
         if state == _DONE:
             np.asarray(row)[:] = _packed(self.vocabulary.eos_ids, np.asarray(row))
         else:
-            self.outline.fill_mask_within(self._outlined[state], row, min(budget, _FAR))
+            self.outline.fill_mask_within(self.outlined(state), row, min(budget, _FAR))
 
     def only_end(self, state: int, budget: int) -> bool:
         """Whether nothing but the end can follow within a budget, by the grammar, and the text is complete."""
         if state == _DONE or not self.accepts(state):
             return state == _DONE
-        if budget < 1 or self._only_ends(self._outlined[state]):
+        if budget < 1 or self._only_ends(self.outlined(state)):
             return True
         row = self.empty_row()
         self.fill_outline_within(state, row, budget)
@@ -197,11 +203,11 @@ class GuardedAutomaton:
 
     def forced(self, state: int) -> bytes:
         """What every completion starts with, as far as the grammar tells."""
-        return b"" if state in (DEAD, _DONE) else bytes(self.outline.forced(self._outlined[state]))
+        return b"" if state in (DEAD, _DONE) else bytes(self.outline.forced(self.outlined(state)))
 
     def shortest_completion(self, state: int) -> int:
         """Tokens, EOS not counted, in which the grammar can be completed: the text needs at least as many."""
-        return 0 if state == _DONE else int(self.outline.shortest_completion(self._outlined[state]))
+        return 0 if state == _DONE else int(self.outline.shortest_completion(self.outlined(state)))
 
     def empty_row(self, count: int | None = None) -> _Row:
         """A zeroed row (or `count` rows) of the right size, int32."""
@@ -211,9 +217,8 @@ class GuardedAutomaton:
     @property
     def memory(self) -> dict[str, int]:
         """Sizes of the tables: the outline's, and this automaton's own states."""
-        own = len(self._outlined)
         found = dict(self.outline.memory)
-        return {**found, "guarded_states": own}
+        return {**found, "guarded_states": len(self._states), "guarded_bytes": self._states.bytes}
 
     def _row(self, state: int, budget: int, row: _Row) -> _Row:
         if state == DEAD:
@@ -223,7 +228,7 @@ class GuardedAutomaton:
             return row
         ids = [int(i) for i in np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))]
         tokens = [token for token in ids if token not in self._eos]
-        outlined, text = self._outlined[state], self.text(state)
+        outlined, text = self.outlined(state), self.text(state)
         allowed = [token for token in ids if token in self._eos] if self.accepts(state) else []
         texts = [text + self._pieces[token] for token in tokens]
         good = self._good("prefix", texts)
@@ -245,33 +250,12 @@ class GuardedAutomaton:
                 good[i] = answer
         return good
 
-    def _only_ends(self, outlined: int) -> bool:
+    def _ends(self, outlined: int) -> bool:
         """Whether nothing but the end can follow, by the grammar."""
-        known = self._ends.get(outlined)
-        if known is None:
-            row = self.outline.empty_row()
-            self.outline.fill_mask(outlined, row)
-            row &= ~_packed(self.vocabulary.eos_ids, row)
-            known = self._ends[outlined] = not row.any()
-        return known
-
-    def _intern(self, state: int, token: int, outlined: int) -> int:
-        with self._lock:
-            known = self._after.get((state, token))
-            if known is None:
-                known = len(self._outlined)
-                self._before.append(state)
-                self._tokens.append(token)
-                self._outlined.append(outlined)
-                self._after[state, token] = known
-            return known
-
-    def _spell(self, state: int) -> bytes:
-        pieces = []
-        while state > _START:
-            pieces.append(self._pieces[self._tokens[state]])
-            state = self._before[state]
-        return b"".join(reversed(pieces))
+        row = self.outline.empty_row()
+        self.outline.fill_mask(outlined, row)
+        row &= ~_packed(self.vocabulary.eos_ids, row)
+        return not row.any()
 
     def __repr__(self) -> str:
         names = " and ".join(predicate.name for predicate in self._predicates)

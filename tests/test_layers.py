@@ -13,7 +13,7 @@ import pytest
 
 LAYERS = (
     {"errors", "_core"},
-    {"json_text", "predicates", "prompt", "vocabulary"},
+    {"json_text", "predicates", "prompt", "states", "vocabulary"},
     {"constraint"},
     {"guarded"},
     {"automaton"},

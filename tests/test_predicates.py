@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 import constrained
 from constrained import (
     BudgetExhausted,
+    ConstraintTooLarge,
     InvalidConstraint,
     PredicateError,
     UnsatisfiableConstraint,
@@ -33,6 +34,7 @@ from constrained import (
     predicate,
     regex,
 )
+from constrained.guarded import GuardedAutomaton
 from constrained.predicates import Predicate
 from constrained.predicates.predicate import WorkerDied
 from constrained.sampling import AWRS, Local, Warp
@@ -497,6 +499,53 @@ def test_a_dead_end_is_left_again():
     assert attempts > 50
 
 
+def preferred(model, holds, text=()):
+    """The first good text of one token or more in the order of the model's preferences, depth first."""
+    if len(text) == 6:
+        return model.vocabulary.decode(text).decode() if holds(text) else None
+    row = model.logits([], list(text)).copy()
+    if not (text and holds(text)):  # no end here
+        row[model.eos] = -np.inf
+    for token in np.argsort(-row, kind="stable"):
+        if row[token] == -np.inf:
+            continue
+        if token == model.eos:
+            return model.vocabulary.decode(text).decode()
+        found = preferred(model, holds, (*text, int(token)))
+        if found is not None:
+            return found
+    return None
+
+
+@pytest.mark.parametrize("sampler", ["local", "awrs"])
+def test_a_greedy_text_takes_back_what_led_into_a_dead_end(sampler):
+    """A checksum of six letters: of the ways that the model prefers, the first that comes out even."""
+    letters = (b"1", b"2", b"3")
+
+    def holds(text: str) -> bool:
+        return sum(map(int, text)) % 11 == 0
+
+    steps_back = []
+    for seed in range(20):
+        model = EnumerableModel(seed=seed, letters=letters, depth=6)
+        generator = constrained.Generator(
+            model, regex("[123]{1,6}") & predicate(complete_ok=holds), sampler=sampler
+        )
+        out = generator("", max_tokens=6)
+        assert out.text == preferred(model, lambda text: holds("".join("123"[t] for t in text)))
+        assert (out.law, out.stats.attempts, out.stats.tokens) == ("greedy", 1, len(out.tokens))
+        assert out.logprob == pytest.approx(log_law(model, out.tokens), abs=1e-5)
+        steps_back.append(out.stats.steps_back)
+    assert max(steps_back) > 2
+    assert 0 in steps_back
+
+
+def log_law(model, tokens):
+    """Log P of a text, with its end where the model was asked for one."""
+    asked = [*tokens, model.eos][:6]
+    return math.fsum(float(model.logits([], asked[:n])[token]) for n, token in enumerate(asked))
+
+
 @pytest.mark.parametrize("temperature", [0, 1.0])
 def test_a_predicate_that_lies_is_named_when_the_budget_is_spent(temperature):
     def hopeful(text: str) -> bool:
@@ -512,6 +561,50 @@ def test_a_predicate_that_lies_is_named_when_the_budget_is_spent(temperature):
     with pytest.raises(BudgetExhausted, match=r"hopeful and .*never\s+accepts beginnings") as error:
         generator("", seed=1, temperature=temperature, max_tokens=4)
     assert error.value.learned["accepted"] == 0
+
+
+# ---------------------------------------------------------------- states
+
+
+def test_states_are_forgotten_and_found_again():
+    constraint = regex("[ab]*") & predicate(lambda text: "bbb" not in text)
+    whole = compiled(constraint)
+    small = GuardedAutomaton(whole.outline, constraint, memory_limit=40 * 520)
+    texts = [bytes(text) for n in range(1, 8) for text in itertools.product(b"ab", repeat=n)]
+    for text in [*texts, *texts]:
+        tokens = [LETTERS.index(bytes([byte])) for byte in text]
+        states, wanted = small.walk(small.start, tokens), whole.walk(whole.start, tokens)
+        assert len(states) == len(wanted) == (len(text) if b"bbb" not in text else text.index(b"bbb") + 2)
+        assert [small.text(state) for state in states] == [text[: n + 1] for n in range(len(states))]
+        assert small.accepts(states[-1])
+        assert allowed(small, states[-1]) == allowed(whole, wanted[-1])
+        assert small.memory["guarded_states"] < 50
+        assert small.memory["guarded_bytes"] <= 40 * 520
+    assert whole.memory["guarded_states"] > 100
+
+
+def test_a_state_that_was_forgotten_is_told_from_one_that_never_was():
+    constraint = regex("[ab]*") & predicate(lambda text: True)
+    automaton = GuardedAutomaton(compiled(constraint).outline, constraint, memory_limit=1100)
+    held = automaton.next(automaton.start, 0)
+    for tokens in itertools.product((0, 1), repeat=3):
+        automaton.walk(automaton.start, tokens)
+    for use in (automaton.accepts, automaton.text, automaton.forced, lambda state: automaton.next(state, 0)):
+        with pytest.raises(ConstraintTooLarge, match="forgotten while"):
+            use(held)
+    assert automaton.text(automaton.next(automaton.start, 0)) == b"a"
+
+
+def test_what_is_in_use_stays():
+    """One text goes on while thousands of others begin: what is used at every step is never forgotten."""
+    constraint = regex("[ab]*") & predicate(lambda text: True)
+    automaton = GuardedAutomaton(compiled(constraint).outline, constraint, memory_limit=100 * 600)
+    state = automaton.start
+    for step in range(40):
+        state = automaton.next(state, step % 2)
+        for other in range(50):
+            automaton.walk(automaton.start, [int(bit) for bit in f"{step * 50 + other:012b}"][-1:])
+    assert automaton.text(state) == b"ab" * 20
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from constrained.decoding import limits
 from constrained.decoding.answer import Answer, Rules
+from constrained.decoding.backtrack import backtracked
 from constrained.decoding.compiled import compiled
 from constrained.decoding.loop import run
 from constrained.decoding.output import Chunk, Output
@@ -226,8 +227,13 @@ class Generator:
                 if answer.finish:
                     answer.stats.seconds = time.perf_counter() - began
             for i, task in enumerate(tasks):
-                if answers[i].finish == "dead":
+                if answers[i].finish == "dead" and task.rules.warp.greedy:
+                    answers[i] = backtracked(self.model, task, self.sampler, answers[i])
+                elif answers[i].finish == "dead":
                     answers[i] = restarted(self.model, task, self.sampler)
+                else:
+                    continue
+                answers[i].stats.seconds = time.perf_counter() - began
             return answers
         answers = []
         for task in tasks:

@@ -27,6 +27,7 @@ class Stats:
         accepted: guessed tokens that turned out to be the text's.
         checks: questions put to the automaton: masks and single tokens.
         attempts: texts that were begun for this one; what they cost is counted here.
+        steps_back: tokens that a greedy text took back because they led into dead ends of a predicate.
         seconds: time from the call to the end of this text; the texts of a batch run side by side.
         seed: what the noise was keyed with; 0 for greedy texts without one, which use no noise.
         sequence: the other key, see `Generator.batch`.
@@ -39,6 +40,7 @@ class Stats:
     accepted: int = 0
     checks: int = 0
     attempts: int = 1
+    steps_back: int = 0
     seconds: float = 0.0
     seed: int = 0
     sequence: int = 0
@@ -61,7 +63,8 @@ class Output:
             tend to, the model's own, 0 for a single text. Under ``local-truncated`` the same holds over the texts that
             truncation leaves; for ``greedy`` it only tells how much mass the constraint left.
         law: which law the text was drawn from: ``greedy``, ``local``, ``local-truncated``, ``conditional`` (the model's own,
-            exactly), ``asap``, ``mcmc``, ``smc`` (the model's own in the limit).
+            exactly), ``asap``, ``mcmc``, ``smc`` (the model's own in the limit). A greedy text with `stats.steps_back` is
+            the first in the order of the model's preferences, place by place, that meets no dead end.
         finish: why the text ended, see `Finish`.
         stats: what it cost.
     """

@@ -49,20 +49,19 @@ class Task:
 
 
 def restarted(model: LanguageModel, task: Task, sampler: TokenSampler) -> Answer:
-    """Begins a text that ran into a dead end again, until it ends well: its law is that of the texts that do.
+    """Begins a drawn text that ran into a dead end again, until it ends well: its law is that of the texts that do.
 
     Raises:
         BudgetExhausted: it never did.
     """
-    tries = 1 if task.rules.warp.greedy else RESTARTS  # a greedy text would run into it again
-    for attempt in range(1, tries):
+    for attempt in range(1, RESTARTS):
         answer = task.answer(attempt)
         for _ in run(model, [answer], sampler):
             pass
         if answer.finish != "dead":
             answer.stats.attempts += attempt
             return answer
-    raise nothing_left(tries, task.rules.automaton.constraint)
+    raise nothing_left(RESTARTS, task.rules.automaton.constraint)
 
 
 def nothing_left(attempts: int, constraint: Any = None) -> BudgetExhausted:
