@@ -45,7 +45,7 @@ _FEW = 8  # up to here Python ints are faster than numpy's call overhead
 T = TypeVar("T")
 
 
-def philox4x32(counter: tuple[T, T, T, T], key: tuple[int, int]) -> tuple[T, T, T, T]:
+def philox4x32(counter: tuple[T, T, T, T], key: tuple[T | int, T | int]) -> tuple[T, T, T, T]:
     """Philox4x32 with 10 rounds.
 
     Written once for Python ints, uint64 numpy arrays and int64 torch tensors that hold 32-bit words. A product
@@ -53,7 +53,7 @@ def philox4x32(counter: tuple[T, T, T, T], key: tuple[int, int]) -> tuple[T, T, 
 
     Args:
         counter: four words, of any shapes that broadcast.
-        key: two words.
+        key: two words, ints or of a shape that broadcasts with the counter's.
 
     Returns:
         Four words, of the broadcast shape.
@@ -62,6 +62,8 @@ def philox4x32(counter: tuple[T, T, T, T], key: tuple[int, int]) -> tuple[T, T, 
     c1: Any
     c2: Any
     c3: Any
+    k0: Any
+    k1: Any
     c0, c1, c2, c3 = counter
     k0, k1 = key
     for _ in range(_ROUNDS):

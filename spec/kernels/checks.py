@@ -1,0 +1,66 @@
+"""What a kernel is given is looked at before it runs: shapes, types and devices, never contents.
+
+Contents live on the device; looking at them would stop it. What they have to be is said by each function.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import torch
+
+FLOATS = (torch.float32, torch.bfloat16, torch.float16)
+
+
+class InvalidTensor(ValueError):
+    """An argument of a kernel has the wrong shape, type or device.
+
+    Attributes:
+        name: of the argument.
+    """
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(f"{name} {problem}")
+        self.name = name
+
+    def __reduce__(self) -> tuple[type[InvalidTensor], tuple[str, str]]:
+        return type(self), (self.name, str(self).removeprefix(f"{self.name} "))
+
+
+def tensor(
+    name: str,
+    given: object,
+    dtypes: tuple[torch.dtype, ...],
+    shape: tuple[int | None, ...],
+    like: torch.Tensor | None = None,
+) -> None:
+    """Refuses what is not a tensor of one of these types and this shape (None: any size) on the device of `like`.
+
+    Raises:
+        InvalidTensor: it is not.
+    """
+    if not isinstance(given, torch.Tensor):
+        raise InvalidTensor(name, f"is {type(given).__name__}, not a tensor")
+    if given.dtype not in dtypes:
+        raise InvalidTensor(name, f"has dtype {given.dtype}, not {' or '.join(map(str, dtypes))}")
+    fits = len(shape) == given.dim() and all(
+        wanted in (None, size) for wanted, size in zip(shape, given.shape, strict=True)
+    )
+    if not fits:
+        wanted = ", ".join("any" if size is None else str(size) for size in shape)
+        raise InvalidTensor(name, f"has shape {list(given.shape)}, not [{wanted}]")
+    if given.dim() and given.shape[-1] > 1 and given.stride(-1) != 1:
+        raise InvalidTensor(name, f"has stride {given.stride(-1)} in its last dimension, not 1")
+    if like is not None and given.device != like.device:
+        raise InvalidTensor(name, f"is on {given.device}, not on {like.device}")
+
+
+def masks(table: object, places: object, rows: int, like: torch.Tensor) -> None:
+    """Refuses what is no table of masks, or no places in it for `rows` rows."""
+    tensor("table", table, (torch.int32,), (None, None), like)
+    tensor("places", places, (torch.int32,), (rows,), like)
+
+
+def compiled(given: torch.Tensor) -> bool:
+    """Whether a tensor is for the Triton kernels: it is on a CUDA device, and triton is installed."""
+    return given.is_cuda and find_spec("triton") is not None

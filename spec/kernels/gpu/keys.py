@@ -1,0 +1,86 @@
+"""Noise and ordered keys inside kernels: what `spec.noise` and `spec.kernels.order` say, in Triton."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+from triton.language.extra.libdevice import fast_logf
+
+LOWEST = tl.constexpr(-(1 << 63))
+"""Below every packed key."""
+
+
+@triton.jit
+def gumbel(blocks, keys, FAST: tl.constexpr):
+    """Gumbel noise of four neighbouring tokens each: float32 [..., 4 n] for uint32 [..., n] blocks of ids.
+
+    Philox4x32-10 gives the four words of a block at once.
+    """
+    k0 = tl.load(keys).to(tl.uint32)
+    k1 = tl.load(keys + 1).to(tl.uint32)
+    c0 = blocks
+    c1 = tl.zeros_like(blocks) + tl.load(keys + 2).to(tl.uint32)
+    c2 = tl.zeros_like(blocks) + tl.load(keys + 3).to(tl.uint32)
+    c3 = tl.zeros_like(blocks) + tl.load(keys + 4).to(tl.uint32)
+    for _ in tl.static_range(10):
+        # One wide product gives both words; tl.umulhi and a second product would be two instructions.
+        p0 = c0.to(tl.uint64) * 0xD2511F53
+        p1 = c2.to(tl.uint64) * 0xCD9E8D57
+        c0 = (p1 >> 32).to(tl.uint32) ^ c1 ^ k0
+        c2 = (p0 >> 32).to(tl.uint32) ^ c3 ^ k1
+        c1 = p1.to(tl.uint32)
+        c3 = p0.to(tl.uint32)
+        k0 += 0x9E3779B9
+        k1 += 0xBB67AE85
+    return _noise(tl.interleave(tl.interleave(c0, c2), tl.interleave(c1, c3)), FAST)
+
+
+@triton.jit
+def _noise(word, FAST: tl.constexpr):
+    """-log(-log1p(-v)) for v = (word + 1/2) / 2**32; the series of log1p where v is small and the noise is large.
+
+    The remainder of the series at 1/4 is 1e-8. With FAST the two logarithms are those of the hardware: 1e-6 off.
+    """
+    v = (word.to(tl.float32) + 0.5) * 2.3283064365386963e-10
+    rest = ((0xFFFFFFFF - word).to(tl.float32) + 0.5) * 2.3283064365386963e-10
+    series = tl.full(v.shape, 1.0 / 12.0, tl.float32)
+    for i in tl.static_range(11):
+        series = series * v + 1.0 / (11 - i)
+    if FAST:
+        return -fast_logf(tl.where(v < 0.25, series * v, -fast_logf(rest)))
+    else:
+        return -tl.log(tl.where(v < 0.25, series * v, -tl.log(rest)))
+
+
+@triton.jit
+def pack(keys, ids):
+    """Keys and ids as one int64 whose order is the order of draws; see `spec.kernels.order`."""
+    bits = tl.where(keys == 0, 0.0, keys).to(tl.int32, bitcast=True)
+    ordered = tl.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
+    return (ordered.to(tl.int64) << 32) | (0xFFFFFFFF - ids.to(tl.int64))
+
+
+@triton.jit
+def keys_of(packed):
+    """The float32 keys in packed int64."""
+    ordered = (packed >> 32).to(tl.int32)
+    return tl.where(ordered < 0, ordered ^ 0x7FFFFFFF, ordered).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def ids_of(packed):
+    """The ids in packed int64, as int32; -1 where the key is -inf."""
+    ids = (0xFFFFFFFF - (packed & 0xFFFFFFFF)).to(tl.int32)
+    return tl.where(keys_of(packed) == float("-inf"), -1, ids)
+
+
+@triton.jit
+def top(packed, M: tl.constexpr):
+    """The M largest of packed int64 [n] in descending order, each taken out in turn; they must differ."""
+    at = tl.arange(0, M)
+    found = tl.zeros([M], tl.int64)
+    for i in range(M):
+        best = tl.max(packed, axis=0)
+        found = tl.where(at == i, best, found)
+        packed = tl.where(packed == best, LOWEST, packed)
+    return found

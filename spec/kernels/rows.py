@@ -1,0 +1,236 @@
+"""Kernel A: what a draw needs to know of a row of logits, read once.
+
+For each row, with z the logits, T the temperature and G the noise of `spec.noise` (Gumbel-max rule)
+
+    lse             log sum exp(z / T), over all tokens and, given masks, over the allowed ones
+    the top m       tokens by key z / T + G, among the allowed: what the rule draws, and what it would draw next if
+                    that one were refused, and so on; equal keys by the lower id
+
+so that 64 rows of 131,072 logits leave the device as 8 KB. The log-sum-exp is merged from pieces of the row as in
+online softmax (Milakov & Gimelshein 2018). T = 0 means greedy: keys are z itself, and the law is measured at T = 1.
+In float32; 1 / T is rounded once and multiplied.
+
+Must not know: automata, trees, models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from spec.kernels import checks, order
+from spec.noise import Noise, philox4x32, torch_gumbel
+
+MOST = 64
+"""The largest m."""
+
+
+@dataclass(frozen=True, slots=True)
+class SplitStats:
+    """What is known of rows of logits, piece by piece of each row; `merge` and `merge_walk` read it.
+
+    Attributes:
+        best: at least m packed keys and ids of every piece (see `spec.kernels.order`), in descending order,
+            int64 ``[rows, splits, m or more]``.
+        masses: largest z / T and sum of exp(z / T - largest), over all tokens and over the allowed ones, float32
+            ``[rows, splits, 4]``.
+        logits: the rows themselves, not a copy: they must not change before the last use of this object.
+        temperature: float32 ``[rows]``.
+        m: how many tokens a row has in the end.
+    """
+
+    best: torch.Tensor
+    masses: torch.Tensor
+    logits: torch.Tensor
+    temperature: torch.Tensor
+    m: int
+
+
+@dataclass(frozen=True, slots=True)
+class RowStats:
+    """What is known of rows of logits.
+
+    Attributes:
+        ids: the m best tokens, best first, int32 ``[rows, m]``; -1 where no more are possible (allowed, z > -inf).
+        keys: their z / T + G, float32 ``[rows, m]``; -inf where the id is -1.
+        log_p: their log-probability under the model after temperature, float32 ``[rows, m]``; -inf likewise.
+        lse: log-sum-exp of z / T, float32 ``[rows]``; -inf if all z are, NaN if the row is no distribution (a NaN or
+            +inf in it), whose other entries then mean nothing.
+        log_z: log of the mass that is allowed, float32 ``[rows]``; 0 without masks, -inf if nothing is possible.
+    """
+
+    ids: torch.Tensor
+    keys: torch.Tensor
+    log_p: torch.Tensor
+    lse: torch.Tensor
+    log_z: torch.Tensor
+
+
+def noise_keys(noises: Sequence[Noise], positions: Sequence[int], device: torch.device | str) -> torch.Tensor:
+    """The words that key the noise of rows, int64 ``[rows, 5]``: seed (low, high), position, sequence, purpose.
+
+    Args:
+        noises: of each row.
+        positions: absolute position of the token that each row draws, 0 .. 2**32 - 1.
+        device: where the logits are.
+
+    Raises:
+        ValueError: a position is out of range, or there are not as many as noises.
+    """
+    words = []
+    for noise, position in zip(noises, positions, strict=True):
+        if not 0 <= position < 1 << 32:
+            raise ValueError(f"position {position} is out of range: it must be in 0 .. 2**32 - 1")
+        words.append((noise.seed & 0xFFFFFFFF, noise.seed >> 32, position, noise.sequence, noise.purpose))
+    return torch.tensor(words, dtype=torch.int64).reshape(-1, 5).to(device)
+
+
+def row_stats(
+    logits: torch.Tensor,
+    keys: torch.Tensor,
+    temperature: torch.Tensor | float = 1.0,
+    *,
+    table: torch.Tensor | None = None,
+    places: torch.Tensor | None = None,
+    m: int = 16,
+) -> RowStats:
+    """The log-sum-exp and the top m of every row.
+
+    Args:
+        logits: bfloat16, float16 or float32 ``[rows, vocabulary]``, each row contiguous.
+        keys: of the noise, from `noise_keys`; int64 ``[rows, 5]``.
+        temperature: 0 (greedy) or more, one for all or float32 ``[rows]``.
+        table: masks, int32 ``[places, words]``, token t at bit ``t % 32`` of word ``t // 32``; tokens beyond it are
+            not allowed.
+        places: which mask of the table is a row's, int32 ``[rows]``; -1: everything is allowed.
+        m: how many tokens, 1 .. 64.
+
+    Raises:
+        InvalidTensor: an argument has the wrong shape, type or device.
+    """
+    return merge(split_stats(logits, keys, temperature, table=table, places=places, m=m))
+
+
+def split_stats(
+    logits: torch.Tensor,
+    keys: torch.Tensor,
+    temperature: torch.Tensor | float = 1.0,
+    *,
+    table: torch.Tensor | None = None,
+    places: torch.Tensor | None = None,
+    m: int = 16,
+) -> SplitStats:
+    """The first half of `row_stats`, as `merge_walk` wants it; same arguments and errors."""
+    checks.tensor("logits", logits, checks.FLOATS, (None, None))
+    rows = len(logits)
+    if not 0 < logits.shape[1] < 1 << 31:
+        raise checks.InvalidTensor("logits", f"has {logits.shape[1]} tokens, not 1 .. 2**31 - 1")
+    checks.tensor("keys", keys, (torch.int64,), (rows, 5), logits)
+    if not isinstance(temperature, torch.Tensor):
+        if not 0 <= temperature < float("inf"):
+            raise checks.InvalidTensor("temperature", f"is {temperature}, not 0 or more")
+        temperature = torch.full((rows,), temperature, dtype=torch.float32, device=logits.device)
+    checks.tensor("temperature", temperature, (torch.float32,), (rows,), logits)
+    if (table is None) != (places is None):
+        raise checks.InvalidTensor("places" if places is None else "table", "is missing: they go together")
+    if table is not None:
+        checks.masks(table, places, rows, logits)
+    if not 1 <= m <= MOST:
+        raise checks.InvalidTensor("m", f"is {m}, not 1 .. {MOST}")
+    if checks.compiled(logits):
+        from spec.kernels.gpu.rows import launch_split_stats
+
+        return launch_split_stats(logits, keys, temperature, table, places, m)
+    return split_stats_twin(logits, keys, temperature, table, places, m)
+
+
+def merge(stats: SplitStats) -> RowStats:
+    """The second half of `row_stats`: pieces of rows become rows."""
+    if checks.compiled(stats.logits):
+        from spec.kernels.gpu.rows import launch_merge
+
+        return launch_merge(stats)
+    return merge_twin(stats)
+
+
+def split_stats_twin(
+    logits: torch.Tensor,
+    keys: torch.Tensor,
+    temperature: torch.Tensor,
+    table: torch.Tensor | None,
+    places: torch.Tensor | None,
+    m: int,
+) -> SplitStats:
+    """`split_stats` in torch; every row is one piece."""
+    z = logits.to(torch.float32) * _scale(temperature)[:, None]
+    ids = torch.arange(z.shape[1], device=z.device)
+    allowed = None if table is None or places is None else unpacked(table, places, z.shape[1])
+    drawn = torch.where((temperature > 0)[:, None], z + row_noise(keys, z.shape[1]), z)
+    possible = z > -torch.inf if allowed is None else allowed & (z > -torch.inf)
+    best = order.pack(torch.where(possible, drawn, -torch.inf), ids)
+    if z.shape[1] < m:
+        nothing = order.pack(torch.full_like(z[:, :1], -torch.inf), ids[:1])
+        best = torch.cat((best, nothing.expand(-1, m - z.shape[1])), dim=1)
+    masses = _mass(z)
+    masses = torch.cat(
+        (masses, masses if allowed is None else _mass(torch.where(allowed, z, -torch.inf))), dim=1
+    )
+    best = torch.topk(best, m, dim=1).values
+    return SplitStats(best[:, None, :], masses[:, None, :], logits, temperature, m)
+
+
+def merge_twin(stats: SplitStats) -> RowStats:
+    """`merge` in torch."""
+    best = torch.topk(stats.best.flatten(1), stats.m, dim=1).values
+    ids, keys = order.ids_of(best), order.keys_of(best)
+    lse, log_z = log_masses(stats)
+    z = stats.logits.gather(1, ids.clamp(min=0).to(torch.int64)).to(torch.float32)
+    log_p = z * _scale(stats.temperature)[:, None] - lse[:, None]
+    return RowStats(ids, keys, torch.where(ids < 0, -torch.inf, log_p), lse, log_z)
+
+
+def log_masses(stats: SplitStats) -> tuple[torch.Tensor, torch.Tensor]:
+    """The log-sum-exp of every row and the log of what is allowed of it, float32 ``[rows]`` each, in torch."""
+    lse = _merged(stats.masses[:, :, 0], stats.masses[:, :, 1])
+    allowed = _merged(stats.masses[:, :, 2], stats.masses[:, :, 3])
+    return lse, torch.where(allowed == -torch.inf, allowed, allowed - lse)
+
+
+def row_noise(keys: torch.Tensor, size: int) -> torch.Tensor:
+    """Gumbel noise of whole rows, float32 ``[rows, size]``, for keys int64 ``[rows, 5]``."""
+    blocks = torch.arange((size + 3) // 4, device=keys.device)[None, :]
+    low, high, position, sequence, purpose = (keys[:, i, None] for i in range(5))
+    zero = torch.zeros_like(blocks)
+    counter = (blocks + 0 * low, zero + position, zero + sequence, zero + purpose)
+    words = philox4x32(counter, (low, high))
+    return torch_gumbel(torch.stack(words, dim=-1).flatten(1)[:, :size])
+
+
+def unpacked(table: torch.Tensor, places: torch.Tensor, size: int) -> torch.Tensor:
+    """Masks as bool ``[rows, size]``; place -1 allows everything, and tokens beyond the table are not allowed."""
+    words = table[places.clamp(min=0).to(torch.int64)]
+    bits = (words[:, :, None] >> torch.arange(32, device=table.device, dtype=torch.int32)) & 1
+    allowed = torch.zeros((len(places), size), dtype=torch.bool, device=table.device)
+    known = min(size, 32 * table.shape[1])
+    allowed[:, :known] = bits.reshape(len(places), -1)[:, :known] != 0
+    return allowed | (places < 0)[:, None]
+
+
+def _scale(temperature: torch.Tensor) -> torch.Tensor:
+    return torch.where(temperature > 0, 1.0 / temperature, 1.0)
+
+
+def _mass(z: torch.Tensor) -> torch.Tensor:
+    """The largest entry of each row, and the sum of exp(entry - largest), ``[rows, 2]``."""
+    peak = z.amax(dim=1, keepdim=True)
+    mass = torch.exp(z - torch.where(peak == -torch.inf, 0.0, peak)).sum(dim=1, keepdim=True)
+    return torch.cat((peak, mass), dim=1)
+
+
+def _merged(peak: torch.Tensor, mass: torch.Tensor) -> torch.Tensor:
+    """The log-sum-exp of rows from that of their pieces."""
+    whole = peak.amax(dim=1)
+    whole = torch.where(whole == -torch.inf, 0.0, whole)
+    return whole + torch.log((mass * torch.exp(peak - whole[:, None])).sum(dim=1))

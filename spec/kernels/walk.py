@@ -1,0 +1,125 @@
+"""Kernel B: the one rule of verification, on the device: draw at a node, follow the child with that token, or stop.
+
+A tree of guesses is four int32 arrays over its nodes: token, parent, first_child, next_sibling, with the root as node
+0 and -1 for none. The root is the last token that is certain; the row of logits of a node says what comes after it.
+Trees of several requests stand one after another, so that a node's row is its tree's offset plus its number.
+
+The walk reads the best token of each row it comes to, whatever splits the row was read in, so nothing but what is
+emitted leaves the device. It is for masks that are on the device (`table` and `places` of `split_stats`); where the
+host asks an automaton token by token, it walks itself, with `row_stats`. Must not know: automata, sources.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+
+from spec.kernels import checks, order
+from spec.kernels.rows import SplitStats, merge_twin
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """What a step emits for every request.
+
+    The first token is drawn from the root's row; every further one from the row of a node that was guessed right.
+    The last one is the token that no node has, drawn all the same.
+
+    Attributes:
+        count: how many tokens are emitted, int32 ``[requests]``; 0 where the root's row has no possible token.
+        tokens: the tokens, int32 ``[requests, limit]``; -1 from `count` on, as in `rows`.
+        rows: the row that each token was drawn from, int32 ``[requests, limit]``: rows[1:] are the accepted nodes.
+        log_p: log-probability of each token under the model after temperature, float32 ``[requests, limit]``; 0 from
+            `count` on, as in `log_z`.
+        log_z: log of the mass that was allowed there, float32 ``[requests, limit]``.
+    """
+
+    count: torch.Tensor
+    tokens: torch.Tensor
+    rows: torch.Tensor
+    log_p: torch.Tensor
+    log_z: torch.Tensor
+
+
+def merge_walk(
+    stats: SplitStats,
+    token: torch.Tensor,
+    first_child: torch.Tensor,
+    next_sibling: torch.Tensor,
+    offsets: torch.Tensor,
+    *,
+    limit: int,
+) -> Walk:
+    """Walks every request's tree.
+
+    Args:
+        stats: of the logits of all nodes, ``rows`` of them.
+        token: of each node, int32 ``[rows]``; that of a root is not read.
+        first_child: number of a node's first child in its own tree, int32 ``[rows]``; -1: none.
+        next_sibling: number of the next child of the same parent, int32 ``[rows]``; -1: none.
+        offsets: where each tree begins, and where the last one ends, int32 ``[requests + 1]``, ascending.
+        limit: tokens to emit at most for a request, 1 or more; depth of the deepest tree + 1 cuts nothing off.
+
+    Raises:
+        InvalidTensor: an argument has the wrong shape, type or device.
+    """
+    rows = len(stats.logits)
+    for name, given in (("token", token), ("first_child", first_child), ("next_sibling", next_sibling)):
+        checks.tensor(name, given, (torch.int32,), (rows,), stats.logits)
+    checks.tensor("offsets", offsets, (torch.int32,), (None,), stats.logits)
+    if len(offsets) < 1:
+        raise checks.InvalidTensor("offsets", "is empty: it ends with the number of rows")
+    if limit < 1:
+        raise checks.InvalidTensor("limit", f"is {limit}, not 1 or more")
+    if checks.compiled(stats.logits):
+        from spec.kernels.gpu.walk import launch_merge_walk
+
+        return launch_merge_walk(stats, token, first_child, next_sibling, offsets, limit)
+    return merge_walk_twin(stats, token, first_child, next_sibling, offsets, limit)
+
+
+def merge_walk_twin(
+    stats: SplitStats,
+    token: torch.Tensor,
+    first_child: torch.Tensor,
+    next_sibling: torch.Tensor,
+    offsets: torch.Tensor,
+    limit: int,
+) -> Walk:
+    """`merge_walk` in torch and, for the walk itself, Python."""
+    device = stats.logits.device
+    rows = merge_twin(stats)
+    best = order.ids_of(stats.best[:, :, 0].amax(dim=1)).tolist()
+    tokens, firsts, nexts, starts = (given.tolist() for given in (token, first_child, next_sibling, offsets))
+    paths = []
+    for start, end in pairwise(starts):
+        path: list[int] = []
+        node = 0 if end > start else -1
+        while node >= 0 and len(path) < limit and best[start + node] >= 0:
+            path.append(start + node)
+            drawn, child, node = best[start + node], firsts[start + node], -1
+            for _ in range(end - start):  # a chain of siblings is never longer than the tree
+                if child < 0 or tokens[start + child] == drawn:
+                    node = child
+                    break
+                child = nexts[start + child]
+        paths.append(path)
+    row = torch.tensor([path + [-1] * (limit - len(path)) for path in paths], dtype=torch.int64)
+    row = row.reshape(-1, limit).to(device)
+    off, at = row < 0, row.clamp(min=0)
+    if not len(stats.logits):
+        empty = torch.zeros(row.shape, device=device)
+        return Walk(_int32(off.sum(1) * 0), _int32(row), _int32(row), empty, empty.clone())
+    return Walk(
+        count=_int32((~off).sum(dim=1)),
+        tokens=_int32(torch.where(off, -1, rows.ids[at, 0])),
+        rows=_int32(row),
+        log_p=torch.where(off, 0.0, rows.log_p[at, 0]),
+        log_z=torch.where(off, 0.0, rows.log_z[at]),
+    )
+
+
+def _int32(given: torch.Tensor) -> torch.Tensor:
+    return given.to(torch.int32)
