@@ -1,0 +1,16 @@
+"""How others guess and verify, each once and short: to be compared with, and to show that the laws are equal.
+
+drafting    k guesses for a position: independent, distinct, greedy
+rules       recursive rejection, SpecTr, SpecInfer, greedy multi-draft
+shared      the rule of this library: one noise for guesses and draw
+bound       the optimum that no rule exceeds
+lookup      prompt lookup, which guesses a chain out of the text so far
+"""
+
+from __future__ import annotations
+
+from spec.references.bound import optimum
+from spec.references.lookup import prompt_lookup
+from spec.references.rules import RULES, Rule
+
+__all__ = ["RULES", "Rule", "optimum", "prompt_lookup"]

@@ -1,0 +1,42 @@
+"""What no rule exceeds: the optimal transport between the guesses and the target."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spec.references.drafting import Law
+
+MOST_TOKENS = 14
+"""Vocabulary up to which all sets of tokens are visited."""
+
+
+def optimum(p: Law, q: Law, k: int) -> float:
+    """The largest probability with which a draw from p can be one of k draws from q without replacement.
+
+    By max-flow min-cut (Hu et al. 2025) it is the least value, over all sets H of tokens, of
+    1 - p(H) + P(some guess is in H); all sets are visited.
+
+    Raises:
+        ValueError: the vocabulary has more than `MOST_TOKENS` tokens.
+    """
+    size = len(p)
+    if size > MOST_TOKENS:
+        raise ValueError(f"{size} tokens have too many sets: at most {MOST_TOKENS}")
+    sets = np.arange(1 << size)
+    inside = (sets[:, None] >> np.arange(size)) & 1
+    mass = inside @ q
+    guessed = np.zeros(
+        len(sets)
+    )  # of each set: the probability that it is what was guessed after |set| draws
+    guessed[0] = 1.0
+    for one in range(1, len(sets)):
+        for token in np.flatnonzero(inside[one]).tolist():
+            before = one ^ (1 << token)
+            left = 1.0 - mass[before]
+            if q[token] > 0 and left > 0:
+                guessed[one] += guessed[before] * q[token] / left
+    within = np.where(inside.sum(axis=1) == min(k, np.count_nonzero(q)), guessed, 0.0)
+    for token in range(size):  # of each set: the probability that all guesses are in it
+        has = inside[:, token] == 1
+        within[has] += within[sets[has] ^ (1 << token)]
+    return float((1.0 - inside @ p + 1.0 - within[::-1]).min())  # reversed: the complement of each set

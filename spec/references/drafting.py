@@ -1,0 +1,94 @@
+"""How the k guesses for one position are made out of a draft distribution q: every way with its probability, or one.
+
+Guesses are in the order in which a rule tries them. All arrays are float64 ``[vocabulary]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Law = NDArray[np.float64]
+Drafts = tuple[int, ...]
+
+
+class Drafting(Protocol):
+    """A way of guessing: what it could be, and one draw of it."""
+
+    def every(self, q: Law, k: int) -> Iterator[tuple[float, Drafts]]:
+        """All guesses that are possible, with their probabilities."""
+
+    def one(self, q: Law, k: int, generator: np.random.Generator) -> Drafts:
+        """One of them, by its probability."""
+
+
+class Independent:
+    """k draws from q; the same token may come twice."""
+
+    def every(self, q: Law, k: int) -> Iterator[tuple[float, Drafts]]:
+        """All sequences of k tokens."""
+        for drafts in product(np.flatnonzero(q).tolist(), repeat=k):
+            yield float(np.prod(q[list(drafts)])), drafts
+
+    def one(self, q: Law, k: int, generator: np.random.Generator) -> Drafts:
+        """One sequence."""
+        return tuple(generator.choice(len(q), size=k, p=q).tolist())
+
+
+class Distinct:
+    """k draws from q without replacement (fewer, where q has fewer tokens)."""
+
+    def every(self, q: Law, k: int) -> Iterator[tuple[float, Drafts]]:
+        """All sequences of different tokens."""
+        begun: list[tuple[float, Drafts, Law]] = [(1.0, (), q)]
+        for _ in range(min(k, np.count_nonzero(q))):
+            begun = [
+                (chance * left[token], (*drafts, token), without(left, token))
+                for chance, drafts, left in begun
+                for token in np.flatnonzero(left).tolist()
+            ]
+        for chance, drafts, _left in begun:
+            yield float(chance), drafts
+
+    def one(self, q: Law, k: int, generator: np.random.Generator) -> Drafts:
+        """One sequence."""
+        size = min(k, int(np.count_nonzero(q)))
+        with np.errstate(divide="ignore"):
+            keys = np.log(q) + generator.gumbel(size=len(q))
+        return tuple(np.argsort(-keys)[:size].tolist())
+
+
+class Greedy:
+    """The k - 1 most likely tokens of q, and one draw from the rest (none, where there is no rest)."""
+
+    def every(self, q: Law, k: int) -> Iterator[tuple[float, Drafts]]:
+        """One guess for each token of the rest."""
+        best, rest = split(q, k)
+        if not rest.any():
+            yield 1.0, best
+        for token in np.flatnonzero(rest).tolist():
+            yield float(rest[token]), (*best, token)
+
+    def one(self, q: Law, k: int, generator: np.random.Generator) -> Drafts:
+        """One of them."""
+        best, rest = split(q, k)
+        return (*best, int(generator.choice(len(q), p=rest))) if rest.any() else best
+
+
+def split(q: Law, k: int) -> tuple[Drafts, Law]:
+    """The k - 1 most likely tokens (ties: the lower id), and q without them, normalised (zeros if nothing is left)."""
+    best = np.argsort(-q, kind="stable")[: min(k - 1, np.count_nonzero(q))]
+    rest = q.copy()
+    rest[best] = 0.0
+    return tuple(best.tolist()), rest / rest.sum() if rest.any() else rest
+
+
+def without(q: Law, token: int) -> Law:
+    """Q given that it is not this token (zeros if it can be no other)."""
+    left = q.copy()
+    left[token] = 0.0
+    return left / left.sum() if left.any() else left

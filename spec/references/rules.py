@@ -1,0 +1,137 @@
+"""The rules of others: how a token is chosen once there are guesses, so that its law is the target p.
+
+A rule is written as a distribution: `law(p, q, drafts)` is the law of the emitted token given the guesses, with all the
+rule's own coins tossed in every way. Averaged over the guesses it is p, which the tests show by enumeration. A draw
+is accepted if it is one of the guesses: then the tree has a node for it.
+
+    recursive     Recursive rejection sampling: guesses without replacement (RSD: Jeon et al. 2024; Yang et al. 2024)
+    specinfer     Multi-step speculative sampling: independent guesses (SpecInfer: Miao et al. 2024)
+    spectr        k-sequential selection (SpecTr: Sun et al. 2023, algorithm 3)
+    greedy        Top k - 1 and one draw (Hu et al. 2025), whose transport is optimal for such guesses
+
+All arrays are float64 ``[vocabulary]`` that sum to 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from spec.references.drafting import Distinct, Drafting, Drafts, Greedy, Independent, Law, split, without
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A way of guessing and a way of choosing that belong together.
+
+    Attributes:
+        name: of the rule.
+        drafting: how its guesses are made.
+        law: of the emitted token, given p, q and the guesses.
+    """
+
+    name: str
+    drafting: Drafting
+    law: Callable[[Law, Law, Drafts], Law]
+
+    def draw(self, p: Law, q: Law, k: int, generator: np.random.Generator) -> tuple[int, Drafts]:
+        """One emitted token, and the guesses that were made for it."""
+        drafts = self.drafting.one(q, k, generator)
+        law = self.law(p, q, drafts)
+        return int(generator.choice(len(p), p=law / law.sum())), drafts
+
+    def exact(self, p: Law, q: Law, k: int) -> tuple[Law, float]:
+        """The law of the emitted token and the probability that it was guessed, by enumeration of all guesses."""
+        emitted, accepted = np.zeros(len(p)), 0.0
+        for chance, drafts in self.drafting.every(q, k):
+            law = self.law(p, q, drafts)
+            emitted += chance * law
+            accepted += chance * law[list(set(drafts))].sum()
+        return emitted, float(accepted)
+
+    def estimate(
+        self, p: Law, q: Law, k: int, draws: int, generator: np.random.Generator
+    ) -> tuple[float, float]:
+        """The probability that the emitted token was guessed, and its standard error, from some guesses.
+
+        Only the guesses are drawn; what the rule makes of them is exact.
+        """
+        chances = np.empty(draws)
+        for number in range(draws):
+            drafts = self.drafting.one(q, k, generator)
+            chances[number] = self.law(p, q, drafts)[list(set(drafts))].sum()
+        return float(chances.mean()), float(chances.std() / np.sqrt(draws))
+
+
+def recursive(p: Law, q: Law, drafts: Drafts) -> Law:
+    """Guesses are tried in turn; after a refusal p becomes (p - q)+ and q goes on without the refused token."""
+    return _in_turn(p, q, drafts, again=False)
+
+
+def specinfer(p: Law, q: Law, drafts: Drafts) -> Law:
+    """Guesses are tried in turn; after a refusal p becomes (p - q)+ and q stays."""
+    return _in_turn(p, q, drafts, again=True)
+
+
+def _in_turn(p: Law, q: Law, drafts: Drafts, *, again: bool) -> Law:
+    law, left, wanted = np.zeros(len(p)), 1.0, p
+    for token in drafts:
+        accepted = min(1.0, wanted[token] / q[token])
+        law[token] += left * accepted
+        left *= 1.0 - accepted
+        over = np.maximum(wanted - q, 0.0)
+        if left == 0.0 or not over.any():
+            break  # nothing is refused where wanted is q
+        wanted = over / over.sum()
+        if not again:
+            q = without(q, token)
+    return law + left * wanted
+
+
+def spectr(p: Law, q: Law, drafts: Drafts) -> Law:
+    """Every guess is accepted with probability min(1, p / (rho q)); rho is the least that leaves a residual >= 0."""
+    rho = spectr_rho(p, q, len(drafts))
+    covered = np.minimum(q, p / rho)
+    beta = covered.sum()
+    missed = (1.0 - beta) ** len(drafts)
+    law, left = np.zeros(len(p)), 1.0
+    for token in drafts:
+        accepted = min(1.0, p[token] / (rho * q[token]))
+        law[token] += left * accepted
+        left *= 1.0 - accepted
+    if left == 0.0 or missed <= 0.0:
+        return law
+    rest = np.maximum(p - covered * ((1.0 - missed) / beta if beta else 0.0), 0.0)
+    return law + left * (rest / rest.sum() if rest.any() else p)
+
+
+def spectr_rho(p: Law, q: Law, k: int) -> float:
+    """The root of 1 - (1 - beta)**k = rho beta in 1 .. k, with beta = sum of min(q, p / rho), by bisection."""
+    low, high = 1.0, float(k)
+    for _ in range(60):
+        rho = (low + high) / 2
+        beta = np.minimum(q, p / rho).sum()
+        if 1.0 - (1.0 - beta) ** k > rho * beta:
+            low = rho
+        else:
+            high = rho
+    return high
+
+
+def greedy(p: Law, q: Law, drafts: Drafts) -> Law:
+    """The last guess is verified as a single one against q without the others, which are accepted where they come."""
+    best, rest = split(q, len(drafts))
+    if drafts[:-1] != best:  # q has no more tokens: all of them are guessed, and p decides
+        return p
+    return _in_turn(p, rest, drafts[-1:], again=True)
+
+
+RULES = (
+    Rule("recursive", Distinct(), recursive),
+    Rule("spectr", Independent(), spectr),
+    Rule("specinfer", Independent(), specinfer),
+    Rule("greedy", Greedy(), greedy),
+)
+"""All of them."""

@@ -1,0 +1,45 @@
+"""The rule of this library, measured: one noise for the guesses and for the draw.
+
+Guesses are the k largest log q + G, the token is the largest log p + G, with the same Gumbel noise G; so the token has
+law p whatever the guesses are, and q need not be known to check them. With E = exp(-G), standard exponential, the token
+is the first arrival of the race E / p, and it was guessed if it is among the first k of the race E / q.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spec.noise import Noise
+from spec.references.drafting import Drafts, Law
+
+
+def draw(p: Law, q: Law, k: int, noise: Noise, position: int) -> tuple[int, Drafts]:
+    """The token and the guesses at one position of a sequence."""
+    shared = noise.gumbel(position, np.arange(len(p)))
+    with np.errstate(divide="ignore"):
+        token = int(np.argmax(np.log(p) + shared))
+        order = np.argsort(-(np.log(q) + shared), kind="stable")
+    return token, tuple(order[: min(k, np.count_nonzero(q))].tolist())
+
+
+def acceptance(p: Law, q: Law, k: int) -> float:
+    """The probability that the token was guessed, by quadrature (to about 1e-9).
+
+    Given that v wins the race of p at time s, the others' E_u are s p_u and a fresh exponential more. So u is ahead
+    of v in the race of q with probability 1 - exp(-s a_u), a_u = (p_v q_u / q_v - p_u)+, each for itself, and v was
+    guessed if less than k are. s is exponential.
+    """
+    # s = exp(t - exp(-t)): a double-exponential rule, as fine near 0 as the largest a_u asks for.
+    t = np.linspace(-3.6, 4.2, 400)
+    s = np.exp(t - np.exp(-t))
+    weight = np.exp(-s) * s * (1.0 + np.exp(-t)) * (t[1] - t[0])
+    found = 0.0
+    for v in np.flatnonzero((p > 0) & (q > 0)):
+        ahead = 1.0 - np.exp(-np.outer(np.maximum(p[v] * q / q[v] - p, 0.0), s))
+        counts = np.zeros((k, len(s)))
+        counts[0] = 1.0
+        for chance in np.delete(ahead, v, axis=0):
+            counts[1:] = counts[1:] * (1.0 - chance) + counts[:-1] * chance
+            counts[0] *= 1.0 - chance
+        found += p[v] * float((weight * counts.sum(axis=0)).sum())
+    return found
