@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from constrained.cli import inputs
-from constrained.cli.bench import bench
+from constrained.cli.bench_drafts import bench
 from constrained.cli.options import (
     Choice,
     Closed,

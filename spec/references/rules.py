@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -109,6 +110,12 @@ def spectr(p: Law, q: Law, drafts: Drafts) -> Law:
 
 def spectr_rho(p: Law, q: Law, k: int) -> float:
     """The root of 1 - (1 - beta)**k = rho beta in 1 .. k, with beta = sum of min(q, p / rho), by bisection."""
+    return _root(p.tobytes(), q.tobytes(), k)
+
+
+@lru_cache(maxsize=64)  # it is the same for all guesses of a pair
+def _root(target: bytes, draft: bytes, k: int) -> float:
+    p, q = np.frombuffer(target), np.frombuffer(draft)
     low, high = 1.0, float(k)
     for _ in range(60):
         rho = (low + high) / 2

@@ -1,0 +1,255 @@
+"""What the kernels of verification cost on a GPU: bytes moved over time, against what a copy moves; and are they right.
+
+Bytes are those that a kernel has to move (each logit, mask word, key or value once), so a share of the copy's rate is
+a share of the best there is. Inputs are taken in turn from more memory than the cache of the device holds.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from constrained.errors import InvalidArgument
+from constrained.evaluate.masks.report import Section
+from spec.kernels import SplitStats, apply_rows, compact_kv, merge, merge_walk, noise_keys, split_stats
+from spec.noise import Noise
+
+ROWS = "rows.jsonl"
+Timer = Callable[[Sequence[Callable[[], object]]], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What to measure.
+
+    Attributes:
+        rows: nodes of a forward pass, several.
+        tokens: size of the vocabulary.
+        layers: of the cache that is compacted, with `heads` heads of `size` entries and `length` positions.
+        heads: see there.
+        size: see there.
+        length: see there.
+        memory: bytes from which inputs are taken in turn.
+        seed: of the data.
+    """
+
+    rows: tuple[int, ...] = (1, 16, 64, 256)
+    tokens: int = 131_072
+    layers: int = 36
+    heads: int = 8
+    size: int = 128
+    length: int = 2048
+    memory: int = 256 << 20
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One measurement.
+
+    Attributes:
+        kernel: its name.
+        rows: nodes.
+        moved: bytes it has to move.
+        seconds: median time of a call.
+        copy: bytes that a copy moves in a second (read and written ones).
+        error: largest difference from float64, of a log-sum-exp or a key; None where results are integers or moved
+            bytes, which are compared exactly.
+        wrong: results that are not those of float64, draws whose two best keys are closer than 1e-4 left out.
+    """
+
+    kernel: str
+    rows: int
+    moved: int
+    seconds: float
+    copy: float
+    error: float | None
+    wrong: int
+
+    @property
+    def share(self) -> float:
+        """Of the copy's rate."""
+        return self.moved / self.seconds / self.copy
+
+
+def run(settings: Settings, out: Path, progress: Callable[[str, int, int], None]) -> list[Section]:
+    """Measures on the CUDA device, and writes the rows.
+
+    Raises:
+        InvalidArgument: there is no CUDA device, or the folder cannot be written.
+    """
+    if not torch.cuda.is_available():
+        raise InvalidArgument(
+            "there is no CUDA device, and nothing else runs these kernels at speed",
+            action="run it on a machine with a GPU; `pytest tests/kernels` checks the kernels without one",
+        )
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        rows = measure(settings, "cuda", events, progress)
+        about = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, **asdict(settings)}
+        lines = [json.dumps(one) for one in (about, *(asdict(row) for row in rows))]
+        (out / ROWS).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InvalidArgument(
+            f"{str(out)!r} cannot be written: {error.strerror}", action="check --out"
+        ) from None
+    return [section(rows, str(about["device"]))]
+
+
+def section(rows: Sequence[Row], device: str) -> Section:
+    """The table: a line a measurement."""
+    lines = [
+        (
+            f"{row.kernel}, {row.rows} rows",
+            [
+                f"{row.moved / 2**20:.2f}",
+                f"{1e6 * row.seconds:.1f}",
+                f"{row.moved / row.seconds / 1e9:.0f}",
+                f"{row.share:.0%}",
+                "-" if row.error is None else f"{row.error:.1e}",
+                str(row.wrong),
+            ],
+        )
+        for row in rows
+    ]
+    heads = ["MiB", "us", "GB/s", "of a copy", "off float64", "wrong"]
+    return Section(f"{device}; a copy moves {rows[0].copy / 1e9:.0f} GB/s", heads, lines)
+
+
+def measure(
+    settings: Settings, device: str, timer: Timer, progress: Callable[[str, int, int], None]
+) -> list[Row]:
+    """All measurements, on any device and with any clock."""
+    copy = _copy_rate(settings, device, timer)
+    found = []
+    for number, rows in enumerate(settings.rows):
+        progress(f"{rows} rows", number, len(settings.rows))
+        found += _verification(settings, rows, device, timer, copy)
+        found.append(_compaction(settings, rows, device, timer, copy))
+    return found
+
+
+def events(calls: Sequence[Callable[[], object]]) -> float:
+    """Median seconds of a call on the CUDA device, made in turn, by events around each."""
+    for call in calls:
+        call()
+    torch.cuda.synchronize()
+    marks = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(100)]
+    for number, (begin, end) in enumerate(marks):
+        begin.record()
+        calls[number % len(calls)]()
+        end.record()
+    torch.cuda.synchronize()
+    times = sorted(begin.elapsed_time(end) for begin, end in marks)
+    return float(times[len(times) // 2]) / 1000
+
+
+def _copy_rate(settings: Settings, device: str, timer: Timer) -> float:
+    """Bytes read and written in a second by a copy of twice the memory of the inputs."""
+    source = torch.zeros(settings.memory * 2, dtype=torch.int8, device=device)
+    target = torch.empty_like(source)
+    return 2 * source.numel() / timer([lambda: target.copy_(source)])
+
+
+def _verification(settings: Settings, rows: int, device: str, timer: Timer, copy: float) -> list[Row]:
+    draw = torch.Generator(device=device).manual_seed(settings.seed)
+    words = math.ceil(settings.tokens / 32)
+    sets = max(1, min(64, settings.memory // (2 * rows * settings.tokens)))
+    logits = [
+        (4 * torch.randn((rows, settings.tokens), generator=draw, device=device)).to(torch.bfloat16)
+        for _ in range(sets)
+    ]
+    table = torch.randint(-(2**31), 2**31, (rows, words), dtype=torch.int32, generator=draw, device=device)
+    places = torch.arange(rows, dtype=torch.int32, device=device)
+    noises = [Noise(settings.seed, row) for row in range(rows)]
+    keys = noise_keys(noises, list(range(rows)), device)
+    heat = torch.full((rows,), 0.8, device=device)
+    logit_bytes, mask_bytes = 2 * rows * settings.tokens, 4 * rows * words
+    made = []
+    for name, masks, moved in (
+        ("row_stats", {}, logit_bytes),
+        ("row_stats, masked", {"table": table, "places": places}, logit_bytes + mask_bytes),
+    ):
+        seconds = timer([lambda z=z, masks=masks: split_stats(z, keys, heat, **masks) for z in logits])  # type: ignore[misc]
+        stats = split_stats(logits[0], keys, heat, **masks)
+        made.append(
+            Row(name, rows, moved, seconds, copy, *_against_float64(stats, noises, table if masks else None))
+        )
+    held = stats.best.numel() * 8 + stats.masses.numel() * 4
+    made.append(Row("merge", rows, held, timer([lambda: merge(stats)]), copy, None, 0))
+    tree = _chain(merge(stats).ids[:, 0].tolist(), device)
+    seconds = timer([lambda: merge_walk(stats, *tree, limit=rows)])
+    lost = rows - int(merge_walk(stats, *tree, limit=rows).count[0])
+    made.append(Row("merge_walk", rows, held, seconds, copy, None, lost))
+    seconds = timer([lambda z=z: apply_rows(z, table, places) for z in logits])  # type: ignore[misc]
+    refused = ~_bits(table, settings.tokens)
+    wrong = int(((logits[0] == -torch.inf) != refused).sum())
+    written = 2 * int(refused.sum())
+    made.append(Row("apply_rows", rows, mask_bytes + written, seconds, copy, None, wrong))
+    return made
+
+
+def _compaction(settings: Settings, rows: int, device: str, timer: Timer, copy: float) -> Row:
+    """Every second node of the tree is kept."""
+    draw = torch.Generator(device=device).manual_seed(settings.seed)
+    shape = (1, settings.heads, settings.length + rows, settings.size)
+    caches = [
+        torch.randn(shape, generator=draw, device=device).to(torch.bfloat16)
+        for _ in range(2 * settings.layers)
+    ]
+    kept = torch.arange(0, rows, 2, dtype=torch.int32, device=device)[None] + settings.length
+    start = torch.tensor([settings.length], dtype=torch.int32, device=device)
+    wanted = caches[-1].index_select(2, kept[0])
+    compact_kv(caches, kept, start)
+    count = kept.shape[1]
+    wrong = int((caches[-1][:, :, settings.length : settings.length + count] != wanted).sum())
+    moved = 2 * len(caches) * settings.heads * count * settings.size * caches[0].element_size()
+    return Row("compact_kv", rows, moved, timer([lambda: compact_kv(caches, kept, start)]), copy, None, wrong)
+
+
+def _chain(tokens: list[int], device: str) -> list[torch.Tensor]:
+    """A tree that is right to its end: node i + 1 is what the row of node i draws."""
+    last = len(tokens) - 1
+    arrays = [
+        [-1, *tokens[:-1]],
+        [node + 1 if node < last else -1 for node in range(last + 1)],
+        [-1] * len(tokens),
+        [0, len(tokens)],
+    ]
+    return [torch.tensor(array, dtype=torch.int32, device=device) for array in arrays]
+
+
+def _against_float64(
+    stats: SplitStats, noises: Sequence[Noise], table: torch.Tensor | None
+) -> tuple[float, int]:
+    """The largest difference of a log-sum-exp or key, and how many first tokens are others."""
+    merged = merge(stats)
+    device, size = stats.logits.device, stats.logits.shape[1]
+    allowed = torch.ones_like(stats.logits, dtype=torch.bool) if table is None else _bits(table, size)
+    error, wrong = 0.0, 0
+    for row, noise in enumerate(noises):
+        z = stats.logits[row].double() / float(stats.temperature[row])
+        v = (noise.torch_words(row, torch.arange(size, device=device)).double() + 0.5) * 2.0**-32
+        keys = torch.where(allowed[row], z - torch.log(-torch.log1p(-v)), -torch.inf)
+        best = torch.topk(keys, 2)
+        found = int(merged.ids[row, 0])
+        lse = torch.logsumexp(z, 0)
+        log_z = torch.logsumexp(torch.where(allowed[row], z, -torch.inf), 0) - lse
+        differences: list[Any] = [
+            merged.lse[row] - lse, merged.log_z[row] - log_z, merged.keys[row, 0] - keys[found]
+        ]  # fmt: skip
+        error = max(error, *(abs(float(one)) for one in differences))
+        wrong += found != int(best.indices[0]) and float(best.values[0] - best.values[1]) > 1e-4
+    return error, wrong
+
+
+def _bits(table: torch.Tensor, size: int) -> torch.Tensor:
+    """Masks as bool ``[rows, size]``."""
+    shifts = torch.arange(32, dtype=torch.int32, device=table.device)
+    return (((table[:, :, None] >> shifts) & 1) != 0).flatten(1)[:, :size]

@@ -1,0 +1,119 @@
+"""`constrained bench acceptance` and `bench kernels`: figures that can be checked, and a refusal without a GPU."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from constrained import InvalidArgument
+from constrained.cli import main
+from constrained.evaluate import acceptance, kernels
+
+SMALL = acceptance.Settings(tokens=4, pairs=3, most=3, draws=20)
+
+
+def test_no_rule_exceeds_the_optimum_and_more_guesses_are_better():
+    rows = acceptance.measure(SMALL)
+    found = {(row.kind, row.rule, row.k): row for row in rows}
+    kinds = {row.kind for row in rows}
+    assert len(kinds) == 4
+    for kind in kinds:
+        for rule in ("shared noise", "recursive", "spectr", "specinfer"):
+            means = [found[kind, rule, k].acceptance for k in (1, 2, 3)]
+            assert means == sorted(means)
+            for k, mean in enumerate(means, 1):
+                assert mean <= found[kind, "optimum", k].acceptance + 1e-9
+        assert found[kind, "optimum", 1].acceptance == pytest.approx(found[kind, "spectr", 1].acceptance)
+
+
+def test_what_is_drawn_is_near_what_is_enumerated(monkeypatch):
+    monkeypatch.setattr(
+        acceptance, "TARGETS", {"flat target": 1.0}
+    )  # no guess is so rare that few draws miss it
+    settings = acceptance.Settings(tokens=3, pairs=3, most=2, draws=100)
+    exact = acceptance.measure(settings)
+    monkeypatch.setattr(acceptance, "_ENUMERATED", 0)
+    drawn = acceptance.measure(settings)
+    assert any(row.error for row in drawn)
+    assert not any(row.error for row in exact)
+    for one, other in zip(exact, drawn, strict=True):
+        assert abs(one.acceptance - other.acceptance) <= 5 * other.error + 1e-9, (one, other)
+
+
+def test_the_command_writes_rows_page_and_tables(tmp_path: Path, capsys):
+    out = tmp_path / "results"
+    arguments = (
+        "bench",
+        "acceptance",
+        "--tokens",
+        "3",
+        "--pairs",
+        "2",
+        "--most",
+        "2",
+        "--out",
+        str(out),
+        "-q",
+    )
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert not ended.value.code
+    printed = capsys.readouterr().out
+    rows = [json.loads(line) for line in (out / "rows.jsonl").read_text().splitlines()]
+    assert len(rows) == 4 * 2 * 6
+    page = (out / "acceptance.md").read_text()
+    assert "## Mean acceptance: peaked target, bad draft" in page
+    for text in (page, printed):
+        assert all(f"{row['acceptance']:.3f}" in text for row in rows)
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert "already holds results" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("change", [{"tokens": 1}, {"most": 0}, {"draws": 1}, {"seed": -1}, {"pairs": 0}])
+def test_settings_are_looked_at(change):
+    with pytest.raises(InvalidArgument, match=f"{next(iter(change))} is"):
+        acceptance.Settings(**change)
+
+
+def test_without_a_gpu_the_kernels_are_not_timed(tmp_path: Path, capsys, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(SystemExit) as ended:
+        main(("bench", "kernels", "--out", str(tmp_path / "results")))
+    assert ended.value.code == 2
+    assert "there is no CUDA device" in capsys.readouterr().err
+    assert not (tmp_path / "results").exists()
+
+
+def test_the_measurement_of_the_kernels_checks_what_they_say():
+    """On the CPU, where the twins answer, with a clock that says a call takes a millisecond."""
+
+    def clock(calls):
+        for call in calls:
+            call()
+        return 1e-3
+
+    settings = kernels.Settings((1, 5), tokens=100, layers=1, heads=2, size=4, length=6, memory=4000)
+    rows = kernels.measure(settings, "cpu", clock, lambda what, done, total: None)
+    assert {row.kernel for row in rows} == {
+        "row_stats", "row_stats, masked", "merge", "merge_walk", "apply_rows", "compact_kv"
+    }  # fmt: skip
+    for row in rows:
+        assert row.wrong == 0
+        assert row.error is None or 0 < row.error < 1e-5
+        assert row.copy == 2 * 8000 / 1e-3
+        assert row.share == row.moved / 1e-3 / row.copy
+    assert [row.moved for row in rows if row.kernel == "row_stats"] == [200, 1000]
+    table = kernels.section(rows, "a device")
+    assert table.lines[0][0] == "row_stats, 1 rows"
+    assert all(len(cells) == len(table.engines) for _, cells in table.lines)
+
+
+def test_a_wrong_answer_is_counted(monkeypatch):
+    monkeypatch.setattr(kernels, "compact_kv", lambda caches, source, start: None)
+    settings = kernels.Settings((4,), tokens=64, layers=1, heads=1, size=4, length=6, memory=4000)
+    assert kernels._compaction(settings, 4, "cpu", lambda calls: 1.0, 1.0).wrong > 0
