@@ -32,6 +32,7 @@ _HOMES = {
     "ConstraintError": "errors",
     "ConstraintTooLarge": "errors",
     "DoesNotFit": "errors",
+    "Draft": "decoding",
     "Generator": "decoding",
     "InvalidArgument": "errors",
     "InvalidConstraint": "errors",
@@ -105,6 +106,7 @@ if TYPE_CHECKING:
     from constrained.constraint import tag as tag
     from constrained.constraint import tags as tags
     from constrained.decoding import Chunk as Chunk
+    from constrained.decoding import Draft as Draft
     from constrained.decoding import Generator as Generator
     from constrained.decoding import Output as Output
     from constrained.decoding import Samples as Samples

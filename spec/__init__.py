@@ -1,5 +1,15 @@
 """What will probably be said, and how a guess is checked. Knows automata by protocol only.
 
-`spec.noise` has the position-keyed random numbers that make a draw independent of who asks for it, `spec.kernels` the
-device side of verification, `spec.references` the rules of others, for comparison.
+noise.py        position-keyed random numbers: a draw is the same whoever asks for it
+protocols.py    what is asked of an automaton and of a vocabulary
+place.py        a place in a text, as sources see it
+sources/        each guesses the tokens that may follow a place
+calibration.py  how often such guesses came true
+builder.py      best-first fusion of all guesses into one tree
+tree.py         the tree
+budget.py       how many nodes pay
+memory.py       what outlives a text: counts, and the calibration
+drafter.py      all of it for one text
+ kernels/        the device side of verification: statistics of rows, the walk, compaction, masks by number
+ references/     the rules of others, for comparison
 """

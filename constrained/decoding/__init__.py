@@ -5,8 +5,9 @@ Must not know: how an automaton is built, which model it is, command lines or se
 
 from __future__ import annotations
 
+from constrained.decoding.drafting import Draft
 from constrained.decoding.generator import Generator
 from constrained.decoding.output import Chunk, Output, Stats
 from constrained.decoding.samples import Samples
 
-__all__ = ["Chunk", "Generator", "Output", "Samples", "Stats"]
+__all__ = ["Chunk", "Draft", "Generator", "Output", "Samples", "Stats"]

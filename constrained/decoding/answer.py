@@ -15,6 +15,7 @@ from constrained.sampling import Chance, Distribution, Draw, Position, TokenSamp
 
 if TYPE_CHECKING:
     from constrained.automaton import TokenAutomaton
+    from spec.drafter import Drafter
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +66,19 @@ class Answer:
         log_weight: as in `Output`.
         chance: its randomness.
         row: of the cache that has read it, for a `Writers`.
+        node: of what was guessed to follow that row: where the text stands.
+        drafter: guesses what follows; None where nothing is guessed.
         stats: what it has cost.
     """
 
     def __init__(
-        self, rules: Rules, prompt: Sequence[int], chance: Chance, limit: int, count: Count | None = None
+        self,
+        rules: Rules,
+        prompt: Sequence[int],
+        chance: Chance,
+        limit: int,
+        count: Count | None = None,
+        drafter: Drafter | None = None,
     ) -> None:
         """Starts a text.
 
@@ -79,6 +88,7 @@ class Answer:
             chance: the randomness of this text.
             limit: greatest number of tokens; some complete text is as short as this.
             count: what is common to several texts, counted there too.
+            drafter: guesses what follows.
         """
         self.rules = rules
         self.prompt = prompt
@@ -91,7 +101,8 @@ class Answer:
         self.unread: list[int] = list(prompt)
         self.finish: Finish | None = None
         self.log_weight = 0.0
-        self.row = 0
+        self.row = self.node = 0
+        self.drafter = drafter
         self.stats = Stats(prompt_tokens=len(prompt))
         self._look()
 
@@ -109,9 +120,8 @@ class Answer:
         """Where the next token is to be drawn.
 
         Args:
-            law: the model's after everything it has read: logits, floating [V], or what was made of them already.
+            law: the model's after the whole text: logits, floating [V], or what was made of them already.
         """
-        self.stats.forwards += 1
         self.unread.clear()
         place = len(self.prompt) + len(self.tokens)
         return Position(law, self.candidates, self.chance, self.rules.warp, place)
@@ -132,6 +142,8 @@ class Answer:
         elif draw.token in automaton.vocabulary.eos_ids:
             self.finish = "end"
         else:
+            if self.drafter is not None:
+                self.drafter.commit(draw.token)
             self.tokens.append(draw.token)
             self.unread.append(draw.token)
             self.state = automaton.next(self.state, draw.token)
@@ -146,11 +158,23 @@ class Answer:
         twin.chance = chance
         twin.draws, twin.tokens, twin.unread = list(self.draws), list(self.tokens), list(self.unread)
         twin.stats = replace(self.stats)
+        twin.drafter = None if self.drafter is None else self.drafter.copy()
         return twin
+
+    def close(self) -> None:
+        """Enters into the stats what the drafts came to."""
+        if self.drafter is not None:
+            self.stats.drafted, self.stats.accepted = self.drafter.nodes, self.drafter.hits
+            self.stats.sources = self.drafter.counts()
+
+    @property
+    def room(self) -> int:
+        """Tokens that the text may still have."""
+        return self.limit - len(self.tokens)
 
     def _look(self) -> None:
         """Prepares the next position; sets `finish` when only the end is left."""
-        budget = self.limit - len(self.tokens)
+        budget = self.room
         self.candidates = Following(self.rules.automaton, self.state, budget)
         if self.candidates.only_end():
             self.finish = "limit" if budget == 0 and self._goes_on() else "complete"

@@ -8,12 +8,15 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from constrained.decoding import limits
 from constrained.decoding.answer import Answer, Rules
 from constrained.decoding.backtrack import backtracked
 from constrained.decoding.compiled import compiled
+from constrained.decoding.drafting import Draft, Drafting
+from constrained.decoding.drafting import choose as choose_draft
 from constrained.decoding.loop import run
 from constrained.decoding.output import Chunk, Output
 from constrained.decoding.partial import partial_json
@@ -61,6 +64,7 @@ class Generator:
         model: the language model.
         constraint: what texts satisfy.
         sampler: how tokens are drawn.
+        draft: how tokens are guessed ahead, if they are.
         automaton: the constraint, compiled for the model's vocabulary.
     """
 
@@ -68,7 +72,13 @@ class Generator:
     automaton: TokenAutomaton
 
     def __init__(
-        self, model: Any, constraint: Any, *, sampler: str | Sampler | None = None, chat: bool = True
+        self,
+        model: Any,
+        constraint: Any,
+        *,
+        sampler: str | Sampler | None = None,
+        draft: str | Draft | None = None,
+        chat: bool = True,
     ) -> None:
         """Compiles the constraint.
 
@@ -77,21 +87,29 @@ class Generator:
             constraint: a `Constraint`, a Python type, a JSON Schema, or an automaton that is compiled already.
             sampler: a name out of `constrained.sampling.SAMPLERS`, or a configured sampler. By default ``"local"``;
                 under a `predicate` ``"awrs"``, which draws the same tokens and asks about few of them.
+            draft: guess tokens ahead, so that one pass of the model gives several: ``"auto"`` or a configured `Draft`.
+                The tokens are the same as without. By default nothing is guessed.
             chat: put prompts that are texts into the tokenizer's chat template, if it has one.
 
         Raises:
             ConstraintError, ConstraintTooLarge: the constraint cannot be enforced.
-            InvalidArgument: the sampler is not known.
+            InvalidArgument: the sampler is not known, or the draft is none.
             ModelError: the model cannot be loaded.
         """
         if sampler is not None:
             self.sampler = choose(sampler)
+        self.draft = choose_draft(draft)
         self.model: LanguageModel = load(model)
         self.chat = chat
         # Two types can share an automaton and still read its texts into different values: the constraint is kept.
         self.constraint, self.automaton = compiled(constraint, self.model.vocabulary)
         if sampler is None:
             self.sampler = choose("awrs" if getattr(self.automaton, "checks_are_costly", False) else "local")
+        self._drafting: Drafting | None = None
+        if self.draft is not None and self.model.no_trees is None:
+            self._drafting = Drafting(
+                self.draft, self.automaton, self.constraint.key, is_json=self.constraint.is_json
+            )
 
     def __call__(
         self, prompt: Prompt, *, sequence: int = 0, seed: int | None = None, **settings: Unpack[Settings]
@@ -223,7 +241,7 @@ class Generator:
         """The finished text of each task."""
         if isinstance(self.sampler, TokenSampler):
             answers = [task.answer() for task in tasks]
-            for answer in run(self.model, answers, self.sampler):
+            for answer in run(self.model, answers, self.sampler, self._drafting):
                 if answer.finish:
                     answer.stats.seconds = time.perf_counter() - began
             for i, task in enumerate(tasks):
@@ -262,7 +280,7 @@ class Generator:
         decoder = codecs.getincrementaldecoder("utf-8")()
         read = partial_json if self.constraint.is_json else str
         text, seen = "", 0
-        for _ in run(self.model, [answer], self.sampler):
+        for _ in run(self.model, [answer], self.sampler, self._drafting):
             if answer.finish == "dead":
                 raise nothing_left(1, self.constraint)
             tokens = tuple(answer.tokens[seen:])
@@ -302,11 +320,14 @@ class Generator:
             with _naming(i, len(prompts)):
                 limit = limits.limit(self.model, self.automaton, len(tokens), max_tokens)
             noise = limits.noise(keys.seed, sequence, greedy=rules.warp.greedy)
-            tasks.append(Task(rules, tokens, limit, noise.seed, noise.sequence))
+            tasks.append(Task(rules, tokens, limit, noise.seed, noise.sequence, self._drafting))
         return tasks
 
     def _output(self, answer: Answer) -> Output:
         assert answer.finish
+        answer.close()
+        if self.draft is not None:
+            answer.stats.no_draft = self.model.no_trees
         text = self.model.vocabulary.decode(answer.tokens).decode("utf-8")
         return Output(
             value=self.constraint.parse(text),
@@ -321,14 +342,17 @@ class Generator:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The automaton is compiled again where it is unpickled: it belongs to a process.
-        return _restore, (self.model, self.constraint, self.sampler, self.chat)
+        draft = None if self.draft is None else replace(self.draft, memory=None)
+        return _restore, (self.model, self.constraint, self.sampler, draft, self.chat)
 
     def __repr__(self) -> str:
         return f"Generator({self.model!r}, {self.constraint!r}, sampler={self.sampler!r})"
 
 
-def _restore(model: LanguageModel, constraint: Any, sampler: Sampler, chat: bool) -> Generator:
-    return Generator(model, constraint, sampler=sampler, chat=chat)
+def _restore(
+    model: LanguageModel, constraint: Any, sampler: Sampler, draft: Draft | None, chat: bool
+) -> Generator:
+    return Generator(model, constraint, sampler=sampler, draft=draft, chat=chat)
 
 
 def _copies(prompts: Sequence[Sequence[int]]) -> list[int]:

@@ -5,21 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from constrained.decoding.answer import Answer
+from constrained.decoding.drafting import Branch, Drafting, read
 from constrained.models import LanguageModel
 from constrained.sampling import TokenSampler
 
 
-def run(model: LanguageModel, answers: Sequence[Answer], sampler: TokenSampler) -> Iterator[Answer]:
+def run(
+    model: LanguageModel,
+    answers: Sequence[Answer],
+    sampler: TokenSampler,
+    drafting: Drafting | None = None,
+) -> Iterator[Answer]:
     """Writes texts to their ends.
 
-    Every pass of the model reads what each unfinished text has not read yet: first its prompt, then its last token.
-    A finished text leaves the batch. Texts do not influence each other: a token is drawn from its own logits with
-    the noise of its own place.
+    Every pass of the model reads what each unfinished text has not read yet, first its prompt, then its last token,
+    and what is guessed to follow. Tokens are drawn as long as what was drawn is what was guessed. A finished text
+    leaves the batch. Texts do not influence each other: a token is drawn from its own logits with the noise of its
+    own place.
 
     Args:
         model: reads the texts.
         answers: fresh ones; they are changed.
         sampler: draws their tokens.
+        drafting: guesses what follows, where the answers have drafters; None to read one token at a time.
 
     Yields:
         An answer, each time it got a token or ended; the answers that end without a token come first.
@@ -30,11 +38,30 @@ def run(model: LanguageModel, answers: Sequence[Answer], sampler: TokenSampler) 
         return
     cache = model.cache(len(writing))
     while writing:
-        logits = model.forward([answer.unread for answer in writing], cache)
-        for answer, row in zip(writing, logits, strict=True):
-            answer.step(row, sampler)
-            yield answer
+        branches = read(model, cache, writing, drafting)
+        nodes = []
+        for answer, branch in zip(writing, branches, strict=True):
+            answer.stats.forwards += 1
+            nodes.append(0)
+            for node in walk(answer, branch, sampler):
+                nodes[-1] = node
+                yield answer
         rows = [i for i, answer in enumerate(writing) if not answer.finish]
-        if len(rows) < len(writing):
+        if not rows:
+            return
+        if any(branch.tree is not None for branch in branches):
+            cache.settle(rows, [branches[i].path(nodes[i]) for i in rows])
+        elif len(rows) < len(writing):
             cache.keep(rows)
-            writing = [writing[i] for i in rows]
+        writing = [writing[i] for i in rows]
+
+
+def walk(answer: Answer, branch: Branch, sampler: TokenSampler) -> Iterator[int]:
+    """Draws tokens along what was guessed; yields the node of each place where one was drawn."""
+    node = 0
+    while node >= 0:
+        answer.step(branch.logits[node], sampler)
+        yield node
+        if answer.finish:
+            return
+        node = branch.after(node, answer.tokens[-1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -23,8 +23,12 @@ class Stats:
         prompt_tokens: tokens of the prompt.
         tokens: tokens of the text (an end of sequence is not counted).
         forwards: forward passes of the model that this text took part in, the prompt's included.
-        drafted: tokens that were guessed ahead.
+        drafted: guessed tokens that the model read for this text.
         accepted: guessed tokens that turned out to be the text's.
+        sources: per source of guesses: (drafted, accepted); a token that two guessed counts for both.
+        drafting: seconds spent on guessing, for all texts of the batch together.
+        reading: seconds spent in the model, likewise.
+        no_draft: why nothing was guessed although it was asked for; None otherwise.
         checks: questions put to the automaton: masks and single tokens.
         attempts: texts that were begun for this one; what they cost is counted here.
         steps_back: tokens that a greedy text took back because they led into dead ends of a predicate.
@@ -38,6 +42,10 @@ class Stats:
     forwards: int = 0
     drafted: int = 0
     accepted: int = 0
+    sources: dict[str, tuple[int, int]] = field(default_factory=dict)
+    drafting: float = 0.0
+    reading: float = 0.0
+    no_draft: str | None = None
     checks: int = 0
     attempts: int = 1
     steps_back: int = 0

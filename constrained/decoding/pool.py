@@ -9,12 +9,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from constrained.decoding.answer import Answer, Count, Rules
+from constrained.decoding.drafting import Branch, Drafting, read
 from constrained.models import Cache, LanguageModel
 from constrained.sampling import Chance, Distribution, Draw, Position
 
@@ -34,6 +31,7 @@ class Writers:
         prompt: Sequence[int],
         limit: int,
         chance: Callable[[int], Chance],
+        drafting: Drafting | None = None,
     ) -> None:
         """Reads nothing yet.
 
@@ -43,6 +41,7 @@ class Writers:
             prompt: ids, at least one.
             limit: greatest number of tokens of a text.
             chance: the randomness of an attempt, by its number.
+            drafting: guesses what follows; None to read one token at a time.
         """
         self.model = model
         self.rules = rules
@@ -53,6 +52,10 @@ class Writers:
         self._root: Cache | None = None  # the prompt, in one row
         self._first: Distribution | None = None  # after it
         self._cache: Cache | None = None
+        self.drafting = drafting
+        self._drafter = None if drafting is None else drafting.drafter(prompt)
+        self._branches: list[Branch] = []  # what the last pass read, by row
+        self._laws: dict[tuple[int, int], Distribution] = {}  # by row and node
 
     @property
     def forwards(self) -> int:
@@ -78,7 +81,8 @@ class Writers:
         self._cache = None
         texts = []
         for i, chance in enumerate(chances):
-            text = Answer(self.rules, self.prompt, chance, self.limit, self.count)
+            drafter = None if self._drafter is None else self._drafter.copy()
+            text = Answer(self.rules, self.prompt, chance, self.limit, self.count, drafter)
             text.unread.clear()
             for draw in draws[i] if draws else ():
                 text.commit(replace(draw, checks=0))  # another text has paid for it
@@ -88,36 +92,60 @@ class Writers:
         return texts
 
     def read(self, texts: Sequence[Answer]) -> list[Position]:
-        """One forward pass, see `constrained.sampling.Pool`."""
+        """The positions, see `constrained.sampling.Pool`: one forward pass, or none where it was guessed what comes."""
         if self._root is None:
             self._root = self.model.cache(1)
-            self._first = self._law(self.model.forward([self.prompt], self._root)[0])
+            self._first = Distribution(self.model.forward([self.prompt], self._root)[0], self.rules.warp)
             self._count(1)
         fresh = self._cache is None
         if fresh and not any(text.tokens for text in texts):
             assert self._first is not None
+            for text in texts:
+                text.stats.forwards += 1
             return [text.position(self._first) for text in texts]
+        if not fresh and self._follow(texts):
+            return [text.position(self._law(text)) for text in texts]
         rows: dict[tuple[int, ...], int] = {}
         parents: list[int] = []
-        unread: list[list[int]] = []
+        paths: list[list[int]] = []
+        firsts: list[Answer] = []
         for text in texts:
             assert text.unread, "a text with tokens and one without were started together"
             said = tuple(text.tokens)
             if said not in rows:
                 rows[said] = len(parents)
                 parents.append(0 if fresh else text.row)
-                unread.append(list(text.unread))
-            text.row = rows[said]
+                paths.append([] if fresh else self._branches[text.row].path(text.node))
+                firsts.append(text)
+            text.row, text.node = rows[said], 0
         if self._cache is None:
             self._cache = self._root.fork(parents)
+        elif any(branch.tree is not None for branch in self._branches):
+            self._cache.settle(parents, paths)
         elif parents != list(range(len(self._cache.lengths))):
             self._cache.keep(parents)
-        laws = [self._law(logits) for logits in self.model.forward(unread, self._cache)]
-        self._count(len(unread))
-        return [text.position(laws[text.row]) for text in texts]
+        self._branches = read(self.model, self._cache, firsts, self.drafting)
+        self._laws.clear()
+        self._count(len(firsts))
+        for text in texts:
+            text.stats.forwards += 1
+        return [text.position(self._law(text)) for text in texts]
 
-    def _law(self, logits: NDArray[np.floating[Any]]) -> Distribution:
-        return Distribution(logits, self.rules.warp)
+    def _follow(self, texts: Sequence[Answer]) -> bool:
+        """Moves texts along what was guessed; False, and nothing is moved, if one of them went another way."""
+        nodes = [self._branches[text.row].after(text.node, text.tokens[-1]) for text in texts]
+        if min(nodes) < 0:
+            return False
+        for text, node in zip(texts, nodes, strict=True):
+            text.node = node
+        return True
+
+    def _law(self, text: Answer) -> Distribution:
+        """The model's law where a text stands; texts that stand at the same place share it."""
+        at = (text.row, text.node)
+        if at not in self._laws:
+            self._laws[at] = Distribution(self._branches[text.row].logits[text.node], self.rules.warp)
+        return self._laws[at]
 
     def _count(self, rows: int) -> None:
         self.count.passes += 1

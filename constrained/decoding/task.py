@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from constrained.decoding.answer import Answer, Rules
+from constrained.decoding.drafting import Drafting
 from constrained.decoding.loop import run
 from constrained.decoding.pool import Writers
 from constrained.errors import BudgetExhausted, Problem
@@ -25,6 +26,7 @@ class Task:
         prompt: ids.
         limit: greatest number of tokens.
         seed, sequence: keys of the noise.
+        drafting: guesses what follows; None where nothing is guessed.
     """
 
     rules: Rules
@@ -32,6 +34,7 @@ class Task:
     limit: int
     seed: int
     sequence: int
+    drafting: Drafting | None = None
 
     def chance(self, attempt: int) -> Keyed:
         """The randomness of an attempt."""
@@ -39,13 +42,14 @@ class Task:
 
     def answer(self, attempt: int = 0) -> Answer:
         """A text, before its first token."""
-        answer = Answer(self.rules, self.prompt, self.chance(attempt), self.limit)
+        drafter = None if self.drafting is None else self.drafting.drafter(self.prompt)
+        answer = Answer(self.rules, self.prompt, self.chance(attempt), self.limit, drafter=drafter)
         answer.stats.seed, answer.stats.sequence = self.seed, self.sequence
         return answer
 
     def pool(self, model: LanguageModel) -> Writers:
         """A room for many texts."""
-        return Writers(model, self.rules, self.prompt, self.limit, self.chance)
+        return Writers(model, self.rules, self.prompt, self.limit, self.chance, self.drafting)
 
 
 def restarted(model: LanguageModel, task: Task, sampler: TokenSampler) -> Answer:
@@ -56,7 +60,7 @@ def restarted(model: LanguageModel, task: Task, sampler: TokenSampler) -> Answer
     """
     for attempt in range(1, RESTARTS):
         answer = task.answer(attempt)
-        for _ in run(model, [answer], sampler):
+        for _ in run(model, [answer], sampler, task.drafting):
             pass
         if answer.finish != "dead":
             answer.stats.attempts += attempt

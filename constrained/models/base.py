@@ -30,6 +30,15 @@ class Cache(ABC):
     def keep(self, rows: Sequence[int]) -> None:
         """Keeps these rows, in this order; a row named twice is copied."""
 
+    def settle(self, rows: Sequence[int], paths: Sequence[Sequence[int]]) -> None:
+        """Decides what stays of the trees that `LanguageModel.forward_trees` read last.
+
+        Args:
+            rows: row i becomes what row ``rows[i]`` was; a row named twice is copied.
+            paths: of the tokens that row read last, those to keep: indices along one path from the beginning.
+        """
+        raise NotImplementedError
+
     def fork(self, rows: Sequence[int]) -> Cache:
         """A cache of its own with these rows, in this order; this one stays as it is."""
         twin = copy.deepcopy(self)
@@ -47,6 +56,8 @@ class LanguageModel(ABC):
 
     vocabulary: Vocabulary
     context: int | None = None
+    no_trees: str | None = "the model reads one continuation at a time"
+    """Why `forward_trees` cannot be called; None where it can."""
 
     @cached_property
     def fingerprint(self) -> str:
@@ -80,3 +91,25 @@ class LanguageModel(ABC):
         Returns:
             Logits after the last token of each row, float32 [rows, vocabulary.size].
         """
+
+    def forward_trees(
+        self,
+        tokens: Sequence[Sequence[int]],
+        parents: Sequence[Sequence[int]],
+        skip: Sequence[int],
+        cache: Cache,
+    ) -> list[NDArray[np.float32]]:
+        """Reads several continuations of each row at once, up to where they part as one.
+
+        Must be followed by `Cache.settle`, which says which of them was the right one.
+
+        Args:
+            tokens: per row of the cache: ids, any number.
+            parents: per token: the index of the token before it, lower than its own; -1: it follows the row.
+            skip: per row: so many tokens at the beginning need no logits.
+            cache: remembers all tokens until it is settled.
+
+        Returns:
+            Per row: logits after each token that is not skipped, float32 [tokens, vocabulary.size].
+        """
+        raise NotImplementedError

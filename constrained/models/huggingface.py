@@ -113,13 +113,38 @@ class HuggingFaceModel(LanguageModel):
             array: NDArray[np.float32] = logits.to(torch.float32).cpu().numpy()
         return array
 
-    def _run(self, *, every: bool = False, **inputs: Any) -> torch.Tensor:
-        """One forward pass: logits [rows, columns, V], of the last column unless `every` is wanted."""
-        if not every:
-            inputs["logits_to_keep"] = 1  # spares a long prompt's logits: columns x V floats
+    @cached_property
+    def no_trees(self) -> str | None:  # type: ignore[override]
+        """Why trees cannot be read: attention that takes no mask, windows, recurrent states."""
+        if _reads_padded_batches(self.model):
+            return None
+        return f"{type(self.model).__name__} has layers or an attention that take no mask of any shape"
+
+    def forward_trees(
+        self,
+        tokens: Sequence[Sequence[int]],
+        parents: Sequence[Sequence[int]],
+        skip: Sequence[int],
+        cache: Cache,
+    ) -> list[NDArray[np.float32]]:
+        """See `LanguageModel.forward_trees`."""
+        import torch
+
+        if not isinstance(cache, HuggingFaceCache):
+            raise TypeError(f"a cache of another model was passed: {type(cache).__name__}")
+        with torch.inference_mode():
+            logits = cache.read_trees(self._run, tokens, parents, skip, self.device)
+            return [row[:, : self.vocabulary.size].to(torch.float32).cpu().numpy() for row in logits]
+
+    def _run(self, *, every: bool | int = False, **inputs: Any) -> torch.Tensor:
+        """One forward pass: logits [rows, columns, V], of the last column or columns unless `every` one is wanted."""
+        if every is not True:
+            inputs["logits_to_keep"] = int(every) or 1  # spares a long prompt's logits: columns x V floats
         inputs = {name: value for name, value in inputs.items() if name in self._accepted}
+        if "attention_mask" in inputs:
+            inputs["attention_mask"] = inputs["attention_mask"].to(self.model.dtype)
         logits: torch.Tensor = self.model(**inputs, use_cache=True).logits
-        return logits if every else logits[:, -1:]
+        return logits if every is True else logits[:, -(int(every) or 1) :]
 
     def __repr__(self) -> str:
         return f"HuggingFaceModel({type(self.model).__name__}, {self.vocabulary!r}, context={self.context})"

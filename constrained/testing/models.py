@@ -25,6 +25,7 @@ class Texts(Cache):
     def __init__(self, rows: int) -> None:
         self.rows: list[list[int]] = [[] for _ in range(rows)]
         self.prompts = [0] * rows
+        self.trees: list[list[int]] = []
 
     @property
     def lengths(self) -> list[int]:
@@ -35,6 +36,29 @@ class Texts(Cache):
         """Keeps these rows, in this order."""
         self.rows = [list(self.rows[row]) for row in rows]
         self.prompts = [self.prompts[row] for row in rows]
+
+    def settle(self, rows: Sequence[int], paths: Sequence[Sequence[int]]) -> None:
+        """Keeps one path of each tree."""
+        trees = [self.trees[row] for row in rows]
+        self.keep(rows)
+        for row, (tree, path) in enumerate(zip(trees, paths, strict=True)):
+            self.rows[row] += [tree[i] for i in path]
+
+    def read_trees(
+        self,
+        tokens: Sequence[Sequence[int]],
+        parents: Sequence[Sequence[int]],
+        skip: Sequence[int],
+    ) -> Iterator[list[tuple[list[int], list[int]]]]:
+        """Remembers trees; yields for each row (prompt, tokens after it) of every token that is not skipped."""
+        self.trees = [list(row) for row in tokens]
+        for i, (row, new, before) in enumerate(zip(self.rows, tokens, parents, strict=True)):
+            self.prompts[i] = self.prompts[i] or skip[i] + 1
+            paths: list[list[int]] = []
+            for token, parent in zip(new, before, strict=True):
+                paths.append([*(paths[parent] if parent >= 0 else row), token])
+            cut = self.prompts[i]
+            yield [(path[:cut], path[cut:]) for path in paths[skip[i] :]]
 
     def read(self, tokens: Sequence[Sequence[int]]) -> Iterator[tuple[list[int], list[int]]]:
         """Appends tokens to each row; yields (prompt, tokens after it) per row."""
@@ -48,6 +72,9 @@ class Texts(Cache):
 class Weightless(LanguageModel):
     """Logits as a function of the prompt and the tokens after it."""
 
+    no_trees = None
+    _dtype: Any = np.float32
+
     def cache(self, rows: int) -> Cache:
         """An empty cache for this many texts."""
         return Texts(rows)
@@ -56,6 +83,21 @@ class Weightless(LanguageModel):
         """See `LanguageModel.forward`."""
         assert isinstance(cache, Texts)
         return np.stack([self.logits(prompt, said) for prompt, said in cache.read(tokens)]).astype(np.float32)
+
+    def forward_trees(
+        self,
+        tokens: Sequence[Sequence[int]],
+        parents: Sequence[Sequence[int]],
+        skip: Sequence[int],
+        cache: Cache,
+    ) -> list[NDArray[np.float32]]:
+        """See `LanguageModel.forward_trees`."""
+        assert isinstance(cache, Texts)
+        size = self.vocabulary.size
+        return [
+            np.array([self.logits(*text) for text in row], dtype=self._dtype).reshape(-1, size)
+            for row in cache.read_trees(tokens, parents, skip)
+        ]
 
     def logits(self, prompt: list[int], said: list[int]) -> NDArray[np.floating[Any]]:
         """Logits of the next token, floating [vocabulary.size]."""
@@ -150,6 +192,8 @@ class EnumerableModel(Weightless):
 
     After `depth` tokens it stops with probability 1. The prompt plays no part.
     """
+
+    _dtype = np.float64
 
     def __init__(
         self,

@@ -1,0 +1,196 @@
+"""Drafts in the decoding loop: who makes them for a text, how many nodes a pass reads, what that cost.
+
+A draft never changes a text. The token at a place is drawn by the sampler itself, with the noise of that place, from the
+logits after the tokens before it; a draft only decides for how many places logits are there before they are asked for.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from constrained.errors import InvalidArgument
+from spec.budget import Budget
+from spec.drafter import Drafter
+from spec.memory import Memory
+from spec.pieces import Pieces
+from spec.sources import SOURCES
+from spec.sources.forced import Literals
+from spec.tree import DraftTree
+
+if TYPE_CHECKING:
+    from constrained.automaton import TokenAutomaton
+    from constrained.decoding.answer import Answer
+    from constrained.models import Cache, LanguageModel
+
+_LONGEST_PROMPT = 1024
+"""Tokens of a prompt that is still read together with a draft: a mask of its square is needed."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """How to guess ahead: the argument ``draft`` of `Generator`.
+
+    Attributes:
+        nodes: tokens guessed for one text and pass, at most.
+        sources: names out of `spec.sources.SOURCES`.
+        adapts: guess only as many as pay, by what passes are measured to take; False: always `nodes`.
+        memory: what was learned from other texts, under this and other constraints; shared by all generators that are
+            given the same one. By default a generator learns for itself.
+
+    Raises:
+        InvalidArgument: a value is out of its range.
+    """
+
+    nodes: int = 64
+    sources: tuple[str, ...] = SOURCES
+    adapts: bool = True
+    memory: Memory | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.nodes, bool) or not isinstance(self.nodes, int) or self.nodes < 0:
+            raise InvalidArgument(f"nodes is {self.nodes!r}", action="pass a whole number >= 0")
+        unknown = [name for name in self.sources if name not in SOURCES]
+        if unknown:
+            raise InvalidArgument(
+                f"source {unknown[0]!r} is not known", action=f"use some of: {', '.join(SOURCES)}"
+            )
+
+
+def choose(draft: Any) -> Draft | None:
+    """The configuration that ``draft`` stands for.
+
+    Raises:
+        InvalidArgument: it stands for none.
+    """
+    if draft is None or isinstance(draft, Draft):
+        return draft
+    if draft == "auto":
+        return Draft()
+    raise InvalidArgument(f"draft is {draft!r}", action='pass "auto", None, or a Draft')
+
+
+class Drafting:
+    """What the drafts of one generator share. Safe to share between threads.
+
+    Attributes:
+        draft: the configuration.
+        memory: what was learned.
+    """
+
+    def __init__(self, draft: Draft, automaton: TokenAutomaton, key: str, *, is_json: bool) -> None:
+        self.draft = draft
+        self.memory = draft.memory or Memory()
+        # Predicates are asked about what is verified, never about guesses: these follow the grammar alone.
+        self._automaton: Any = getattr(automaton, "outline", automaton)
+        self._key = key
+        self._is_json = is_json
+        self._pieces = Pieces(automaton.vocabulary)
+        self._literals: Literals = {}
+        self._budgets: dict[int, Budget] = {}
+        self._lock = threading.Lock()
+
+    def drafter(self, prompt: Sequence[int]) -> Drafter:
+        """Drafts for a text that follows a prompt."""
+        return Drafter(
+            self._automaton,
+            self._pieces,
+            self.memory,
+            self.memory.scope(self._key),
+            prompt=prompt,
+            names=self.draft.sources,
+            literals=self._literals,
+            is_json=self._is_json,
+        )
+
+    def budget(self, texts: int) -> Budget:
+        """What passes of so many texts cost."""
+        with self._lock:
+            return self._budgets.setdefault(texts, Budget(self.draft.nodes, adapts=self.draft.adapts))
+
+
+@dataclass(slots=True)
+class Branch:
+    """What a pass found out about one row.
+
+    Attributes:
+        tree: what was guessed.
+        logits: after the row's end and after each node of the tree, floating [nodes, V].
+        chain: tokens that were read before the tree began.
+    """
+
+    tree: DraftTree | None
+    logits: NDArray[np.floating[Any]]
+    chain: int
+
+    def after(self, node: int, token: int) -> int:
+        """The node of a token after another node, -1 where it was not read."""
+        if self.tree is None:
+            return -1
+        child = self.tree.child(node, token)
+        return child if child < len(self.logits) else -1
+
+    def path(self, node: int) -> list[int]:
+        """The tokens of the pass that lead to a node, for `Cache.settle`."""
+        nodes = self.tree.path(node) if self.tree is not None else []
+        return [*range(self.chain), *(self.chain - 1 + node for node in nodes)]
+
+
+def read(
+    model: LanguageModel,
+    cache: Cache,
+    answers: Sequence[Answer],
+    drafting: Drafting | None,
+) -> list[Branch]:
+    """One pass of the model, with what is guessed to follow.
+
+    Args:
+        model: reads.
+        cache: its memory; to be settled afterwards if a branch has a tree.
+        answers: one per row, each with something unread.
+        drafting: whose drafts; None for none.
+    """
+    unread = [answer.unread for answer in answers]
+    texts = len(answers)
+    budget = drafting.budget(texts) if drafting is not None else None
+    trees: list[DraftTree] = []
+    counts = [0] * texts
+    long = max(map(len, unread)) > _LONGEST_PROMPT
+    if budget is not None and not long and budget.drafts(texts):
+        began = time.perf_counter()
+        for answer in answers:
+            assert answer.drafter is not None
+            trees.append(answer.drafter.draft(budget.limit, answer.room))
+        took = time.perf_counter() - began
+        budget.drafted(texts, took)
+        for answer in answers:
+            answer.stats.drafting += took
+        counts = budget.nodes([tree.pi[1:] for tree in trees])
+    began = time.perf_counter()
+    if not any(counts):
+        rows = model.forward(unread, cache)
+        branches = [Branch(None, row[None], len(ids)) for row, ids in zip(rows, unread, strict=True)]
+    else:
+        tokens, parents, skip = [], [], []
+        for ids, tree, count in zip(unread, trees, counts, strict=True):
+            last = len(ids) - 1
+            tokens.append([*ids, *tree.token[1 : count + 1]])
+            parents.append([*range(-1, last), *(last + parent for parent in tree.parent[1 : count + 1])])
+            skip.append(last)
+        found = model.forward_trees(tokens, parents, skip, cache)
+        branches = [Branch(tree, row, len(ids)) for tree, row, ids in zip(trees, found, unread, strict=True)]
+        for answer, count in zip(answers, counts, strict=True):
+            assert answer.drafter is not None
+            answer.drafter.read(count)
+    took = time.perf_counter() - began
+    for answer in answers:
+        answer.stats.reading += took
+    if budget is not None and max(map(len, unread)) == 1:  # a prompt is another matter
+        budget.measured(texts + sum(counts), took)
+    return branches

@@ -1,0 +1,100 @@
+"""One tree out of all guesses: the likeliest node first, whoever guessed it.
+
+The expected number of accepted tokens is the sum of pi over the nodes, so the best tree of n nodes is that of the n
+largest pi, which one heap finds (OPT-Tree, DySpec). Several sources that guess the same token are fused by noisy-or. A
+guess that the automaton refuses never becomes a node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heappop, heappush
+
+from spec.calibration import Calibration
+from spec.place import Place
+from spec.protocols import DEAD
+from spec.sources.base import Source
+from spec.tree import ROOT, DraftTree
+
+Guesses = list[tuple[int, int]]
+"""(token, kind) of every guess at a node, the source's number in the kind's upper bits."""
+
+_LEAST = 1e-4
+"""Nodes of a smaller pi are left out."""
+
+
+class Draft:
+    """A tree with what led to it.
+
+    Attributes:
+        tree: the nodes.
+        guesses: by node that was looked at: what was said there, for the calibration.
+    """
+
+    def __init__(self, tree: DraftTree) -> None:
+        self.tree = tree
+        self.guesses: dict[int, Guesses] = {}
+
+
+def build(
+    place: Place,
+    sources: Sequence[Source | None],
+    calibration: Calibration,
+    nodes: int,
+    depth: int = 1 << 30,
+) -> Draft:
+    """The best tree.
+
+    Args:
+        place: the end of the text.
+        sources: by number; None for one that is left out.
+        calibration: corrects what they say.
+        nodes: greatest number of nodes, the root not counted.
+        depth: tokens from the root to a node, at most.
+    """
+    automaton = place.request.automaton
+    ends = frozenset(automaton.vocabulary.eos_ids)
+    draft = Draft(DraftTree(place.state))
+    tree = draft.tree
+    places = [place]
+    heap: list[tuple[float, int, int, int, int]] = []
+    count = 0
+
+    def look(node: int) -> None:
+        """Puts the guesses at a node on the heap."""
+        nonlocal count
+        fused: dict[int, tuple[float, int]] = {}
+        said: Guesses = []
+        here = places[node]
+        for number, source in enumerate(sources):
+            if source is None:
+                continue
+            for token, prior, kind in source.propose(here):
+                kind |= number << 24
+                p = calibration.probability(kind, prior)
+                said.append((token, kind))
+                known = fused.get(token)
+                if known is None:
+                    fused[token] = (1.0 - p, 1 << number)
+                else:
+                    fused[token] = (known[0] * (1.0 - p), known[1] | 1 << number)
+        draft.guesses[node] = said
+        pi = tree.pi[node]
+        for token, (missed, bits) in fused.items():
+            worth = pi * (1.0 - missed)
+            if worth >= _LEAST and token not in ends:
+                count += 1
+                heappush(heap, (-worth, count, node, token, bits))
+
+    if depth > 0:
+        look(ROOT)
+    while heap and len(tree) <= nodes:
+        worth, _, parent, token, bits = heappop(heap)
+        state = automaton.next(tree.state[parent], token)
+        if state == DEAD:
+            continue
+        node = tree.add(parent, token, state, -worth, bits)
+        places.append(places[parent].after(token, state))
+        if len(tree) <= nodes and tree.depth[node] < depth:
+            look(node)
+    return draft

@@ -1,0 +1,141 @@
+"""Models, drafters and runs for the tests of speculation."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from tokenizers_fixtures import small_bpe_vocabulary
+
+import constrained
+from constrained.decoding.drafting import Draft
+from constrained.testing import EnumerableModel
+from constrained.testing.models import Weightless
+from constrained.vocabulary import Vocabulary
+from spec.noise import Noise
+from spec.place import Place
+from spec.sources import Guess, Source
+
+
+def fresh(vocabulary: Vocabulary) -> Vocabulary:
+    """The same vocabulary, in which nothing has been computed yet: no row of an automaton is known."""
+    return Vocabulary.from_bytes(list(vocabulary.tokens), vocabulary.eos_ids)
+
+
+class Whim(Weightless):
+    """A model whose logits are a hash of everything before, and lean towards a script."""
+
+    def __init__(self, vocabulary: Vocabulary, script: bytes, margin: float) -> None:
+        self.vocabulary = vocabulary
+        self.script = script
+        self.margin = margin
+
+    def encode(self, prompt: Any, *, chat: bool = True) -> list[int]:
+        return self.vocabulary.encode(prompt) if isinstance(prompt, str) else list(prompt)
+
+    def logits(self, prompt: list[int], said: list[int]) -> np.ndarray:
+        digest = hashlib.blake2b(repr((prompt, said)).encode(), digest_size=8).digest()
+        logits = np.random.default_rng(int.from_bytes(digest, "little")).normal(size=self.vocabulary.size)
+        text = self.vocabulary.decode(said)
+        at = len(text) % len(self.script)
+        for length in range(1, 6):
+            token = self.vocabulary.ids_by_bytes.get(self.script[at : at + length])
+            if token is not None:
+                logits[token] += self.margin * length / 3
+        return logits
+
+
+class AlwaysWrong(Source):
+    """Guesses tokens that seldom come, and is sure of them."""
+
+    def propose(self, place: Place) -> list[Guess]:
+        size = len(place.request.automaton.vocabulary.tokens)
+        return [((place.state * 7 + i) % size, 0.99, i) for i in range(6)]
+
+
+class AlwaysInvalid(Source):
+    """Guesses tokens that the automaton refuses, ends of sequence among them."""
+
+    def propose(self, place: Place) -> list[Guess]:
+        automaton = place.request.automaton
+        size = len(automaton.vocabulary.tokens)
+        refused = [token for token in range(size) if not automaton.next(place.state, token)][:6]
+        return [(token, 1.0, 0) for token in [*refused, *automaton.vocabulary.eos_ids]]
+
+
+class Peeking(Source):
+    """Knows the noise of the draws and guesses the tokens that it favours."""
+
+    def __init__(self, seed: int, prompt: int) -> None:
+        self.noise = Noise(seed)
+        self.prompt = prompt
+
+    def propose(self, place: Place) -> list[Guess]:
+        ids = np.arange(len(place.request.automaton.vocabulary.tokens))
+        position = self.prompt + getattr(place, "depth", len(place.text))
+        best = np.argsort(-self.noise.gumbel(position, ids))[:4]
+        return [(int(token), 0.5, rank) for rank, token in enumerate(best)]
+
+
+class Foreseeing(Source):
+    """Knows the text that will come: everything it guesses is right."""
+
+    def __init__(self, tokens: Sequence[int]) -> None:
+        self.tokens = list(tokens)
+
+    def propose(self, place: Place) -> list[Guess]:
+        told = bytes(place.text)
+        at, said = 0, b""
+        pieces = place.request.automaton.vocabulary.tokens
+        while at < len(self.tokens) and len(said) < len(told):
+            said += pieces[self.tokens[at]]
+            at += 1
+        return [(self.tokens[at], 1.0, 0)] if said[-64:] == told and at < len(self.tokens) else []
+
+
+ADVERSARIES: dict[str, Callable[[int, int], Source]] = {
+    "wrong": lambda seed, prompt: AlwaysWrong(),
+    "invalid": lambda seed, prompt: AlwaysInvalid(),
+    "peeking": Peeking,
+}
+
+
+def generator(
+    model: Any,
+    constraint: Any,
+    sampler: Any,
+    draft: Draft | None,
+    adversary: Source | None = None,
+) -> constrained.Generator:
+    """A generator over an automaton of its own; an adversary takes the place of all sources."""
+    automaton = constrained.compile(constraint, model.vocabulary)
+    made = constrained.Generator(model, automaton, sampler=sampler, draft=draft)
+    if adversary is not None:
+        drafting = made._drafting
+        assert drafting is not None
+        make = drafting.drafter
+
+        def drafter(prompt: Sequence[int]) -> Any:
+            drafts = make(prompt)
+            drafts.sources = [adversary]
+            return drafts
+
+        drafting.drafter = drafter  # type: ignore[method-assign]
+    return made
+
+
+def letters(seed: int, depth: int = 6) -> EnumerableModel:
+    """A model over three letters, the law of which is peaked."""
+    return EnumerableModel(seed=seed, depth=depth, spread=0.4)
+
+
+def words(script: bytes, margin: float = 5.0) -> Whim:
+    """A whimsical model over a small byte-pair vocabulary."""
+    return Whim(fresh(small_bpe_vocabulary()), script, margin)
+
+
+def facts(output: Any) -> tuple[Any, ...]:
+    """What speculation must not change."""
+    return (output.tokens, output.text, output.logprob, output.log_weight, output.finish, output.stats.checks)

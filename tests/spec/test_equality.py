@@ -1,0 +1,102 @@
+"""A text is the same with and without speculation: token for token, weights included, whatever is guessed.
+
+The models here give bit-identical logits for a token wherever it is read, so everything is compared for equality; what
+float rounding does to transformers models is looked at in test_trees_of_tokens.py.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+from speculating import ADVERSARIES, Foreseeing, facts, generator, letters, words
+
+import constrained
+from constrained import AWRS, CARS, MCMC, SMC, ASAp, Local, Rejection
+from constrained.decoding.drafting import Draft
+from constrained.errors import BudgetExhausted
+from spec.sources import SOURCES
+
+SCHEMAS = [
+    ({"type": "object", "properties": {"name": {"type": "string", "maxLength": 12}, "age": {"type": "integer"}},
+      "required": ["name", "age"], "additionalProperties": False}, b'{"name": "ann", "age": 41}'),
+    ({"enum": ["red", "green", "blue", "greenish"]}, b'"green"'),
+    ({"type": "array", "items": {"type": "boolean"}, "maxItems": 6}, b"[true, false, true, true]"),
+]  # fmt: skip
+PATTERNS = ["[abc]{1,6}", "a(b|c)*a?", "(ab|ba|c){0,3}"]
+SAMPLERS = {
+    "local": Local(),
+    "awrs": AWRS(),
+    "awrs-2": AWRS(checks=2, patience=3, cached=False),
+    "cars": CARS(parallel=3),
+    "cars-1": CARS(parallel=1),
+    "asap": ASAp(parallel=2),
+    "rejection": Rejection(),
+    "mcmc": MCMC(steps=3, cut="uniform"),
+    "smc": SMC(particles=5),
+}
+SIZES = (1, 2, 3, 5, 8, 16, 40, 64, 128)
+
+
+def cases(count: int, seed: int) -> list[tuple[str, str, int, int, int]]:
+    """(sampler, adversary or sources, tree size, constraint, seed): each of the first two with each other in turn."""
+    rng = random.Random(seed)
+    guessers = [*ADVERSARIES, "foreseeing", *SOURCES, "all", "all"]
+    pairs = list(itertools.product(SAMPLERS, guessers))
+    rng.shuffle(pairs)
+    return [
+        (*pairs[i % len(pairs)], rng.choice(SIZES), rng.randrange(3), rng.randrange(1 << 30))
+        for i in range(count)
+    ]
+
+
+def check(sampler: str, guesser: str, nodes: int, number: int, seed: int) -> int:
+    """Compares two runs; the number of guessed tokens that were accepted."""
+    token_by_token = sampler.startswith(("local", "awrs"))
+
+    def model():
+        # A vocabulary of its own for each run: AWRS looks at which rows happen to be known.
+        return words(SCHEMAS[number][1]) if token_by_token else letters(seed % 50)
+
+    constraint = SCHEMAS[number][0] if token_by_token else constrained.regex(PATTERNS[number])
+    chosen = SAMPLERS[sampler]
+    options = {"seed": seed, "max_tokens": 30 if token_by_token else 6}
+    if token_by_token:
+        options["temperature"] = random.Random(seed).choice([0.0, 0.7, 1.0])
+
+    def run(draft, adversary=None):
+        made = generator(model(), constraint, chosen, draft, adversary)
+        prompt = made.model.encode("Ann is 41, green.")
+        try:
+            if seed % 3 == 0 or token_by_token:
+                return [made(prompt, **options)]
+            return [*made.sample(prompt, 4, **options)]
+        except BudgetExhausted as error:
+            return str(error)
+
+    plain = run(None)
+    draft = Draft(nodes=nodes, adapts=False, sources=(guesser,) if guesser in SOURCES else SOURCES)
+    if guesser == "foreseeing":
+        tokens = () if isinstance(plain, str) else plain[0].tokens
+        guessed = run(draft, Foreseeing(tokens))
+    elif guesser in ADVERSARIES:
+        guessed = run(draft, ADVERSARIES[guesser](seed, 5))
+    else:
+        guessed = run(draft)
+    if isinstance(plain, str) or isinstance(guessed, str):
+        assert plain == guessed
+        return 0
+    assert [facts(one) for one in guessed] == [facts(one) for one in plain]
+    return sum(one.stats.accepted for one in guessed)
+
+
+def test_a_hundred_texts_are_the_same_with_and_without_speculation() -> None:
+    accepted = sum(check(*case) for case in cases(120, 0))
+    assert accepted > 50  # drafts were followed, not only made
+
+
+@pytest.mark.slow
+def test_thousands_of_texts_are_the_same_with_and_without_speculation() -> None:
+    accepted = sum(check(*case) for case in cases(2500, 1))
+    assert accepted > 1000
