@@ -11,6 +11,9 @@
 
     automaton = constrained.compile(constraint, constrained.Vocabulary.from_tokenizer(tokenizer))
 
+    model.generate(..., logits_processor=[constrained.ConstraintLogitsProcessor(constraint, tokenizer)])
+    model.generate(..., custom_generate=constrained.decode, constraint=constraint, vocabulary=vocabulary)
+
 Names are loaded when they are first used: importing the package loads no torch.
 """
 
@@ -30,6 +33,7 @@ _HOMES = {
     "Chunk": "decoding",
     "Constraint": "constraint",
     "ConstraintError": "errors",
+    "ConstraintLogitsProcessor": "integrations.transformers",
     "ConstraintTooLarge": "errors",
     "DoesNotFit": "errors",
     "Draft": "decoding",
@@ -63,6 +67,7 @@ _HOMES = {
     "as_constraint": "constraint",
     "choice": "constraint",
     "compile": "automaton",
+    "decode": "integrations.transformers",
     "ebnf": "constraint",
     "extract": "api",
     "fill_masks": "automaton",
@@ -127,6 +132,10 @@ if TYPE_CHECKING:
     from constrained.errors import UnsatisfiableConstraint as UnsatisfiableConstraint
     from constrained.errors import UnsupportedConstraint as UnsupportedConstraint
     from constrained.errors import VocabularyError as VocabularyError
+    from constrained.integrations.transformers import (
+        ConstraintLogitsProcessor as ConstraintLogitsProcessor,
+    )
+    from constrained.integrations.transformers import decode as decode
     from constrained.models import LanguageModel as LanguageModel
     from constrained.models import load as load
     from constrained.rows import RowMirror as RowMirror

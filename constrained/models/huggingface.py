@@ -50,9 +50,29 @@ class HuggingFaceModel(LanguageModel):
                 f"a {type(tokenizer).__name__} cannot encode prompts for a transformers model",
                 action="pass a transformers tokenizer; PreTrainedTokenizerFast(tokenizer_object=...) makes one",
             )
+        self._take(model, tokenizer, Vocabulary.from_tokenizer(tokenizer, model=model), isolate)
+
+    @classmethod
+    def of_ids(cls, model: Any, vocabulary: Vocabulary, *, isolate: bool | None = None) -> HuggingFaceModel:
+        """A model without a tokenizer: its prompts are token ids.
+
+        Args:
+            model: as above.
+            vocabulary: of its tokenizer.
+            isolate: as above.
+
+        Raises:
+            ModelError: not a causal language model.
+        """
+        _check_causal(model)
+        made = cls.__new__(cls)
+        made._take(model, None, vocabulary, isolate)
+        return made
+
+    def _take(self, model: Any, tokenizer: Any, vocabulary: Vocabulary, isolate: bool | None) -> None:
         self.model = model.eval()
         self.tokenizer = tokenizer
-        self.vocabulary = Vocabulary.from_tokenizer(tokenizer, model=model)
+        self.vocabulary = vocabulary
         config = _text_config(model)
         self.context = getattr(config, "max_position_embeddings", None)
         self.isolate = not _reads_padded_batches(model) if isolate is None else isolate
@@ -79,7 +99,9 @@ class HuggingFaceModel(LanguageModel):
     def encode(self, prompt: Prompt, *, chat: bool = True) -> list[int]:
         """See `LanguageModel.encode`. A text without a template gets the special tokens its tokenizer adds."""
         ids: Any = prompt
-        if isinstance(prompt, str):
+        if self.tokenizer is None:
+            pass
+        elif isinstance(prompt, str):
             templated = chat and bool(getattr(self.tokenizer, "chat_template", None))
             if templated:
                 ids = prompts.render([{"role": "user", "content": prompt}], self.tokenizer)

@@ -98,7 +98,7 @@ def test_a_tool_without_parameters_takes_none():
     assert calls_of(said(call("now"), replies([NOW])).value) == [("now", {})]
 
 
-@pytest.mark.parametrize("limit", range(20, 90))
+@pytest.mark.parametrize("limit", [20, 33, 46, 47, 48, 59, 90])
 def test_a_model_that_never_closes_a_call_is_closed_in_time(limit):
     babble = '<tool_call>\n{"name": "weather", "arguments": {"city": "' + "a" * 500
     out = said(babble, replies([WEATHER]), max_tokens=limit)

@@ -1,0 +1,199 @@
+"""The states of the rows of `generate`, found by the tokens of each row.
+
+`generate` tells a processor nothing but the tokens so far. Rows are reordered (beams), copied
+(`num_return_sequences`), taken back (assistants), padded after their end, and one processor may see several calls.
+So nothing is kept by row: texts are nodes of a trie below their prompt, and a row is looked up in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from constrained.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    import torch
+
+    from constrained.automaton import TokenAutomaton
+
+DEAD = 0
+_ROOT = 0
+
+
+class _Texts:
+    """The texts seen under one automaton, as a trie. Node 0 is the empty text."""
+
+    def __init__(self, automaton: TokenAutomaton) -> None:
+        self.automaton = automaton
+        self.ends = frozenset(automaton.vocabulary.eos_ids)
+        self.children: dict[tuple[int, int], int] = {}
+        self.states = [automaton.start]
+        self.lengths = [0]
+        self.ended = [False]
+
+    def child(self, node: int, token: int) -> int:
+        """The node of a text with one more token; what follows an end counts for nothing."""
+        if self.ended[node]:
+            return node
+        found = self.children.get((node, token))
+        if found is None:
+            found = self.children[node, token] = len(self.states)
+            state = self.states[node]
+            inside = 0 <= token < self.automaton.vocabulary.size
+            after = self.automaton.next(state, token) if state != DEAD and inside else DEAD
+            self.states.append(after)
+            self.lengths.append(self.lengths[node] + 1)
+            self.ended.append(after != DEAD and token in self.ends)
+        return found
+
+    def find(self, tokens: Sequence[int]) -> int | None:
+        """The node of a text that was seen."""
+        node: int | None = _ROOT
+        for token in tokens:
+            assert node is not None
+            if self.ended[node]:
+                return node
+            node = self.children.get((node, token))
+            if node is None:
+                return None
+        return node
+
+
+class Place:
+    """Where a row is: a node of its automaton's texts."""
+
+    __slots__ = ("node", "texts")
+
+    def __init__(self, texts: _Texts, node: int) -> None:
+        self.texts = texts
+        self.node = node
+
+    @property
+    def automaton(self) -> TokenAutomaton:
+        """Of this row."""
+        return self.texts.automaton
+
+    @property
+    def state(self) -> int:
+        """After the tokens of the row."""
+        return self.texts.states[self.node]
+
+    @property
+    def length(self) -> int:
+        """Tokens of the text."""
+        return self.texts.lengths[self.node]
+
+    @property
+    def ended(self) -> bool:
+        """Whether the text has its end of sequence: what follows is padding."""
+        return self.texts.ended[self.node]
+
+
+class Histories:
+    """Follows the rows of `generate` from call to call.
+
+    Attributes:
+        automata: one for all prompts, or one for each.
+        assisted: rows may go back, as they do when an assistant's guesses are wrong.
+    """
+
+    def __init__(self, automata: Sequence[TokenAutomaton], *, assisted: bool = False) -> None:
+        self.automata = list(automata)
+        self.assisted = assisted
+        self.forget()
+
+    def forget(self) -> None:
+        """Whatever comes next is a new call of `generate`."""
+        self._prompts: torch.Tensor | None = None
+        self._last: torch.Tensor | None = None
+        self._texts: list[_Texts] = []  # one a row, shared by the rows of a prompt
+        self._nodes: list[int] = []
+        self._alone: list[bool] = []
+
+    def alone(self, row: int) -> bool:
+        """Whether no other row has the prompt of this one: then it is no beam among others."""
+        return self._alone[row]
+
+    def places(self, input_ids: torch.Tensor) -> list[Place]:
+        """Where the rows of a step are.
+
+        Args:
+            input_ids: what `generate` passes, int64 ``[rows, length]``, the prompts in front.
+
+        Raises:
+            InvalidArgument: rows and constraints do not match; or the text went back, which an assistant does and
+                also a second call whose prompt holds a part of the first one's text.
+        """
+        if self._one_step_on(input_ids):
+            last = input_ids[:, -1].tolist()
+            nodes = [
+                texts.child(node, token)
+                for texts, node, token in zip(self._texts, self._nodes, last, strict=True)
+            ]
+        elif (found := self._looked_up(input_ids)) is not None:
+            nodes = found
+        else:
+            self._begin(input_ids)
+            nodes = [_ROOT] * len(self._texts)
+        self._nodes = nodes
+        self._last = input_ids
+        return [Place(texts, node) for texts, node in zip(self._texts, nodes, strict=True)]
+
+    def _one_step_on(self, input_ids: torch.Tensor) -> bool:
+        """Whether these are the last step's rows, in their order, with one more token each."""
+        last = self._last
+        return (
+            last is not None
+            and len(last) == len(input_ids)
+            and last.shape[1] + 1 == input_ids.shape[1]
+            and bool((input_ids[:, :-1] == last).all())
+            and not self._all_ended()
+        )
+
+    def _all_ended(self) -> bool:
+        """`generate` stops here, so what comes after it belongs to another call."""
+        return all(texts.ended[node] for texts, node in zip(self._texts, self._nodes, strict=True))
+
+    def _looked_up(self, input_ids: torch.Tensor) -> list[int] | None:
+        """The nodes of rows that were reordered or taken back; None if they belong to another call."""
+        prompts, last = self._prompts, self._last
+        if prompts is None or last is None or len(prompts) != len(input_ids):
+            return None
+        width = prompts.shape[1]
+        if input_ids.shape[1] < width or not bool((input_ids[:, :width] == prompts).all()):
+            return None
+        if input_ids.shape[1] == width:
+            return [_ROOT] * len(input_ids)  # the same prompts once more, or taken back to them
+        rows = input_ids[:, width:].tolist()
+        before = [texts.find(row[:-1]) for texts, row in zip(self._texts, rows, strict=True)]
+        if any(node is None for node in before):
+            return None  # every text of this call was seen while it was one token shorter
+        if input_ids.shape[1] != last.shape[1] + 1 and not self.assisted:
+            raise InvalidArgument(
+                "the texts went back: an assistant's guesses were dropped, or this is another call whose prompts "
+                "begin with texts of the last one",
+                action="pass assisted=True, or call reset() before another call of generate",
+            )
+        if self._all_ended() and not self.assisted:
+            return None
+        return [
+            texts.child(node, row[-1])
+            for texts, node, row in zip(self._texts, before, rows, strict=True)
+            if node is not None
+        ]
+
+    def _begin(self, input_ids: torch.Tensor) -> None:
+        """The first step of a call: all rows are prompts."""
+        rows, constraints = len(input_ids), len(self.automata)
+        if constraints > 1 and rows % constraints:
+            raise InvalidArgument(
+                f"there are {constraints} constraints and {rows} rows", action="pass one for each prompt"
+            )
+        self._prompts = input_ids
+        each = max(1, rows // constraints) if constraints > 1 else rows
+        texts = [_Texts(automaton) for automaton in self.automata]
+        self._texts = [texts[row // each] for row in range(rows)]
+        # Copies of a prompt stand side by side.
+        same = [False, *(input_ids[1:] == input_ids[:-1]).all(dim=1).tolist(), False]
+        self._alone = [not (same[row] or same[row + 1]) for row in range(rows)]

@@ -1,0 +1,169 @@
+"""`ConstraintLogitsProcessor`: constraints for any decoding that `generate` of transformers has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from transformers import LogitsProcessor
+
+from constrained.decoding.compiled import compiled
+from constrained.errors import BudgetExhausted, DoesNotFit, InvalidArgument, ModelMismatch
+from constrained.integrations.transformers.histories import DEAD, Histories, Place
+from constrained.rows import RowMirror
+from constrained.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    import torch
+
+
+class ConstraintLogitsProcessor(LogitsProcessor):
+    """Masks the tokens after which no text of the constraint is possible.
+
+        processor = ConstraintLogitsProcessor(constraint, tokenizer, max_tokens=200)
+        model.generate(**inputs, logits_processor=[processor], max_new_tokens=200)
+
+    Works with greedy decoding, sampling, beams, `num_return_sequences`, left-padded batches and assistants, and can
+    be used for one call of `generate` after another (not for two at a time). What follows the prompt is the text;
+    tokens that `generate` returned and that are passed again as a prompt are a prompt, except for a call that
+    continues with exactly the rows of the last one, which goes on with its texts.
+
+    With beams, where the constraint allows fewer texts than there are beams, `generate` fills up with sequences whose
+    score is -inf (or -1e9): look at ``sequences_scores``.
+
+    Attributes:
+        vocabulary: of the tokenizer.
+        max_tokens: see below.
+    """
+
+    supports_continuous_batching = False
+    """Rows come and go there without a word about which text they are."""
+
+    def __init__(
+        self,
+        constraint: Any,
+        tokenizer: Any,
+        *,
+        max_tokens: int | None = None,
+        assisted: bool = False,
+        places: int = 1024,
+    ) -> None:
+        """Compiles the constraint.
+
+        Args:
+            constraint: a `Constraint`, a Python type, a JSON Schema or a `TokenAutomaton`; or a list of them, one for
+                each prompt of the batch.
+            tokenizer: the model's, or a `Vocabulary`.
+            max_tokens: what `generate` gets as `max_new_tokens`: every text is complete within it. Without it a text
+                that reaches the limit of `generate` is cut off.
+            assisted: for assisted decoding (`assistant_model`, `prompt_lookup_num_tokens`), where texts go back.
+            places: masks that are kept on the model's device.
+
+        Raises:
+            ConstraintError, ConstraintTooLarge: a constraint cannot be enforced.
+            DoesNotFit: no complete text has only `max_tokens` tokens.
+            VocabularyError, ModelMismatch: the tokenizer cannot be used, or an automaton is of another one.
+        """
+        self.vocabulary = (
+            tokenizer if isinstance(tokenizer, Vocabulary) else Vocabulary.from_tokenizer(tokenizer)
+        )
+        several = constraint if isinstance(constraint, list | tuple) else [constraint]
+        if not several:
+            raise InvalidArgument("there is no constraint", action="pass one, or one for each prompt")
+        automata = [compiled(one, self.vocabulary)[1] for one in several]
+        self.max_tokens = max_tokens
+        for automaton in automata:
+            needed = automaton.shortest_completion(automaton.start)
+            if max_tokens is not None and max_tokens < needed:
+                raise DoesNotFit(
+                    f"max_tokens={max_tokens} cannot hold a complete text: the shortest one needs {needed} tokens",
+                    action=f"pass max_tokens={needed} or more, also as max_new_tokens",
+                    needed=needed,
+                    limit=max_tokens,
+                )
+        self._histories = Histories(automata, assisted=assisted)
+        self._sent_once = max_tokens is None and not any(
+            getattr(automaton, "checks_are_costly", False) for automaton in automata
+        )
+        self._places = places
+        self._mirror: RowMirror | None = None
+        self._bits: torch.Tensor | None = None
+
+    def reset(self) -> None:
+        """Says that whatever comes next is a new call of `generate`."""
+        self._histories.forget()
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """See `LogitsProcessor`.
+
+        Args:
+            input_ids: int64 ``[rows, length]``.
+            scores: floating ``[rows, columns]``; columns beyond the vocabulary are padding and are masked too.
+
+        Returns:
+            The scores, -inf where a token is not allowed.
+
+        Raises:
+            ModelMismatch: there are fewer columns than tokens.
+            InvalidArgument: something else put a token into a text that the constraint does not allow there.
+            BudgetExhausted: a predicate led to where nothing can follow.
+        """
+        if scores.shape[-1] < self.vocabulary.size:
+            raise ModelMismatch(
+                f"there are {scores.shape[-1]} scores for a vocabulary of {self.vocabulary.size} ids",
+                action="use the tokenizer the model was trained with",
+            )
+        places = self._histories.places(input_ids)
+        for row, place in enumerate(places):
+            # Beams are filled up with texts that are not allowed, and an assistant may guess some.
+            if place.state == DEAD and self._histories.alone(row) and not self._histories.assisted:
+                raise InvalidArgument(
+                    f"row {row}: the last token is not allowed where it stands",
+                    action="leave out what forces or forbids tokens after this processor",
+                )
+        rows = self._rows(places, scores.device)
+        allowed = self._unpacked(rows, scores.shape[-1])
+        return scores.masked_fill(~allowed, float("-inf"))
+
+    def _rows(self, places: Sequence[Place], device: torch.device) -> torch.Tensor:
+        """The masks, int32 ``[rows, words]`` on the device."""
+        import torch
+
+        if self._sent_once and not any(place.ended or place.state == DEAD for place in places):
+            if self._mirror is None or self._mirror.table.device != device:
+                self._mirror = RowMirror(self.vocabulary, device, places=max(self._places, len(places)))
+            if len(places) <= len(self._mirror.table):
+                return self._mirror.masks([p.automaton for p in places], [p.state for p in places])
+        host = np.zeros((len(places), (self.vocabulary.size + 31) // 32), dtype=np.int32)
+        for place, row in zip(places, host, strict=True):
+            self._fill(place, row)
+        return torch.from_numpy(host).to(device)
+
+    def _fill(self, place: Place, row: Any) -> None:
+        if place.ended or (place.state == DEAD and self._histories.assisted):
+            # What follows counts for nothing any more, but it has to be some token.
+            for token in self.vocabulary.eos_ids:
+                row[token >> 5] |= np.uint32(1 << (token & 31)).astype(np.int32)
+        elif place.state != DEAD:
+            budget = (1 << 30) if self.max_tokens is None else max(0, self.max_tokens - place.length)
+            place.automaton.fill_mask_within(place.state, row, budget)
+            if not row.any():
+                raise BudgetExhausted(
+                    "a text ran into a dead end: nothing that the constraint allows can follow",
+                    action="let max_new_tokens be max_tokens; use custom_generate=constrained.decode for predicates",
+                )
+
+    def _unpacked(self, rows: torch.Tensor, columns: int) -> torch.Tensor:
+        """Truth values, bool ``[rows, columns]``."""
+        import torch
+
+        if self._bits is None or self._bits.device != rows.device:
+            self._bits = torch.arange(32, dtype=torch.int32, device=rows.device)
+        spread = ((rows.unsqueeze(-1) >> self._bits) & 1).flatten(1).bool()
+        if spread.shape[1] < columns:
+            return torch.nn.functional.pad(spread, (0, columns - spread.shape[1]))
+        return spread[:, :columns]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.vocabulary!r}, max_tokens={self.max_tokens})"
