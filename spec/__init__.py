@@ -10,6 +10,6 @@ tree.py         the tree
 budget.py       how many nodes pay
 memory.py       what outlives a text: counts, and the calibration
 drafter.py      all of it for one text
- kernels/        the device side of verification: statistics of rows, the walk, compaction, masks by number
- references/     the rules of others, for comparison
+kernels/        the device side of verification: statistics of rows, the walk, compaction, masks by number
+references/     the rules of others, for comparison
 """

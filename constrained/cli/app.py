@@ -42,6 +42,7 @@ from constrained.cli.options import (
     of_json,
 )
 from constrained.cli.outcome import EXIT_CODES, concluded, emit
+from constrained.cli.serve import serve
 
 if TYPE_CHECKING:
     from constrained.constraint import Constraint
@@ -336,6 +337,7 @@ def demo(
     show.run(quiet=quiet)
 
 
+app.command()(serve)
 app.add_typer(bench, name="bench")
 
 

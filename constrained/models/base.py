@@ -45,6 +45,14 @@ class Cache(ABC):
         twin.keep(rows)
         return twin
 
+    def join(self, other: Cache) -> None:
+        """Takes the rows of another cache of the same model behind its own; the other one is used up.
+
+        Raises:
+            NotImplementedError: this kind of cache cannot.
+        """
+        raise NotImplementedError(f"a {type(self).__name__} takes in no rows of another cache")
+
 
 class LanguageModel(ABC):
     """A causal language model and its vocabulary. Safe to share between threads: all memory is in caches.

@@ -81,6 +81,12 @@ class SeparateCache(HuggingFaceCache):
         self._rows = kept
         self._lengths = [self._lengths[row] for row in rows]
 
+    def join(self, other: Cache) -> None:
+        """Takes the rows of another cache behind its own."""
+        assert isinstance(other, SeparateCache)
+        self._rows += other._rows
+        self._lengths += other._lengths
+
     def read(self, run: Run, tokens: Sequence[Sequence[int]], device: torch.device) -> torch.Tensor:
         """One forward pass per row."""
         import torch
@@ -152,6 +158,29 @@ class JoinedCache(HuggingFaceCache):
             layer.keys = layer.keys.index_select(0, index).index_select(2, columns)
             layer.values = layer.values.index_select(0, index).index_select(2, columns)
         self._valid = self._valid[:, columns]
+
+    def join(self, other: Cache) -> None:
+        """Takes the rows of another cache behind its own; the narrower of the two is padded on the left."""
+        import torch
+        from torch.nn.functional import pad
+
+        assert isinstance(other, JoinedCache)
+        if not other._lengths or other._cache is None or other._valid is None:
+            assert not other._lengths, "rows that have read nothing cannot be joined to others"
+            return
+        if not self._lengths or self._cache is None or self._valid is None:
+            assert not self._lengths, "rows that have read nothing cannot take in others"
+            self._cache, self._valid, self._lengths = other._cache, other._valid, other._lengths
+            return
+        width = max(self._valid.shape[1], other._valid.shape[1])
+        for mine, theirs in zip(self._cache.layers, other._cache.layers, strict=True):
+            for name in ("keys", "values"):
+                both = (getattr(mine, name), getattr(theirs, name))
+                wide = [pad(part, (0, 0, width - part.shape[2], 0)) for part in both]
+                setattr(mine, name, torch.cat(wide))
+        valid = [pad(part, (width - part.shape[1], 0)) for part in (self._valid, other._valid)]
+        self._valid = torch.cat(valid)
+        self._lengths = self._lengths + other._lengths
 
     def read(self, run: Run, tokens: Sequence[Sequence[int]], device: torch.device) -> torch.Tensor:
         """First every row alone, then all rows in one forward pass.

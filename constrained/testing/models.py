@@ -60,6 +60,12 @@ class Texts(Cache):
             cut = self.prompts[i]
             yield [(path[:cut], path[cut:]) for path in paths[skip[i] :]]
 
+    def join(self, other: Cache) -> None:
+        """Takes the rows of another cache behind its own."""
+        assert isinstance(other, Texts)
+        self.rows += other.rows
+        self.prompts += other.prompts
+
     def read(self, tokens: Sequence[Sequence[int]]) -> Iterator[tuple[list[int], list[int]]]:
         """Appends tokens to each row; yields (prompt, tokens after it) per row."""
         for i, (row, new) in enumerate(zip(self.rows, tokens, strict=True)):

@@ -1,0 +1,103 @@
+"""`constrained serve`: the command that starts the server."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from constrained.cli.options import Device
+from constrained.cli.outcome import BadInput
+
+
+def serve(
+    model: Annotated[
+        str | None,
+        typer.Argument(metavar="MODEL", help="Name or folder of a causal model [default: the bundled one]."),
+    ] = None,
+    host: Annotated[str, typer.Option("--host", help="Address to listen at.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Port to listen at; 0: any that is free.")
+    ] = 8000,
+    api_key: Annotated[
+        str | None,
+        typer.Option(
+            "--api-key",
+            envvar="CONSTRAINED_API_KEY",
+            metavar="KEY",
+            help="What clients have to show [default: $CONSTRAINED_API_KEY, or nothing].",
+            show_envvar=False,
+        ),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option("--name", help="What clients call the model [default: MODEL, or constrained-tiny]."),
+    ] = None,
+    device: Device = None,
+    isolate: Annotated[
+        bool,
+        typer.Option("--isolate", help="Read each text in a pass of its own: bit-identical in any company."),
+    ] = False,
+    max_batch: Annotated[
+        int, typer.Option("--max-batch", metavar="N", min=1, help="Texts that are written side by side.")
+    ] = 32,
+    max_queue: Annotated[
+        int, typer.Option("--max-queue", metavar="N", min=0, help="Requests that may wait; more get 429.")
+    ] = 128,
+    max_tokens: Annotated[
+        int | None, typer.Option("--max-tokens", metavar="N", min=1, help="Of a text, whatever is asked for.")
+    ] = None,
+    max_body: Annotated[
+        float, typer.Option("--max-body", metavar="MIB", min=0.001, help="Of a request.")
+    ] = 8.0,
+    max_schema: Annotated[
+        float, typer.Option("--max-schema", metavar="MIB", min=0.001, help="Of a schema, as JSON.")
+    ] = 1.0,
+    compile_time: Annotated[
+        float, typer.Option("--compile-time", metavar="SECONDS", min=0.01, help="For a constraint.")
+    ] = 10.0,
+    compile_threads: Annotated[
+        int, typer.Option("--compile-threads", metavar="N", min=1, help="Constraints compiled side by side.")
+    ] = 2,
+    grace: Annotated[
+        float, typer.Option("--grace", metavar="SECONDS", min=0.0, help="For running requests at the end.")
+    ] = 60.0,
+) -> None:
+    """Serve a model to OpenAI's clients: chat, completions, tools, structured outputs.
+
+    Runs until SIGTERM or Ctrl-C, and then finishes the requests that run; a second Ctrl-C ends it at once.
+    """
+    try:
+        from constrained.integrations.server import Settings
+        from constrained.integrations.server import serve as run
+    except ModuleNotFoundError as error:
+        raise BadInput(str(error)) from None
+    settings = Settings(
+        name=name or (Path(model).name if model and Path(model).is_dir() else model) or "constrained-tiny",
+        api_key=api_key,
+        max_batch=max_batch,
+        max_queue=max_queue,
+        max_tokens=max_tokens,
+        max_body=round(max_body * 2**20),
+        max_schema=round(max_schema * 2**20),
+        compile_seconds=compile_time,
+        compile_threads=compile_threads,
+        grace_seconds=grace,
+    )
+    from constrained.cli.produce import hush
+
+    hush(bars=model is not None)
+    from constrained.models import load
+
+    loaded = load(model, device=device, isolate=isolate or None)
+    if model is None:
+        import torch
+
+        torch.set_num_threads(1)  # so small that threads would wait for each other longer than they compute
+
+    def told(where: str) -> None:
+        print(f"serving {settings.name} at {where}/v1", file=sys.stderr, flush=True)
+
+    run(loaded, settings, host=host, port=port, told=told)

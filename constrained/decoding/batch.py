@@ -1,0 +1,98 @@
+"""Texts that are written side by side, and come and go between two steps: a batch for a server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from constrained.models import Cache, LanguageModel
+
+
+class Writing(Protocol):
+    """A text that is being written, as `Answer` is one.
+
+    Attributes:
+        unread: ids that the model has not read yet: the prompt, then what was committed since.
+        finished: nothing more is wanted.
+    """
+
+    @property
+    def unread(self) -> Sequence[int]: ...
+
+    @property
+    def finished(self) -> bool: ...
+
+    def take(self, logits: NDArray[np.floating[Any]]) -> None:
+        """Goes on by a token. Must not raise: an error of one text is no matter of its neighbours."""
+
+
+Text = TypeVar("Text", bound=Writing)
+
+
+class Batch(Generic[Text]):
+    """Texts of different calls in one forward pass. For one thread.
+
+    What a text becomes does not depend on the company it is in: its prompt is read alone, each of its tokens is drawn
+    from its own logits with its own noise. (Rounding can tell a batch from a single text, see `Generator`.)
+
+    Attributes:
+        texts: those that are being written, a row of the cache each.
+    """
+
+    def __init__(self, model: LanguageModel) -> None:
+        self.texts: list[Text] = []
+        self._model = model
+        self._cache: Cache | None = None
+
+    def add(self, texts: Sequence[Text]) -> None:
+        """Lets texts of one prompt in: the prompt is read once, and each of them gets its first token.
+
+        Args:
+            texts: fresh ones, with equal `unread`; those that are finished without a token are left out.
+        """
+        fresh = [text for text in texts if not text.finished]
+        if not fresh:
+            return
+        cache = self._model.cache(1)
+        logits = self._model.forward([fresh[0].unread], cache)[0]
+        for text in fresh:
+            text.take(logits)
+        going = [text for text in fresh if not text.finished]
+        if not going:
+            return
+        if len(going) > 1:
+            cache.keep([0] * len(going))
+        if self._cache is None:
+            self._cache = cache
+        else:
+            self._cache.join(cache)
+        self.texts += going
+
+    def step(self) -> None:
+        """A token for every text; those that end leave."""
+        self.sweep()
+        if not self.texts:
+            return
+        assert self._cache is not None
+        logits = self._model.forward([text.unread for text in self.texts], self._cache)
+        for text, row in zip(self.texts, logits, strict=True):
+            text.take(row)
+        self.sweep()
+
+    def sweep(self) -> None:
+        """Lets go of what is finished, and of the memory it took."""
+        rows = [i for i, text in enumerate(self.texts) if not text.finished]
+        if len(rows) == len(self.texts):
+            return
+        self.texts = [self.texts[i] for i in rows]
+        if not rows:
+            self._cache = None
+        elif self._cache is not None:
+            self._cache.keep(rows)
+
+    def clear(self) -> None:
+        """Lets go of everything."""
+        self.texts, self._cache = [], None

@@ -1,0 +1,130 @@
+"""What is wrong with a request, as status and body."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from constrained.errors import (
+    BudgetExhausted,
+    ConstraintTooLarge,
+    Described,
+    DoesNotFit,
+    InvalidArgument,
+    InvalidConstraint,
+    ModelError,
+    PromptError,
+    PromptTooLong,
+    UnsatisfiableConstraint,
+    UnsupportedConstraint,
+)
+
+_CODES: tuple[tuple[type[Described], int, str], ...] = (
+    (InvalidConstraint, 400, "invalid_constraint"),
+    (UnsupportedConstraint, 400, "unsupported_constraint"),
+    (UnsatisfiableConstraint, 400, "unsatisfiable_constraint"),
+    (ConstraintTooLarge, 400, "constraint_too_large"),
+    (DoesNotFit, 400, "max_tokens_too_small"),
+    (PromptTooLong, 400, "context_length_exceeded"),
+    (PromptError, 400, "invalid_prompt"),
+    (InvalidArgument, 400, "invalid_value"),
+    (BudgetExhausted, 500, "budget_exhausted"),
+    (ModelError, 500, "model_error"),
+)
+"""Kinds of errors: status and code; the first that fits counts."""
+
+
+class Refusal(Exception):
+    """A request that gets an error for an answer.
+
+    Attributes:
+        status: of HTTP.
+        code: a short name of what is wrong.
+        param: where in the request it is wrong, such as ``tools[0].function.parameters``.
+        problems: for constraints: each place that is concerned.
+        headers: of the answer.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        code: str,
+        param: str | None = None,
+        problems: list[dict[str, Any]] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.code = code
+        self.param = param
+        self.problems = problems or []
+        self.headers = dict(headers or {})
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The answer, in the shape that OpenAI's clients read."""
+        kinds = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
+        fallback = "server_error" if self.status >= 500 else "invalid_request_error"
+        error: dict[str, Any] = {
+            "message": self.message,
+            "type": kinds.get(self.status, fallback),
+            "param": self.param,
+            "code": self.code,
+        }
+        if self.problems:
+            error["problems"] = self.problems
+        return {"error": error}
+
+
+def refused(error: Exception, param: str | None = None) -> Refusal:
+    """The refusal that an error of the library stands for; what nobody expected tells nothing of the inside.
+
+    Args:
+        error: as it was raised.
+        param: the part of the request that was looked at, where the error does not say.
+    """
+    if isinstance(error, Refusal):
+        return error
+    if isinstance(error, ValidationError):
+        return _malformed(error)
+    for kind, status, code in _CODES:
+        if isinstance(error, kind):
+            assert isinstance(error, Described)
+            return Refusal(
+                status,
+                str(error),
+                code=code,
+                param="max_tokens" if kind is DoesNotFit else param,
+                problems=[
+                    {"place": one.place, "keyword": one.keyword, "reason": one.reason}
+                    for one in error.problems
+                ],
+            )
+    return Refusal(500, f"the server failed: {type(error).__name__}", code="internal_error")
+
+
+def unsupported(param: str, what: str) -> Refusal:
+    """The refusal of something that this server does not do."""
+    return Refusal(400, f"{param}: {what}", code="unsupported_value", param=param)
+
+
+def invalid(param: str, what: str) -> Refusal:
+    """The refusal of a value that makes no sense."""
+    return Refusal(400, f"{param}: {what}", code="invalid_value", param=param)
+
+
+def _malformed(error: ValidationError) -> Refusal:
+    """The first mistake of a body, as a place in it."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    place = ""
+    for part in first["loc"]:
+        place += f"[{part}]" if isinstance(part, int) else f".{part}" if place else str(part)
+    if first["type"] == "extra_forbidden":
+        return Refusal(400, f"{place}: is not known here", code="unknown_parameter", param=place)
+    code = "invalid_json" if first["type"] == "json_invalid" else "invalid_value"
+    return Refusal(400, f"{place or 'body'}: {first['msg']}", code=code, param=place or None)

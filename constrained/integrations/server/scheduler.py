@@ -1,0 +1,163 @@
+"""The thread that owns the model: requests join the batch between two steps, and leave it when they end."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from constrained.decoding.batch import Batch
+from constrained.integrations.server.writing import Piece, Text
+from constrained.models import LanguageModel
+
+Tell = Callable[[list[Piece]], None]
+"""Gets what is new of a request; called in the thread of the scheduler, and must not wait."""
+
+PREFILL_TOKENS = 512
+"""Tokens of prompts read between two steps (at least one prompt): those that are written do not wait for long."""
+
+
+class Job:
+    """The texts for one prompt of a request.
+
+    Attributes:
+        texts: in the order of their indices.
+    """
+
+    def __init__(self, texts: Sequence[Text], tell: Tell) -> None:
+        self.texts = list(texts)
+        self.cancelled = False
+        self._tell = tell
+
+    @property
+    def finished(self) -> bool:
+        """Whether all texts are."""
+        return all(text.finished for text in self.texts)
+
+    def tell(self) -> None:
+        """Hands over what is new."""
+        pieces = [piece for text in self.texts if (piece := text.told()) is not None]
+        if pieces and not self.cancelled:
+            self._tell(pieces)
+
+    def fail(self, error: Exception) -> None:
+        """Ends all texts that are not finished with an error."""
+        for text in self.texts:
+            if not text.finished:
+                text.fail(error)
+        self.tell()
+
+
+class Stopped(RuntimeError):
+    """The server was stopped before a text was finished."""
+
+
+class Scheduler:
+    """Writes the texts of all requests.
+
+    Args:
+        model: is read by this thread alone.
+        rows: texts side by side at most. A job with more of them runs alone.
+    """
+
+    def __init__(self, model: LanguageModel, rows: int) -> None:
+        self._model = model
+        self._rows = rows
+        self._changed = threading.Condition()
+        self._waiting: deque[Job] = deque()
+        self._running: list[Job] = []
+        self._stopping = False
+        self._thread = threading.Thread(target=self._loop, name="scheduler", daemon=True)
+        self._began = False
+        self.steps = 0
+
+    def start(self) -> None:
+        """Begins to work."""
+        self._began = True
+        self._thread.start()
+
+    def submit(self, job: Job) -> None:
+        """Puts a job at the end of the queue.
+
+        Raises:
+            Stopped: nothing is taken any more.
+        """
+        with self._changed:
+            if self._stopping:
+                raise Stopped("the server is stopping")
+            self._waiting.append(job)
+            self._changed.notify()
+
+    def cancel(self, job: Job) -> None:
+        """Gives a job up: no more is told of it, and its memory is freed before the next step."""
+        with self._changed:
+            job.cancelled = True
+            for text in job.texts:
+                text.cancelled = True
+            self._changed.notify()
+
+    def stop(self) -> None:
+        """Fails what is still there, and ends the thread."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
+        if self._began:
+            self._thread.join()
+
+    @property
+    def waiting(self) -> int:
+        """Jobs in the queue."""
+        return len(self._waiting)
+
+    @property
+    def running(self) -> int:
+        """Texts that are being written."""
+        return sum(not text.finished for job in list(self._running) for text in job.texts)
+
+    def _loop(self) -> None:
+        batch: Batch[Text] = Batch(self._model)
+        while self._wait():
+            self._admit(batch)
+            try:
+                batch.step()
+            except Exception as error:  # the model itself: nobody in this batch can go on
+                batch.clear()
+                for job in self._running:
+                    job.fail(error)
+            self.steps += 1
+            for job in self._running:
+                job.tell()
+            self._running = [job for job in self._running if not job.finished]
+        batch.clear()
+        for job in [*self._running, *self._waiting]:
+            job.fail(Stopped("the server was stopped"))
+
+    def _wait(self) -> bool:
+        """Waits until there is something to do; False when the work is over."""
+        with self._changed:
+            while not (self._stopping or self._waiting or self._running):
+                self._changed.wait()
+            return not self._stopping
+
+    def _admit(self, batch: Batch[Text]) -> None:
+        """Lets jobs in, in the order in which they came, as far as there is room."""
+        batch.sweep()
+        read = 0
+        while read < PREFILL_TOKENS and (job := self._next(len(batch.texts))) is not None:
+            self._running.append(job)
+            read += len(job.texts[0].unread)
+            try:
+                batch.add(job.texts)
+            except Exception as error:
+                job.fail(error)
+
+    def _next(self, busy: int) -> Job | None:
+        with self._changed:
+            while self._waiting and self._waiting[0].cancelled:
+                self._waiting.popleft()
+            if not self._waiting:
+                return None
+            wanted = len(self._waiting[0].texts)
+            if busy and busy + wanted > self._rows:
+                return None
+            return self._waiting.popleft()

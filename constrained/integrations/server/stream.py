@@ -1,0 +1,97 @@
+"""Server-sent events, and clients that go away."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any, TypeVar
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+T = TypeVar("T")
+
+
+class Gone(Exception):
+    """The client went away."""
+
+
+async def unless_gone(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
+    """The result of some work, while somebody waits for it.
+
+    Args:
+        receive: of a request whose body has been read.
+        work: is cancelled if the client goes away.
+
+    Raises:
+        Gone: it did.
+    """
+    task = asyncio.ensure_future(work)
+    watch = asyncio.ensure_future(_gone(receive))
+    try:
+        await asyncio.wait({task, watch}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise Gone
+        return task.result()
+    finally:
+        for one in (task, watch):
+            one.cancel()
+        await asyncio.gather(task, watch, return_exceptions=True)
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def body(request: Request, limit: int) -> bytes | None:
+    """The body of a request; None if it is longer than the limit."""
+    parts: list[bytes] = []
+    size = 0
+    async for part in request.stream():
+        size += len(part)
+        if size > limit:
+            return None
+        parts.append(part)
+    return b"".join(parts)
+
+
+class EventStream(Response):
+    """Chunks as they come, then ``[DONE]``.
+
+    Args:
+        chunks: JSON values.
+        close: is called when the stream is over, however it ended, with whether the client went away.
+    """
+
+    media_type = "text/event-stream"
+
+    def __init__(self, chunks: AsyncIterator[dict[str, Any]], close: Callable[[bool], None]) -> None:
+        super().__init__(headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
+        del self.headers["content-length"]
+        self._chunks = chunks
+        self._close = close
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Sends until the chunks end or the client goes away."""
+        gone = True
+        try:
+            await send(
+                {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
+            )
+            await unless_gone(receive, self._send(send))
+            gone = False
+        except (Gone, OSError):
+            pass
+        finally:
+            self._close(gone)
+
+    async def _send(self, send: Send) -> None:
+        async for chunk in self._chunks:
+            data = json.dumps(chunk, ensure_ascii=False, separators=(",", ":")).encode()
+            await send(
+                {"type": "http.response.body", "body": b"data: " + data + b"\n\n", "more_body": True}
+            )
+        await send({"type": "http.response.body", "body": b"data: [DONE]\n\n", "more_body": False})
