@@ -119,9 +119,7 @@ def _check_triggered(one: _Tag, triggers: Sequence[str], place: str) -> None:
         raise _wrong(f"{place}/triggers", f"a trigger stands within {one.begin!r}", "shorter begins")
 
 
-def _tag(
-    described: Any, place: str, content: Callable[[Mapping[str, Any], str], Constraint]
-) -> Constraint:
+def _tag(described: Any, place: str, content: Callable[[Mapping[str, Any], str], Constraint]) -> Constraint:
     if not isinstance(described, Mapping):
         raise _wrong(place, "is no tag", "an object with begin and end")
     begin, end = _get(described, "begin", place), _get(described, "end", place)

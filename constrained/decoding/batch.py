@@ -20,10 +20,12 @@ class Writing(Protocol):
     """
 
     @property
-    def unread(self) -> Sequence[int]: ...
+    def unread(self) -> Sequence[int]:
+        """See above."""
 
     @property
-    def finished(self) -> bool: ...
+    def finished(self) -> bool:
+        """See above."""
 
     def take(self, logits: NDArray[np.floating[Any]]) -> None:
         """Goes on by a token. Must not raise: an error of one text is no matter of its neighbours."""

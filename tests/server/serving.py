@@ -35,12 +35,15 @@ class Served:
         self.service = service
         self.server = server
         self.thread = thread
+        self.http = httpx.Client(
+            base_url=url, timeout=60, verify=False, limits=httpx.Limits(max_connections=None)
+        )
 
     def openai(self, **options: Any) -> OpenAI:
         return OpenAI(base_url=f"{self.url}/v1", max_retries=0, timeout=60, **{"api_key": "none", **options})
 
     def post(self, path: str, body: Any, **options: Any) -> httpx.Response:
-        return httpx.post(f"{self.url}{path}", json=body, timeout=60, **options)
+        return self.http.post(path, json=body, **options)
 
     def chat(self, text: str = "hello", **more: Any) -> httpx.Response:
         body = {"model": MODEL, "messages": [{"role": "user", "content": text}], "temperature": 0, **more}
@@ -49,6 +52,7 @@ class Served:
     def stop(self) -> None:
         self.server.should_exit = True
         self.thread.join()
+        self.http.close()
 
 
 @contextlib.contextmanager
@@ -60,9 +64,7 @@ def served(model: LanguageModel, *, grace: int = 60, **settings: Any) -> Iterato
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     wait_until(lambda: server.started or not thread.is_alive())
-    running = Served(
-        f"http://127.0.0.1:{listening.getsockname()[1]}", app.state.service, server, thread
-    )
+    running = Served(f"http://127.0.0.1:{listening.getsockname()[1]}", app.state.service, server, thread)
     try:
         yield running
     finally:

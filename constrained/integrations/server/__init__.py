@@ -36,7 +36,13 @@ def __getattr__(name: str) -> Any:
     try:
         module = import_module(f"{__name__}.{_HOMES[name]}")
     except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] not in ("fastapi", "starlette", "uvicorn", "pydantic", "prometheus_client"):
+        if (error.name or "").split(".")[0] not in (
+            "fastapi",
+            "starlette",
+            "uvicorn",
+            "pydantic",
+            "prometheus_client",
+        ):
             raise
         raise ModuleNotFoundError(
             f"{error.name} is not installed; the server needs: pip install 'constrained[server]'",

@@ -130,9 +130,8 @@ class Wire:
         """The chunks for a piece."""
         choice = self.choices[piece.index]
         offset = len(choice.content)
-        deltas = [_delta(part, choice) for part in choice.take(piece)] if self.chat else []
-        if not self.chat:
-            deltas = [{"text": choice.content[offset:]}] if len(choice.content) > offset else []
+        parts = choice.take(piece)
+        deltas = [_delta(part, choice) if self.chat else {"text": part.text} for part in parts]
         if not deltas and piece.tokens:
             deltas = [{"content": ""} if self.chat else {"text": ""}]
         chunks = [self._chunk(piece.index, delta) for delta in deltas]

@@ -171,8 +171,8 @@ class _Service:
         key = self.settings.api_key
         if key is None:
             return
-        shown = request.headers.get("authorization", "")
-        if not hmac.compare_digest(shown.encode(), f"Bearer {key}".encode()):
+        shown = request.headers.get("authorization", "").encode("latin-1")  # the bytes as they came
+        if not hmac.compare_digest(shown, f"Bearer {key}".encode()):
             raise Refusal(
                 401,
                 "the API key is missing or wrong",
@@ -255,7 +255,9 @@ class _Service:
         except Stopped as error:
             raise Refusal(503, str(error), code="stopping", headers={"Retry-After": "1"}) from None
         if wanted.stream:
-            return EventStream(self._chunks(mine, wire), lambda gone: mine.close(_CLIENT_GONE if gone else 200))
+            return EventStream(
+                self._chunks(mine, wire), lambda gone: mine.close(_CLIENT_GONE if gone else 200)
+            )
         return JSONResponse(await unless_gone(request.receive, self._whole(mine, wire)))
 
     async def _pieces(self, mine: _Request, wire: Wire) -> AsyncIterator[Piece]:
@@ -301,5 +303,3 @@ class _Service:
             return
         for chunk in wire.last():
             yield chunk
-
-

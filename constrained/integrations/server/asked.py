@@ -100,9 +100,7 @@ def _check_sizes(request: Request, settings: Settings) -> None:
             )
 
 
-def prepare(
-    request: Request, model: LanguageModel, settings: Settings, format: ToolFormat = HERMES
-) -> Ready:
+def prepare(request: Request, model: LanguageModel, settings: Settings, format: ToolFormat = HERMES) -> Ready:
     """Compiles the constraint and encodes the prompts.
 
     Raises:
@@ -198,7 +196,7 @@ def _formatted(form: ResponseFormat) -> tuple[str, Callable[[], Constraint]]:
 def _structured(asked: StructuredOutputs) -> tuple[str, Callable[[], Constraint]]:
     given = asked.model_dump(by_alias=True, exclude_none=True)
     kinds = [name for name in _ENOUGH if name in given and given[name] is not False]
-    if "json" in asked.model_fields_set and asked.json_ is False:
+    if asked.json_ is False:
         kinds.append("json")  # a schema that nothing satisfies, which will be said
     if len(kinds) != 1:
         raise invalid("structured_outputs", f"give exactly one of {', '.join(_ENOUGH)}")

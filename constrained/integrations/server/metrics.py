@@ -19,14 +19,15 @@ class Metrics:
     def __init__(self, scheduler: Scheduler) -> None:
         registry = self._registry = CollectorRegistry()
         self.requests = Counter(
-            "constrained_requests", "Requests, by endpoint and status.", ["endpoint", "status"], registry=registry
+            "constrained_requests",
+            "Requests, by endpoint and status.",
+            ["endpoint", "status"],
+            registry=registry,
         )
         self.disconnects = Counter(
             "constrained_disconnects", "Requests whose client went away.", registry=registry
         )
-        self.prompt_tokens = Counter(
-            "constrained_prompt_tokens", "Tokens of prompts.", registry=registry
-        )
+        self.prompt_tokens = Counter("constrained_prompt_tokens", "Tokens of prompts.", registry=registry)
         self.tokens = Counter("constrained_generated_tokens", "Tokens written.", registry=registry)
         self.compile = Histogram(
             "constrained_compile_seconds",

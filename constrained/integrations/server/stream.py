@@ -91,7 +91,5 @@ class EventStream(Response):
     async def _send(self, send: Send) -> None:
         async for chunk in self._chunks:
             data = json.dumps(chunk, ensure_ascii=False, separators=(",", ":")).encode()
-            await send(
-                {"type": "http.response.body", "body": b"data: " + data + b"\n\n", "more_body": True}
-            )
+            await send({"type": "http.response.body", "body": b"data: " + data + b"\n\n", "more_body": True})
         await send({"type": "http.response.body", "body": b"data: [DONE]\n\n", "more_body": False})
