@@ -63,37 +63,6 @@ std::optional<RegexStore::Carried> RegexStore::endless(RegexId id) {
     return loop;
 }
 
-/// Bytes of the longest text of a language without loops.
-uint32_t RegexStore::max_length(RegexId id) {
-    const Node node = nodes_[id.value];
-    switch (node.kind) {
-        case Kind::Nothing:
-        case Kind::Empty: return 0;
-        case Kind::Set: return 1;
-        case Kind::Literal: return node.b;
-        case Kind::Concat: {
-            uint32_t length = 0;
-            for (; nodes_[id.value].kind == Kind::Concat; id = {nodes_[id.value].b}) {
-                length = add_lengths(length, max_length({nodes_[id.value].a}));
-            }
-            return add_lengths(length, max_length(id));
-        }
-        case Kind::Union: {
-            uint32_t length = 0;
-            for (uint32_t i = 0; i < node.b; ++i) length = std::max(length, max_length(children_[node.a + i]));
-            return length;
-        }
-        case Kind::Repeat: {
-            const uint64_t length = uint64_t{max_length({node.a})} * node.c;
-            return node.c == kInfinite || length >= kInfinite ? kInfinite : static_cast<uint32_t>(length);
-        }
-        case Kind::Intersection:
-        case Kind::Complement:
-        case Kind::Multiple: return kInfinite;
-    }
-    return kInfinite;
-}
-
 /// No text of C begins another one.
 bool RegexStore::prefix_free(RegexId part) {
     const auto [at, fresh] = prefix_free_.try_emplace(part.value, false);

@@ -11,6 +11,7 @@ namespace core {
 RegexStore::RegexStore(const ByteSet& alphabet) : alphabet_(alphabet) {
     single_.fill(kNothing);
     byte_partition_.fill(kUnset);
+    first_of_head_.fill(kUnset);
     split(ByteSet());  // kWhole
     add(Kind::Nothing, 0, 0, 0, combine(0, 0));
     add(Kind::Empty, 0, 0, 0, combine(0, 1));
@@ -45,8 +46,14 @@ RegexId RegexStore::add(Kind kind, uint32_t a, uint32_t b, uint32_t c, uint64_t 
             switch (kind) {
                 case Kind::Nothing: node.min_length = node.least = kInfinite; break;
                 case Kind::Empty: node.nullable = true, node.min_length = 0; break;
-                case Kind::Set: node.min_length = node.least = 1; break;
-                case Kind::Literal: node.min_length = node.least = b; break;
+                case Kind::Set:
+                    node.min_length = node.least = node.max_length = 1;
+                    if (sets_[a].count() == 1) node.head = static_cast<uint16_t>(sets_[a]._Find_first());
+                    break;
+                case Kind::Literal:
+                    node.min_length = node.least = node.max_length = b;
+                    node.head = literal_bytes_[a];
+                    break;
                 case Kind::Concat: {
                     const Node& left = below({a});
                     const Node& right = below({b}, false);  // a chain is walked in a loop, not by recursion
@@ -55,6 +62,8 @@ RegexId RegexStore::add(Kind kind, uint32_t a, uint32_t b, uint32_t c, uint64_t 
                     node.optional = left.nullable ? std::min<uint32_t>(rest + 1, UINT16_MAX) : 0;
                     node.least = add_lengths(left.least, right.least);
                     if (!node.searched) node.min_length = node.least;
+                    node.max_length = add_lengths(left.max_length, right.max_length);
+                    node.head = left.head;
                     break;
                 }
                 case Kind::Union: {
@@ -63,6 +72,7 @@ RegexId RegexStore::add(Kind kind, uint32_t a, uint32_t b, uint32_t c, uint64_t 
                         const Node& child = below(part);
                         node.nullable |= child.nullable;
                         node.least = std::min(node.least, child.least);
+                        node.max_length = std::max(node.max_length, child.max_length);
                     }
                     if (!node.searched) node.min_length = node.least;
                     break;
@@ -75,6 +85,7 @@ RegexId RegexStore::add(Kind kind, uint32_t a, uint32_t b, uint32_t c, uint64_t 
                         node.least = std::max(node.least, child.least);
                     }
                     node.searched = true;
+                    node.max_length = kInfinite;
                     break;
                 case Kind::Complement:
                     node.nullable = !below({a}).nullable;
@@ -82,17 +93,21 @@ RegexId RegexStore::add(Kind kind, uint32_t a, uint32_t b, uint32_t c, uint64_t 
                     node.finite = false;
                     node.searched = true;
                     node.bound = 0;
+                    node.max_length = kInfinite;
                     break;
                 case Kind::Multiple:
                     node.nullable = multiples_[a].complete();
                     node.finite = false;
                     node.min_length = node.least = multiples_[a].min_length();
+                    node.max_length = kInfinite;
                     break;
                 case Kind::Repeat: {
                     const Node& part = below({a});
                     node.nullable = b == 0 || part.nullable;
                     node.finite &= c != kInfinite;
                     if (c != kInfinite) node.bound = std::max(node.bound, c);
+                    const uint64_t most = uint64_t{part.max_length} * c;
+                    node.max_length = c == kInfinite || most >= kInfinite ? kInfinite : static_cast<uint32_t>(most);
                     const uint64_t least = uint64_t{part.least} * b;
                     node.least = least >= kUnknown ? kUnknown - 1 : static_cast<uint32_t>(least);
                     if (!node.searched) node.min_length = node.least;
@@ -161,31 +176,29 @@ RegexId RegexStore::concat(RegexId left, RegexId right) {
     if (left == kNothing || right == kNothing) return kNothing;
     if (left == kEmpty) return right;
     if (right == kEmpty) return left;
+    if (nodes_[left.value].kind != Kind::Concat) return prepend(left, right);
     std::vector<RegexId> chain;  // left parts, outermost first
-    while (nodes_[left.value].kind == Kind::Concat) {
-        chain.push_back({nodes_[left.value].a});
-        left = {nodes_[left.value].b};
-    }
-    chain.push_back(left);
-    for (size_t i = chain.size(); i-- > 0;) {
-        const RegexId part = chain[i];
-        // X X{m,n} is X{m+1,n+1}, X{a,b} X{c,d} is X{a+c,b+d}: one form for a counter however it came about.
-        const auto [head, tail] = split_head(right);
-        const Node& next = nodes_[head.value];
-        if (next.kind == Kind::Repeat) {
-            const Node& node = nodes_[part.value];
-            if (RegexId{next.a} == part) {
-                right = concat(repeat(part, add_lengths(next.b, 1), add_lengths(next.c, 1)), tail);
-                continue;
-            }
-            if (node.kind == Kind::Repeat && node.a == next.a) {
-                right = concat(repeat({node.a}, add_lengths(node.b, next.b), add_lengths(node.c, next.c)), tail);
-                continue;
-            }
-        }
-        right = add(Kind::Concat, part.value, right.value, 0, combine(combine(4, part.value), right.value));
-    }
+    for (; nodes_[left.value].kind == Kind::Concat; left = {nodes_[left.value].b}) chain.push_back({nodes_[left.value].a});
+    right = prepend(left, right);
+    for (size_t i = chain.size(); i-- > 0;) right = prepend(chain[i], right);
     return right;
+}
+
+/// `concat` of a part that is no chain.
+RegexId RegexStore::prepend(RegexId part, RegexId right) {
+    if (right == kNothing) return kNothing;
+    if (right == kEmpty) return part;
+    // X X{m,n} is X{m+1,n+1}, X{a,b} X{c,d} is X{a+c,b+d}: one form for a counter however it came about.
+    const auto [head, tail] = split_head(right);
+    const Node& next = nodes_[head.value];
+    if (next.kind == Kind::Repeat) {
+        const Node& node = nodes_[part.value];
+        if (RegexId{next.a} == part) return concat(repeat(part, add_lengths(next.b, 1), add_lengths(next.c, 1)), tail);
+        if (node.kind == Kind::Repeat && node.a == next.a) {
+            return concat(repeat({node.a}, add_lengths(node.b, next.b), add_lengths(node.c, next.c)), tail);
+        }
+    }
+    return add(Kind::Concat, part.value, right.value, 0, combine(combine(4, part.value), right.value));
 }
 
 std::pair<RegexId, RegexId> RegexStore::split_head(RegexId id) const {
@@ -486,6 +499,10 @@ RegexId RegexStore::derive(RegexId id, uint8_t byte) {
             if (node.b == 2) return single(literal_bytes_[node.a + 1]);
             return add(Kind::Literal, node.a + 1, node.b - 1, 0, literal_hash_[node.a + 1]);
         case Kind::Concat: {
+            if (!nullable({node.a})) {
+                const RegexId first = derive({node.a}, byte);
+                if (nodes_[first.value].kind != Kind::Union) return concat(first, {node.b});
+            }
             std::vector<RegexId> parts;
             const auto append = [&](RegexId first, RegexId rest) {  // a sum of chains, not a chain after a sum
                 const Node& sum = nodes_[first.value];
@@ -508,7 +525,10 @@ RegexId RegexStore::derive(RegexId id, uint8_t byte) {
         case Kind::Union: {
             std::vector<RegexId> parts;
             for (uint32_t i = 0; i < node.b; ++i) {
-                const RegexId part = derive(children_[node.a + i], byte);
+                const RegexId child = children_[node.a + i];
+                const uint16_t head = nodes_[child.value].head;
+                if (head != kManyHeads && head != byte) continue;
+                const RegexId part = derive(child, byte);
                 if (part != kNothing) parts.push_back(part);
             }
             return parts.size() == 1 ? parts[0] : unite(std::move(parts));
@@ -538,38 +558,48 @@ RegexId RegexStore::derive(RegexId id, uint8_t byte) {
     return kNothing;
 }
 
-uint32_t RegexStore::prepare(RegexId id) {
-    if (nodes_[id.value].moves == kNoMoves) {
-        const uint32_t partition = make_partition(id);
-        Node& node = nodes_[id.value];
-        node.partition = partition;
-        node.moves = static_cast<uint32_t>(moves_.size());
-        moves_.resize(moves_.size() + partitions_[partition].count, kUnset);
-    }
-    return nodes_[id.value].partition;
+/// What `byte` leads to, where nothing is said about emptiness.
+RegexId RegexStore::raw_step(RegexId id, uint8_t byte) {
+    const uint16_t head = nodes_[id.value].head;
+    if (head != kManyHeads && head != byte) return kNothing;
+    const uint32_t known = *move(id, byte);
+    if (known != kUnset) return {known & ~kSettled};
+    const RegexId target = derive(id, byte);
+    *move(id, byte) = target.value | (nodes_[target.value].searched ? 0 : kSettled);
+    return target;
 }
 
-RegexId RegexStore::raw_step(RegexId id, uint8_t byte) {
-    const uint32_t partition = prepare(id);
-    const uint32_t slot = nodes_[id.value].moves + partitions_[partition].of[byte];
-    if (moves_[slot] == kUnset) {
-        const RegexId target = derive(id, byte);
-        moves_[slot] = target.value | (nodes_[target.value].searched ? 0 : kSettled);
+/// Where it is kept what `byte` leads to; valid until the store grows.
+uint32_t* RegexStore::move(RegexId id, uint8_t byte) {
+    if (nodes_[id.value].head != kManyHeads) return &nodes_[id.value].ahead;
+    const Partition& partition = this->partition(id);
+    Node& node = nodes_[id.value];
+    if (node.moves == kNoMoves) {
+        node.moves = static_cast<uint32_t>(moves_.size());
+        moves_.resize(moves_.size() + partition.count, kUnset);
     }
-    return {moves_[slot] & ~kSettled};
+    return &moves_[node.moves + partition.of[byte]];
 }
 
 RegexId RegexStore::settle(RegexId id, uint8_t byte) {
-    if (const auto spelled = this->spelled(id); spelled && spelled->text[0] != byte) return kNothing;  // not worth a memo
     RegexId target = raw_step(id, byte);
     if (min_length(target) == kInfinite) target = kNothing;
-    moves_[nodes_[id.value].moves + partitions_[nodes_[id.value].partition].of[byte]] = target.value | kSettled;
+    *move(id, byte) = target.value | kSettled;
     return target;
 }
 
 const ByteSet& RegexStore::find_first(RegexId id) {
     const Node node = nodes_[id.value];
     ByteSet bytes;
+    if (node.head != kManyHeads && min_length(id) != kInfinite) {
+        uint32_t& known = first_of_head_[node.head];
+        if (known == kUnset) {
+            known = static_cast<uint32_t>(first_.size());
+            first_.emplace_back(bytes.set(node.head));
+        }
+        nodes_[id.value].first = known;
+        return first_[known];
+    }
     switch (node.kind) {
         case Kind::Nothing:
         case Kind::Empty: break;
@@ -601,7 +631,7 @@ ByteSet RegexStore::first_by_steps(RegexId id) {
     if (const auto loop = endless(id)) return first(loop->part);  // whatever is begun, infinitely many words are left
     std::array<int8_t, 256> possible;  // of each group of bytes
     possible.fill(-1);
-    const uint32_t partition = prepare(id);
+    const uint32_t partition = partition_id(id);
     ByteSet bytes;
     for (int byte = 0; byte < 256; ++byte) {
         if (!alphabet_[byte]) continue;
@@ -712,7 +742,7 @@ uint32_t RegexStore::search(RegexId id) {
         if (fuel_ != kInfinite && fuel_-- == 0) {
             throw TooLarge("deciding whether an intersection or complement of regular expressions is empty");
         }
-        const uint32_t partition = prepare(now.id);
+        const uint32_t partition = partition_id(now.id);
         std::bitset<256> done;
         for (int byte = 0; byte < 256; ++byte) {
             const uint8_t group = partitions_[partition].of[byte];
@@ -787,6 +817,23 @@ uint32_t RegexStore::split(const ByteSet& bytes) {
     return intern_partition(partition);
 }
 
+/// Each byte of a set, and all other bytes.
+uint32_t RegexStore::single_out(const ByteSet& bytes) {
+    if (bytes.count() == 1) {
+        uint32_t& known = byte_partition_[bytes._Find_first()];
+        if (known == kUnset) known = split(bytes);
+        return known;
+    }
+    Partition partition;
+    partition.count = 0;
+    int others = -1;
+    for (int byte = 0; byte < 256; ++byte) {
+        if (!bytes[byte] && others < 0) others = static_cast<int>(partition.count++);
+        partition.of[byte] = static_cast<uint8_t>(bytes[byte] ? partition.count++ : others);
+    }
+    return intern_partition(partition);
+}
+
 /// Each digit, the point, and all other bytes.
 uint32_t RegexStore::digits() {
     if (digits_ == kUnset) {
@@ -814,11 +861,7 @@ uint32_t RegexStore::partition_of(RegexId id) {
         case Kind::Nothing:
         case Kind::Empty: return kWhole;
         case Kind::Set: return split(sets_[node.a]);
-        case Kind::Literal: {
-            uint32_t& known = byte_partition_[literal_bytes_[node.a]];
-            if (known == kUnset) known = split(ByteSet().set(literal_bytes_[node.a]));
-            return known;
-        }
+        case Kind::Literal: return single_out(ByteSet().set(literal_bytes_[node.a]));
         case Kind::Concat: {
             uint32_t result = kWhole;
             for (;; id = {nodes_[id.value].b}) {
@@ -831,8 +874,17 @@ uint32_t RegexStore::partition_of(RegexId id) {
         case Kind::Union:
         case Kind::Intersection: {
             uint32_t result = kWhole;
-            for (uint32_t i = 0; i < node.b; ++i) result = meet(result, make_partition(children_[node.a + i]));
-            return result;
+            ByteSet heads;
+            for (uint32_t i = 0; i < node.b; ++i) {
+                const RegexId child = children_[node.a + i];
+                const uint16_t head = nodes_[child.value].head;
+                if (head != kManyHeads) {
+                    heads.set(head);
+                } else {
+                    result = meet(result, make_partition(child));
+                }
+            }
+            return heads.none() ? result : meet(result, single_out(heads));
         }
         case Kind::Complement:
         case Kind::Repeat: return make_partition({node.a});

@@ -56,7 +56,10 @@ public:
     /// What is left of the language after `byte`; `kNothing` when nothing can follow.
     RegexId step(RegexId id, uint8_t byte) {
         const Node& node = nodes_[id.value];
-        if (node.moves != kNoMoves) {
+        if (node.head != kManyHeads) {
+            if (node.head != byte) return kNothing;
+            if (node.ahead & kSettled) return {node.ahead & ~kSettled};
+        } else if (node.moves != kNoMoves) {
             const uint32_t move = moves_[node.moves + partitions_[node.partition].of[byte]];
             if (move & kSettled) return {move & ~kSettled};
         }
@@ -73,9 +76,12 @@ public:
         std::array<uint8_t, 256> of;
         uint32_t count;
     };
-    const Partition& partition(RegexId id) { return partitions_[prepare(id)]; }
+    const Partition& partition(RegexId id) { return partitions_[partition_id(id)]; }
     /// Equal for residuals with equal partitions.
-    uint32_t partition_id(RegexId id) { return prepare(id); }
+    uint32_t partition_id(RegexId id) {
+        const uint32_t known = nodes_[id.value].partition;
+        return known != kUnset ? known : make_partition(id);
+    }
     /// By `partition_id`; the reference is valid until the store grows.
     const Partition& partition_at(uint32_t id) const { return partitions_[id]; }
     /// The coarsest partition finer than both.
@@ -155,6 +161,7 @@ private:
     static constexpr uint32_t kUnknown = UINT32_MAX - 1;
     static constexpr uint32_t kSettled = 0x80000000u;  // of a move: emptiness of its target was decided
     static constexpr uint32_t kUnset = 0x7fffffffu;
+    static constexpr uint16_t kManyHeads = 256;
     static constexpr uint32_t kWhole = 0;  // the partition that tells no byte apart
     static constexpr size_t kPatience = 1000;  // derivatives that `search` visits before any way to the end will do
     static constexpr size_t kDive = 100'000;   // and then, before it gives up
@@ -172,9 +179,12 @@ private:
                            // multiples_
         uint32_t min_length;
         uint32_t least = 0;  // no text is shorter; known without a search
+        uint32_t max_length = 0;  // of texts; kInfinite where there is a loop, an intersection or a complement
         uint32_t partition = kUnset;
         uint32_t moves = kNoMoves;
         uint32_t first = kUnset;
+        uint32_t ahead = kUnset;     // as an element of `moves_`, for `head`
+        uint16_t head = kManyHeads;  // the byte that all texts begin with, where that shows: most residuals are literals
     };
 
     RegexId add(Kind kind, uint32_t a, uint32_t b, uint32_t c, uint64_t hash);
@@ -185,21 +195,23 @@ private:
     void merge_heads(std::vector<RegexId>& parts);
     std::pair<RegexId, RegexId> split_head(RegexId id) const;
 
+    RegexId prepend(RegexId part, RegexId right);
     RegexId derive(RegexId id, uint8_t byte);
+    uint32_t* move(RegexId id, uint8_t byte);
     RegexId settle(RegexId id, uint8_t byte);
     RegexId raw_step(RegexId id, uint8_t byte);
     uint32_t search(RegexId id);
     std::optional<Carried> endless(RegexId id);
-    uint32_t max_length(RegexId id);
+    uint32_t max_length(RegexId id) const { return nodes_[id.value].max_length; }
     bool inside(RegexId id, RegexId part);
     bool spelled_inside(RegexId id, RegexId part);
     RegexId single(uint8_t byte);
     const ByteSet& find_first(RegexId id);
     ByteSet first_by_steps(RegexId id);
-    uint32_t prepare(RegexId id);
     uint32_t make_partition(RegexId id);
     uint32_t partition_of(RegexId id);
     uint32_t split(const ByteSet& bytes);
+    uint32_t single_out(const ByteSet& bytes);
     uint32_t digits();
     RegexId rest(const Multiple& number);
     uint32_t intern_partition(const Partition& partition);
@@ -228,6 +240,7 @@ private:
     std::unordered_map<uint32_t, bool> prefix_free_;
     std::unordered_map<uint64_t, bool> inside_;
     std::deque<ByteSet> first_;  // references stay valid
+    std::array<uint32_t, 256> first_of_head_;
     uint32_t fuel_ = kInfinite;
 };
 
