@@ -49,9 +49,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         Open& open = lanes[input.below(lanes.size())];
         if (!open.lane || open.lane->full()) open = {std::make_shared<core::Lane>(vocabulary), {}};
         try {
-            fuzz::Arrays arrays(input, input.one_in(3), open.known);
+            const bool lexer = input.one_in(3);
+            fuzz::Arrays arrays(input, input.one_in(3), open.known, !lexer);
             open.read(arrays);
-            if (input.one_in(3)) {
+            if (lexer) {
                 const fuzz::LexerArrays tokens(input, arrays.regexes.nodes.size());
                 keep(lexed, std::make_unique<LexedAutomaton>(open.lane, arrays.grammar, tokens.tokens(), kFuel));
             } else {

@@ -3,6 +3,7 @@
 // Invariant: any byte string is an input, and the same bytes always give the same arrays. Missing bytes read as zero.
 #pragma once
 
+#include <string_view>
 #include <tuple>
 
 #include "../../constrained/_core/lexed.hpp"
@@ -65,12 +66,13 @@ inline std::shared_ptr<core::Vocabulary> make_vocabulary(Input& input) {
 }
 
 /// The arrays of a grammar, as `ir.cpp` makes them. Where it lets numbers through that make no sense, an awkward writer
-/// puts any number: bounds of characters and of counts. `known`: regular expressions to refer to.
+/// puts any number: bounds of characters and of counts. `known`: regular expressions to refer to. `differ`: whether entries
+/// of a bag may have to differ, which a lexer does not know.
 struct Arrays {
     core::FlatRegexes regexes;
     core::FlatGrammar grammar;  // without the ids of its terminals
 
-    Arrays(Input& input, bool awkward, std::span<const core::RegexId> known) {
+    Arrays(Input& input, bool awkward, std::span<const core::RegexId> known, bool differ) {
         using core::Op;
         const auto number = [&](int64_t sensible) {
             return awkward && input.one_in(12) ? input.raw() : static_cast<int32_t>(sensible);
@@ -90,7 +92,7 @@ struct Arrays {
         for (size_t made = 0; made < regex_count; ++made) {
             const auto child = static_cast<int32_t>(input.below(made));
             constexpr Op kLeaves[] = {Op::Literal, Op::Chars, Op::Reference, Op::Nothing};
-            constexpr Op kOps[] = {Op::Literal, Op::Chars, Op::Concat, Op::Union, Op::Intersection, Op::Complement, Op::Repeat, Op::Nothing, Op::Reference};
+            constexpr Op kOps[] = {Op::Literal, Op::Chars, Op::Concat, Op::Union, Op::Intersection, Op::Complement, Op::Repeat, Op::Nothing, Op::Reference, Op::Multiple};
             Op op = made ? input.pick(kOps) : input.pick(kLeaves);
             if (op == Op::Reference && known.empty()) op = Op::Chars;
             int32_t a = 0, b = 0, c = 0;
@@ -113,19 +115,38 @@ struct Arrays {
                 case Op::Repeat: a = child, std::tie(b, c) = bounds(); break;
                 case Op::Reference: a = static_cast<int32_t>(known[input.below(known.size())].value); break;
                 case Op::Nothing: break;
+                case Op::Multiple: a = multiple(input, awkward), b = core::Multiple::kPacked; break;
                 default: std::tie(a, b) = list(regexes.args, made);
             }
             regexes.nodes.push_back({op, a, b, c});
         }
-        const size_t expr_count = 1 + input.below(16), rule_count = 1 + input.below(4);
-        for (size_t made = 0; made < expr_count; ++made) {
-            constexpr Op kOps[] = {Op::Terminal, Op::Call, Op::Sequence, Op::Choice, Op::Loop};
+        if (differ) grammar.nodes.push_back({Op::Terminal, scalars(input), 0, 0});
+        const size_t expr_count = grammar.nodes.size() + 1 + input.below(16), rule_count = 1 + input.below(4);
+        for (size_t made = grammar.nodes.size(); made < expr_count; ++made) {
+            constexpr Op kOps[] = {Op::Terminal, Op::Call, Op::Sequence, Op::Choice, Op::Loop, Op::Bag};
             const Op op = made ? input.pick(kOps) : Op::Terminal;
             int32_t a = 0, b = 0, c = 0;
             switch (op) {
                 case Op::Terminal: a = static_cast<int32_t>(input.one_in(3) ? input.below(regex_count) : regex_count - 1); break;
                 case Op::Call: a = static_cast<int32_t>(input.below(rule_count)); break;
                 case Op::Loop: a = static_cast<int32_t>(input.below(made)), std::tie(b, c) = bounds(); break;
+                case Op::Bag: {
+                    a = static_cast<int32_t>(grammar.args.size());
+                    const auto [low, high] = bounds();
+                    const size_t entries = input.below(5), needed = input.one_in(3) ? input.below(3) : 0;
+                    const auto marks = static_cast<int32_t>(input.one_in(4) ? input.below(4) : 0);
+                    grammar.args.insert(grammar.args.end(), {low, high, marks, input.one_in(2), static_cast<int32_t>(input.below(made)),
+                                                             static_cast<int32_t>(entries), static_cast<int32_t>(needed)});
+                    for (size_t i = 0; i < entries; ++i) {
+                        const bool distinct = differ && input.one_in(3);
+                        const auto head = static_cast<int32_t>(distinct ? 0 : input.below(made));
+                        const int32_t slot = distinct ? -1 : static_cast<int32_t>(input.below(4)) - 1;
+                        grammar.args.insert(grammar.args.end(), {head, static_cast<int32_t>(input.below(made)), slot,
+                                                                 static_cast<int32_t>(input.below(4)), distinct});
+                    }
+                    for (size_t i = 0; i < needed; ++i) grammar.args.push_back(static_cast<int32_t>(i));
+                    break;
+                }
                 default: std::tie(a, b) = list(grammar.args, made);
             }
             grammar.nodes.push_back({op, a, b, c});
@@ -134,6 +155,44 @@ struct Arrays {
             grammar.rules.push_back(static_cast<int32_t>(i == 0 ? expr_count - 1 : input.below(expr_count)));
         }
         grammar.start = 0;
+    }
+
+private:
+    /// Where a packed multiple was put; one that makes sense unless `awkward`.
+    int32_t multiple(Input& input, bool awkward) {
+        constexpr uint64_t kModuli[] = {1, 2, 3, 5, 7, 10, 16, 100, 999, 1'000'000'007, core::Multiple::kMaxModulus};
+        const auto at = static_cast<int32_t>(regexes.data.size());
+        const auto put = [&](uint64_t value, int bytes) {
+            if (awkward && input.one_in(12)) value = static_cast<uint32_t>(input.raw());
+            for (int i = 0; i < bytes; ++i) regexes.data.push_back(static_cast<uint8_t>(value >> 8 * i));
+        };
+        const uint64_t modulus = input.pick(kModuli);
+        const auto form = input.below(3);
+        const bool fraction = form == static_cast<uint32_t>(core::Multiple::Form::Fraction);
+        const auto low = fraction ? input.below(2) : static_cast<uint32_t>(input.pick(kCounts));
+        put(modulus, 8);
+        put(input.byte() % modulus, 8);
+        put(low, 4);
+        put(fraction || input.one_in(2) ? core::kInfinite : low + static_cast<uint32_t>(input.pick(kCounts)), 4);
+        put(form == static_cast<uint32_t>(core::Multiple::Form::Whole) ? 0 : input.below(4), 4);
+        put(form, 4);
+        return at;
+    }
+
+    /// The row of some JSON scalars, new.
+    int32_t scalars(Input& input) {
+        constexpr const char* kTexts[] = {"\"a\"", "\"b\"", "\"aa\"", "\"\"", "0", "1", "10", "\"0\""};
+        const auto offset = static_cast<int32_t>(regexes.args.size());
+        const auto count = static_cast<int32_t>(1 + input.below(5));
+        for (int32_t i = 0; i < count; ++i) {
+            const std::string_view text = input.pick(kTexts);
+            const auto at = static_cast<int32_t>(regexes.data.size());
+            regexes.data.insert(regexes.data.end(), text.begin(), text.end());
+            regexes.args.push_back(static_cast<int32_t>(regexes.nodes.size()));
+            regexes.nodes.push_back({core::Op::Literal, at, static_cast<int32_t>(text.size()), 0});
+        }
+        regexes.nodes.push_back({core::Op::Union, offset, count, 0});
+        return static_cast<int32_t>(regexes.nodes.size() - 1);
     }
 };
 
