@@ -186,10 +186,15 @@ class Languages:
             head, tail = node.parts
             found = self.concat([self.derive(head, char), tail])
             return self.union([found, self.derive(tail, char)]) if self.nullable[head] else found
+        if node.kind == "intersection":
+            parts = []
+            for part in node.parts:
+                parts.append(self.derive(part, char))
+                if parts[-1] == _NOTHING:
+                    return _NOTHING
+            return self.intersection(parts)
         parts = [self.derive(part, char) for part in node.parts]
-        if node.kind == "complement":
-            return self.complement(parts[0])
-        return self.intersection(parts) if node.kind == "intersection" else self.union(parts)
+        return self.complement(parts[0]) if node.kind == "complement" else self.union(parts)
 
     def heads(self, language: int) -> set[int]:
         """A character of each kind that derivatives tell apart."""

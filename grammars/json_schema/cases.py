@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
+from typing import NamedTuple
 
 from grammars.errors import ConstraintTooLarge, InvalidConstraint, Problem
 from grammars.json_schema.derived import negated, shaped, together
@@ -32,6 +33,22 @@ def _unknown(keyword: str, draft: str) -> str:
     later = {"additionalItems": "items", "dependencies": "dependentRequired, dependentSchemas"}
     hint = f" (now {later[keyword]})" if keyword in later else ""
     return f"unknown to draft {draft}{hint}"
+
+
+class Opened(NamedTuple):
+    """What holds of a goal whichever alternatives do.
+
+    Attributes:
+        asked: the goal, and whether it was opened loosely.
+        seen: all schemas that hold.
+        choices: the disjunctions that they bring.
+        types: that all of them allow; None when they contradict each other.
+    """
+
+    asked: tuple[Goal, bool]
+    seen: dict[Node, None]
+    choices: list[Sequence[Node]]
+    types: int | None
 
 
 class Cases:
@@ -55,6 +72,7 @@ class Cases:
         self.rests: dict[Node, list[Node]] = {}
         self.tags_said: dict[Node, Tags] = {}
         self.certainties: dict[Node, Certain] = {}
+        self.last_opened = Opened(((), True), {}, [], EVERY_TYPE)  # mostly asked for twice
 
     # ------------------------------------------------------------ one schema
 
@@ -126,9 +144,17 @@ class Cases:
 
     def outline(self, goal: Goal) -> tuple[int, int]:
         """Types that hold all values of a goal, and in how many ways its alternatives can be picked, seen from outside."""
-        choices: list[Sequence[Node]] = []
-        types = self._close(goal, {}, choices, loose=False)
-        return types or 0, math.prod(map(len, choices))
+        opened = self.opened(goal, loose=False)
+        return opened.types or 0, math.prod(map(len, opened.choices))
+
+    def opened(self, goal: Goal, loose: bool) -> Opened:
+        """What holds of a goal whichever alternatives do."""
+        if self.last_opened.asked != (goal, loose):
+            seen: dict[Node, None] = {}
+            choices: list[Sequence[Node]] = []
+            types = self._close(goal, seen, choices, loose)
+            self.last_opened = Opened((goal, loose), seen, choices, types)
+        return self.last_opened
 
     def expand(self, goal: Goal, *, loose: bool = False) -> list[Goal]:
         """The cases of a goal, each a tuple of schemas that limit something.
@@ -152,9 +178,7 @@ class Cases:
         return found
 
     def _expand(self, goal: Goal, loose: bool) -> list[Goal]:
-        seen: dict[Node, None] = {}
-        choices: list[Sequence[Node]] = []
-        types = self._close(goal, seen, choices, loose)
+        _, seen, choices, types = self.opened(goal, loose)
         if types is None:
             return []
         if not choices:

@@ -47,18 +47,32 @@ def classes(patterns: Sequence[Pattern], forbidden: Collection[Pattern], place: 
         ConstraintTooLarge: there are too many.
     """
     languages = Languages()
+    known: dict[frozenset[Pattern], bool] = {}
+
+    def meet(a: Pattern, b: Pattern) -> bool:
+        pair = frozenset((a, b))
+        if pair not in known:
+            known[pair] = not languages.apart([a.characters, b.characters])
+        return known[pair]
+
+    def apart(within: Sequence[Pattern], without: Sequence[Pattern]) -> bool:
+        return languages.apart([p.characters for p in within], [p.characters for p in without])
+
     found = [Class()]
     for pattern in patterns:
         split = []
         for keys in found:
-            within, without = ([p.characters for p in part] for part in keys)
-            known = within or without  # else there are such keys, or it does not matter that there are none
-            if known and languages.apart([*within, pattern.characters], without):
+            matched = (*keys.matched, pattern)
+            if not all(meet(pattern, other) for other in keys.matched):
+                split.append(keys)
+                continue
+            without = tuple(other for other in keys.without if meet(pattern, other))
+            if (len(matched) > 2 or without) and apart(matched, without):
                 split.append(keys)
                 continue
             if pattern not in forbidden:
-                split.append(Class((*keys.matched, pattern), keys.without))
-            if not within or not languages.apart(within, [*without, pattern.characters]):
+                split.append(Class(matched, without))
+            if not keys.matched or not apart(keys.matched, (*keys.without, pattern)):
                 split.append(Class(keys.matched, (*keys.without, pattern)))
         found = split
         if len(found) > MAX_CLASSES:
