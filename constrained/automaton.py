@@ -13,13 +13,16 @@ import numpy as np
 from constrained import _core
 from constrained.errors import ConstraintTooLarge, Problem, UnsatisfiableConstraint, UnsupportedConstraint
 from constrained.guarded import GuardedAutomaton
+from grammars import ir
 from grammars.lexed import Lexed, refuse_lexer
+from grammars.walk import children, fold
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from constrained.constraint import Constraint
     from constrained.vocabulary import Vocabulary
+    from constrained.vocabulary.lanes import Lane
     from grammars.ir import Grammar
 
 DEAD = 0
@@ -102,7 +105,9 @@ class TokenAutomaton(_Face, _core.Automaton):
             super().__init__(lane.core, dict(grammar.rules), grammar.start, known, _FUEL, memory_limit)
         except _core.TooLarge as error:
             raise ConstraintTooLarge(
-                f"the constraint is too large to compile: {error}", action="simplify its patterns"
+                f"the constraint is too large to compile: {error}",
+                _hard_rules(grammar, lane),
+                action="simplify its patterns",
             ) from None
         if len(known) > _REGEXES_KEPT:
             lane.regexes = {}  # another table: other threads may be reading this one
@@ -165,6 +170,23 @@ class LexedAutomaton(_Face, _core.LexedAutomaton):
                 or [Problem("lexer", "other tokens win over the ones that the rules need")],
                 action="ignore white space between tokens, or give the tokens priorities",
             )
+
+
+def _hard_rules(grammar: Grammar, lane: Lane) -> tuple[Problem, ...]:
+    """The first rule with a terminal that is too large to compile: looked for once it is known that there is one."""
+    rules: dict[ir.Expr, str] = {}
+    for rule, body in grammar.rules.items():
+        parts: dict[ir.Expr, None] = {}
+        fold(body, children, lambda expr, known: None, parts)
+        for expr in parts:
+            rules.setdefault(expr, rule)
+    for expr, rule in rules.items():
+        if isinstance(expr, ir.Terminal):
+            try:
+                _core.Automaton(lane.core, {"start": expr}, "start", lane.regexes, _FUEL, _MEMORY_LIMIT)
+            except _core.TooLarge:
+                return (Problem(rule, "a pattern, or what is said together about one value here"),)
+    return ()
 
 
 def _check_left_recursion(grammar: Grammar, rule: int) -> None:

@@ -26,7 +26,7 @@ from grammars.errors import (
     UnsatisfiableConstraint,
     UnsupportedConstraint,
 )
-from grammars.json_schema.document import Document
+from grammars.json_schema.document import Document, position
 from grammars.json_schema.drafts import DRAFTS, draft_of
 from grammars.json_schema.escapes import respelled
 from grammars.json_schema.layout import Separators, Whitespace, layout
@@ -130,7 +130,7 @@ def lower(
         closed=not additional_properties_default,
     )
     grammar = lowering.run()
-    unchecked = tuple(lowering.problems.values())
+    unchecked = tuple(sorted(lowering.problems.values(), key=lambda problem: position(schema, problem.place)))
     report = Report(tuple(lowering.cases.read_nodes), lowering.cases.entries, unchecked)
     if unchecked and unsupported == "refuse":
         raise _unsupported(unchecked, "remove them, rewrite them, or pass unsupported='check'")

@@ -78,6 +78,29 @@ def step(pointer: str, *tokens: str | int) -> str:
     return pointer
 
 
+def position(schema: Any, pointer: str) -> tuple[int, ...]:
+    """Where a pointer leads in a document as it is written: smaller than what comes after it.
+
+    What does not stand there comes last.
+    """
+    found = []
+    head, *tokens = pointer.split("/")
+    for raw in tokens:
+        token = raw.replace("~1", "/").replace("~0", "~")
+        if isinstance(schema, dict) and token in schema:
+            found.append(list(schema).index(token))
+            schema = schema[token]
+        elif isinstance(schema, list) and token.isdigit() and int(token) < len(schema):
+            found.append(int(token))
+            schema = schema[int(token)]
+        else:
+            return (_NOWHERE,)
+    return tuple(found) if head == "#" else (_NOWHERE,)
+
+
+_NOWHERE = 2**32
+
+
 def _join(base: str, reference: str, pointer: str) -> str:
     """A URI reference resolved, without its fragment."""
     try:

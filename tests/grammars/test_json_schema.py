@@ -29,6 +29,7 @@ from grammars.json_schema.admits import Admits
 from grammars.json_schema.cases import Cases
 from grammars.json_schema.document import Document
 from grammars.json_schema.drafts import draft_of
+from grammars.json_schema.formats import FORMATS
 from grammars.json_schema.numbers import PLAIN, Bounds, decimal, equal_to, integers, numbers
 from grammars.json_schema.strings import other_keys
 from grammars.membership import matches
@@ -38,6 +39,7 @@ try:
 except ImportError:  # Python 3.10
     import tomli as tomllib
 
+VOCABULARY = Vocabulary.from_bytes([*(bytes([byte]) for byte in range(256)), b""], [256])
 CASES = Path(__file__).parents[1] / "cases" / "json_schema"
 VALIDATORS = {
     "4": jsonschema.Draft4Validator,
@@ -334,3 +336,53 @@ def test_real_instances_are_accepted_exactly_when_valid() -> None:
                 if test["valid"] and not accepted:
                     assert b"{" in text, row["id"]  # only the order of keys can be at fault
     assert judged > 100
+
+
+def test_what_cannot_be_enforced_is_listed_in_the_order_of_the_document() -> None:
+    schema = {
+        "properties": {"b": {"pattern": r"(b)\1"}, "a": {"$ref": "#/$defs/y"}},
+        "$defs": {"y": {"pattern": r"(y)\1"}},
+        "allOf": [{"properties": {"b": {"pattern": r"(c)\1"}}}, {"properties": {"a": {"pattern": r"(a)\1"}}}],
+    }
+    with pytest.raises(UnsupportedConstraint) as caught:
+        lower(schema)
+    assert [problem.place for problem in caught.value.problems] == [
+        "#/properties/b/pattern",
+        "#/$defs/y/pattern",
+        "#/allOf/0/properties/b/pattern",
+        "#/allOf/1/properties/a/pattern",
+    ]
+
+
+def test_what_takes_too_long_to_decide_is_named() -> None:
+    both = [{"pattern": "^[ab]*a[ab]{20}$"}, {"pattern": "^[ab]*b[ab]{20}$"}]
+    schema = {"properties": {"a": {"pattern": "^a+$"}, "z": {"items": {"type": "string", "allOf": both}}}}
+    with pytest.raises(ConstraintTooLarge, match="empty") as caught:
+        TokenAutomaton(lower(schema).grammar, VOCABULARY)
+    assert [problem.place for problem in caught.value.problems] == ["#/properties/z"]
+
+
+@pytest.mark.parametrize("keyword", ["not", "oneOf", "if", "propertyNames"])
+def test_a_listed_value_that_may_have_a_format_is_not_denied(keyword: str) -> None:
+    """Whether a regex is valid is not regular: some texts are neither surely so nor surely not."""
+    found = FORMATS["regex"]
+    text = "(" * 40 + ")" * 40
+    assert found.loosest is not None
+    assert matches(found.loosest(), text)
+    assert not matches(found.build(), text)
+    said = {"format": "regex"}
+    schema: dict[str, object] = {
+        "not": {"enum": [text, "b"], "not": said},
+        "oneOf": {"enum": [text, "b"], "oneOf": [said, {"const": text}]},
+        "if": {"enum": [text, "b"], "if": said, "else": True, "then": {"const": "b"}},
+        "propertyNames": {"enum": [{text: 1}, {}], "not": {"propertyNames": said}},
+    }[keyword]
+    try:
+        automaton = TokenAutomaton(lower(schema).grammar, VOCABULARY)
+    except UnsatisfiableConstraint:
+        return
+    for value in (text, {text: 1}):
+        state = automaton.start
+        for byte in json.dumps(value).encode():
+            state = automaton.next(state, byte)
+        assert not automaton.accepts(state)
