@@ -60,16 +60,26 @@ def completable(expr: ir.Bag, entries: Sequence[ir.Entry], *, alone: bool = Fals
     most = len(slots) if None not in slots else None
     if any(slot not in slots for slot in expr.needed) or (most is not None and expr.low > most):
         return False
+    whole = 0  # what comes of it when every slot brings all that it may, as far as one entry does
+    for brought in slots.values():
+        most_marks = 0
+        for marks in brought:
+            most_marks |= marks
+        whole |= most_marks if most_marks in brought else 0
+    if whole == expr.marks and expr.high is None and not alone:
+        return True
     fewest = {0: 0}  # marks set -> fewest entries that do so, besides those of needed slots
     for slot, brought in slots.items():
-        if not expr.marks:
-            break
+        if not any(brought):
+            continue
         for _ in range(MAX_MARKS if slot is None else 1):
             before = dict(fewest)
             for held, count in before.items():
                 for marks in brought:
                     more = count + (slot not in expr.needed)
                     fewest[held | marks] = min(fewest.get(held | marks, more), more)
+            if fewest == before:
+                break
     if expr.marks not in fewest:
         return False
     least = max(expr.low, len(expr.needed) + fewest[expr.marks])

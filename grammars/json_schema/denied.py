@@ -144,7 +144,9 @@ def _same(a: Node, b: Node) -> bool:
     """Whether two schemas plainly say the same."""
     if a is b:
         return True
-    return not (a.made or b.made) and a.resource is b.resource and a.value == b.value
+    if a.made or b.made or a.resource is not b.resource or a.value != b.value:
+        return False
+    return repr(a.value) == repr(b.value)  # 1 and true are equal, and not the same
 
 
 def _able(
@@ -161,19 +163,44 @@ def _able(
     return sum(1 << bit for bit in wanted if value(1 << bit) is not ir.NEVER), value
 
 
+class _Fulfils(NamedTuple):
+    """What a member fulfils by being there, what by its value, and the values for that; see `obliged.Declared`."""
+
+    fulfils: int
+    able: int
+    value: Callable[[int], ir.Expr]
+    one_of: dict[int, int]
+    alike: dict[int, int]
+
+
 def _fulfils(
     open_: Sequence[Denied], witness: Callable[[Denied], Witness], base: ir.Expr, goal: Goal, judge: Judge
-) -> tuple[int, int, Callable[[int], ir.Expr]]:
-    """What a member fulfils by being there, what by its value, and the values for that."""
+) -> _Fulfils:
     fulfils = 0
-    wanted = {}
+    wanted: dict[int, Node] = {}
     for bit, denied in enumerate(open_):
         found = witness(denied)
         if found is ALWAYS:
             fulfils |= 1 << bit
         elif isinstance(found, Node):
-            wanted[bit] = found
-    return (fulfils, *_able(base, goal, wanted, judge))
+            wanted[bit] = next((other for other in wanted.values() if _equal(other, found)), found)
+    able, value = _able(base, goal, wanted, judge)
+    alike = {
+        bit: sum(1 << other for other in _bits(able) if wanted[other] is wanted[bit]) for bit in _bits(able)
+    }
+    one_of = _one_of({bit: wanted[bit].denies for bit in _bits(able)}, goal, judge)
+    return _Fulfils(fulfils, able, value, one_of, alike)
+
+
+def _equal(a: Node, b: Node) -> bool:
+    """Whether two schemas plainly deny the same."""
+    if a is b:
+        return True
+    first, second = (
+        () if node is None else node.facts.also if node.made and node.facts else (node,)
+        for node in (a.denies, b.denies)
+    )
+    return len(first) == len(second) > 0 and all(map(_same, first, second))
 
 
 def _declared(
@@ -181,26 +208,23 @@ def _declared(
 ) -> Declared:
     left_out = sum(1 << bit for bit, denied in enumerate(open_) if name in denied.required)
     if value is ir.NEVER:
-        return Declared(name, required, 0, 0, left_out, lambda mask: ir.NEVER, {})
+        return Declared(name, required, 0, 0, left_out, lambda mask: ir.NEVER, {}, {})
 
     def witness(denied: Denied) -> Witness:
         return _witness(denied, _on_name(denied.members, name), goal, judge, name)
 
-    fulfils, able, values = _fulfils(open_, witness, value, goal, judge)
+    found = _fulfils(open_, witness, value, goal, judge)
     return Declared(
-        name, required, fulfils, able, left_out, values, _one_of(able, open_, witness, goal, judge)
+        name, required, found.fulfils, found.able, left_out, found.value, found.one_of, found.alike
     )
 
 
-def _one_of(
-    able: int, open_: Sequence[Denied], witness: Callable[[Denied], Witness], goal: Goal, judge: Judge
-) -> dict[int, int]:
+def _one_of(denied: dict[int, Node | None], goal: Goal, judge: Judge) -> dict[int, int]:
     """By what a value may fail to fulfil, what it then fulfils for certain: denied schemas that are apart."""
-    denied = {bit: found.denies for bit in _bits(able) if isinstance(found := witness(open_[bit]), Node)}
     certain = dict.fromkeys(denied, 0)
     for first, second in combinations(denied, 2):
         a, b = denied[first], denied[second]
-        if a is not None and b is not None and judge.impossible((*goal, a, b)):
+        if a is not None and b is not None and a is not b and judge.impossible((*goal, a, b)):
             certain[first] |= 1 << second
             certain[second] |= 1 << first
     return certain

@@ -46,6 +46,8 @@ MANY_WAYS = 8
 """From so many ways to pick its alternatives on, scalars of a goal are one term instead of cases."""
 MAX_RULES = 200_000
 """Most rules of one grammar."""
+MAX_OBLIGED = 1_000
+"""Most objects of which something must fail."""
 
 _NULL = ir.terminal("null")
 _TRUE, _FALSE = ir.terminal("true"), ir.terminal("false")
@@ -95,6 +97,7 @@ class Lowering:
         self.listed: dict[tuple[str, ...], ir.Expr] = {}
         self.problems: dict[str, Problem] = {}
         self.conflicts: dict[str, Problem] = {}
+        self.obliged_count = 0
         self.needs: dict[str, list[str]] = {}  # rules that derive some text if these do
 
     def run(self) -> ir.Grammar:
@@ -406,6 +409,13 @@ class Lowering:
 
     def obliged(self, case: Goal, shape: Shape, place: str) -> ir.Expr:
         """Objects of a shape in which something denied must fail."""
+        self.obliged_count += 1
+        if self.obliged_count > MAX_OBLIGED:
+            raise ConstraintTooLarge(
+                "too many conditions on objects",
+                Problem(place, f"more than {MAX_OBLIGED} objects with some by the time this place is reached"),
+                action="simplify oneOf, not or if",
+            )
         judge = Judge(self.document, self.goal, self.disjoint.empty, self.admits.goal, self.allowed_keys)
         found = obligations(shape, judge, place)
         if found is None:

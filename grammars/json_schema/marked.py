@@ -7,7 +7,7 @@ out, one bag is made for every set of members whose absence is relied on.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain, combinations, product
+from itertools import chain, combinations
 from typing import TYPE_CHECKING, TypeVar
 
 from grammars import ir
@@ -40,31 +40,40 @@ def marked_object(
     Raises:
         ConstraintTooLarge: there are too many ways to fulfil the obligations.
     """
-    open_ = (1 << count) - 1
     ways = []
-    for absent in _absences(members, count, place):
-        left = open_
-        for member in members:
-            if member.name in absent:
-                left &= ~member.left_out
-        present = [member for member in members if member.name not in absent]
-        ways.append(_object(present, others, left, low, high, layout, place, ordered=ordered))
+    for absent, present, left in _absences(members, (1 << count) - 1, place):
+        there = [
+            member._replace(required=True) if member.name in present else member
+            for member in members
+            if member.name not in absent
+        ]
+        ways.append(_object(there, others, left, low, high, layout, place, ordered=ordered))
     return ir.choice(*ways)
 
 
-def _absences(members: Sequence[Declared], count: int, place: str) -> list[frozenset[str]]:
-    """Sets of members whose absence is relied on: for each obligation none, or one that fulfils it by that."""
-    optional = [member for member in members if not member.required]
-    choices: list[list[str | None]] = []
-    total = 1
-    for bit in range(count):
-        choices.append([None, *(member.name for member in optional if member.left_out >> bit & 1)])
-        total *= len(choices[-1])
-        if total > MAX_WAYS:
+Absences = tuple[frozenset[str], frozenset[str], int]
+"""Members whose absence is relied on, members that are there, and the obligations that are left."""
+
+
+def _absences(members: Sequence[Declared], full: int, place: str) -> list[Absences]:
+    """The ways in which members may be left out, as far as that fulfils what earlier absences do not.
+
+    Every object goes one of the ways. Members that fulfil much by their absence come first: it leaves little to tell.
+    """
+    optional = [member for member in members if not member.required and member.left_out]
+    ways: list[Absences] = [(frozenset(), frozenset(), full)]
+    for member in sorted(optional, key=lambda member: -member.left_out.bit_count()):
+        name, before = frozenset((member.name,)), ways
+        ways = []
+        for absent, present, left in before:
+            if member.left_out & left:
+                ways.append((absent | name, present, left & ~member.left_out))
+                ways.append((absent, present | name, left))
+            else:
+                ways.append((absent, present, left))
+        if len(ways) > MAX_WAYS:
             raise _too_many(place)
-    return list(
-        dict.fromkeys(frozenset(name for name in way if name is not None) for way in product(*choices))
-    )
+    return ways
 
 
 def _object(
@@ -79,17 +88,18 @@ def _object(
     ordered: bool,
 ) -> ir.Expr:
     """Objects whose members have all these marks."""
+    telling, matters = _telling(members, marks)
     entries = [
         ir.Entry(layout.declared_key(member.name), value, slot, brought)
         for slot, member in enumerate(members)
-        for value, brought in _values(member, marks, place)
+        for value, brought in _values(member, marks, [marks] if member is telling else matters, place)
     ]
     colon = ir.Terminal(layout.colon)
     for other in others:
         keys = ir.Terminal(other.keys)
         entries += [
             ir.Entry(keys, ir.sequence(colon, value), marks=brought, distinct=True)
-            for value, brought in _values(other, marks, place)
+            for value, brought in _values(other, marks, matters, place)
         ]
     if len(entries) > MAX_WAYS:
         raise _too_many(place)
@@ -107,16 +117,53 @@ def _object(
     return ir.choice(layout.empty_object, full) if empty else full
 
 
-def _values(member: Declared | Other, marks: int, place: str) -> list[tuple[ir.Expr, int]]:
-    """Values of a member, each with the marks that it brings."""
-    able = [1 << bit for bit in range(marks.bit_length()) if member.able & marks & ~member.fulfils & 1 << bit]
-    if 1 << len(able) > MAX_WAYS:
-        raise _too_many(place)
+def _telling(members: Sequence[Declared], marks: int) -> tuple[Declared | None, list[int]]:
+    """The required member that leaves least to the others; and sets of marks, one of which holds all that it leaves.
+
+    A tag is such a member: as it has one value, it leaves one schema to be broken elsewhere, and not any of them.
+    """
+    best: tuple[Declared | None, list[int]] = None, [marks]
+    for member in members:
+        able = member.able & marks & ~member.fulfils
+        if member.required and (ways := _left_together(able, member)):
+            unable = marks & ~member.fulfils & ~able
+            most = [left for left in ways if not any(left != way and not left & ~way for way in ways)]
+            found = member, [unable | left for left in most]
+            best = min(best, found, key=lambda pair: sum(1 << left.bit_count() for left in pair[1]))
+    return best
+
+
+def _left_together(able: int, member: Declared | Other) -> list[int]:
+    """Sets of marks of which a value can bring none, of those that it may bring; empty if there are too many."""
+    sets = [0]
+    for whole in dict.fromkeys(
+        member.alike[bit] & able for bit in range(able.bit_length()) if able >> bit & 1
+    ):
+        certain = 0
+        for bit, mask in member.one_of.items():
+            certain |= mask if whole >> bit & 1 else 0
+        sets += [left | whole for left in sets if not left & certain]
+        if len(sets) > MAX_WAYS:
+            return []
+    return sets
+
+
+def _values(
+    member: Declared | Other, marks: int, matters: Sequence[int], place: str
+) -> list[tuple[ir.Expr, int]]:
+    """Values of a member, each with the marks that it brings; all that one of the sets in `matters` holds are told."""
+    able = member.able & marks & ~member.fulfils
+    chosen: dict[int, None] = {}
+    for wanted in dict.fromkeys(able & matter for matter in matters):
+        ways = _left_together(wanted, member)
+        chosen.update(dict.fromkeys(wanted & ~left for left in ways))
+        if not ways or len(chosen) > MAX_WAYS:
+            raise _too_many(place)
     found = []
-    for chosen in subsets(able):
-        value = member.value(sum(chosen))
+    for mask in sorted(chosen):
+        value = member.value(mask)
         if value is not ir.NEVER:
-            found.append((value, (member.fulfils & marks) | sum(chosen)))
+            found.append((value, (member.fulfils & marks) | mask))
     return found
 
 

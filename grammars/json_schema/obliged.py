@@ -33,6 +33,7 @@ class Declared(NamedTuple):
         left_out: what is fulfilled where it is not there.
         value: its values that fulfil some of what they are able to.
         one_of: by what a value may fail to fulfil, what it then fulfils for certain.
+        alike: by what a value may fulfil, all that it then fulfils for certain.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Declared(NamedTuple):
     left_out: int
     value: Callable[[int], ir.Expr]
     one_of: Mapping[int, int]
+    alike: Mapping[int, int]
 
 
 class Other(NamedTuple):
@@ -52,12 +54,15 @@ class Other(NamedTuple):
         fulfils: what any member with such a key fulfils.
         able: what the value of the last member may fulfil, besides: a later one of that key would replace it.
         value: values that fulfil some of what they are able to.
+        one_of, alike: as for `Declared`.
     """
 
     keys: ir.Regex
     fulfils: int
     able: int
     value: Callable[[int], ir.Expr]
+    one_of: Mapping[int, int]
+    alike: Mapping[int, int]
 
 
 def obliged_object(
@@ -174,12 +179,12 @@ class _Obliged:
         self.later = [here]
         for member in reversed(self.members):
             events = (
-                (member.left_out, lambda bit, name: ("left out", name)),
-                (member.fulfils, lambda bit, name: ("there", name)),
-                (member.able, lambda bit, name: ("value", name, bit)),
+                (member.left_out, lambda bit, member: ("left out", member.name)),
+                (member.fulfils, lambda bit, member: ("there", member.name)),
+                (member.able, lambda bit, member: ("value", member.name, member.alike[bit])),
             )
             here = [
-                here[bit].union(event(bit, member.name) for mask, event in events if mask >> bit & 1)
+                here[bit].union(event(bit, member) for mask, event in events if mask >> bit & 1)
                 for bit in bits
             ]
             self.later.append(here)
