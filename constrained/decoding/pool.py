@@ -1,7 +1,7 @@
 """Texts of one prompt, written side by side by a sampler of many: what they have in common is read once.
 
 Equal beginnings share a row of the cache until they differ: texts that stand at the same tokens are one row of a
-forward pass, and a row is copied when its texts part. The prompt is read once for all.
+forward pass, and what they have said is copied when they part. The prompt is read once and held once for all.
 """
 
 from __future__ import annotations

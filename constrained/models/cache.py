@@ -136,17 +136,33 @@ class JoinedCache(HuggingFaceCache):
         self._pending: list[int] = []  # the first column of each row's tree
 
     def fork(self, rows: Sequence[int]) -> Cache:
-        """A cache of its own with these rows. Layers only ever replace their tensors, so nothing is copied twice."""
+        """A cache of its own with these rows. Layers only ever replace their tensors, so nothing is copied twice.
+
+        What several copies of a single row have in common they hold once.
+        """
+        from constrained.models.shared import shared
+
         twin = copy.copy(self)
-        if self._cache is not None:
-            twin._cache = copy.copy(self._cache)
-            twin._cache.layers = [copy.copy(layer) for layer in self._cache.layers]
+        if self._cache is None or self._valid is None:
+            twin.keep(rows)
+            return twin
+        twin._cache = copy.copy(self._cache)
+        if len(self._lengths) == 1 and len(rows) > 1 and bool(self._valid.all()):
+            layers = shared(self._cache, len(rows))
+            if layers is not None:
+                twin._cache.layers = layers
+                twin._lengths = self._lengths * len(rows)
+                twin._valid = self._valid.repeat(len(rows), 1)
+                return twin
+        twin._cache.layers = [copy.copy(layer) for layer in self._cache.layers]
         twin.keep(rows)
         return twin
 
     def keep(self, rows: Sequence[int]) -> None:
         """Keeps these rows, in this order, and drops the columns that only padded the others."""
         import torch
+
+        from constrained.models.shared import select
 
         self._lengths = [self._lengths[row] for row in rows]
         if self._cache is None or self._valid is None:
@@ -155,8 +171,7 @@ class JoinedCache(HuggingFaceCache):
         self._valid = self._valid[index]
         columns = self._valid.any(dim=0).nonzero().squeeze(1)
         for layer in self._cache.layers:
-            layer.keys = layer.keys.index_select(0, index).index_select(2, columns)
-            layer.values = layer.values.index_select(0, index).index_select(2, columns)
+            select(layer, index, columns)
         self._valid = self._valid[:, columns]
 
     def join(self, other: Cache) -> None:

@@ -156,6 +156,36 @@ def test_a_fork_goes_its_own_way(isolate):
     assert np.abs(again[1] - alone[0]).max() < 1e-3
 
 
+def test_a_prompt_is_held_once_however_many_texts_follow_it():
+    loaded = llama()
+    ids = (loaded.encode("the name of a") * 30)[:90]
+    root = loaded.cache(1)
+    first = loaded.forward([ids], root)[0]
+    cache = root.fork([0] * 6)
+    said = [[ids[i], ids[i + 1]] for i in range(6)]
+    loaded.forward(said, cache)
+    cache.keep([5, 1, 1, 3])  # texts that end, and one that parts
+    said = [said[5], said[1], said[1], said[3]]
+    after = loaded.forward([[ids[i]] for i in (7, 8, 9, 10)], cache)
+    alone = [
+        loaded.forward([[*ids, *text, ids[i]]], loaded.cache(1))[0]
+        for text, i in zip(said, (7, 8, 9, 10), strict=True)
+    ]
+    assert np.abs(after - np.stack(alone)).max() < 1e-3
+    assert cache.lengths == [93] * 4
+    layers = cache._cache.layers
+    column = layers[0].keys[0, :, 0].nbytes * 2
+    assert all(layer.bytes == column * (90 + 4 * 3) for layer in layers)
+    # A cache of this one goes its own way, and so does the prompt.
+    twin = cache.fork([0, 2])
+    loaded.forward([[ids[0]], [ids[1]]], twin)
+    assert (cache.lengths, twin.lengths, root.lengths) == ([93] * 4, [94] * 2, [90])
+    assert all(layer.bytes == column * (90 + 4 * 3) for layer in layers)
+    again = loaded.forward([ids[:1]], root)[0]
+    assert np.abs(again - loaded.forward([[*ids, ids[0]]], loaded.cache(1))[0]).max() < 1e-3
+    assert first.shape == again.shape
+
+
 def test_a_models_fingerprint_is_that_of_its_weights():
     tokenizer = small_bpe_tokenizer()
     one, same = (constrained.load(random_llama(), tokenizer) for _ in range(2))

@@ -1,0 +1,101 @@
+"""A layer of a transformers cache whose rows begin with the same columns, which are held once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from transformers.cache_utils import DynamicLayer
+
+
+class SharedLayer(DynamicLayer):  # type: ignore[misc]
+    """Common columns, and those that each row has of its own.
+
+    `keys` and `values`, float [rows, heads, columns, size], put both together for as long as somebody looks: a forward pass
+    does so for one layer after the other. Setting one of them makes all of its columns the rows' own.
+    """
+
+    def __init__(self, layer: DynamicLayer, rows: int) -> None:
+        """Takes what a layer of a single row holds as common to some rows.
+
+        Args:
+            layer: it stays as it is.
+            rows: how many.
+        """
+        super().__init__()
+        self.dtype, self.device, self.is_initialized = layer.dtype, layer.device, True
+        self._common: list[torch.Tensor | None] = [layer.keys, layer.values]
+        self._own: list[Any] = [held[:, :, :0].repeat(rows, 1, 1, 1) for held in (layer.keys, layer.values)]
+
+    def __copy__(self) -> SharedLayer:
+        twin = object.__new__(SharedLayer)
+        twin.__dict__.update(self.__dict__)
+        twin._common, twin._own = list(self._common), list(self._own)
+        return twin
+
+    def _whole(self, which: int) -> Any:
+        common, own = self._common[which], self._own[which]
+        return own if common is None else torch.cat([common.expand(len(own), -1, -1, -1), own], dim=2)
+
+    @property
+    def keys(self) -> Any:
+        """All columns."""
+        return self._whole(0)
+
+    @keys.setter
+    def keys(self, tensor: Any) -> None:
+        self._set(0, tensor)
+
+    @property
+    def values(self) -> Any:
+        """All columns."""
+        return self._whole(1)
+
+    @values.setter
+    def values(self, tensor: Any) -> None:
+        self._set(1, tensor)
+
+    def _set(self, which: int, tensor: Any) -> None:
+        if "_own" in self.__dict__:  # the class above sets both to None before there is anything
+            self._common[which], self._own[which] = None, tensor
+
+    @property
+    def common(self) -> int:
+        """How many columns are held once."""
+        return 0 if self._common[0] is None else int(self._common[0].shape[2])
+
+    @property
+    def bytes(self) -> int:
+        """What is held."""
+        return sum(held.nbytes for held in (*self._common, *self._own) if held is not None)
+
+    def update(self, key_states: Any, value_states: Any, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        """Appends columns to each row, see `DynamicLayer`."""
+        new = (key_states, value_states)
+        self._own = [torch.cat([own, more], dim=2) for own, more in zip(self._own, new, strict=True)]
+        return self.keys, self.values
+
+    def get_seq_length(self) -> int:
+        """All columns of a row."""
+        return self.common + int(self._own[0].shape[2])
+
+    def select(self, rows: torch.Tensor, columns: torch.Tensor) -> None:
+        """Keeps these rows and columns, in this order; the common columns are among them, and come first."""
+        own = columns[self.common :] - self.common
+        self._own = [held.index_select(0, rows).index_select(2, own) for held in self._own]
+
+
+def shared(cache: Any, rows: int) -> list[Any] | None:
+    """Layers for some rows that all begin as the single row of a cache does; None where its layers are of other kinds."""
+    if any(type(layer) is not DynamicLayer or not layer.is_initialized for layer in cache.layers):
+        return None
+    return [SharedLayer(layer, rows) for layer in cache.layers]
+
+
+def select(layer: Any, rows: torch.Tensor, columns: torch.Tensor) -> None:
+    """Keeps these rows and columns of a layer, in this order."""
+    if isinstance(layer, SharedLayer) and layer.common:
+        layer.select(rows, columns)
+        return
+    layer.keys = layer.keys.index_select(0, rows).index_select(2, columns)
+    layer.values = layer.values.index_select(0, rows).index_select(2, columns)
