@@ -159,6 +159,7 @@ def test_cars_learns_and_rejection_does_not():
     blocks = list(measured.learning("cars", 40, 10, 0))
     assert [(block.first, block.last) for block in blocks] == [(1, 10), (11, 20), (21, 30), (31, 40)]
     assert blocks[-1].per_text < blocks[0].per_text
+    assert len(list(measured.learning("rejection", 40, 1, 0, time_limit=1e-9))) == 1
 
 
 # ---------------------------------------------------------------- prices

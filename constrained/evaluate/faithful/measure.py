@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -115,8 +116,14 @@ class Measured:
                 row.evidence_error = found.log_evidence_error * row.evidence
         return row
 
-    def learning(self, sampler: str, texts: int, block: int, seed: int) -> Iterator[Block]:
-        """Forwards for one block of texts after the other: of CARS with one memory, or of rejection."""
+    def learning(
+        self, sampler: str, texts: int, block: int, seed: int, time_limit: float = math.inf
+    ) -> Iterator[Block]:
+        """Forwards for one block of texts after the other: of CARS with one memory, or of rejection.
+
+        Stops after the first block that took longer than the limit, in seconds.
+        """
+        began = time.perf_counter()
         blocks = series(
             self.model,
             self.task.constraint,
@@ -131,3 +138,6 @@ class Measured:
             if done.complete:
                 first = number * block + 1
                 yield Block(self.task.name, sampler, first, first + block - 1, done.forwards)
+            if time.perf_counter() - began > time_limit:
+                return
+            began = time.perf_counter()

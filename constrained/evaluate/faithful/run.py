@@ -40,7 +40,7 @@ class Settings:
         sizes: texts of a set, ascending.
         repeats: sets of each size.
         seed: of everything.
-        time_limit: seconds that a set may be expected to take.
+        time_limit: seconds that a set may be expected to take, and a block of ten texts while CARS learns.
         model: ``n-gram`` for each task's own, or what `constrained.load` takes.
         budget: beginnings that may be visited to write down a law.
         learning: texts over which the falling price of CARS is shown; 0 for none.
@@ -184,7 +184,9 @@ def run(settings: Settings, out: Path, progress: Progress = lambda what, done, t
                     skipped[f"{rivals.NAME} on {task.name}"] = str(error)
             for name in _LEARNING:
                 if settings.learning and name in names:
-                    for block in measured.learning(name, settings.learning, _BLOCK, settings.seed):
+                    for block in measured.learning(
+                        name, settings.learning, _BLOCK, settings.seed, settings.time_limit
+                    ):
                         keep("block", block, found.blocks)
         if settings.data is not None:
             progress("questions of awrs", 0, 0)
