@@ -11,6 +11,8 @@ import typer
 from constrained.cli.bench import _Bar, _printed, bench
 from constrained.cli.outcome import BadInput, emit
 
+__all__ = ["bench"]  # with all its commands, those of this file included
+
 
 @bench.command(
     epilog="""\b

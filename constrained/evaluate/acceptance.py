@@ -203,4 +203,5 @@ def plot(rows: Sequence[Row], path: Path) -> bool:
 
 def _softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
     weights: NDArray[np.float64] = np.exp(logits - logits.max())
-    return weights / weights.sum()
+    weights /= weights.sum()
+    return weights

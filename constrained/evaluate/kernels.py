@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -140,7 +141,8 @@ def events(calls: Sequence[Callable[[], object]]) -> float:
     for call in calls:
         call()
     torch.cuda.synchronize()
-    marks = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(100)]
+    event: Any = torch.cuda.Event
+    marks = [(event(enable_timing=True), event(enable_timing=True)) for _ in range(100)]
     for number, (begin, end) in enumerate(marks):
         begin.record()
         calls[number % len(calls)]()
@@ -172,22 +174,28 @@ def _verification(settings: Settings, rows: int, device: str, timer: Timer, copy
     heat = torch.full((rows,), 0.8, device=device)
     logit_bytes, mask_bytes = 2 * rows * settings.tokens, 4 * rows * words
     made = []
-    for name, masks, moved in (
-        ("row_stats", {}, logit_bytes),
-        ("row_stats, masked", {"table": table, "places": places}, logit_bytes + mask_bytes),
+    for name, masked, moved in (
+        ("row_stats", False, logit_bytes),
+        ("row_stats, masked", True, logit_bytes + mask_bytes),
     ):
-        seconds = timer([lambda z=z, masks=masks: split_stats(z, keys, heat, **masks) for z in logits])  # type: ignore[misc]
-        stats = split_stats(logits[0], keys, heat, **masks)
-        made.append(
-            Row(name, rows, moved, seconds, copy, *_against_float64(stats, noises, table if masks else None))
+        read = partial(
+            split_stats,
+            keys=keys,
+            temperature=heat,
+            table=table if masked else None,
+            places=places if masked else None,
         )
+        seconds = timer([partial(read, z) for z in logits])
+        stats = read(logits[0])
+        checked = _against_float64(stats, noises, table if masked else None)
+        made.append(Row(name, rows, moved, seconds, copy, *checked))
     held = stats.best.numel() * 8 + stats.masses.numel() * 4
     made.append(Row("merge", rows, held, timer([lambda: merge(stats)]), copy, None, 0))
     tree = _chain(merge(stats).ids[:, 0].tolist(), device)
     seconds = timer([lambda: merge_walk(stats, *tree, limit=rows)])
     lost = rows - int(merge_walk(stats, *tree, limit=rows).count[0])
     made.append(Row("merge_walk", rows, held, seconds, copy, None, lost))
-    seconds = timer([lambda z=z: apply_rows(z, table, places) for z in logits])  # type: ignore[misc]
+    seconds = timer([partial(apply_rows, z, table, places) for z in logits])
     refused = ~_bits(table, settings.tokens)
     wrong = int(((logits[0] == -torch.inf) != refused).sum())
     written = 2 * int(refused.sum())

@@ -45,7 +45,7 @@ class Distinct:
     def every(self, q: Law, k: int) -> Iterator[tuple[float, Drafts]]:
         """All sequences of different tokens."""
         begun: list[tuple[float, Drafts, Law]] = [(1.0, (), q)]
-        for _ in range(min(k, np.count_nonzero(q))):
+        for _ in range(min(k, int(np.count_nonzero(q)))):
             begun = [
                 (chance * left[token], (*drafts, token), without(left, token))
                 for chance, drafts, left in begun
@@ -89,6 +89,8 @@ def split(q: Law, k: int) -> tuple[Drafts, Law]:
 
 def without(q: Law, token: int) -> Law:
     """Q given that it is not this token (zeros if it can be no other)."""
-    left = q.copy()
+    left: Law = q.copy()
     left[token] = 0.0
-    return left / left.sum() if left.any() else left
+    if left.any():
+        left /= left.sum()
+    return left

@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 
 _WORDS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-_HELD = 4096  # elements of a program: rows times columns
+_HELD = 2048  # elements of a program: rows times columns
 
 
 @triton.jit
