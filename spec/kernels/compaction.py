@@ -44,7 +44,8 @@ def compact_kv(caches: Sequence[torch.Tensor], source: torch.Tensor, start: torc
     if checks.compiled(source):
         from spec.kernels.gpu.compaction import launch_compact_kv
 
-        launch_compact_kv(caches, source, start)
+        with torch.cuda.device(source.device):
+            launch_compact_kv(caches, source, start)
     else:
         compact_kv_twin(caches, source, start)
 

@@ -28,7 +28,8 @@ def apply_rows(logits: torch.Tensor, table: torch.Tensor, places: torch.Tensor) 
     if checks.compiled(logits):
         from spec.kernels.gpu.masking import launch_apply_rows
 
-        launch_apply_rows(logits, table, places)
+        with torch.cuda.device(logits.device):
+            launch_apply_rows(logits, table, places)
     else:
         apply_rows_twin(logits, table, places)
 

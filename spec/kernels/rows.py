@@ -142,7 +142,8 @@ def split_stats(
     if checks.compiled(logits):
         from spec.kernels.gpu.rows import launch_split_stats
 
-        return launch_split_stats(logits, keys, temperature, table, places, m)
+        with torch.cuda.device(logits.device):
+            return launch_split_stats(logits, keys, temperature, table, places, m)
     return split_stats_twin(logits, keys, temperature, table, places, m)
 
 
@@ -151,7 +152,8 @@ def merge(stats: SplitStats) -> RowStats:
     if checks.compiled(stats.logits):
         from spec.kernels.gpu.rows import launch_merge
 
-        return launch_merge(stats)
+        with torch.cuda.device(stats.logits.device):
+            return launch_merge(stats)
     return merge_twin(stats)
 
 

@@ -76,7 +76,8 @@ def merge_walk(
     if checks.compiled(stats.logits):
         from spec.kernels.gpu.walk import launch_merge_walk
 
-        return launch_merge_walk(stats, token, first_child, next_sibling, offsets, limit)
+        with torch.cuda.device(stats.logits.device):
+            return launch_merge_walk(stats, token, first_child, next_sibling, offsets, limit)
     return merge_walk_twin(stats, token, first_child, next_sibling, offsets, limit)
 
 

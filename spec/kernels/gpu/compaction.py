@@ -29,9 +29,9 @@ def _compact_kv(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
-    request = tl.program_id(1) // heads
-    head = tl.program_id(1) % heads
-    cache = tl.load(addresses + tl.program_id(0)).to(like.dtype)
+    request = tl.program_id(0) // heads
+    head = tl.program_id(0) % heads
+    cache = tl.load(addresses + tl.program_id(1)).to(like.dtype)
     cache += request.to(tl.int64) * request_stride + head.to(tl.int64) * head_stride
     row = tl.arange(0, ROWS)
     taken = tl.load(source + request.to(tl.int64) * source_stride + row, mask=row < rows, other=-1)
@@ -57,7 +57,7 @@ def launch_compact_kv(caches: Sequence[torch.Tensor], source: torch.Tensor, star
             continue
         columns = min(triton.next_power_of_2(size), max(16, _HELD // held))
         addresses = torch.tensor([cache.data_ptr() for cache in group], dtype=torch.int64)
-        _compact_kv[(len(group), requests * heads, triton.cdiv(size, columns))](
+        _compact_kv[(requests * heads, len(group), triton.cdiv(size, columns))](
             first.view(_WORDS[first.element_size()]),
             addresses.to(source.device, non_blocking=True),
             source,
