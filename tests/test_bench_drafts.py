@@ -21,12 +21,14 @@ def test_no_rule_exceeds_the_optimum_and_more_guesses_are_better():
     kinds = {row.kind for row in rows}
     assert len(kinds) == 4
     for kind in kinds:
-        for rule in ("shared noise", "recursive", "spectr", "specinfer"):
+        for rule in (acceptance.SHARED, "recursive", "spectr", "specinfer"):
             means = [found[kind, rule, k].acceptance for k in (1, 2, 3)]
             assert means == sorted(means)
             for k, mean in enumerate(means, 1):
-                assert mean <= found[kind, "optimum", k].acceptance + 1e-9
-        assert found[kind, "optimum", 1].acceptance == pytest.approx(found[kind, "spectr", 1].acceptance)
+                assert mean <= found[kind, acceptance.OPTIMUM, k].acceptance + 1e-9
+        assert found[kind, acceptance.OPTIMUM, 1].acceptance == pytest.approx(
+            found[kind, "spectr", 1].acceptance
+        )
 
 
 def test_what_is_drawn_is_near_what_is_enumerated(monkeypatch):
@@ -63,7 +65,7 @@ def test_the_command_writes_rows_page_and_tables(tmp_path: Path, capsys):
     assert not ended.value.code
     printed = capsys.readouterr().out
     rows = [json.loads(line) for line in (out / "rows.jsonl").read_text().splitlines()]
-    assert len(rows) == 4 * 2 * 6
+    assert len(rows) == 4 * 2 * 7
     page = (out / "acceptance.md").read_text()
     assert "## Mean acceptance: peaked target, bad draft" in page
     for text in (page, printed):

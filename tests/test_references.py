@@ -172,6 +172,11 @@ def test_shared_noise_draws_the_target_and_accepts_as_computed():
     assert hits / count == pytest.approx(chance, abs=4 * np.sqrt(chance * (1 - chance) / count))
 
 
+def test_guesses_that_ignore_the_noise_are_right_as_often_as_the_target_says_them():
+    p, q = np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.3, 0.3, 0.1, 0.3])
+    assert [shared.most_likely(p, q, k) for k in (1, 2, 3, 9)] == pytest.approx([0.1, 0.3, 0.7, 1.0])
+
+
 def test_the_best_guesser_is_always_right():
     p = np.array([0.4, 0.3, 0.2, 0.1])
     assert shared.acceptance(p, p, 1) == pytest.approx(1, abs=1e-9)

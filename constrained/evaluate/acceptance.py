@@ -26,7 +26,8 @@ from spec.references.drafting import Greedy
 TARGETS = {"flat target": 1.0, "peaked target": 4.0}
 DRAFTS = {"good draft": 0.5, "bad draft": 2.0}
 SHARED = "shared noise"
-OPTIMUM = "optimum"
+MOST_LIKELY = "k most likely"
+OPTIMUM = "optimum, drawn guesses"
 ROWS, PAGE, PLOT = "rows.jsonl", "acceptance.md", "acceptance.png"
 _ENUMERATED = 600  # ways of guessing up to which all are visited
 
@@ -96,6 +97,8 @@ def measure(settings: Settings, progress: Progress = lambda what, done, total: N
             progress(kind, k - 1, settings.most)
             mean = float(np.mean([shared.acceptance(p, q, k) for p, q in found]))
             rows.append(Row(kind, SHARED, k, mean, 0.0))
+            mean = float(np.mean([shared.most_likely(p, q, k) for p, q in found]))
+            rows.append(Row(kind, MOST_LIKELY, k, mean, 0.0))
             for rule in RULES:
                 chances, errors = zip(*(_one(rule, p, q, k, settings) for p, q in found), strict=True)
                 error = float(np.sqrt(np.square(errors).sum())) / len(found)
