@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
-
-from transformers.generation.utils import GenerateDecoderOnlyOutput
 
 from constrained.decoding import Generator, Output
 from constrained.errors import InvalidArgument, Problem
+from constrained.integrations.transformers.result import ConstrainedOutput
 from constrained.models.huggingface import HuggingFaceModel
 from constrained.vocabulary import Vocabulary
 
@@ -58,18 +56,6 @@ _OWN_PROCESSORS = frozenset(
     {"TemperatureLogitsWarper", "TopKLogitsWarper", "TopPLogitsWarper", "MinPLogitsWarper"}
     | {"InfNanRemoveLogitsProcessor", "LogitNormalization"}
 )
-
-
-@dataclass
-class ConstrainedOutput(GenerateDecoderOnlyOutput):
-    """What `generate` returns with ``return_dict_in_generate=True``.
-
-    Attributes:
-        sequences: prompts and texts, int64 ``[rows, length]``.
-        outputs: one for each row: value, text, logprob, weight, statistics.
-    """
-
-    outputs: tuple[Output, ...] | None = None
 
 
 def decode(
