@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,9 @@ KEPT = 64
 
 _kept: OrderedDict[tuple[str, str], TokenAutomaton] = OrderedDict()
 _lock = threading.Lock()
+# Other libraries keep classes, and with them modules, beyond the end of the interpreter: native objects must not be in
+# there then.
+atexit.register(_kept.clear)
 
 
 def compiled(asked: Any, vocabulary: Vocabulary) -> tuple[Constraint, TokenAutomaton]:

@@ -1,0 +1,422 @@
+"""`ChatConstrained`: a chat model of LangChain whose tool calls and structured answers cannot be malformed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from uuid import uuid4
+
+from constrained import prompt as prompts
+from constrained.constraint import json_schema
+from constrained.decoding import Chunk, Generator, Output
+from constrained.errors import InvalidArgument
+from constrained.integrations.chat import chat_prompt
+from constrained.integrations.missing import explained
+from constrained.integrations.replies import Piece, Replies, Reply, replies
+from constrained.integrations.tools import HERMES, ToolFormat, read_choice, read_tools
+from constrained.models import LanguageModel, load
+
+with explained("langchain"):
+    from langchain_core.language_models import LanguageModelInput
+    from langchain_core.language_models.chat_models import BaseChatModel
+    from langchain_core.messages import (
+        AIMessage,
+        AIMessageChunk,
+        BaseMessage,
+        ToolCall,
+        convert_to_openai_messages,
+    )
+    from langchain_core.messages.ai import UsageMetadata
+    from langchain_core.messages.tool import tool_call_chunk
+    from langchain_core.output_parsers import JsonOutputParser, PydanticOutputParser
+    from langchain_core.output_parsers.openai_tools import JsonOutputKeyToolsParser, PydanticToolsParser
+    from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+    from langchain_core.runnables import Runnable, RunnableMap, RunnablePassthrough
+    from langchain_core.utils.function_calling import convert_to_json_schema, convert_to_openai_tool
+    from langchain_core.utils.pydantic import is_basemodel_subclass
+    from pydantic import ConfigDict, PrivateAttr, SecretStr
+
+if TYPE_CHECKING:
+    from langchain_core.callbacks import CallbackManagerForLLMRun
+
+Method = Literal["json_schema", "function_calling", "json_mode"]
+
+_OURS = ("temperature", "max_tokens", "top_k", "top_p", "min_p", "seed")
+_REASONS = {"limit": "length", "end": "stop", "complete": "stop"}
+
+
+class _Request(NamedTuple):
+    """A call, translated."""
+
+    generator: Generator
+    replies: Replies
+    prompt: Any
+    settings: dict[str, Any]
+    deadline: float | None
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Those of the text.
+
+        Raises:
+            TimeoutError: it took too long.
+        """
+        for chunk in self.generator.stream(self.prompt, **self.settings):
+            yield chunk
+            if chunk.output is None and self.deadline is not None and time.monotonic() > self.deadline:
+                raise TimeoutError("the model took longer than the timeout of this chat model")
+
+
+class ChatConstrained(BaseChatModel):
+    """A local model as a chat model.
+
+        chat = ChatConstrained(model="Qwen/Qwen3-8B", temperature=0.7, seed=0)
+        chat.bind_tools([search]).invoke("...").tool_calls
+        chat.with_structured_output(Person).invoke("...")
+
+    Every tool call is one of the bound tools with arguments of its schema, every structured answer follows its schema,
+    and both are complete within `max_tokens`.
+
+    Attributes:
+        model: a name or folder, a `LanguageModel`, or None for the bundled tiny one; loaded when it is first used.
+        temperature: None or 0 is greedy.
+        max_tokens: as in `Generator`, like `top_k`, `top_p`, `min_p` and `seed`.
+        stop: texts that end an answer; tool calls and structured answers are not cut.
+        timeout: seconds after which a call raises `TimeoutError`.
+        max_retries: accepted and not needed: nothing fails that could succeed when it is tried again.
+        sampler: as in `Generator`.
+        format: how the model writes calls.
+        closed: tools and structured answers have no members that their schemas do not name, unless they say so.
+        describe: show the schema of a structured answer (``json_schema``) to the model, after the last message.
+        template: more variables for the chat template, such as ``{"enable_thinking": True}``.
+        options: more for `Generator`.
+        api_key: accepted, as the chat models of services have it, and not used.
+    """
+
+    model: Any = None
+    temperature: float | None = None
+    max_tokens: int | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    min_p: float | None = None
+    seed: int | None = None
+    stop: list[str] | None = None
+    timeout: float | None = None
+    max_retries: int | None = None
+    sampler: Any = None
+    format: ToolFormat = HERMES
+    closed: bool = True
+    describe: bool = True
+    template: dict[str, Any] = {}  # noqa: RUF012 (pydantic copies it)
+    options: dict[str, Any] = {}  # noqa: RUF012
+    streaming: bool = False
+    api_key: SecretStr | None = None
+
+    # A setting that is misspelt would otherwise be dropped without a word.
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid", protected_namespaces=())
+
+    _loaded: dict[Any, LanguageModel] = PrivateAttr(default_factory=dict)
+    _lock: Any = PrivateAttr(default_factory=Lock)
+
+    @property
+    def _llm_type(self) -> str:
+        return "constrained"
+
+    @property
+    def _identifying_params(self) -> dict[str, Any]:
+        return {"model": self._name(self.model), "sampler": repr(self.sampler)} | {
+            name: getattr(self, name) for name in _OURS
+        }
+
+    def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> Any:
+        params = super()._get_ls_params(stop=stop or self.stop, **kwargs)
+        params["ls_provider"] = "constrained"
+        params["ls_model_name"] = self._name(kwargs.get("model", self.model))
+        return params
+
+    @staticmethod
+    def _name(model: Any) -> str:
+        if model is None:
+            return "bundled"
+        return model if isinstance(model, str) else getattr(model, "name", None) or type(model).__name__
+
+    def _language_model(self, model: Any) -> LanguageModel:
+        if isinstance(model, LanguageModel):
+            return model
+        with self._lock:
+            if model not in self._loaded:
+                self._loaded[model] = load(model)
+            return self._loaded[model]
+
+    # ------------------------------------------------------------ one answer
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        request = self._request(messages, stop, kwargs)
+        output = None
+        for chunk in request.chunks():
+            output = chunk.output
+        assert output is not None, "a stream ended without its output"
+        reply: Reply = output.value
+        message = AIMessage(
+            content=reply.content,
+            tool_calls=[
+                ToolCall(name=call.name, args=call.arguments, id=_call_id(), type="tool_call")
+                for call in reply.calls
+            ],
+            usage_metadata=_usage(output),
+            response_metadata=self._metadata(output, kwargs),
+        )
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+    def _stream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> Iterator[ChatGenerationChunk]:
+        request = self._request(messages, stop, kwargs)
+        reader = request.replies.reader()
+        output: Output | None = None
+        for chunk in request.chunks():
+            output = chunk.output
+            pieces = reader.feed(chunk.delta)
+            if output is not None:
+                pieces += reader.finish()
+            for piece in pieces:
+                made = ChatGenerationChunk(message=_message(piece))
+                if run_manager is not None:
+                    run_manager.on_llm_new_token(piece.text, chunk=made)
+                yield made
+        assert output is not None, "a stream ended without its output"
+        last = AIMessageChunk(
+            content="",
+            usage_metadata=_usage(output),
+            response_metadata=self._metadata(output, kwargs),
+            chunk_position="last",
+        )
+        yield ChatGenerationChunk(message=last)
+
+    def _metadata(self, output: Output, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        reply: Reply = output.value
+        return {
+            "model_name": self._name(kwargs.get("model", self.model)),
+            "finish_reason": "tool_calls" if reply.calls else _REASONS[output.finish],
+            "stop_sequence": reply.stop,
+            "logprob": output.logprob,
+            "log_weight": output.log_weight,
+            "law": output.law,
+            "seed": output.stats.seed,
+        }
+
+    def _request(
+        self, messages: list[BaseMessage], stop: list[str] | None, kwargs: Mapping[str, Any]
+    ) -> _Request:
+        asked = dict(kwargs)
+        model = self._language_model(asked.pop("model", self.model))
+        tools, choice = asked.pop("tools", None) or [], asked.pop("tool_choice", None)
+        parallel = asked.pop("parallel_tool_calls", None)
+        content, shown = _content(asked.pop("response_format", None), closed=self.closed)
+        settings = {name: asked.pop(name, getattr(self, name)) for name in _OURS}
+        timeout = asked.pop("timeout", self.timeout)
+        if asked:
+            raise InvalidArgument(
+                f"{next(iter(asked))!r} is no setting of this chat model",
+                action="use " + ", ".join((*_OURS, "stop", "timeout", "tools", "response_format")),
+            )
+        constraint = replies(
+            tools,
+            tool_choice=choice,
+            parallel=parallel is not False,
+            stop=(self.stop if stop is None else stop) or (),
+            content=content,
+            closed=self.closed,
+            format=self.format,
+        )
+        chat: list[dict[str, Any]] = convert_to_openai_messages(
+            [_plain(message) for message in messages], text_format="string"
+        )
+        if shown is not None and self.describe:
+            chat = _with_request(chat, shown)
+        prompt = chat_prompt(model, chat, constraint.calls, format=self.format, **self.template)
+        generator = Generator(model, constraint, sampler=self.sampler, **self.options)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        return _Request(generator, constraint, prompt, settings, deadline)
+
+    # ------------------------------------------------------------ tools and structured answers
+
+    def bind_tools(
+        self,
+        tools: Sequence[Any],
+        *,
+        tool_choice: Any = None,
+        strict: bool | None = None,
+        parallel_tool_calls: bool | None = None,
+        **kwargs: Any,
+    ) -> Runnable[LanguageModelInput, AIMessage]:
+        """A chat model that may call these tools.
+
+        Args:
+            tools: pydantic models, `TypedDict`s, functions, `BaseTool`s, or schemas as dicts.
+            tool_choice: ``"auto"``, ``"any"``, ``"none"``, the name of a tool, or as OpenAI clients write it.
+            strict: arguments have no members that their schema does not name; they are exact in any case.
+            parallel_tool_calls: False: one call at most.
+            kwargs: more that is bound.
+
+        Raises:
+            InvalidConstraint: a tool has a name or a schema that cannot be used.
+            UnsupportedConstraint: a schema cannot be enforced; names tool and place.
+            InvalidArgument: the choice names no tool.
+        """
+        converted = [convert_to_openai_tool(tool, strict=strict) for tool in tools]
+        known = [one for tool in converted for one in read_tools([tool], closed=self.closed)]
+        if tool_choice:
+            read_choice(tool_choice, known)
+            kwargs["tool_choice"] = tool_choice
+        if parallel_tool_calls is not None:
+            kwargs["parallel_tool_calls"] = parallel_tool_calls
+        return self.bind(tools=converted, **kwargs)
+
+    def with_structured_output(
+        self,
+        schema: Any,
+        *,
+        include_raw: bool = False,
+        method: Method = "json_schema",
+        strict: bool | None = None,
+        **kwargs: Any,
+    ) -> Runnable[LanguageModelInput, Any]:
+        """A chat model that answers with a value of a schema.
+
+        Args:
+            schema: a pydantic model (the answer is an instance of it), or a `TypedDict` or JSON Schema (a dict).
+            include_raw: answer with ``{"raw", "parsed", "parsing_error"}``; what the type's own validators refuse is
+                then in `parsing_error` and not raised.
+            method: ``"json_schema"``: the answer is JSON of the schema; ``"function_calling"``: it is the arguments of a
+                call; ``"json_mode"``: as the first, and the schema is not shown to the model. Exact in all three.
+            strict: as in `bind_tools`.
+            kwargs: more that is bound.
+
+        Raises:
+            InvalidArgument: no schema, or a method that is not known.
+            ConstraintError: the schema cannot be enforced.
+        """
+        if schema is None:
+            raise InvalidArgument("there is no schema", action="pass a pydantic model, a TypedDict or a dict")
+        if method not in ("json_schema", "function_calling", "json_mode"):
+            raise InvalidArgument(
+                f"method={method!r} is not known",
+                action="use 'json_schema', 'function_calling' or 'json_mode'",
+            )
+        kind = schema if isinstance(schema, type) and is_basemodel_subclass(schema) else None
+        tracing = {"kwargs": {"method": method, "strict": strict}, "schema": schema}
+        parser: Runnable[Any, Any]
+        if method == "function_calling":
+            name = convert_to_openai_tool(schema)["function"]["name"]
+            chat = self.bind_tools(
+                [schema],
+                tool_choice=name,
+                strict=strict,
+                parallel_tool_calls=False,
+                ls_structured_output_format=tracing,
+                **kwargs,
+            )
+            parser = (
+                PydanticToolsParser(tools=[kind], first_tool_only=True)
+                if kind is not None
+                else JsonOutputKeyToolsParser(key_name=name, first_tool_only=True)
+            )
+        else:
+            plain = _schema_of(schema)
+            asked = {
+                "type": "json_schema",
+                "json_schema": {"name": str(plain.get("title", "answer")), "schema": plain, "strict": strict},
+                "shown": method == "json_schema",
+            }
+            _content(asked, closed=self.closed)  # what cannot be enforced is known here
+            chat = self.bind(response_format=asked, ls_structured_output_format=tracing, **kwargs)
+            parser = JsonOutputParser() if kind is None else PydanticOutputParser(pydantic_object=kind)
+        if not include_raw:
+            return chat | parser
+        parsed: Runnable[Any, Any] = RunnablePassthrough.assign(
+            parsed=lambda answer: parser.invoke(answer["raw"]), parsing_error=lambda _: None
+        )
+        failed: Runnable[Any, Any] = RunnablePassthrough.assign(parsed=lambda _: None)
+        return RunnableMap(raw=chat) | parsed.with_fallbacks([failed], exception_key="parsing_error")
+
+
+def _schema_of(schema: Any) -> dict[str, Any]:
+    """The JSON Schema of a type; references stay references, so that recursive types can be used."""
+    make = getattr(schema, "model_json_schema", None)
+    if isinstance(schema, type) and make is not None:
+        return dict(make())
+    return dict(convert_to_json_schema(schema))
+
+
+def _content(response_format: Any, *, closed: bool) -> tuple[Any, Any]:
+    """The constraint of the content, and the schema that is shown to the model, if any.
+
+    Raises:
+        InvalidArgument: not a response format.
+        ConstraintError: the schema cannot be enforced.
+    """
+    if response_format is None:
+        return None, None
+    kind = response_format.get("type") if isinstance(response_format, Mapping) else None
+    if kind == "text":
+        return None, None
+    if kind == "json_object":
+        return json_schema({"type": "object"}), None
+    inner = response_format.get("json_schema") if kind == "json_schema" else None
+    schema = inner.get("schema") if isinstance(inner, Mapping) else None
+    if not isinstance(schema, Mapping | bool):
+        raise InvalidArgument(
+            f"response_format is {response_format!r}",
+            action="pass {'type': 'json_schema', 'json_schema': {'name': ..., 'schema': ...}}",
+        )
+    made = json_schema(schema, additional_properties_default=not closed)
+    _ = made.grammar
+    return made, schema if response_format.get("shown", True) else None
+
+
+def _plain(message: BaseMessage) -> BaseMessage:
+    """An answer without the blocks that say once more what `tool_calls` says, or what the model only thought."""
+    if isinstance(message, AIMessage) and not isinstance(message.content, str):
+        return message.model_copy(update={"content": str(message.text)})
+    return message
+
+
+def _with_request(chat: list[dict[str, Any]], schema: Any) -> list[dict[str, Any]]:
+    """The chat, its last text of the user followed by a request for the schema."""
+    request = f"Answer with JSON only, of this type:\n{prompts.describe(schema)}"
+    for place in range(len(chat) - 1, -1, -1):
+        if chat[place]["role"] == "user" and isinstance(chat[place]["content"], str):
+            asked = {**chat[place], "content": f"{chat[place]['content']}\n\n{request}"}
+            return [*chat[:place], asked, *chat[place + 1 :]]
+    return [*chat, {"role": "user", "content": request}]
+
+
+def _message(piece: Piece) -> AIMessageChunk:
+    if piece.call is None:
+        return AIMessageChunk(content=piece.text)
+    begun = piece.name is not None
+    chunk = tool_call_chunk(
+        name=piece.name, args=piece.text, id=_call_id() if begun else None, index=piece.call
+    )
+    return AIMessageChunk(content="", tool_call_chunks=[chunk])
+
+
+def _call_id() -> str:
+    return f"call_{uuid4().hex[:24]}"
+
+
+def _usage(output: Output) -> UsageMetadata:
+    read, written = output.stats.prompt_tokens, output.stats.tokens
+    return UsageMetadata(input_tokens=read, output_tokens=written, total_tokens=read + written)
