@@ -107,11 +107,11 @@ class Drafter:
             self.nodes += nodes
         self._read = nodes
 
-    def counts(self) -> dict[str, tuple[int, int]]:
-        """By name of a source that guessed anything: (drafted, accepted)."""
-        return {
-            name: (self.drafted[i], self.accepted[i]) for i, name in enumerate(SOURCES) if self.drafted[i]
-        }
+    def see(self, favourites: list[int]) -> None:
+        """What the model finds likely after the last token, best first."""
+        if "recycle" in self.names and self.place.tail:
+            with self.memory.lock:
+                self.memory.rows[self.place.tail[-1]] = tuple(favourites)
 
     def copy(self) -> Drafter:
         """Drafts for a text that begins as this one does."""

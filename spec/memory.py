@@ -7,12 +7,22 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from typing import Any
 
 from spec.calibration import Calibration
+from spec.protocols import Words
 from spec.sources.counts import Counts
 from spec.sources.forced import Literals
 from spec.sources.recycle import Rows
 from spec.sources.suffix import Past
+
+_core: Any
+try:
+    from spec import _core
+
+    _core.Drafter  # noqa: B018 - a source folder without what was built from it can be imported, too
+except (ImportError, AttributeError):  # drafting then is Python's, and slower
+    _core = None
 
 CONSTRAINTS = 64
 """Constraints whose own tables are kept; the one that was not used for longest makes room."""
@@ -22,12 +32,14 @@ class Scope:
     """What was learned under one constraint.
 
     Attributes:
+        core: the same natively; None where the native module is missing.
         ngrams: contexts of tokens.
         slots: of JSON values.
         past: texts.
     """
 
     def __init__(self) -> None:
+        self.core = None if _core is None else _core.Scope()
         self.ngrams = Counts(1 << 17)
         self.slots = Counts(1 << 17)
         self.past = Past()
@@ -37,6 +49,7 @@ class Memory:
     """What was learned over one vocabulary. Safe to share between threads: a draft holds the lock.
 
     Attributes:
+        core: the same natively, with a lock of its own; None where the native module is missing.
         lock: held while anything here is read or changed.
         calibration: how often guesses came true.
         ngrams: contexts of tokens, under all constraints.
@@ -45,12 +58,24 @@ class Memory:
     """
 
     def __init__(self) -> None:
+        self.core = None if _core is None else _core.Memory()
         self.lock = threading.RLock()
         self.calibration = Calibration()
         self.ngrams = Counts()
         self.slots = Counts()
         self.rows: Rows = {}
+        self._pieces: Any = None
         self._scopes: OrderedDict[str, Scope] = OrderedDict()
+
+    def pieces(self, words: Words) -> Any:
+        """How a vocabulary writes bytes, natively; made once."""
+        with self.lock:
+            if self._pieces is None:
+                ends, blob = [0], b"".join(words.tokens)
+                for token in words.tokens:
+                    ends.append(ends[-1] + len(token))
+                self._pieces = _core.Pieces(blob, ends)
+            return self._pieces
 
     def scope(self, constraint: str) -> Scope:
         """What was learned under a constraint, by its key."""

@@ -13,6 +13,7 @@
 #include "ir.hpp"
 #include "lexed.hpp"
 #include "numpy_row.hpp"
+#include "spec/_core/table.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -96,6 +97,39 @@ uint32_t next(A& automaton, uint32_t state, int64_t token) {
     if (known != core::Memo::kMissing) return known;
     const nb::gil_scoped_release released;
     return automaton.next(state, static_cast<uint32_t>(token));
+}
+
+/// The automaton as C functions, for drafts. They are called with the GIL released, and tell no errors.
+template <class A>
+nb::capsule draft_table(A& self) {
+    struct Owned : spec::AutomatonTable {
+        nb::object owner;  // the automaton lives as long as the table
+    };
+    auto* table = new Owned{{
+        &self,
+        [](void* automaton, uint32_t state, uint32_t token) -> uint32_t {
+            A& self = *static_cast<A*>(automaton);
+            if (!self.knows(state) || token >= static_cast<uint64_t>(self.vocabulary().size)) return A::kDead;
+            const uint32_t known = self.find_next(state, token);
+            if (known != core::Memo::kMissing) return known;
+            try {
+                return self.next(state, token);
+            } catch (...) {
+                return A::kDead;
+            }
+        },
+        [](void* automaton, uint32_t state, char* into, size_t room) -> size_t {
+            A& self = *static_cast<A*>(automaton);
+            if (!self.knows(state)) return 0;
+            try {
+                return self.forced(state).copy(into, room);
+            } catch (...) {
+                return 0;
+            }
+        }}, nb::find(self)};
+    return nb::capsule(static_cast<spec::AutomatonTable*>(table), spec::kAutomatonTable, [](void* p) noexcept {
+        delete static_cast<Owned*>(static_cast<spec::AutomatonTable*>(p));
+    });
 }
 
 template <class A>
@@ -244,6 +278,8 @@ void define_states(nb::class_<A>& automaton) {
                 return nb::bytes(text.data(), text.size());
             },
             "state"_a, "Longest byte string that every completion starts with, cut at 16,384 bytes.")
+        .def_prop_ro("draft_table", &draft_table<A>, nb::sig("def draft_table(self) -> Any"),
+                     "Its transitions as C functions, in a capsule: see spec/_core/table.hpp.")
         .def(
             "shortest_completion",
             [](A& self, uint32_t state) {

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from constrained.decoding.candidates import Following
 from constrained.decoding.output import Finish, Stats
 from constrained.sampling import Chance, Distribution, Draw, Position, TokenSampler, Warp
+from spec.drafts import Drafting, by_name
 
 if TYPE_CHECKING:
     from constrained.automaton import TokenAutomaton
-    from spec.drafter import Drafter
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Answer:
         chance: Chance,
         limit: int,
         count: Count | None = None,
-        drafter: Drafter | None = None,
+        drafter: Drafting | None = None,
     ) -> None:
         """Starts a text.
 
@@ -165,7 +165,7 @@ class Answer:
         """Enters into the stats what the drafts came to."""
         if self.drafter is not None:
             self.stats.drafted, self.stats.accepted = self.drafter.nodes, self.drafter.hits
-            self.stats.sources = self.drafter.counts()
+            self.stats.sources = by_name(self.drafter)
 
     @property
     def room(self) -> int:

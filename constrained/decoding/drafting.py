@@ -17,12 +17,9 @@ from numpy.typing import NDArray
 
 from constrained.errors import InvalidArgument
 from spec.budget import Budget
-from spec.drafter import Drafter
+from spec.drafts import Drafting, Drafts, Tree
 from spec.memory import Memory
-from spec.pieces import Pieces
 from spec.sources import SOURCES
-from spec.sources.forced import Literals
-from spec.tree import DraftTree
 
 if TYPE_CHECKING:
     from constrained.automaton import TokenAutomaton
@@ -76,38 +73,27 @@ def choose(draft: Any) -> Draft | None:
     raise InvalidArgument(f"draft is {draft!r}", action='pass "auto", None, or a Draft')
 
 
-class Drafting:
+class Speculation:
     """What the drafts of one generator share. Safe to share between threads.
 
     Attributes:
         draft: the configuration.
         memory: what was learned.
+        drafts: makes drafters.
     """
 
     def __init__(self, draft: Draft, automaton: TokenAutomaton, key: str, *, is_json: bool) -> None:
         self.draft = draft
         self.memory = draft.memory or Memory()
         # Predicates are asked about what is verified, never about guesses: these follow the grammar alone.
-        self._automaton: Any = getattr(automaton, "outline", automaton)
-        self._key = key
-        self._is_json = is_json
-        self._pieces = Pieces(automaton.vocabulary)
-        self._literals: Literals = {}
+        outline = getattr(automaton, "outline", automaton)
+        self.drafts = Drafts(outline, self.memory, key, names=draft.sources, is_json=is_json)
         self._budgets: dict[int, Budget] = {}
         self._lock = threading.Lock()
 
-    def drafter(self, prompt: Sequence[int]) -> Drafter:
+    def drafter(self, prompt: Sequence[int]) -> Drafting:
         """Drafts for a text that follows a prompt."""
-        return Drafter(
-            self._automaton,
-            self._pieces,
-            self.memory,
-            self.memory.scope(self._key),
-            prompt=prompt,
-            names=self.draft.sources,
-            literals=self._literals,
-            is_json=self._is_json,
-        )
+        return self.drafts.open(prompt)
 
     def budget(self, texts: int) -> Budget:
         """What passes of so many texts cost."""
@@ -125,7 +111,7 @@ class Branch:
         chain: tokens that were read before the tree began.
     """
 
-    tree: DraftTree | None
+    tree: Tree | None
     logits: NDArray[np.floating[Any]]
     chain: int
 
@@ -146,7 +132,7 @@ def read(
     model: LanguageModel,
     cache: Cache,
     answers: Sequence[Answer],
-    drafting: Drafting | None,
+    drafting: Speculation | None,
 ) -> list[Branch]:
     """One pass of the model, with what is guessed to follow.
 
@@ -159,7 +145,7 @@ def read(
     unread = [answer.unread for answer in answers]
     texts = len(answers)
     budget = drafting.budget(texts) if drafting is not None else None
-    trees: list[DraftTree] = []
+    trees: list[Tree] = []
     counts = [0] * texts
     long = max(map(len, unread)) > _LONGEST_PROMPT
     if budget is not None and not long and budget.drafts(texts):

@@ -15,7 +15,7 @@ from constrained.decoding import limits
 from constrained.decoding.answer import Answer, Rules
 from constrained.decoding.backtrack import backtracked
 from constrained.decoding.compiled import compiled
-from constrained.decoding.drafting import Draft, Drafting
+from constrained.decoding.drafting import Draft, Speculation
 from constrained.decoding.drafting import choose as choose_draft
 from constrained.decoding.loop import run
 from constrained.decoding.output import Chunk, Output
@@ -105,9 +105,9 @@ class Generator:
         self.constraint, self.automaton = compiled(constraint, self.model.vocabulary)
         if sampler is None:
             self.sampler = choose("awrs" if getattr(self.automaton, "checks_are_costly", False) else "local")
-        self._drafting: Drafting | None = None
+        self._drafting: Speculation | None = None
         if self.draft is not None and self.model.no_trees is None:
-            self._drafting = Drafting(
+            self._drafting = Speculation(
                 self.draft, self.automaton, self.constraint.key, is_json=self.constraint.is_json
             )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from constrained.decoding.answer import Answer
-from constrained.decoding.drafting import Branch, Drafting, read
+from constrained.decoding.drafting import Branch, Speculation, read
 from constrained.models import LanguageModel
 from constrained.sampling import TokenSampler
 
@@ -14,7 +14,7 @@ def run(
     model: LanguageModel,
     answers: Sequence[Answer],
     sampler: TokenSampler,
-    drafting: Drafting | None = None,
+    drafting: Speculation | None = None,
 ) -> Iterator[Answer]:
     """Writes texts to their ends.
 

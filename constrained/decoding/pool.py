@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from constrained.decoding.answer import Answer, Count, Rules
-from constrained.decoding.drafting import Branch, Drafting, read
+from constrained.decoding.drafting import Branch, Speculation, read
 from constrained.models import Cache, LanguageModel
 from constrained.sampling import Chance, Distribution, Draw, Position
 
@@ -31,7 +31,7 @@ class Writers:
         prompt: Sequence[int],
         limit: int,
         chance: Callable[[int], Chance],
-        drafting: Drafting | None = None,
+        drafting: Speculation | None = None,
     ) -> None:
         """Reads nothing yet.
 

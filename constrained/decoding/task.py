@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from constrained.decoding.answer import Answer, Rules
-from constrained.decoding.drafting import Drafting
+from constrained.decoding.drafting import Speculation
 from constrained.decoding.loop import run
 from constrained.decoding.pool import Writers
 from constrained.errors import BudgetExhausted, Problem
@@ -34,7 +34,7 @@ class Task:
     limit: int
     seed: int
     sequence: int
-    drafting: Drafting | None = None
+    drafting: Speculation | None = None
 
     def chance(self, attempt: int) -> Keyed:
         """The randomness of an attempt."""

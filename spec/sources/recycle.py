@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from spec.place import Place
 from spec.sources.base import Guess, Source
-
-KEPT = 8
-"""Tokens remembered after each."""
 
 Rows = dict[int, tuple[int, ...]]
 """Token -> the model's favourites after it, best first."""
@@ -28,7 +23,3 @@ class Recycle(Source):
         """The favourites after the last token."""
         row = self.rows.get(place.tail[-1]) if place.tail else None
         return [(token, 0.3 / (rank + 1) ** 1.5, rank) for rank, token in enumerate(row or ())]
-
-    def see(self, token: int, favourites: Sequence[int]) -> None:
-        """Remembers what the model finds likely after a token, best first."""
-        self.rows[token] = tuple(favourites[:KEPT])

@@ -14,6 +14,7 @@ from constrained.decoding.drafting import Draft
 from constrained.testing import EnumerableModel
 from constrained.testing.models import Weightless
 from constrained.vocabulary import Vocabulary
+from spec.drafts import Drafts
 from spec.noise import Noise
 from spec.place import Place
 from spec.sources import Guess, Source
@@ -115,11 +116,11 @@ def generator(
     if adversary is not None:
         drafting = made._drafting
         assert drafting is not None
-        make = drafting.drafter
+        made_in_python = Drafts(automaton, drafting.memory, "", names=(), native=False)
 
         def drafter(prompt: Sequence[int]) -> Any:
-            drafts = make(prompt)
-            drafts.sources = [adversary]
+            drafts = made_in_python.open(prompt)
+            drafts.sources = [adversary]  # type: ignore[attr-defined]
             return drafts
 
         drafting.drafter = drafter  # type: ignore[method-assign]

@@ -1,0 +1,113 @@
+"""Native drafting: tables of counts, sources, the best-first tree."""
+
+from collections.abc import Sequence
+
+from typing_extensions import CapsuleType
+
+
+class Pieces:
+    """How a vocabulary writes bytes; see spec.pieces."""
+
+    def __init__(self, blob: bytes, offsets: Sequence[int]) -> None:
+        """Token t is blob[offsets[t]:offsets[t + 1]]."""
+
+    def next(self, before: bytes, after: bytes) -> object:
+        """(token, whether it is certain not to run on) or None."""
+
+class Grammar:
+    """An automaton, as drafts ask it."""
+
+    def __init__(self, table: CapsuleType, pieces: Pieces) -> None:
+        """From the table of an automaton."""
+
+class Scope:
+    """What was learned under one constraint."""
+
+    def __init__(self) -> None: ...
+
+class Memory:
+    """What was learned over one vocabulary."""
+
+    def __init__(self) -> None: ...
+
+class Tree:
+    """A draft tree; see spec.tree.DraftTree."""
+
+    @property
+    def token(self) -> list[int]:
+        """Ids; -1 for the root."""
+
+    @property
+    def parent(self) -> list[int]:
+        """Node before it; -1 for the root."""
+
+    @property
+    def first_child(self) -> list[int]:
+        """-1 where there is none."""
+
+    @property
+    def next_sibling(self) -> list[int]:
+        """-1 where there is none."""
+
+    @property
+    def depth(self) -> list[int]:
+        """Tokens after the root."""
+
+    @property
+    def pi(self) -> list[float]:
+        """Probability of the way to the node."""
+
+    @property
+    def state(self) -> list[int]:
+        """Of the automaton, after the node."""
+
+    @property
+    def sources(self) -> list[int]:
+        """Bit i is set if source i guessed the node."""
+
+    def __len__(self) -> int: ...
+
+    def child(self, node: int, token: int) -> int:
+        """The child with a token, or -1."""
+
+    def path(self, node: int) -> list[int]:
+        """The nodes from the root to a node, the root left out."""
+
+class Drafter:
+    """Drafts for one text; see spec.drafter.Drafter."""
+
+    def __init__(self, grammar: Grammar, memory: Memory, scope: Scope, start: int, prompt: Sequence[int], sources: int, is_json: bool, ends: Sequence[int]) -> None:
+        """
+        `sources` has bit i for source i; `ends` are ids that are never guessed.
+        """
+
+    def draft(self, nodes: int, depth: int = 1073741824) -> Tree:
+        """The best tree of so many nodes."""
+
+    def read(self, nodes: int) -> None:
+        """So many nodes of the tree were read by the model."""
+
+    def commit(self, token: int) -> None:
+        """The text went on with a token, which is no end of it."""
+
+    def see(self, favourites: Sequence[int]) -> None:
+        """What the model finds likely after the last token, best first."""
+
+    def copy(self) -> Drafter:
+        """Drafts for a text that begins as this one."""
+
+    @property
+    def nodes(self) -> int:
+        """Nodes that were read so far."""
+
+    @property
+    def hits(self) -> int:
+        """Of these, how many became tokens of the text."""
+
+    @property
+    def drafted(self) -> list[int]:
+        """Nodes that were read, by source."""
+
+    @property
+    def accepted(self) -> list[int]:
+        """Of these, how many became tokens of the text, by source."""

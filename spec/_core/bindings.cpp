@@ -1,0 +1,114 @@
+// The Python face of native drafting: what spec/drafter.py does in Python, without its cost.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "drafter.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using namespace spec;
+
+namespace {
+
+std::shared_ptr<Grammar> grammar(nb::capsule table, std::shared_ptr<Pieces> pieces) {
+    if (std::string_view(table.name()) != kAutomatonTable) {
+        throw nb::value_error("a table of an automaton of another version");
+    }
+    const auto* found = static_cast<const AutomatonTable*>(table.data());
+    std::shared_ptr<void> owner(new nb::object(std::move(table)), [](void* object) {
+        const nb::gil_scoped_acquire acquired;
+        delete static_cast<nb::object*>(object);
+    });
+    return std::make_shared<Grammar>(*found, std::move(owner), std::move(pieces));
+}
+
+void check(const Pieces& pieces, const std::vector<uint32_t>& tokens) {
+    for (const uint32_t token : tokens) {
+        if (token >= pieces.size()) throw nb::index_error("token id outside the vocabulary");
+    }
+}
+
+}  // namespace
+
+NB_MODULE(_core, m) {
+    m.doc() = "Native drafting: tables of counts, sources, the best-first tree.";
+
+    nb::class_<Pieces>(m, "Pieces", "How a vocabulary writes bytes; see spec.pieces.")
+        .def(
+            "__init__",
+            [](Pieces* self, nb::bytes blob, std::vector<int64_t> offsets) {
+                if (offsets.empty() || offsets.front() != 0 || !std::is_sorted(offsets.begin(), offsets.end()) ||
+                    static_cast<size_t>(offsets.back()) != blob.size()) {
+                    throw nb::value_error("offsets do not describe the blob");
+                }
+                new (self) Pieces(std::string(blob.c_str(), blob.size()), std::move(offsets));
+            },
+            "blob"_a, "offsets"_a, "Token t is blob[offsets[t]:offsets[t + 1]].")
+        .def(
+            "next",
+            [](const Pieces& self, nb::bytes before, nb::bytes after) -> nb::object {
+                const auto found = self.next({before.c_str(), before.size()}, {after.c_str(), after.size()});
+                if (!found) return nb::none();
+                return nb::make_tuple(found->token, found->certain);
+            },
+            "before"_a, "after"_a, "(token, whether it is certain not to run on) or None.");
+
+    nb::class_<Grammar>(m, "Grammar", "An automaton, as drafts ask it.")
+        .def(nb::new_(&grammar), "table"_a, "pieces"_a, "From the table of an automaton.");
+
+    nb::class_<Scope>(m, "Scope", "What was learned under one constraint.").def(nb::init<>());
+
+    nb::class_<Memory>(m, "Memory", "What was learned over one vocabulary.").def(nb::init<>());
+
+    nb::class_<Tree>(m, "Tree", "A draft tree; see spec.tree.DraftTree.")
+        .def_ro("token", &Tree::token, "Ids; -1 for the root.")
+        .def_ro("parent", &Tree::parent, "Node before it; -1 for the root.")
+        .def_ro("first_child", &Tree::first_child, "-1 where there is none.")
+        .def_ro("next_sibling", &Tree::next_sibling, "-1 where there is none.")
+        .def_ro("depth", &Tree::depth, "Tokens after the root.")
+        .def_ro("pi", &Tree::pi, "Probability of the way to the node.")
+        .def_ro("state", &Tree::state, "Of the automaton, after the node.")
+        .def_ro("sources", &Tree::sources, "Bit i is set if source i guessed the node.")
+        .def("__len__", &Tree::size)
+        .def("child", &Tree::child, "node"_a, "token"_a, "The child with a token, or -1.")
+        .def("path", &Tree::path, "node"_a, "The nodes from the root to a node, the root left out.");
+
+    nb::class_<Drafter>(m, "Drafter", "Drafts for one text; see spec.drafter.Drafter.")
+        .def(
+            "__init__",
+            [](Drafter* self, std::shared_ptr<Grammar> grammar, std::shared_ptr<Memory> memory,
+               std::shared_ptr<Scope> scope, uint32_t start, std::vector<uint32_t> prompt, uint32_t sources,
+               bool is_json, std::vector<uint32_t> ends) {
+                check(grammar->pieces(), prompt);
+                const nb::gil_scoped_release released;
+                new (self) Drafter(std::move(grammar), std::move(memory), std::move(scope), start, prompt, sources,
+                                   is_json, std::move(ends));
+            },
+            "grammar"_a, "memory"_a, "scope"_a, "start"_a, "prompt"_a, "sources"_a, "is_json"_a, "ends"_a,
+            "`sources` has bit i for source i; `ends` are ids that are never guessed.")
+        .def(
+            "draft", [](Drafter& self, size_t nodes, size_t depth) { return self.draft(nodes, depth); }, "nodes"_a,
+            "depth"_a = size_t{1} << 30, nb::call_guard<nb::gil_scoped_release>(), "The best tree of so many nodes.")
+        .def("read", &Drafter::read, "nodes"_a, "So many nodes of the tree were read by the model.")
+        .def(
+            "commit",
+            [](Drafter& self, uint32_t token) {
+                const nb::gil_scoped_release released;
+                self.commit(token);
+            },
+            "token"_a, "The text went on with a token, which is no end of it.")
+        .def("see", &Drafter::see, "favourites"_a, "What the model finds likely after the last token, best first.")
+        .def("copy", [](const Drafter& self) { return Drafter(self); }, "Drafts for a text that begins as this one.")
+        .def_ro("nodes", &Drafter::nodes, "Nodes that were read so far.")
+        .def_ro("hits", &Drafter::hits, "Of these, how many became tokens of the text.")
+        .def_prop_ro(
+            "drafted", [](const Drafter& self) { return std::vector<size_t>(self.drafted.begin(), self.drafted.end()); },
+            "Nodes that were read, by source.")
+        .def_prop_ro(
+            "accepted",
+            [](const Drafter& self) { return std::vector<size_t>(self.accepted.begin(), self.accepted.end()); },
+            "Of these, how many became tokens of the text, by source.");
+}

@@ -1,0 +1,150 @@
+// What followed what, and how often. Invariants: an entry has between 1 and kKept tokens, each once, in the order in
+// which they came; entries stand in the order in which they were made, and `places_` finds them by their key.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+namespace spec {
+
+/// A guess of a source: a token, its probability by the source's own account, the kind of guess.
+struct Guess {
+    uint32_t token;
+    double prior;
+    uint32_t kind;
+};
+
+inline uint64_t mix(uint64_t hash, uint64_t value) {
+    uint64_t x = hash + 0x9E3779B97F4A7C15ull + value;
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EBull;
+    return x ^ (x >> 31);
+}
+
+/// A key is a hash already.
+struct AsItIs {
+    size_t operator()(uint64_t key) const { return key; }
+};
+
+class Counts {
+public:
+    static constexpr size_t kKept = 10;
+
+    struct Entry {
+        uint64_t key;
+        uint32_t size = 0;
+        std::array<uint32_t, kKept> tokens;
+        std::array<uint32_t, kKept> counts;
+    };
+
+    explicit Counts(size_t limit) : limit_(limit) {}
+
+    const Entry* find(uint64_t key) const {
+        const auto found = places_.find(key);
+        return found == places_.end() ? nullptr : &entries_[found->second];
+    }
+
+    void learn(uint64_t key, uint32_t token) {
+        const auto found = places_.find(key);
+        if (found == places_.end()) {
+            if (entries_.size() >= limit_) drop(limit_ / 8 + 1);
+            places_.emplace(key, static_cast<uint32_t>(entries_.size()));
+            Entry& entry = entries_.emplace_back();
+            entry.key = key;
+            entry.size = 1;
+            entry.tokens[0] = token;
+            entry.counts[0] = 1;
+            return;
+        }
+        Entry& entry = entries_[found->second];
+        for (uint32_t i = 0; i < entry.size; ++i) {
+            if (entry.tokens[i] == token) {
+                ++entry.counts[i];
+                return;
+            }
+        }
+        if (entry.size == kKept) {
+            uint32_t least = 0;
+            for (uint32_t i = 1; i < entry.size; ++i) {
+                if (entry.counts[i] < entry.counts[least]) least = i;
+            }
+            for (uint32_t i = least + 1; i < entry.size; ++i) {
+                entry.tokens[i - 1] = entry.tokens[i];
+                entry.counts[i - 1] = entry.counts[i];
+            }
+            --entry.size;
+        }
+        entry.tokens[entry.size] = token;
+        entry.counts[entry.size++] = 1;
+    }
+
+    std::vector<Entry>& entries() { return entries_; }
+
+    /// Finds all entries again, after they were replaced.
+    void index() {
+        places_.clear();
+        for (uint32_t i = 0; i < entries_.size(); ++i) places_[entries_[i].key] = i;
+    }
+
+private:
+    void drop(size_t count) {
+        entries_.erase(entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(std::min(count, entries_.size())));
+        index();
+    }
+
+    size_t limit_;
+    std::vector<Entry> entries_;
+    std::unordered_map<uint64_t, uint32_t, AsItIs> places_;
+};
+
+/// One law out of the entries of several contexts, the most telling one first: `spec.sources.counts.blend`.
+class Blend {
+public:
+    Blend(uint32_t kinds, std::vector<Guess>& out) : kinds_(kinds), out_(out), begin_(out.size()) {}
+
+    /// False when there are guesses enough.
+    bool add(uint32_t order, const Counts::Entry& entry) {
+        uint64_t total = 0;
+        for (uint32_t i = 0; i < entry.size; ++i) total += entry.counts[i];
+        const double share = left_ / static_cast<double>(total + entry.size);
+        std::array<uint32_t, Counts::kKept> ranked;
+        for (uint32_t i = 0; i < entry.size; ++i) {
+            uint32_t at = i;
+            while (at > 0 && entry.counts[ranked[at - 1]] < entry.counts[i]) {
+                ranked[at] = ranked[at - 1];
+                --at;
+            }
+            ranked[at] = i;
+        }
+        for (uint32_t i = 0; i < entry.size; ++i) {
+            const uint32_t token = entry.tokens[ranked[i]];
+            if (seen(token)) continue;
+            const uint32_t count = entry.counts[ranked[i]];
+            const double p = count * share;
+            const int level = p < 1.0 ? std::min(7, static_cast<int>(-std::log2(p) * 1.5)) : 0;
+            out_.push_back({token, p, kinds_ + order * 64 + std::min(count, 4u) * 8 + static_cast<uint32_t>(level)});
+        }
+        left_ -= share * static_cast<double>(total);
+        if (out_.size() - begin_ < Counts::kKept) return true;
+        out_.resize(begin_ + Counts::kKept);
+        return false;
+    }
+
+private:
+    bool seen(uint32_t token) const {
+        for (size_t i = begin_; i < out_.size(); ++i) {
+            if (out_[i].token == token) return true;
+        }
+        return false;
+    }
+
+    uint32_t kinds_;
+    std::vector<Guess>& out_;
+    size_t begin_;
+    double left_ = 1.0;
+};
+
+}  // namespace spec

@@ -1,0 +1,45 @@
+// How a vocabulary would write bytes as tokens, near enough to guess by: see spec/pieces.py. Shared by all texts over a
+// vocabulary; what is remembered of words is under a lock.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace spec {
+
+class Pieces {
+public:
+    /// Token t is blob[offsets[t] .. offsets[t + 1]].
+    Pieces(std::string blob, std::vector<int64_t> offsets);
+
+    std::string_view token(uint32_t id) const {
+        return std::string_view(blob_).substr(offsets_[id], offsets_[id + 1] - offsets_[id]);
+    }
+    size_t size() const { return offsets_.size() - 1; }
+    /// The lowest id with these bytes.
+    std::optional<uint32_t> id(std::string_view bytes) const;
+
+    struct Next {
+        uint32_t token;
+        bool certain;  // it does not run on beyond what was given
+    };
+    /// The token that comes first in `after`, when `before` stands before it.
+    std::optional<Next> next(std::string_view before, std::string_view after) const;
+
+private:
+    std::vector<uint32_t> word(std::string_view text) const;
+    std::vector<uint32_t> merged(std::string_view text) const;
+
+    std::string blob_;
+    std::vector<int64_t> offsets_;
+    std::unordered_map<std::string_view, uint32_t> ids_;
+    mutable std::mutex lock_;
+    mutable std::unordered_map<std::string, std::vector<uint32_t>> words_;
+};
+
+}  // namespace spec

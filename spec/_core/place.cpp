@@ -1,0 +1,63 @@
+#include "place.hpp"
+
+namespace spec {
+
+namespace {
+
+uint64_t hash_of(std::string_view bytes) {
+    uint64_t hash = bytes.size() + 2;
+    for (const char byte : bytes) hash = mix(hash, static_cast<unsigned char>(byte));
+    return hash;
+}
+
+}  // namespace
+
+uint64_t Path::said_hash() const { return hash_of(said()); }
+
+void Path::read(std::string_view bytes) {
+    for (const char byte : bytes) {
+        if (quoted) {
+            say(byte);
+            if (escaped) {
+                escaped = false;
+            } else if (byte == '\\') {
+                escaped = true;
+            } else if (byte == '"') {
+                quoted = false;
+                if (kind == kKey) {
+                    name = hash_of(said());
+                    kind = kColon;
+                } else {
+                    kind = kAfter;
+                }
+                said_size = 0;
+            }
+        } else if (byte == '"') {
+            quoted = true;
+            say_only(byte);
+        } else if (byte == '{' || byte == '[') {
+            if (depth == kDeepest) {
+                std::copy(names.begin() + 1, names.end(), names.begin());
+                --depth;
+            }
+            names[depth++] = name;
+            name = byte == '[' ? kArray : 0;
+            kind = byte == '[' ? kValue : kKey;
+            say_only(byte);
+        } else if (byte == '}' || byte == ']') {
+            name = depth ? names[--depth] : 0;
+            kind = kAfter;
+            said_size = 0;
+        } else if (byte == ',') {
+            kind = name == kArray ? kValue : kKey;
+            say_only(byte);
+        } else if (byte == ':') {
+            kind = kValue;
+            say_only(byte);
+        } else {
+            say(byte);
+        }
+    }
+}
+
+}  // namespace spec
