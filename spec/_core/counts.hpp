@@ -18,7 +18,7 @@ struct Guess {
 };
 
 inline uint64_t mix(uint64_t hash, uint64_t value) {
-    uint64_t x = hash + 0x9E3779B97F4A7C15ull + value;
+    uint64_t x = (hash + 0x9E3779B97F4A7C15ull) * 0xD6E8FEB86659FD93ull ^ value;
     x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
     x = (x ^ (x >> 27)) * 0x94D049BB133111EBull;
     return x ^ (x >> 31);

@@ -1,0 +1,304 @@
+"""The best-first tree, what sources say, and that the native drafter is the Python one."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers_fixtures import small_bpe_vocabulary
+
+import constrained
+from spec.builder import build
+from spec.calibration import Calibration
+from spec.drafts import Drafts, by_name
+from spec.json_path import START, after
+from spec.memory import Memory
+from spec.pieces import Pieces
+from spec.place import Place, Request
+from spec.sources import SOURCES, Copying, Forced, NGram, Source
+from spec.sources.counts import Counts, blend
+from spec.tree import DraftTree
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string"},
+        "country": {"enum": ["Germany", "Ghana", "Greece"]},
+        "visits": {"type": "array", "items": {"type": "object", "properties": {"year": {"type": "integer"}}}},
+    },
+    "required": ["city", "country"],
+}
+VALUES = [
+    {"city": "Berlin", "country": "Germany", "visits": [{"year": 1999}, {"year": 2004}]},
+    {"city": "Accra", "country": "Ghana", "visits": []},
+    {"city": "Berlin-Mitte", "country": "Germany"},
+    {"city": 'Say "Athens"\n', "country": "Greece", "visits": [{"year": 1}]},
+]
+
+
+@pytest.fixture(scope="module")
+def automaton():
+    return constrained.compile(SCHEMA, small_bpe_vocabulary())
+
+
+def place(automaton, text: str = "", prompt: str = "") -> Place:
+    vocabulary = automaton.vocabulary
+    request = Request(automaton, Pieces(vocabulary))
+    here = Place.start(request, automaton.start, tuple(vocabulary.encode(prompt)))
+    for token in vocabulary.encode(text):
+        here = here.after(token, automaton.next(here.state, token))
+    return here
+
+
+def said(automaton, guesses) -> set[bytes]:
+    return {automaton.vocabulary.tokens[token] for token, _, _ in guesses}
+
+
+class Fixed(Source):
+    """The same guesses everywhere."""
+
+    def __init__(self, *guesses: tuple[int, float]) -> None:
+        self.guesses = [(token, p, 0) for token, p in guesses]
+
+    def propose(self, place):
+        return self.guesses
+
+
+class Free:
+    """An automaton that allows every token but one."""
+
+    start = 1
+
+    def __init__(self, vocabulary, refused: int) -> None:
+        self.vocabulary, self.refused = vocabulary, refused
+
+    def next(self, state, token):
+        return 0 if token == self.refused else 1
+
+    def accepts(self, state):
+        return True
+
+    def forced(self, state):
+        return b""
+
+
+@given(st.lists(st.tuples(st.integers(1, 20), st.floats(0.01, 0.99)), min_size=1, max_size=5, unique_by=lambda g: g[0]),
+       st.integers(1, 30), st.integers(1, 5))  # fmt: skip
+def test_the_tree_holds_the_likeliest_nodes(guesses, nodes, depth) -> None:
+    automaton = Free(small_bpe_vocabulary(), refused=7)
+    here = Place.start(Request(automaton, Pieces(automaton.vocabulary)), 1)
+    tree = build(here, [Fixed(*guesses)], Calibration(), nodes, depth).tree
+    assert len(tree) <= nodes + 1
+    assert max(tree.depth) <= depth
+    assert 7 not in tree.token
+    assert tree.pi == sorted(tree.pi, reverse=True)
+    # By exhaustion: no path that was left out is likelier than the least one that is in.
+    able = [(token, p) for token, p in guesses if token != 7]
+    paths: list[float] = []
+    layer = [1.0]
+    for _ in range(depth):
+        layer = [pi * p for pi in layer for _, p in able]
+        layer = sorted(layer, reverse=True)[: nodes + 1]
+        paths += [pi for pi in layer if pi >= 1e-4]
+    assert sorted(tree.pi[1:]) == pytest.approx(sorted(sorted(paths, reverse=True)[:nodes]))
+
+
+def test_two_sources_that_say_the_same_are_one_node() -> None:
+    automaton = Free(small_bpe_vocabulary(), refused=7)
+    here = Place.start(Request(automaton, Pieces(automaton.vocabulary)), 1)
+    draft = build(here, [Fixed((3, 0.5)), Fixed((3, 0.6), (4, 0.1))], Calibration(), 2, 1)
+    tree = draft.tree
+    node = tree.child(0, 3)
+    assert tree.pi[node] == pytest.approx(1 - 0.5 * 0.4)
+    assert tree.sources[node] == 0b11
+    assert tree.sources[tree.child(0, 4)] == 0b10
+
+
+def test_a_tree_is_walked_along_its_children() -> None:
+    tree = DraftTree(1)
+    a = tree.add(0, 10, 1, 0.9)
+    b = tree.add(0, 11, 1, 0.5)
+    c = tree.add(a, 11, 1, 0.4)
+    assert (tree.child(0, 10), tree.child(0, 11), tree.child(a, 11), tree.child(b, 11)) == (a, b, c, -1)
+    assert tree.path(c) == [a, c]
+    assert tree.follow([10, 11, 12]) == [a, c]
+    assert sorted(tree.children(0)) == [a, b]
+
+
+def test_calibration_believes_what_happened() -> None:
+    calibration = Calibration()
+    assert calibration.probability(1, 0.9) == 0.9
+    for _ in range(100):
+        calibration.learn(1, hit=False)
+    assert calibration.probability(1, 0.9) < 0.05
+    for _ in range(20_000):
+        calibration.learn(1, hit=True)
+    assert calibration.probability(1, 0.1) > 0.95  # old failures are outweighed
+    assert calibration.probability(2, 0.3) == 0.3
+
+
+def test_forced_says_what_must_come_and_literals_where_there_is_a_choice(automaton) -> None:
+    forced = Forced()
+    assert said(automaton, forced.propose(place(automaton, '{"ci'))) == {b"ty"} or said(
+        automaton, forced.propose(place(automaton, '{"ci'))
+    )
+    guesses = said(automaton, forced.propose(place(automaton, '{"city": "x", "country": "')))
+    assert all(any(name.startswith(guess) for name in (b"Germany", b"Ghana", b"Greece")) for guess in guesses)
+    assert guesses
+    assert not forced.propose(place(automaton, '{"city": "x'))  # free text
+
+
+def test_copying_finds_bytes_that_other_tokens_wrote(automaton) -> None:
+    source = Copying("We flew to Gießen-Nord last year.".encode())
+    here = place(automaton, '{"city": "Gie')
+    guesses = source.propose(here)
+    assert guesses
+    token = automaton.vocabulary.tokens[guesses[0][0]]
+    assert "ßen-Nord last".encode().startswith(token)
+    assert not source.propose(place(automaton, '{"ci'))  # names are not copied
+
+
+def test_copied_text_is_escaped(automaton) -> None:
+    source = Copying(b'the so-called "quoted" thing')
+    guesses = source.propose(place(automaton, '{"city": "so-called '))
+    assert automaton.vocabulary.tokens[guesses[0][0]].startswith(b"\\")
+
+
+def test_ngrams_prefer_the_longest_context(automaton) -> None:
+    source = NGram(Counts())
+    source.read([1, 2, 3, 9, 2, 3, 8, 1, 2, 3])
+    request = Request(automaton, Pieces(automaton.vocabulary))
+    guesses = source.propose(Place(request, 1, (1, 2, 3), b"", None))
+    assert guesses[0][0] == 9
+    assert {token for token, _, _ in guesses} == {9, 8}
+    assert sum(p for _, p, _ in guesses) < 1
+
+
+def test_a_blend_is_a_law_that_keeps_something_back() -> None:
+    entries = [(2, {5: 3, 6: 1}), (1, {5: 10, 7: 2})]
+    guesses = blend(entries, 0)
+    assert [token for token, _, _ in guesses] == [5, 6, 7]
+    assert 0 < sum(p for _, p, _ in guesses) < 1
+
+
+def test_tables_are_bounded() -> None:
+    counts = Counts(100)
+    for key in range(1000):
+        for token in range(30):
+            counts.learn(key, token)
+    assert len(counts.entries) <= 100
+    assert all(len(entry) <= 10 for entry in counts.entries.values())
+    assert 999 in counts.entries
+
+
+@given(st.recursive(st.integers() | st.text(max_size=5) | st.booleans(),
+                    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3)),
+       st.integers(1, 7))  # fmt: skip
+def test_a_path_does_not_depend_on_how_the_text_is_cut(value, step) -> None:
+    text = json.dumps(value).encode()
+    whole = after(START, text)
+    path = START
+    for at in range(0, len(text), step):
+        path = after(path, text[at : at + step])
+    assert path == whole
+    assert whole.names == ()
+    assert not whole.quoted
+
+
+def test_elements_of_an_array_share_their_slots() -> None:
+    one, two = after(START, b'{"a": [{"b": 1, "c": '), after(START, b'{"a": [{"b": 1}, {"b": "x", "c": ')
+    assert one == two
+    assert one != after(START, b'{"a": [{"b": 1, "d": ')
+
+
+@given(st.text(max_size=40), st.text(max_size=60))
+def test_pieces_are_cut_alike_by_both(before, after_) -> None:
+    vocabulary = small_bpe_vocabulary()
+    native = Memory().pieces(vocabulary)
+    plain = Pieces(vocabulary)
+    one, two = before.encode(), after_.encode()
+    found = plain.next(one, two)
+    assert native.next(one, two) == found
+    if found is not None:
+        assert two.startswith(vocabulary.tokens[found[0]])
+
+
+def test_pieces_are_mostly_what_the_tokenizer_writes() -> None:
+    vocabulary = small_bpe_vocabulary()
+    text = " ".join(json.dumps(value, ensure_ascii=False) for value in VALUES)
+    wanted, found = vocabulary.encode(text), Pieces(vocabulary).split(text.encode())
+    assert b"".join(vocabulary.tokens[id] for id in found) == text.encode()
+    assert len(set(wanted) & set(found)) > 0.7 * len(set(wanted))
+
+
+@pytest.mark.parametrize("names", [*((name,) for name in SOURCES), SOURCES])
+def test_native_trees_are_those_of_the_python_drafter(automaton, names) -> None:
+    vocabulary = automaton.vocabulary
+    drafts = [Drafts(automaton, Memory(), "k", names=names, native=native) for native in (False, True)]
+    assert drafts[1].native
+    assert not drafts[0].native
+    rng = random.Random(1)
+    prompt = vocabulary.encode("Berlin, Germany: a visit in 1999, and Berlin-Mitte.")
+    compared = 0
+    for round_ in range(3):
+        for value in VALUES:
+            tokens = vocabulary.encode(json.dumps(value, ensure_ascii=False))
+            both = [made.open(prompt) for made in drafts]
+            at = 0
+            while at < len(tokens):
+                nodes, depth = rng.choice([1, 5, 20, 64]), rng.choice([2, 40])
+                python, native = (one.draft(nodes, depth) for one in both)
+                assert list(native.token) == list(python.token)
+                assert list(native.parent) == list(python.parent)
+                assert list(native.pi) == pytest.approx(list(python.pi))
+                assert list(native.sources) == list(python.sources)
+                compared += len(python) - 1
+                for one in both:
+                    one.read(len(python) - 1)
+                node = 0
+                while at < len(tokens):
+                    for one in both:
+                        if at % 3 == round_:
+                            one.see([tokens[at], 7, 9])
+                        one.commit(tokens[at])
+                    node = python.child(node, tokens[at])
+                    at += 1
+                    if node < 0:
+                        break
+            assert by_name(both[0]) == by_name(both[1])
+            assert both[0].hits == both[1].hits
+    assert compared > 0
+
+
+def test_a_schema_seen_before_takes_few_passes(automaton) -> None:
+    vocabulary = automaton.vocabulary
+    drafts = Drafts(automaton, Memory(), "k")
+    passes = []
+    for number in range(6):
+        value = VALUES[0] | {"city": f"Town {number}"}
+        tokens, one, at = vocabulary.encode(json.dumps(value)), drafts.open([]), 0
+        passes.append(0)
+        while at < len(tokens):
+            tree, node = one.draft(64), 0
+            one.read(len(tree) - 1)
+            passes[-1] += 1
+            while at < len(tokens):
+                one.commit(tokens[at])
+                node = tree.child(node, tokens[at])
+                at += 1
+                if node < 0:
+                    break
+    assert passes[-1] * 3 < passes[0]
+    assert passes[-1] <= 5
+
+
+def test_a_place_is_immutable_for_its_children(automaton) -> None:
+    here = place(automaton, '{"city": "A')
+    there = here.after(automaton.vocabulary.encode("b")[0], here.state)
+    assert here.text == b'{"city": "A'
+    assert there.text == b'{"city": "Ab'
+    assert replace(here.request, is_json=False).is_json is False
