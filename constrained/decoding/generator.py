@@ -338,6 +338,7 @@ class Generator:
             law=self.sampler.law(answer.rules.warp),
             finish=answer.finish,
             stats=answer.stats,
+            automaton=self.automaton,
         )
 
     def __reduce__(self) -> tuple[Any, ...]:

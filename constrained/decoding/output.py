@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 from constrained.decoding.partial import partial_json
+
+if TYPE_CHECKING:
+    from constrained.decoding.showing import ShownToken
 
 Finish = Literal["complete", "end", "limit", "dead"]
 """``complete``: nothing could follow, so the model was not asked; ``end``: the model chose to end the text here;
@@ -75,6 +78,7 @@ class Output:
             the first in the order of the model's preferences, place by place, that meets no dead end.
         finish: why the text ended, see `Finish`.
         stats: what it cost.
+        automaton: of its constraint, for `show`; it is not compared, and not pickled.
     """
 
     value: Any
@@ -85,6 +89,41 @@ class Output:
     law: str
     finish: Finish
     stats: Stats
+    automaton: Any = field(default=None, repr=False, compare=False)
+
+    @property
+    def shown(self) -> list[ShownToken]:
+        """Its tokens, each with where it came from and what else was allowed; found by going along the automaton."""
+        from constrained.decoding.showing import shown_tokens
+
+        return [] if self.automaton is None else shown_tokens(self.automaton, self.tokens)
+
+    def show(self, *, details: bool = False, file: IO[str] | None = None) -> None:
+        """Prints the text, its tokens coloured by where they came from, and what it cost.
+
+        Args:
+            details: print the tokens too, one a line, with what else was allowed.
+            file: where to; standard output by default. Colours are for terminals only.
+        """
+        from rich.console import Console
+
+        from constrained.decoding import showing
+
+        tokens = self.shown
+        console = Console(file=file, highlight=False)
+        console.print(showing.coloured(tokens) if tokens else self.text, soft_wrap=True, markup=False)
+        if details and tokens:
+            console.print(showing.table(tokens))
+        console.print(showing.summary(self, tokens), style="dim", soft_wrap=True, markup=False)
+
+    def _repr_html_(self) -> str:
+        from constrained.decoding.showing import as_html
+
+        return as_html(self, self.shown)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # An automaton belongs to a process.
+        return type(self), tuple(getattr(self, one.name) for one in fields(self) if one.name != "automaton")
 
 
 @dataclass(frozen=True)
