@@ -90,6 +90,9 @@ class Drafter:
     def commit(self, token: int) -> None:
         """The text went on with a token, which is no end of it."""
 
+    def rehearse(self, tokens: Sequence[int]) -> None:
+        """Learns the names of a made-up text of the constraint, and their order."""
+
     def see(self, favourites: Sequence[int]) -> None:
         """What the model finds likely after the last token, best first."""
 

@@ -1,8 +1,9 @@
 """One tree out of all guesses: the likeliest node first, whoever guessed it.
 
 The expected number of accepted tokens is the sum of pi over the nodes, so the best tree of n nodes is that of the n
-largest pi, which one heap finds (OPT-Tree, DySpec). Several sources that guess the same token are fused by noisy-or. A
-guess that the automaton refuses never becomes a node.
+largest pi, which one heap finds (OPT-Tree, DySpec). Where several sources guess the same token the surest counts:
+they have mostly seen the same evidence, so that a noisy-or of them promises too much, and accepts less on recorded
+values. A guess that the automaton refuses never becomes a node.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from spec.tree import ROOT, DraftTree
 Guesses = list[tuple[int, int]]
 """(token, kind) of every guess at a node, the source's number in the kind's upper bits."""
 
-_LEAST = 1e-4
+_LEAST = 1e-5
 """Nodes of a smaller pi are left out."""
 
 
@@ -77,7 +78,7 @@ def build(
                 if known is None:
                     fused[token] = (1.0 - p, 1 << number)
                 else:
-                    fused[token] = (known[0] * (1.0 - p), known[1] | 1 << number)
+                    fused[token] = (min(known[0], 1.0 - p), known[1] | 1 << number)
         draft.guesses[node] = said
         pi = tree.pi[node]
         for token, (missed, bits) in fused.items():

@@ -107,6 +107,17 @@ class Drafter:
             self.nodes += nodes
         self._read = nodes
 
+    def rehearse(self, tokens: Sequence[int]) -> None:
+        """Learns the names of a made-up text of the constraint, and their order; nothing of its values."""
+        skeleton, place = self.sources[SOURCES.index("skeleton")], self.place
+        if not isinstance(skeleton, Skeleton) or place.path is None:
+            return
+        with self.memory.lock:
+            for token in tokens:
+                if place.path is not None and place.path.kind != "value":
+                    skeleton.counts.learn(place.path, token)
+                place = place.after(token, DEAD)
+
     def see(self, favourites: list[int]) -> None:
         """What the model finds likely after the last token, best first."""
         if "recycle" in self.names and self.place.tail:

@@ -70,6 +70,9 @@ class Drafting(Protocol):
     def commit(self, token: int) -> None:
         """The text went on with a token, which is no end of it."""
 
+    def rehearse(self, tokens: Sequence[int]) -> None:
+        """Learns the names of a made-up text of the constraint, and their order; nothing of its values."""
+
     def see(self, favourites: list[int]) -> None:
         """What the model finds likely after the last token, best first."""
 

@@ -100,6 +100,10 @@ NB_MODULE(_core, m) {
                 self.commit(token);
             },
             "token"_a, "The text went on with a token, which is no end of it.")
+        .def(
+            "rehearse",
+            [](Drafter& self, const std::vector<uint32_t>& tokens) { self.rehearse(tokens); },
+            "tokens"_a, "Learns the names of a made-up text of the constraint, and their order.")
         .def("see", &Drafter::see, "favourites"_a, "What the model finds likely after the last token, best first.")
         .def("copy", [](const Drafter& self) { return Drafter(self); }, "Drafts for a text that begins as this one.")
         .def_ro("nodes", &Drafter::nodes, "Nodes that were read so far.")

@@ -7,7 +7,7 @@ namespace spec {
 
 namespace {
 
-constexpr double kLeast = 1e-4;       // nodes of a smaller pi are left out
+constexpr double kLeast = 1e-5;       // nodes of a smaller pi are left out
 constexpr size_t kPrompt = 4096;      // tokens of a prompt, from its end, whose n-grams are learned
 constexpr size_t kRows = 1 << 18;     // tokens whose favourites are kept
 constexpr uint32_t kKinds = 24;       // bits of a kind below the source's number
@@ -141,7 +141,7 @@ std::shared_ptr<Tree> Drafter::draft(size_t nodes_, size_t depth) {
                 if (known == fused.end()) {
                     fused.push_back({guess.token, 1u << source, 1.0 - p});
                 } else {
-                    known->missed *= 1.0 - p;
+                    known->missed = std::min(known->missed, 1.0 - p);
                     known->bits |= 1u << source;
                 }
             }
@@ -199,6 +199,17 @@ void Drafter::learn(const Place& place, uint32_t token) {
     }
     if (has(kSkeleton)) learn_slots({&scope_->paths, &scope_->states, &memory_->slots}, place, is_json_, token);
     if (has(kSuffix)) scope_->past.learn(place, token);
+}
+
+void Drafter::rehearse(const std::vector<uint32_t>& tokens) {
+    const std::lock_guard<std::mutex> held(memory_->lock);
+    if (!has(kSkeleton) || !is_json_) return;
+    Place place = place_;
+    Counts nothing(1);
+    for (const uint32_t token : tokens) {
+        if (place.path.kind != Path::kValue) learn_slots({&scope_->paths, &nothing, &nothing}, place, true, token);
+        place = after(place, token, 0);
+    }
 }
 
 void Drafter::see(std::vector<uint32_t> favourites) {

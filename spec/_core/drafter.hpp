@@ -63,6 +63,8 @@ public:
     void read(size_t nodes);
     /// The text went on with a token.
     void commit(uint32_t token);
+    /// Learns the names of a made-up text of the constraint, and their order; nothing of its values.
+    void rehearse(const std::vector<uint32_t>& tokens);
     /// What the model finds likely after the last token, best first.
     void see(std::vector<uint32_t> favourites);
 

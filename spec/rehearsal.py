@@ -1,0 +1,72 @@
+"""A made-up value for a JSON Schema: every member that the schema names, in its order.
+
+Nothing guarantees that the value is valid, and nothing depends on it: drafts take from it in which order names come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_DEEPEST = 8
+_MOST = 2000
+
+
+class Rehearsal:
+    """Makes up values for one schema.
+
+    Args:
+        schema: a JSON Schema of any draft; references into itself are followed.
+    """
+
+    def __init__(self, schema: Any) -> None:
+        self._schema = schema
+        self._left = _MOST
+
+    def value(self) -> Any:
+        """A value with all names."""
+        return self._value(self._schema, _DEEPEST)
+
+    def _value(self, schema: Any, depth: int) -> Any:
+        self._left -= 1
+        if not isinstance(schema, Mapping) or depth <= 0 or self._left <= 0:
+            return 0
+        members = self._members(schema, depth)
+        if members:
+            return {name: self._value(part, depth - 1) for name, part in members.items()}
+        items = schema.get("items", schema.get("prefixItems"))
+        if items is not None:
+            part = items[0] if isinstance(items, list) and items else items
+            return [self._value(part, depth - 1), self._value(part, depth - 1)]
+        for inner in self._inner(schema):
+            return self._value(inner, depth - 1)
+        return 0
+
+    def _members(self, schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
+        """All named members, of the schema and of what it is combined of."""
+        found = dict(schema["properties"]) if isinstance(schema.get("properties"), Mapping) else {}
+        self._left -= 1
+        if depth > 0 and self._left > 0:
+            for inner in self._inner(schema):
+                if isinstance(inner, Mapping):
+                    for name, part in self._members(inner, depth - 1).items():
+                        found.setdefault(name, part)
+        return found
+
+    def _inner(self, schema: Mapping[str, Any]) -> list[Any]:
+        """Schemas that a schema refers to, or is combined of."""
+        found = []
+        reference = schema.get("$ref")
+        if isinstance(reference, str) and reference.startswith("#"):
+            found.append(self._resolved(reference))
+        for keyword in ("allOf", "anyOf", "oneOf"):
+            parts = schema.get(keyword)
+            found += parts if isinstance(parts, list) else []
+        return found
+
+    def _resolved(self, reference: str) -> Any:
+        part: Any = self._schema
+        for step in reference.lstrip("#").split("/")[1:]:
+            step = step.replace("~1", "/").replace("~0", "~")
+            part = part.get(step) if isinstance(part, Mapping) else None
+        return part
