@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from constrained.cli import inputs
 from constrained.cli.bench_drafts import bench
+from constrained.cli.bench_schemas import jsonschemabench, report
 from constrained.cli.options import (
     Choice,
     Closed,
@@ -338,6 +339,8 @@ def demo(
 
 
 app.command()(serve)
+app.command()(report)
+bench.command()(jsonschemabench)
 app.add_typer(bench, name="bench")
 
 

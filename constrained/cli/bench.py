@@ -100,7 +100,7 @@ def masks(
     from constrained.evaluate.masks import Settings, run  # numpy, which --help can do without
 
     settings = Settings(
-        data=_data(data),
+        data=data_file(data),
         sample=sample,
         seed=seed,
         engines=_names(engines),
@@ -112,7 +112,7 @@ def masks(
         threads=threads,
         compare=compare,
     )
-    with _Bar(quiet) as bar:
+    with Bar(quiet) as bar:
         results = run(settings, out, bar)
     emit(_rendered(results))
     for one in results.engines:
@@ -158,8 +158,8 @@ def memos(
     from constrained.evaluate.masks.workload import sample as draw
 
     tokens, _ = read_vocabulary(vocabulary)
-    with _Bar(quiet) as bar:
-        cases = [prepare(row, tokens) for row in draw(_data(data), sample, seed)]
+    with Bar(quiet) as bar:
+        cases = [prepare(row, tokens) for row in draw(data_file(data), sample, seed)]
         measured = measure(cases, tokens, lambda done, total: bar("replaying", done, total))
     emit("\n".join(lines(measured)))
 
@@ -245,8 +245,8 @@ def faithful(
     from constrained.evaluate.faithful import Settings, run
 
     settings = Settings(
-        tasks=_listed(tasks, ","),
-        samplers=_listed(samplers, ";"),
+        tasks=listed_names(tasks, ","),
+        samplers=listed_names(samplers, ";"),
         sizes=_numbers(sizes),
         repeats=repeats,
         seed=seed,
@@ -254,15 +254,15 @@ def faithful(
         model=model,
         budget=budget,
         learning=learning,
-        data=_data(data) if data is not None or os.environ.get(DATA_VARIABLE) else None,
+        data=data_file(data) if data is not None or os.environ.get(DATA_VARIABLE) else None,
         schemas=schemas,
         vocabularies=_numbers(vocabularies) if vocabularies else (),
         predicate=predicate,
         genlm=genlm,
     )
-    with _Bar(quiet) as bar:
+    with Bar(quiet) as bar:
         results = run(settings, out, bar)
-    emit(_printed(results.sections))
+    emit(printed(results.sections))
     for what, why in results.skipped.items():
         print(f"not measured: {what}: {why}", file=sys.stderr)
     print(f"written to {out}", file=sys.stderr)
@@ -270,7 +270,8 @@ def faithful(
         raise Failed(2)
 
 
-def _listed(names: str | None, separator: str) -> tuple[str, ...]:
+def listed_names(names: str | None, separator: str) -> tuple[str, ...]:
+    """Names out of one option."""
     return tuple(name.strip() for name in (names or "").split(separator) if name.strip())
 
 
@@ -289,7 +290,12 @@ def _names(listed: str | None) -> tuple[str, ...]:
     return tuple(name.strip() for name in listed.split(",") if name.strip())
 
 
-def _data(named: Path | None) -> Path:
+def data_file(named: Path | None) -> Path:
+    """The data that is named, or that of the environment.
+
+    Raises:
+        BadInput: there is none.
+    """
     if named is not None:
         return named
     folder = os.environ.get(DATA_VARIABLE)
@@ -301,12 +307,19 @@ def _data(named: Path | None) -> Path:
     return Path(folder) / DATA_FILE
 
 
-class _Bar:
+class Bar:
     """A progress bar on standard error, where somebody watches."""
 
     def __init__(self, quiet: bool) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
 
         console = Console(stderr=True)
         self._bar = Progress(
@@ -314,6 +327,7 @@ class _Bar:
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
+            TimeRemainingColumn(),
             console=console,
             disable=quiet or not console.is_terminal,
             transient=True,
@@ -322,9 +336,10 @@ class _Bar:
         self._task = self._bar.add_task("", total=None)
 
     def __call__(self, what: str, done: int, total: int) -> None:
+        """Shows what goes on."""
         self._bar.update(self._task, description=what, completed=done, total=total or None)
 
-    def __enter__(self) -> _Bar:
+    def __enter__(self) -> Bar:
         self._bar.start()
         return self
 
@@ -337,10 +352,11 @@ def _rendered(results: Results) -> str:
         f"masks of {engine} against the first engine: {tally}"
         for engine, tally in results.differences.items()
     ]
-    return "\n".join([_printed(results.sections), *compared])
+    return "\n".join([printed(results.sections), *compared])
 
 
-def _printed(sections: Sequence[Section]) -> str:
+def printed(sections: Sequence[Section]) -> str:
+    """Tables for the terminal."""
     from rich.console import Console
 
     from constrained.evaluate.masks.report import table

@@ -413,7 +413,9 @@ class Lowering:
         if self.obliged_count > MAX_OBLIGED:
             raise ConstraintTooLarge(
                 "too many conditions on objects",
-                Problem(place, f"more than {MAX_OBLIGED} objects with some by the time this place is reached"),
+                Problem(
+                    place, f"more than {MAX_OBLIGED} objects with some by the time this place is reached"
+                ),
                 action="simplify oneOf, not or if",
             )
         judge = Judge(self.document, self.goal, self.disjoint.empty, self.admits.goal, self.allowed_keys)

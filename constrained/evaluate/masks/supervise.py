@@ -61,7 +61,7 @@ class Unavailable(Exception):
     """An engine cannot be started: not installed, or it fails on the vocabulary."""
 
 
-class _Died(Exception):
+class Died(Exception):
     """A worker ended before it answered; `outcome` is a key of `OUTCOMES`."""
 
     def __init__(self, outcome: str, message: str, bytes: int | None = None) -> None:
@@ -83,10 +83,15 @@ class Worker:
         Unavailable: the engine cannot be started.
     """
 
+    module = f"{__package__}.worker"
+    """What the process runs."""
+    pinned = True
+    """Whether it gets cores of its own."""
+
     def __init__(self, engine: str, tokens: Path, limits: Limits, log: Path) -> None:
         self._limits = limits
         self._pending = b""
-        command = [sys.executable, "-m", f"{__package__}.worker", engine, str(tokens), str(limits.threads)]
+        command = [sys.executable, "-m", self.module, engine, str(tokens), str(limits.threads)]
         count = str(limits.threads)
         environment = (
             os.environ | dict.fromkeys(_THREAD_VARIABLES, count) | {"TOKENIZERS_PARALLELISM": "false"}
@@ -105,9 +110,10 @@ class Worker:
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._process.stdout, selectors.EVENT_READ)
         try:
-            _use_cores(self._process.pid, limits.threads)
+            if self.pinned:
+                _use_cores(self._process.pid, limits.threads)
             hello = self._answer(time.monotonic() + limits.setup_seconds)
-        except _Died as death:
+        except Died as death:
             self.close()
             raise Unavailable(f"{death.outcome} while reading the vocabulary: {death}") from None
         except BaseException:
@@ -132,7 +138,7 @@ class Worker:
             self._send(json.dumps(question).encode() + b"\n", deadline)
             while "row" not in (answer := self._answer(deadline)):
                 phase = answer["phase"]
-        except _Died as death:
+        except Died as death:
             self.close()
             fate = {"outcome": death.outcome, "phase": phase, "message": str(death)}
             return {**fate, "peak_bytes": death.bytes}
@@ -171,7 +177,7 @@ class Worker:
         """The next line the worker writes.
 
         Raises:
-            _Died: there will be none, or not in time.
+            Died: there will be none, or not in time.
         """
         assert self._process.stdout is not None
         while b"\n" not in self._pending:
@@ -181,19 +187,19 @@ class Worker:
                     raise self._death()
                 self._pending += data or b""
             elif (used := resident_bytes(self._process.pid)) is not None and used > self._limits.bytes:
-                raise _Died(r.MEMORY, f"{used >> 20} MiB", used)
+                raise Died(r.MEMORY, f"{used >> 20} MiB", used)
             elif time.monotonic() > deadline:
-                raise _Died(r.TIMEOUT, "")
+                raise Died(r.TIMEOUT, "")
         line, _, self._pending = self._pending.partition(b"\n")
         message: dict[str, Any] = json.loads(line)
         return message
 
-    def _death(self) -> _Died:
+    def _death(self) -> Died:
         code = self._process.wait()
         if code < 0:
             with contextlib.suppress(ValueError):
-                return _Died(r.CRASHED, signal.Signals(-code).name)
-        return _Died(r.CRASHED, f"exit code {code}")
+                return Died(r.CRASHED, signal.Signals(-code).name)
+        return Died(r.CRASHED, f"exit code {code}")
 
 
 def rows(

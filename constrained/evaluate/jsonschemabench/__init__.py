@@ -1,0 +1,20 @@
+"""JSONSchemaBench: does a model under an engine give JSON that satisfies the schema, and how fast?
+
+    data.py        schemas out of a checkout, a file, or a data set by name
+    rows.py        one schema with one engine: a row with a status
+    generating.py  a text under an engine's masks, timed
+    judging.py     is the text valid, by an implementation that no engine uses
+    worker.py      the process of one engine and its model
+    run.py         engines, shards, limits, and going on where a run was interrupted
+    report.py      the paper's metrics per split, as tables, Markdown and HTML
+
+The metrics are those of Geng et al., "JSONSchemaBench: A Rigorous Benchmark of Structured Outputs for Language
+Models", section 4. Must not know: how an engine works inside.
+"""
+
+from __future__ import annotations
+
+from constrained.evaluate.jsonschemabench.report import write
+from constrained.evaluate.jsonschemabench.run import Results, Settings, run
+
+__all__ = ["Results", "Settings", "run", "write"]

@@ -1,0 +1,130 @@
+"""A text under an engine, with the time of its first token and of the others; greedy, by the same model for all."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from constrained import prompt as prompts
+from constrained.constraint import Constraint, json_schema
+from constrained.decoding import Generator
+from constrained.decoding.candidates import ids_of
+from constrained.errors import DoesNotFit, PromptTooLong
+from constrained.evaluate.masks.engines import Compiled
+from constrained.models import LanguageModel
+
+_BUDGETS = (4000, 2000, 1000, 400, 100)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A text.
+
+    Attributes:
+        text: as far as it came.
+        tokens: how many.
+        complete: the engine let the model end it.
+        first_seconds, token_seconds: see `Row`.
+    """
+
+    text: str
+    tokens: int
+    complete: bool
+    first_seconds: float | None
+    token_seconds: float | None
+
+
+class Stuck(RuntimeError):
+    """An engine allows nothing, or says that something went wrong."""
+
+
+def prompt_for(model: LanguageModel, schema: Any, room: int) -> list[int]:
+    """The prompt for a schema, the same for every engine: shortened until `room` tokens are left for the text."""
+    ids: list[int] = []
+    for budget in _BUDGETS:
+        described = prompts.describe(schema, max_chars=budget)
+        ids = model.encode(f"Answer with JSON only, of this type:\n{described}")
+        if model.context is None or len(ids) + room <= model.context:
+            break
+    return ids
+
+
+def by_generator(generator: Generator, prompt: list[int], limit: int) -> Written:
+    """This library: its own loop, which closes every text within the limit."""
+    began = time.perf_counter()
+    first = last = None
+    try:
+        for chunk in generator.stream(prompt, max_tokens=limit):
+            last = time.perf_counter()
+            first = first or last
+            output = chunk.output
+    except (DoesNotFit, PromptTooLong):
+        return Written("", 0, False, None, None)
+    assert output is not None
+    return _timed(output.text, len(output.tokens), True, began, first, last)
+
+
+def by_masks(model: LanguageModel, compiled: Compiled, prompt: list[int], limit: int) -> Written:
+    """Another engine: its masks on the logits, as its logits processor applies them.
+
+    Raises:
+        Stuck: nothing is allowed, or the engine complains.
+    """
+    vocabulary = model.vocabulary
+    row = np.zeros((1, (vocabulary.size + 31) // 32), dtype=np.int32)
+    (target,) = compiled.targets(row)
+    began = time.perf_counter()
+    first = last = None
+    cache, state = model.cache(1), compiled.start()
+    unread, complete = prompt, False
+    tokens: list[int] = []
+    while len(tokens) <= limit:
+        logits = model.forward([unread], cache)[0]
+        compiled.fill(state, *target)
+        _listen(compiled, state)
+        allowed = ids_of(row[0])
+        if compiled.complete is not None and compiled.complete(state):
+            allowed = np.union1d(allowed, vocabulary.eos_ids)
+        allowed = allowed[allowed < vocabulary.size]
+        if not len(allowed):
+            raise Stuck("the mask allows nothing")
+        token = int(allowed[np.argmax(logits[allowed])])
+        last = time.perf_counter()
+        first = first or last
+        if token in vocabulary.eos_ids:
+            complete = True
+            break
+        if len(tokens) == limit:
+            break
+        tokens.append(token)
+        result = compiled.commit(state, token)
+        if result is False or (not compiled.in_place and result == 0):
+            raise Stuck(f"token {token} is allowed by the mask and refused by the commit")
+        state = state if compiled.in_place else result
+        _listen(compiled, state)
+        unread = [token]
+    text = vocabulary.decode(tokens).decode("utf-8", "replace")
+    return _timed(text, len(tokens), complete, began, first, last)
+
+
+def ours(model: LanguageModel, schema: Any) -> Generator:
+    """This library's compiled schema."""
+    constraint: Constraint = json_schema(schema)
+    return Generator(model, constraint)
+
+
+def _listen(compiled: Compiled, state: Any) -> None:
+    if compiled.complaint is not None and (said := compiled.complaint(state)):
+        raise Stuck(said)
+
+
+def _timed(
+    text: str, tokens: int, complete: bool, began: float, first: float | None, last: float | None
+) -> Written:
+    if first is None or last is None:
+        return Written(text, tokens, complete, None, None)
+    rest = (last - first) / (tokens - 1) if tokens > 1 else None
+    return Written(text, tokens, complete, first - began, rest)

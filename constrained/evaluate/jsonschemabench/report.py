@@ -1,0 +1,216 @@
+"""The paper's metrics out of the rows: tables for a terminal, a page of Markdown, a self-contained page of HTML."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+import statistics
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from constrained.evaluate.jsonschemabench import rows as r
+from constrained.evaluate.jsonschemabench.run import Results
+from constrained.evaluate.masks.report import Section
+
+PAGE = "report.md"
+HTML = "report.html"
+_NONE = "-"
+
+_ABOUT = """\
+Declared: the engine took the schema. Empirical: the model's text under it was complete and valid. Compliance: empirical
+of declared. Exact ("true coverage"): every recorded instance was judged as the data says, by the engine's masks over
+the canonical tokens; lax: an invalid one was taken. Valid by the benchmark's scripts: all is read as draft 2020-12, and the
+formats ipv4, ipv6 and uuid always fail. Times are medians over the schemas for which every engine gave a valid text:
+what compiling took, from the prompt to the first token, and per token after it."""
+
+
+def sections(results: Results) -> list[Section]:
+    """A table for all rows, and one for each split."""
+    engines = [name for name in _engines(results.rows) if name not in results.unavailable]
+    splits = sorted({row.split for row in results.rows})
+    found = [_section("all splits", engines, results)]
+    if len(splits) > 1:
+        found += [_section(split, engines, results, split) for split in splits]
+    return found
+
+
+def _engines(rows: Sequence[r.Row]) -> list[str]:
+    return list(dict.fromkeys(row.engine for row in rows))
+
+
+def _section(title: str, engines: list[str], results: Results, split: str | None = None) -> Section:
+    rows = {
+        engine: [
+            row for row in results.rows if row.engine == engine and (split is None or row.split == split)
+        ]
+        for engine in engines
+    }
+    shared = set.intersection(*({row.id for row in some if row.status == r.OK} for some in rows.values()))
+
+    def line(label: str, of: Callable[[list[r.Row]], str]) -> tuple[str, list[str]]:
+        return label, [of(some) for some in rows.values()]
+
+    def counted(test: Callable[[r.Row], Any]) -> Callable[[list[r.Row]], str]:
+        return lambda some: share(sum(bool(test(row)) for row in some), len(some))
+
+    def middle(value: Callable[[r.Row], float | None], scale: float) -> Callable[[list[r.Row]], str]:
+        def of(some: list[r.Row]) -> str:
+            values = [one for row in some if row.id in shared and (one := value(row)) is not None]
+            return f"{statistics.median(values) * scale:.3g}" if values else _NONE
+
+        return of
+
+    lines = [
+        line("schemas", lambda some: str(len(some))),
+        line("declared", counted(lambda row: row.declared)),
+        line("empirical", counted(lambda row: row.status == r.OK)),
+        line("compliance", compliance),
+        line("valid by the benchmark's scripts", counted(lambda row: row.valid_2020)),
+    ]
+    if any(row.exact is not None for some in rows.values() for row in some):
+        lines.append(line("exact", counted(lambda row: row.exact)))
+        lines.append(line("lax", counted(lambda row: row.lax)))
+    for status in r.STATUSES:
+        if any(row.status == status for some in rows.values() for row in some):
+            lines.append(line(status, lambda some, status=status: str(_counts(some)[status])))  # type: ignore[misc]
+    lines += [
+        line(f"compile, ms ({len(shared)} shared)", middle(lambda row: row.compile_seconds, 1e3)),
+        line("first token, ms", middle(lambda row: row.first_seconds, 1e3)),
+        line("token, ms", middle(lambda row: row.token_seconds, 1e3)),
+        line("tokens of a text", middle(lambda row: row.tokens, 1)),
+    ]
+    heads = [f"{engine} {results.versions.get(engine, '')}".strip() for engine in engines]
+    return Section(title, heads, lines)
+
+
+def _counts(rows: list[r.Row]) -> Counter[str]:
+    return Counter(row.status for row in rows)
+
+
+def compliance(rows: list[r.Row]) -> str:
+    """Valid texts of the schemas that were taken."""
+    return share(sum(row.status == r.OK for row in rows), sum(row.declared for row in rows))
+
+
+def share(count: int, total: int) -> str:
+    """A number and what part it is."""
+    return f"{count} ({100 * count / total:.1f} %)" if total else _NONE
+
+
+def write(results: Results, out: Path) -> list[Section]:
+    """Writes both pages to a folder; returns the tables.
+
+    Args:
+        results: what a run found.
+        out: an existing folder.
+    """
+    tables = sections(results) if results.rows else []
+    about = _facts(results)
+    text = ["# JSONSchemaBench", "", *(f"- {line}" for line in about), "", _ABOUT]
+    for section in tables:
+        text += ["", f"## {section.title[0].upper()}{section.title[1:]}", ""]
+        text.append("| | " + " | ".join(section.engines) + " |")
+        text.append("|---|" + "---:|" * len(section.engines))
+        text += [f"| {label} | " + " | ".join(cells) + " |" for label, cells in section.lines]
+    (out / PAGE).write_text("\n".join(text) + "\n", encoding="utf-8")
+    (out / HTML).write_text(_page(tables, about, _plot(results.rows)), encoding="utf-8")
+    return tables
+
+
+def _facts(results: Results) -> list[str]:
+    settings, machine = results.facts["settings"], results.facts["machine"]
+    about = [
+        f"{settings['data']}: {len({row.id for row in results.rows})} schemas, seed {settings['seed']}",
+        f"model {settings['model'] or 'bundled'}, greedy, {settings['max_tokens']} tokens a text, "
+        f"{settings['compile_limit']:g} s for compiling and {settings['time_limit']:g} s for a text",
+        f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB, "
+        f"Python {machine['python']}; load before the run {machine['load']}",
+    ]
+    about += [f"not measured: {engine}: {why}" for engine, why in results.unavailable.items()]
+    return about
+
+
+def _page(tables: list[Section], about: list[str], picture: bytes | None) -> str:
+    parts = [
+        "<h1>JSONSchemaBench</h1>",
+        "<ul>",
+        *(f"<li>{html.escape(line)}</li>" for line in about),
+        "</ul>",
+    ]
+    parts.append(f"<p>{html.escape(_ABOUT)}</p>")
+    if picture is not None:
+        data = base64.b64encode(picture).decode()
+        parts.append(
+            f'<img alt="coverage by split, and times of the shared schemas" src="data:image/png;base64,{data}">'
+        )
+    for section in tables:
+        heads = "".join(f"<th>{html.escape(head)}</th>" for head in section.engines)
+        parts.append(f"<h2>{html.escape(section.title)}</h2><table><tr><th></th>{heads}</tr>")
+        for label, cells in section.lines:
+            row = "".join(f"<td>{html.escape(cell)}</td>" for cell in cells)
+            parts.append(f"<tr><th>{html.escape(label)}</th>{row}</tr>")
+        parts.append("</table>")
+    return _FRAME.format(body="\n".join(parts))
+
+
+_FRAME = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>JSONSchemaBench</title>
+<style>
+body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; color: #222; }}
+table {{ border-collapse: collapse; }}
+th, td {{ padding: .2rem .8rem; border-bottom: 1px solid #ddd; text-align: right; }}
+th:first-child {{ text-align: left; font-weight: normal; }}
+img {{ max-width: 100%; }}
+</style>
+{body}
+</html>
+"""
+
+
+def _plot(rows: Sequence[r.Row]) -> bytes | None:
+    """Coverage of every split, and the times of shared schemas; None without matplotlib."""
+    try:
+        import matplotlib as mpl
+    except ImportError:
+        return None
+    if not rows:
+        return None
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    engines = _engines(rows)
+    splits = sorted({row.split for row in rows})
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(13, 5), layout="constrained")
+    width = 0.8 / len(engines)
+    for i, engine in enumerate(engines):
+        mine = [row for row in rows if row.engine == engine]
+        shares = [
+            statistics.fmean(row.status == r.OK for row in some) if some else 0.0
+            for some in ([row for row in mine if row.split == split] for split in splits)
+        ]
+        left.bar([at + i * width for at in range(len(splits))], shares, width, label=engine)
+        times = sorted(
+            (row.compile_seconds or 0) + row.first_seconds for row in mine if row.first_seconds is not None
+        )
+        if times:
+            right.step(
+                [1e3 * one for one in times], [1 - n / len(times) for n in range(len(times))], label=engine
+            )
+    left.set_xticks([at + 0.4 - width / 2 for at in range(len(splits))], splits, rotation=30, ha="right")
+    left.set(ylabel="complete and valid", ylim=(0, 1))
+    right.set(
+        xscale="log", yscale="log", xlabel="compiling and first token, ms", ylabel="share that takes longer"
+    )
+    for panel in (left, right):
+        panel.grid(alpha=0.3)
+        panel.legend()
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=120)
+    pyplot.close(figure)
+    return picture.getvalue()

@@ -1,0 +1,74 @@
+"""What became of one schema with one engine."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+OK = "ok"
+REFUSED = "refused"
+COMPILE_TIMEOUT = "compile_timeout"
+GENERATION_TIMEOUT = "generation_timeout"
+TRUNCATED = "truncated"
+INVALID = "invalid"
+CRASH = "crash"
+
+STATUSES = {
+    OK: "the text is complete, and valid",
+    REFUSED: "the engine refused the schema by an error of its own",
+    COMPILE_TIMEOUT: "the schema was not compiled in time",
+    GENERATION_TIMEOUT: "the text was not finished in time",
+    TRUNCATED: "the text was not complete within the limit of tokens",
+    INVALID: "the text does not satisfy the schema",
+    CRASH: "the engine raised an error after it had compiled the schema, or its process died",
+}
+"""Everything that can become of a schema."""
+
+
+@dataclass(slots=True)
+class Row:
+    """One schema with one engine.
+
+    Attributes:
+        engine: its name.
+        id: the schema's name in the data.
+        split: the part of the data it belongs to.
+        status: a key of `STATUSES`.
+        phase: ``compile``, ``generate`` or ``instances``: where it ended, or the last one there was.
+        message: what the engine or the judge said.
+        compile_seconds: from the schema to what the engine calls compiled.
+        first_seconds: from the prompt to the first token.
+        token_seconds: per token after the first.
+        tokens: of the text.
+        text: what was generated.
+        valid: whether it satisfies the schema, in its own draft, formats included; None without a text.
+        valid_2020: the same by the rules of the benchmark's scripts, see `judging`.
+        exact: whether the engine agrees with every recorded instance: takes the valid ones, refuses the others; None
+            where the data has none.
+        lax: whether it takes an invalid one.
+    """
+
+    engine: str
+    id: str
+    split: str
+    status: str = OK
+    phase: str = "compile"
+    message: str = ""
+    compile_seconds: float | None = None
+    first_seconds: float | None = None
+    token_seconds: float | None = None
+    tokens: int = 0
+    text: str | None = None
+    valid: bool | None = None
+    valid_2020: bool | None = None
+    exact: bool | None = None
+    lax: bool | None = None
+
+    @property
+    def declared(self) -> bool:
+        """Whether the engine took the schema."""
+        return self.status not in (REFUSED, COMPILE_TIMEOUT) and self.phase != "compile"
+
+    def to_json(self) -> dict[str, Any]:
+        """The row as JSON values."""
+        return asdict(self)

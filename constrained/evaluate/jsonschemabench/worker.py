@@ -1,0 +1,142 @@
+"""The process of one engine with its model: schemas come in on standard input, rows go out, one line of JSON each.
+
+python -m constrained.evaluate.jsonschemabench.worker ENGINE SETTINGS_FILE THREADS
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from time import perf_counter
+from typing import Any, TextIO
+
+from constrained.evaluate.jsonschemabench import generating, judging
+from constrained.evaluate.jsonschemabench import rows as r
+from constrained.evaluate.masks.engines import Compiled, adapter
+from constrained.evaluate.masks.machine import resident_bytes
+from constrained.evaluate.masks.replay import Replayer
+from constrained.evaluate.masks.workload import Tokens, prepare
+from constrained.models import LanguageModel, load
+
+OURS = "constrained"
+_LONGEST_MESSAGE = 500
+
+
+def main() -> None:
+    """Serves schemas until the input ends."""
+    name, settings_file, threads = sys.argv[1:]
+    settings = json.loads(Path(settings_file).read_bytes())
+    answers = _private_output()
+    try:
+        import torch
+
+        torch.set_num_threads(int(threads))
+        bench = Bench(name, load(settings["model"], device=settings["device"]), settings, int(threads))
+    except Exception as error:
+        _send(answers, {"unavailable": f"{type(error).__name__}: {_said(error)}"})
+        return
+    ready = {"version": bench.engine.version, "seconds": 0.0, "bytes": resident_bytes(os.getpid())}
+    _send(answers, ready)
+    for line in sys.stdin:
+        row = bench.serve(json.loads(line), answers)
+        _send(answers, {"row": row.to_json()})
+
+
+class Bench:
+    """An engine and the model it is used with."""
+
+    def __init__(self, name: str, model: LanguageModel, settings: dict[str, Any], threads: int) -> None:
+        self.name = name
+        self.model = model
+        self.limit: int = settings["max_tokens"]
+        vocabulary = model.vocabulary
+        backend = getattr(getattr(model, "tokenizer", None), "backend_tokenizer", None)
+        text = backend.to_str() if backend is not None else None
+        tokens = Tokens(list(vocabulary.tokens), tuple(vocabulary.eos_ids), tokenizer_json=text)
+        self.engine = adapter(name)(tokens, threads)
+        self.replayer = Replayer((vocabulary.size + 31) // 32, tuple(vocabulary.eos_ids))
+
+    def serve(self, item: dict[str, Any], answers: TextIO) -> r.Row:
+        """Goes through one schema, and says on the way which phase it is in."""
+        row = r.Row(self.name, item["id"], item["split"])
+
+        def enter(phase: str) -> None:
+            row.phase = phase
+            _send(answers, {"phase": phase, "row so far": row.to_json()})
+
+        try:
+            self._generate(item["schema"], row, enter)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # a panic of a Rust extension is no Exception
+            row.status = r.REFUSED if row.phase == "compile" else r.CRASH
+            row.message = f"{type(error).__name__}: {_said(error)}"
+            return row
+        if item["tests"]:
+            enter("instances")
+            self._agree(item, row)
+        return row
+
+    def _generate(self, schema: Any, row: r.Row, enter: Any) -> None:
+        text = json.dumps(schema)
+        began = perf_counter()
+        generator = compiled = None
+        if self.name == OURS:
+            generator = generating.ours(self.model, schema)
+        else:
+            compiled = self.engine.compile(schema, text)
+        row.compile_seconds = perf_counter() - began
+        enter("generate")
+        prompt = generating.prompt_for(self.model, schema, self.limit)
+        if generator is not None:
+            written = generating.by_generator(generator, prompt, self.limit)
+        else:
+            assert compiled is not None
+            written = generating.by_masks(self.model, compiled, prompt, self.limit)
+        row.first_seconds, row.token_seconds = written.first_seconds, written.token_seconds
+        row.tokens, row.text = written.tokens, written.text
+        if not written.complete:
+            row.status = r.TRUNCATED
+            return
+        row.valid, row.valid_2020, row.message = judging.judge(schema, written.text)
+        row.status = r.OK if row.valid else r.INVALID
+
+    def _agree(self, item: dict[str, Any], row: r.Row) -> None:
+        """Replays the recorded instances: are those taken that are valid, and no others?"""
+        try:
+            case = prepare(item, self.model.vocabulary)
+            schema = item["schema"]
+
+            def compile() -> Compiled:
+                return self.engine.compile(schema, case.schema)
+
+            replays = self.replayer.replay(*self.replayer.first(compile), case.instances).replays
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:
+            row.exact, row.lax = False, None
+            return
+        row.exact = all(replay.accepted == replay.valid for replay in replays)
+        row.lax = any(replay.accepted and not replay.valid for replay in replays)
+
+
+def _private_output() -> TextIO:
+    """Where answers go; whatever an engine prints goes to standard error instead."""
+    own = os.dup(1)
+    os.dup2(2, 1)
+    return os.fdopen(own, "w", encoding="utf-8")
+
+
+def _send(answers: TextIO, message: dict[str, Any]) -> None:
+    answers.write(json.dumps(message, separators=(",", ":")) + "\n")
+    answers.flush()
+
+
+def _said(error: BaseException) -> str:
+    return str(error)[:_LONGEST_MESSAGE].encode("utf-8", "backslashreplace").decode()
+
+
+if __name__ == "__main__":
+    main()
