@@ -9,9 +9,11 @@ from html.parser import HTMLParser
 
 import numpy as np
 from finite import byte_vocabulary
+from rich.console import Console
 
 import constrained
 from constrained import Generator
+from constrained.cli.growing import growing
 from constrained.testing import ScriptedModel
 
 VOCABULARY = byte_vocabulary('{"', "name", '": ', '"name": "')
@@ -104,6 +106,24 @@ def test_under_a_predicate_nobody_is_asked_again():
     before = len(asked)
     assert [token.allowed for token in out.shown] == [None] * len(out.tokens)
     assert len(asked) == before
+
+
+def test_on_a_terminal_a_streamed_value_grows():
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=60)
+    chunks = list(Generator(ScriptedModel(VOCABULARY, '{"name":"Zoë"}'), JSON).stream("who?"))
+    with growing(shown=True, is_json=True, console=console) as follow:
+        for chunk in chunks:
+            follow(chunk)
+    drawn = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", screen.getvalue()).replace("\r", "")
+    assert drawn.rstrip().endswith('{\n  "name": "Zoë"\n}')
+
+
+def test_a_pipe_gets_the_characters(capsys):
+    with growing(shown=True, is_json=True) as follow:
+        for chunk in Generator(ScriptedModel(VOCABULARY, '{"name":"Zoë"}'), JSON).stream("who?"):
+            follow(chunk)
+    assert capsys.readouterr().err == '{"name":"Zoë"}\n'
 
 
 def test_a_pickled_result_keeps_all_but_the_automaton():

@@ -118,16 +118,15 @@ def produce(
         say("reading the prompt")
         output = None
         tokens = 0
-        for chunk in generator.stream(ask(constraint), **settings):
-            tokens += len(chunk.tokens)
-            if voice.stream:
-                sys.stderr.write(chunk.delta)
-                sys.stderr.flush()
-            say(f"{tokens} tokens  {_tail(chunk.text)}")
-            output = chunk.output
+        from constrained.cli.growing import growing
+
+        with growing(shown=voice.stream, is_json=constraint.is_json) as follow:
+            for chunk in generator.stream(ask(constraint), **settings):
+                tokens += len(chunk.tokens)
+                follow(chunk)
+                say(f"{tokens} tokens  {_tail(chunk.text)}")
+                output = chunk.output
     assert output is not None, "a stream ended without its output"
-    if voice.stream:
-        sys.stderr.write("\n")
     if voice.statistics:
         print(statistics(output, compiled), file=sys.stderr)
     return output
