@@ -375,3 +375,16 @@ def test_a_count_of_a_billion_is_a_number_like_others() -> None:
         for byte in text:
             state = automaton.next(state, byte)
         assert (state != DEAD and automaton.accepts(state)) == complete
+
+
+def test_a_count_of_entries_with_and_without_a_slot_is_as_long_as_both_together():
+    item = ir.terminal("x")
+    entries = (ir.Entry(item, item, 0), ir.Entry(item, item))
+    rule = ir.Bag(entries, (), 0, 3, None, ir.terminal(","), False)
+    vocabulary = Vocabulary.from_bytes([b"x", b",", b""], [2])
+    automaton = TokenAutomaton(ir.Grammar({"r": rule}, "r"), vocabulary)
+    state = automaton.start
+    for left, token in zip(range(8, 0, -1), [0, 0, 1, 0, 0, 1, 0, 0], strict=True):
+        assert automaton.shortest_completion(state) == left
+        state = automaton.next(state, token)
+    assert automaton.accepts(state)

@@ -189,6 +189,7 @@ uint32_t BagStore::fill(const View& view, uint32_t extra, TextId head) const {
         if (missing == 0) break;
         if (slot == kFree) {
             if (bag.distinct.empty()) {
+                for (const uint32_t length : lengths) total += with_separator(bag, length);
                 total += uint64_t{missing} * with_separator(bag, bag.shortest_free);
                 return static_cast<uint32_t>(std::min<uint64_t>(total, kInfinite - 1));
             }
