@@ -501,7 +501,8 @@ schema(
         "patternProperties": {f"^k{i}_": {"const": i} for i in range(100)},
         "additionalProperties": False,
     },
-    TOO_LARGE,
+    accepted=({"k7_x": 7, "k70_": 70},),
+    rejected=({"k7_x": 70}, {"k100_": 100}),
 )
 schema(
     "dependentRequired in a circle",
