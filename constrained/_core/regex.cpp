@@ -693,8 +693,8 @@ uint32_t RegexStore::search(RegexId id) {
     };
     struct Place {
         uint32_t rank, behind, visit;
-        bool operator<(const Place& other) const {  // what is looked at later
-            return std::tie(rank, behind, visit) > std::tie(other.rank, other.behind, other.visit);
+        bool operator<(const Place& other) const {  // what is looked at later; of equals, what was found sooner
+            return std::tie(rank, behind, other.visit) > std::tie(other.rank, other.behind, visit);
         }
     };
     std::vector<Visit> visits;
@@ -744,7 +744,7 @@ uint32_t RegexStore::search(RegexId id) {
         }
         const uint32_t partition = partition_id(now.id);
         std::bitset<256> done;
-        for (int byte = 0; byte < 256; ++byte) {
+        for (int byte = 256; byte-- > 0;) {  // the first is looked at first
             const uint8_t group = partitions_[partition].of[byte];
             if (!alphabet_[byte] || done[group]) continue;
             done.set(group);
