@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
+from itertools import combinations, islice
 from typing import NamedTuple
 
 from grammars.errors import ConstraintTooLarge, InvalidConstraint, Problem
@@ -278,12 +278,12 @@ class Cases:
         found = self.exclusive.get(key)
         if found is None:
             self.exclusive[key] = found = []
+            overlapping: dict[Node, dict[Node, None]] = {branch: {} for branch in branches}
+            for first, second in combinations(overlapping, 2):
+                if not self.apart(first, second):
+                    overlapping[first][second] = overlapping[second][first] = None
             for branch in branches:
-                others = [
-                    negated(other)
-                    for other in branches
-                    if other is not branch and not self.apart(branch, other)
-                ]
+                others = [negated(other) for other in overlapping[branch]]
                 found.append(
                     shaped(self.document, branch, "alone", Shape(), [branch, *others]) if others else branch
                 )

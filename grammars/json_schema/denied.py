@@ -86,7 +86,8 @@ def obligations(shape: Shape, judge: Judge, place: str) -> Obligations | None:
         by_name = {
             name: found
             for name in names
-            if values[name] is not ir.NEVER
+            if denied.speaks_of(name)
+            and values[name] is not ir.NEVER
             and (found := _witness(denied, _on_name(denied.members, name), goals[name], judge, name))
         }
         if any(found is ALWAYS and name in required for name, found in by_name.items()):
@@ -131,22 +132,13 @@ def _witness(denied: Denied, nodes: Iterable[Node], goal: Goal, judge: Judge, na
         wrong_name = negated(together(judge.document, denied.names))
         if judge.allowed((wrong_name,), name):  # surely
             return ALWAYS
-    wrong = [node for node in nodes if not allows_all(node) and not any(_same(node, n) for n in goal)]
+    wrong = [node for node in nodes if not allows_all(node) and not any(node.same(other) for other in goal)]
     if not wrong:
         return None
     if any(node.value is False for node in wrong) or judge.impossible((*goal, *wrong)):
         return ALWAYS
     found = negated(together(judge.document, wrong))
     return None if judge.impossible((*goal, found)) else found
-
-
-def _same(a: Node, b: Node) -> bool:
-    """Whether two schemas plainly say the same."""
-    if a is b:
-        return True
-    if a.made or b.made or a.resource is not b.resource or a.value != b.value:
-        return False
-    return repr(a.value) == repr(b.value)  # 1 and true are equal, and not the same
 
 
 def _able(
@@ -200,7 +192,7 @@ def _equal(a: Node, b: Node) -> bool:
         () if node is None else node.facts.also if node.made and node.facts else (node,)
         for node in (a.denies, b.denies)
     )
-    return len(first) == len(second) > 0 and all(map(_same, first, second))
+    return len(first) == len(second) > 0 and all(map(Node.same, first, second))
 
 
 def _declared(
@@ -211,6 +203,8 @@ def _declared(
         return Declared(name, required, 0, 0, left_out, lambda mask: ir.NEVER, {}, {})
 
     def witness(denied: Denied) -> Witness:
+        if not denied.speaks_of(name):
+            return None
         return _witness(denied, _on_name(denied.members, name), goal, judge, name)
 
     found = _fulfils(open_, witness, value, goal, judge)

@@ -28,6 +28,10 @@ class Disjoint:
         """Whether two schemas have no value in common, as far as can be seen."""
         if self.cases.certain(a).excludes(self.cases.certain(b)):
             return True
+        for one, other in ((a, b), (b, a)):
+            if self.cases.certain(one).values is not None:
+                listed = self.cases.facts(one).shape.values or ()
+                return not any(self.admits.goal((one, other), value) for value in listed)
         return self.empty((a, b))
 
     def empty(self, goal: Goal, depth: int = MAX_DEPTH) -> bool:

@@ -44,10 +44,11 @@ class Node:
         negation: its negation, if that has been asked for.
         outer: of a resource, the one that it stands in.
         scope: of a resource, what `dynamic.scope_of` found.
+        text: its value as text, once `same` has asked for it.
     """
 
     __slots__ = (
-        "base", "denies", "draft", "facts", "made", "negation", "outer", "pointer", "resource", "scope", "value",
+        "base", "denies", "draft", "facts", "made", "negation", "outer", "pointer", "resource", "scope", "text", "value",
     )  # fmt: skip
 
     def __init__(self, value: Any, pointer: str, resource: Node | None, base: str) -> None:
@@ -63,6 +64,24 @@ class Node:
         self.negation: Node | None = None
         self.outer: Node | None = None
         self.scope: Mapping[str, Node] | None = None
+        self.text: str | None = None
+
+    def same(self, other: Node) -> bool:
+        """Whether another schema plainly says the same: word for word, so that 1 is not taken for true."""
+        if self is other:
+            return True
+        if self.made or other.made or self.resource is not other.resource:
+            return False
+        if type(self.value) is not type(other.value) or (
+            isinstance(self.value, dict) and self.value.keys() != other.value.keys()
+        ):
+            return False
+        try:
+            for node in (self, other):
+                node.text = node.text or repr(node.value)
+        except RecursionError:
+            return False  # too deep to tell
+        return self.text == other.text
 
     def __repr__(self) -> str:
         return f"Node({self.pointer})"

@@ -111,6 +111,13 @@ class Denied:
     names: tuple[Node, ...]
     place: str
 
+    def speaks_of(self, name: str) -> bool:
+        """Whether anything is said of a key or its value, but that it has to be there."""
+        for members in self.members:
+            if name in members.properties or members.patterns or members.additional is not None:
+                return True
+        return bool(self.names)
+
 
 class Shape:
     """What must hold of a value, type by type. An instance holds what is said; the class, what holds otherwise."""

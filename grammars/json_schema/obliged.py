@@ -123,6 +123,7 @@ class _Obliged:
         self.place = place
         self.top = self.low if high is None else high  # counts beyond are alike
         self.known_ends: dict[State, tuple[ir.Expr, ir.Expr]] = {}
+        self.known_choices: dict[tuple[int, int], list[int]] = {}
         self.later: list[list[frozenset[object]]] = []
         """For each place and obligation, by what it may be fulfilled at that place or after it."""
 
@@ -208,19 +209,28 @@ class _Obliged:
     def choices(self, place: int, state: State) -> list[int]:
         """What the value of a member may be chosen to fulfil: nothing that is, all that nothing later can.
 
-        What only the same members can fulfil later, and only together, is chosen together or not at all. What no
-        value fails to fulfil together is not left open together: of many constants, a value is one at most.
+        What only the same members can fulfil later, and only together, is chosen together or not at all, and so is what
+        a value fulfils together. What no value fails to fulfil together is not left open together: of many constants,
+        a value is one at most.
         """
         member, later = self.members[place], self.later[place + 1]
         missing = self.full & ~state[0] & ~member.fulfils
+        able = missing & member.able
+        if not able:
+            return [0] if member.value(0) is not ir.NEVER else []
+        known = self.known_choices.get((place, able))
+        if known is not None:
+            return known
         must = 0
-        groups: dict[frozenset[object], int] = {}
-        for bit in range(missing.bit_length()):
-            if missing >> bit & 1 and member.able >> bit & 1:
-                if later[bit]:
-                    groups[later[bit]] = groups.get(later[bit], 0) | 1 << bit
-                else:
-                    must |= 1 << bit
+        groups: dict[frozenset[frozenset[object]], int] = {}
+        for alike in dict.fromkeys(
+            member.alike[bit] & able for bit in range(able.bit_length()) if able >> bit & 1
+        ):
+            ways = frozenset(later[bit] for bit in range(alike.bit_length()) if alike >> bit & 1)
+            if all(ways):
+                groups[ways] = groups.get(ways, 0) | alike
+            else:
+                must |= alike
         whole = must | sum(groups.values())
         open_ = [0]  # what may be left open together
         for group in groups.values():
@@ -232,7 +242,9 @@ class _Obliged:
                 open_ += [left | group for left in open_ if not left & certain]
             if len(open_) > MAX_STEPS:
                 raise self.too_many()
-        return [mask for left in open_ if member.value(mask := whole & ~left) is not ir.NEVER]
+        found = [mask for left in open_ if member.value(mask := whole & ~left) is not ir.NEVER]
+        self.known_choices[place, able] = found
+        return found
 
     def too_many(self) -> ConstraintTooLarge:
         """There are more combinations than anyone can enumerate."""
