@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from constrained.cli.bench import _Bar, _printed, bench
+from constrained.cli.bench import Bar, printed, bench
 from constrained.cli.outcome import BadInput, emit
 
 __all__ = ["bench"]  # with all its commands, those of this file included
@@ -44,9 +44,9 @@ def acceptance(
     from constrained.evaluate.acceptance import Settings, run
 
     settings = Settings(tokens, pairs, most, draws, seed)
-    with _Bar(quiet) as bar:
+    with Bar(quiet) as bar:
         sections, _ = run(settings, out, bar)
-    emit(_printed(sections))
+    emit(printed(sections))
     print(f"written to {out}", file=sys.stderr)
 
 
@@ -71,9 +71,9 @@ def kernels(
     from constrained.evaluate.kernels import Settings, run
 
     settings = Settings(rows=_counts(rows), tokens=tokens, seed=seed)
-    with _Bar(quiet) as bar:
+    with Bar(quiet) as bar:
         sections = run(settings, out, bar)
-    emit(_printed(sections))
+    emit(printed(sections))
     print(f"written to {out}", file=sys.stderr)
 
 

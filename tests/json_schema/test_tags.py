@@ -112,7 +112,7 @@ def test_tagged_alternatives_are_exact_in_any_order(schema: Any, found: list[dic
 
 @pytest.mark.slow
 @given(schemas, st.lists(instances, min_size=15, max_size=15))
-@settings(max_examples=1500)
+@settings(max_examples=600)
 def test_tagged_alternatives_are_exact_at_length(schema: Any, found: list[dict[str, Any]]) -> None:
     check(schema, found)
 
