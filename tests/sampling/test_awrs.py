@@ -238,14 +238,14 @@ def test_a_sample_says_its_law_its_weights_and_the_evidence():
     model = EnumerableModel(seed=1)
     laws = model.laws(LANGUAGE)
     gen = constrained.Generator(model, FiniteAutomaton(LANGUAGE, model.vocabulary), sampler="awrs")
-    drawn = gen.sample("", 2000, temperature=1.0, seed=3)
-    assert (drawn.law, len(drawn), drawn.attempts, drawn.accepted) == ("local", 2000, 2000, 2000)
+    drawn = gen.sample("", 1000, temperature=1.0, seed=3)
+    assert (drawn.law, len(drawn), drawn.attempts, drawn.accepted) == ("local", 1000, 1000, 1000)
     z = (math.exp(drawn.log_evidence) - laws.mass) / (laws.mass * drawn.log_evidence_error)
     assert abs(z) < 4.5
     distance = sum(abs(drawn.posterior.get(t.decode(), 0) - p) for t, p in laws.conditional.items()) / 2
     unweighted = sum(abs(laws.local[t] - p) for t, p in laws.conditional.items()) / 2
     assert distance < unweighted / 3
-    assert 0 < drawn.ess < 2000
+    assert 0 < drawn.ess < 1000
     assert drawn.checks_per_token > 1
     # Equal beginnings are read once: no more rows than there are prefixes, however many texts there are.
     assert drawn.forwards <= 1 + 3 + 9 + 27
@@ -259,7 +259,7 @@ def test_draws_do_not_fit_the_conditional_law():
     laws = model.laws(LANGUAGE)
     gen = constrained.Generator(model, FiniteAutomaton(LANGUAGE, model.vocabulary), sampler="awrs")
     counts: dict[bytes, int] = {}
-    for out in gen.sample("", 3000, temperature=1.0, seed=5):
+    for out in gen.sample("", 1000, temperature=1.0, seed=5):
         counts[out.text.encode()] = counts.get(out.text.encode(), 0) + 1
     assert g_test(counts, laws.local) > 1e-5
     assert g_test(counts, laws.conditional) < 1e-5

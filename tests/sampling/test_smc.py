@@ -282,7 +282,7 @@ def test_drawing_anew_pays_where_what_was_paid_tells_what_will_be():
     for sampler in (Local(), SMC(proposal=Local())):
         gen = constrained.Generator(model, constrained.regex(f"[ab]{{{length}}}"), sampler=sampler)
         drawn = [
-            gen.sample([3], 24, sequence=i, seed=2, temperature=1.0, max_tokens=length) for i in range(4)
+            gen.sample([3], 16, sequence=i, seed=2, temperature=1.0, max_tokens=length) for i in range(3)
         ]
         means = np.array([one.mean(lambda out: out.text.count("a")) for one in drawn])
         errors[type(sampler)] = float(np.sqrt(np.mean((means - exact) ** 2)))
@@ -301,7 +301,7 @@ def test_by_default_particles_that_have_paid_first_are_not_thrown_away():
         ("half", SMC(proposal=Local(), threshold=0.5)),
     ):
         gen = constrained.Generator(measured.model, task.constraint, sampler=sampler)
-        drawn = [gen.sample(measured.prompt, 60, sequence=i, seed=7, max_tokens=task.limit) for i in range(4)]
+        drawn = [gen.sample(measured.prompt, 60, sequence=i, seed=7, max_tokens=task.limit) for i in range(3)]
         distances[name] = np.mean([distance(one.posterior, measured.exact.conditional) for one in drawn])
     assert distances["half"] > 1.5 * distances["never"]
     assert distances["default"] < 1.15 * distances["never"]
