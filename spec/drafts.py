@@ -149,6 +149,13 @@ class Drafts:
         )
         return made
 
+    def rehearse(self, tokens: Sequence[int]) -> None:
+        """Learns the order of names from a made-up text, once for each constraint."""
+        scope = self._memory.scope(self._constraint)
+        if not scope.rehearsed:
+            scope.rehearsed = True
+            self.open(()).rehearse(list(tokens))
+
 
 def by_name(drafting: Drafting) -> dict[str, tuple[int, int]]:
     """(drafted, accepted) of each source that guessed anything."""

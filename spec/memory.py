@@ -33,6 +33,7 @@ class Scope:
 
     Attributes:
         core: the same natively; None where the native module is missing.
+        rehearsed: whether a made-up text was shown.
         ngrams: contexts of tokens.
         slots: of JSON values.
         past: texts.
@@ -40,6 +41,7 @@ class Scope:
 
     def __init__(self) -> None:
         self.core = None if _core is None else _core.Scope()
+        self.rehearsed = False
         self.ngrams = Counts(1 << 17)
         self.slots = Counts(1 << 17)
         self.past = Past()
@@ -76,6 +78,10 @@ class Memory:
                     ends.append(ends[-1] + len(token))
                 self._pieces = _core.Pieces(blob, ends)
             return self._pieces
+
+    def share(self, other: Memory) -> None:
+        """Takes over what another memory over the same vocabulary has prepared, and nothing that it has learned."""
+        self._pieces = other._pieces
 
     def scope(self, constraint: str) -> Scope:
         """What was learned under a constraint, by its key."""

@@ -270,6 +270,65 @@ def faithful(
         raise Failed(2)
 
 
+@bench.command(
+    epilog="""\b
+Examples:
+  constrained bench replay
+  constrained bench replay --sample 100 --nodes 16 --out results/today
+"""
+)
+def replay(
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data",
+            metavar="FILE",
+            help=f"MaskBench data, .jsonl or .jsonl.gz [default: ${DATA_VARIABLE}/{DATA_FILE}].",
+        ),
+    ] = None,
+    sample: Annotated[int, typer.Option("--sample", metavar="N", min=1, help="Texts, one a schema.")] = 800,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Same seed, same texts.")] = 0,
+    nodes: Annotated[int, typer.Option("--nodes", metavar="N", min=1, help="Guessed tokens a pass.")] = 64,
+    vocabulary: Annotated[
+        str,
+        typer.Option(
+            "--vocabulary",
+            metavar="NAME_OR_FOLDER",
+            help="tekken (131,072 tokens, with mistral-common), or a Hugging Face tokenizer.",
+        ),
+    ] = "tekken",
+    only: Annotated[
+        str | None,
+        typer.Option("--only", metavar="A;B;C", help="Configurations to measure [default: all]."),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where rows, tables and plot go.")
+    ] = Path("bench-replay"),
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Guess recorded JSON ahead: tokens per forward pass, for every source of guesses alone and for all.
+
+    No model runs: the recorded text is what it says. The tables go to standard output; rows, tables and a plot go to
+    a folder.
+    """
+    from constrained.evaluate.replay import Settings, run
+    from constrained.evaluate.replay.report import sections, write
+
+    settings = Settings(
+        data=data_file(data),
+        sample=sample,
+        seed=seed,
+        nodes=nodes,
+        vocabulary=vocabulary,
+        only=listed_names(only, ";"),
+    )
+    with Bar(quiet) as bar:
+        results = run(settings, bar)
+    emit(printed(sections(results)))
+    write(results, out, " ".join(["constrained", *sys.argv[1:]]))
+    print(f"written to {out}", file=sys.stderr)
+
+
 def listed_names(names: str | None, separator: str) -> tuple[str, ...]:
     """Names out of one option."""
     return tuple(name.strip() for name in (names or "").split(separator) if name.strip())

@@ -6,6 +6,8 @@ logits after the tokens before it; a draft only decides for how many places logi
 
 from __future__ import annotations
 
+import contextlib
+import json
 import threading
 import time
 from collections.abc import Sequence
@@ -15,16 +17,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained.errors import InvalidArgument
+from constrained.errors import InvalidArgument, VocabularyError
 from spec.budget import Budget
 from spec.drafts import Drafting, Drafts, Tree
 from spec.memory import Memory
+from spec.rehearsal import Rehearsal
 from spec.sources import SOURCES
 
 if TYPE_CHECKING:
     from constrained.automaton import TokenAutomaton
+    from constrained.constraint import Constraint
     from constrained.decoding.answer import Answer
     from constrained.models import Cache, LanguageModel
+    from constrained.vocabulary import Vocabulary
 
 _LONGEST_PROMPT = 1024
 """Tokens of a prompt that is still read together with a draft: a mask of its square is needed."""
@@ -82,12 +87,15 @@ class Speculation:
         drafts: makes drafters.
     """
 
-    def __init__(self, draft: Draft, automaton: TokenAutomaton, key: str, *, is_json: bool) -> None:
+    def __init__(self, draft: Draft, automaton: TokenAutomaton, constraint: Constraint) -> None:
         self.draft = draft
         self.memory = draft.memory or Memory()
         # Predicates are asked about what is verified, never about guesses: these follow the grammar alone.
         outline = getattr(automaton, "outline", automaton)
-        self.drafts = Drafts(outline, self.memory, key, names=draft.sources, is_json=is_json)
+        self.drafts = Drafts(
+            outline, self.memory, constraint.key, names=draft.sources, is_json=constraint.is_json
+        )
+        rehearse(self.drafts, constraint, automaton.vocabulary)
         self._budgets: dict[int, Budget] = {}
         self._lock = threading.Lock()
 
@@ -99,6 +107,19 @@ class Speculation:
         """What passes of so many texts cost."""
         with self._lock:
             return self._budgets.setdefault(texts, Budget(self.draft.nodes, adapts=self.draft.adapts))
+
+
+def rehearse(drafts: Drafts, constraint: Constraint, vocabulary: Vocabulary) -> None:
+    """Shows to drafts in which order a schema names members, before the first text is written."""
+    schema = getattr(constraint, "schema", None)
+    if not constraint.is_json or schema is None:
+        return
+    spaced = getattr(constraint, "whitespace", "bounded") != "none"
+    named = dict(getattr(constraint, "options", {})).get("separators")
+    separators = tuple(named) if named else (", ", ": ") if spaced else (",", ":")
+    made = json.dumps(Rehearsal(schema).value(), ensure_ascii=False, separators=separators)
+    with contextlib.suppress(VocabularyError, UnicodeError):  # names that the vocabulary cannot write
+        drafts.rehearse(vocabulary.encode(made))
 
 
 @dataclass(slots=True)

@@ -107,9 +107,7 @@ class Generator:
             self.sampler = choose("awrs" if getattr(self.automaton, "checks_are_costly", False) else "local")
         self._drafting: Speculation | None = None
         if self.draft is not None and self.model.no_trees is None:
-            self._drafting = Speculation(
-                self.draft, self.automaton, self.constraint.key, is_json=self.constraint.is_json
-            )
+            self._drafting = Speculation(self.draft, self.automaton, self.constraint)
 
     def __call__(
         self, prompt: Prompt, *, sequence: int = 0, seed: int | None = None, **settings: Unpack[Settings]

@@ -1,0 +1,17 @@
+"""Tokens per forward pass: recorded JSON is what the model says, and drafts have to guess it.
+
+    document.py   a document that a recorded value could have been extracted from
+    baselines.py  what others do: prompt lookup
+    measure.py    one text: passes, nodes, time
+    run.py        a sample under every scenario and every configuration
+    report.py     tables, plot
+
+What a model would say is given, so the number of passes is exact: it is the same for every model, temperature and seed
+under which these texts come out.
+"""
+
+from __future__ import annotations
+
+from constrained.evaluate.replay.run import Results, Settings, run
+
+__all__ = ["Results", "Settings", "run"]

@@ -1,0 +1,97 @@
+"""One recorded text, guessed ahead: how many passes of a model it takes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from constrained.automaton import TokenAutomaton
+from constrained.decoding.candidates import Following
+from constrained.evaluate.replay.baselines import prompt_lookup
+from spec.drafts import Drafting
+
+_FAR = 1 << 30
+_END = -1
+
+
+@dataclass(slots=True)
+class Replay:
+    """What a text took.
+
+    Attributes:
+        draws: tokens that were drawn: those of the text, and an end of sequence where something else could follow.
+        passes: of the model; the prompt's is the first one.
+        nodes: guessed tokens that were read.
+        drafting: seconds of processor time spent on guesses.
+        walking: the same, on following and learning.
+    """
+
+    draws: int = 0
+    passes: int = 0
+    nodes: int = 0
+    drafting: float = 0.0
+    walking: float = 0.0
+
+    def add(self, other: Replay) -> None:
+        """Adds up."""
+        for name in ("draws", "passes", "nodes", "drafting", "walking"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+def drawn(automaton: TokenAutomaton, tokens: Sequence[int]) -> list[int] | None:
+    """What a model has to draw to say these tokens; None where they are no complete text."""
+    states = automaton.walk(automaton.start, tokens)
+    if len(states) < len(tokens) or not states or not automaton.accepts(states[-1]):
+        return None
+    ends = Following(automaton, states[-1], _FAR).only_end()
+    return list(tokens) if ends else [*tokens, _END]
+
+
+def replay(draws: Sequence[int], drafter: Drafting, nodes: int) -> Replay:
+    """Passes with trees of so many nodes.
+
+    Args:
+        draws: what comes, see `drawn`.
+        drafter: guesses; it learns from the text.
+        nodes: of a tree, at most.
+    """
+    done, at = Replay(len(draws)), 0
+    while at < len(draws):
+        begun = time.process_time()
+        tree = drafter.draft(nodes)
+        done.drafting += time.process_time() - begun
+        done.passes += 1
+        done.nodes += len(tree) - 1
+        begun = time.process_time()
+        drafter.read(len(tree) - 1)
+        node = 0
+        while node >= 0 and at < len(draws):
+            token = draws[at]
+            at += 1
+            if token == _END:
+                break
+            drafter.commit(token)
+            node = tree.child(node, token)
+        done.walking += time.process_time() - begun
+    return done
+
+
+def replay_lookup(draws: Sequence[int], prompt: Sequence[int]) -> Replay:
+    """Passes with prompt lookup."""
+    done, at = Replay(len(draws)), 0
+    said = list(prompt)
+    while at < len(draws):
+        begun = time.process_time()
+        guess = prompt_lookup(said)
+        done.drafting += time.process_time() - begun
+        done.passes += 1
+        done.nodes += len(guess)
+        for token in [*guess, None]:
+            if at == len(draws):
+                break
+            said.append(draws[at])
+            at += 1
+            if draws[at - 1] != token:
+                break
+    return done

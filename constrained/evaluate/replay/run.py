@@ -1,0 +1,193 @@
+"""A sample under every scenario and every configuration."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from constrained.automaton import TokenAutomaton, compile
+from constrained.constraint import as_constraint
+from constrained.decoding.drafting import rehearse
+from constrained.errors import ConstraintError, ConstraintTooLarge, InvalidArgument, VocabularyError
+from constrained.evaluate.masks.workload import read_vocabulary
+from constrained.evaluate.masks.workload import sample as draw
+from constrained.evaluate.replay.document import document
+from constrained.evaluate.replay.measure import Replay, drawn, replay, replay_lookup
+from constrained.vocabulary import Vocabulary
+from spec.drafts import Drafts
+from spec.memory import Memory
+from spec.sources import SOURCES
+
+SCENARIOS = ("cold", "document", "repeated", "repeated, document")
+"""Every schema for the first time; with a document in the prompt; after other values of the schema; both."""
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What is measured.
+
+    Attributes:
+        data: MaskBench rows, one JSON object a line.
+        sample: texts, each of another schema.
+        seed: of the sample and of the documents.
+        nodes: of a tree.
+        sizes: other sizes, for all sources together.
+        vocabulary: see `read_vocabulary`.
+        longest: tokens of a text at most.
+        only: names of configurations to measure; all, if there are none.
+    """
+
+    data: Path
+    sample: int = 800
+    seed: int = 0
+    nodes: int = 64
+    sizes: tuple[int, ...] = (16, 128)
+    vocabulary: str = "tekken"
+    longest: int = 2048
+    only: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """A way to guess.
+
+    Attributes:
+        name: for the table.
+        sources: that guess; none: prompt lookup.
+        nodes: of a tree.
+        forgets: everything is forgotten before each schema.
+    """
+
+    name: str
+    sources: tuple[str, ...]
+    nodes: int
+    forgets: bool = False
+
+
+@dataclass(slots=True)
+class Results:
+    """What was measured.
+
+    Attributes:
+        settings: of the run.
+        found: scenario -> configuration -> the sum over all texts.
+        texts: per scenario, how many.
+        skipped: schemas that cannot be compiled, or do not accept their value.
+    """
+
+    settings: Settings
+    found: dict[str, dict[str, Replay]] = field(default_factory=dict)
+    texts: dict[str, int] = field(default_factory=dict)
+    skipped: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """For a file."""
+        settings = asdict(self.settings) | {"data": self.settings.data.name}
+        found = {
+            scenario: {name: asdict(one) for name, one in rows.items()}
+            for scenario, rows in self.found.items()
+        }
+        return {"settings": settings, "texts": self.texts, "skipped": self.skipped, "found": found}
+
+
+@dataclass(slots=True)
+class _Case:
+    name: str
+    automaton: TokenAutomaton
+    texts: list[list[int]]
+    """What is drawn for each valid value."""
+    document: list[int]
+    """For the last one."""
+
+
+def configurations(settings: Settings) -> list[Configuration]:
+    """All that are compared."""
+    nodes = settings.nodes
+    found = [Configuration("prompt lookup", (), nodes), Configuration("forced only", ("forced",), nodes)]
+    names = [name for name in SOURCES if name not in ("forced", "recycle")]  # there are no logits to recycle
+    found += [Configuration(f"forced, {name}", ("forced", name), nodes) for name in names]
+    found += [Configuration(f"all, {size} nodes", SOURCES, size) for size in sorted((*settings.sizes, nodes))]
+    found.append(Configuration(f"all, {nodes} nodes, no memory", SOURCES, nodes, forgets=True))
+    unknown = set(settings.only) - {way.name for way in found}
+    if unknown:
+        known = "; ".join(way.name for way in found)
+        raise InvalidArgument(f"{min(unknown)!r} is not measured", action=f"name some of: {known}")
+    return [way for way in found if not settings.only or way.name in settings.only]
+
+
+def run(settings: Settings, progress: Progress = lambda what, done, total: None) -> Results:
+    """Measures everything.
+
+    The texts of a scenario come one after the other, in the same order for every configuration; each configuration
+    has a memory of its own, which is empty before the first text.
+    """
+    vocabulary, _ = read_vocabulary(settings.vocabulary)
+    results = Results(settings)
+    ways = configurations(settings)
+    memories = {(scenario, way.name): Memory() for scenario in SCENARIOS for way in ways}
+    done = 0
+    for case in _cases(settings, vocabulary, results):
+        for scenario in SCENARIOS:
+            if scenario.startswith("repeated") and len(case.texts) < 2:
+                continue
+            results.texts[scenario] = results.texts.get(scenario, 0) + 1
+            rows = results.found.setdefault(scenario, {})
+            for way in ways:
+                key = (scenario, way.name)
+                if way.forgets:
+                    fresh = Memory()
+                    fresh.share(memories[key])
+                    memories[key] = fresh
+                one = _measure(case, scenario, way, memories[key], vocabulary)
+                rows.setdefault(way.name, Replay()).add(one)
+        done += 1
+        progress("replaying", done, settings.sample)
+    return results
+
+
+def _measure(
+    case: _Case, scenario: str, way: Configuration, memory: Memory, vocabulary: Vocabulary
+) -> Replay:
+    prompt = case.document if "document" in scenario else []
+    if not way.sources:
+        return replay_lookup(case.texts[-1], prompt)
+    drafts = Drafts(case.automaton, memory, case.name, names=way.sources)
+    if "skeleton" in way.sources:
+        assert case.automaton.constraint is not None
+        rehearse(drafts, case.automaton.constraint, vocabulary)
+    if scenario.startswith("repeated"):
+        for text in case.texts[:-1]:
+            replay(text, drafts.open([]), way.nodes)
+    return replay(case.texts[-1], drafts.open(prompt), way.nodes)
+
+
+def _cases(settings: Settings, vocabulary: Vocabulary, results: Results) -> Iterator[_Case]:
+    count = 0
+    for row in draw(settings.data, 0, settings.seed):
+        if count == settings.sample:
+            return
+        values = [test["data"] for test in row["tests"] if test["valid"]]
+        try:
+            texts = [vocabulary.encode(json.dumps(value, ensure_ascii=False)) for value in values]
+        except VocabularyError:
+            continue
+        if not texts or max(map(len, texts)) > settings.longest:
+            continue
+        try:
+            automaton = compile(as_constraint(row["schema"]), vocabulary)
+        except (ConstraintError, ConstraintTooLarge):
+            results.skipped += 1
+            continue
+        draws = [drawn(automaton, text) for text in texts]
+        good = [text for text in draws if text is not None]
+        if draws[-1] is None:
+            results.skipped += 1
+            continue
+        count += 1
+        prose = vocabulary.encode(document(values[-1], settings.seed))
+        yield _Case(row["id"], automaton, good, prose)
