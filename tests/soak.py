@@ -63,8 +63,11 @@ class Soak:
             async def work() -> None:
                 for i, kind, seed in left:
                     await self.one(client, i, kind, random.Random(seed))
-                    if sum(self.outcomes.values()) % 50 == 0:
+                    done = sum(self.outcomes.values())
+                    if done % 50 == 0:
                         self.memory.append(resident(self.process))
+                    if done % 200 == 0:
+                        print(f"{done}: {dict(self.outcomes)}", file=sys.stderr, flush=True)
 
             await asyncio.gather(*(work() for _ in range(self.options.clients)))
 
@@ -82,7 +85,7 @@ class Soak:
             "messages": [
                 {"role": "user", "content": f"Say something about {random_.choice(('rain', 'Rome'))}."}
             ],
-            "max_tokens": 60,
+            "max_tokens": 40,
             "seed": random_.randrange(1 << 30),
             **more,
         }
@@ -102,7 +105,7 @@ class Soak:
         body = self.body(random_, stream=True, max_tokens=400, structured_outputs={"regex": "[a-z ]{300,}"})
         async with client.stream("POST", "/chat/completions", json=body) as answer:
             if answer.status_code != 200:
-                self.bad(f"a stream got {answer.status_code}")
+                self.refused(json.loads(await answer.aread()))
                 return
             lines = answer.aiter_lines()
             for _ in range(random_.randrange(1, 8)):
@@ -124,7 +127,7 @@ class Soak:
         else:
             answer = await client.post("/chat/completions", json=self.body(random_, **more))
             if answer.status_code != 200:
-                self.bad(f"{answer.status_code}: {answer.text[:200]}")
+                self.refused(answer.json())
                 return
             said = answer.json()
             text = said["choices"][0]["message"]["content"]
@@ -158,7 +161,7 @@ class Soak:
                         first = False
                     chunk = json.loads(line.removeprefix("data: "))
                     if "error" in chunk:
-                        self.bad(f"an error in a stream: {chunk}")
+                        self.refused(chunk)
                         return None, 0
                     if chunk["usage"] is not None:
                         tokens = chunk["usage"]["completion_tokens"]
@@ -168,6 +171,14 @@ class Soak:
             self.bad("a stream without an end")
             return None, 0
         return text, tokens
+
+    def refused(self, answer: dict[str, Any]) -> None:
+        """A good request that got an error: only one that says that the server is busy may be."""
+        code = answer["error"]["code"]
+        if code in ("queue_full", "compile_queue_full", "compile_timeout"):
+            self.outcomes[f"busy: {code}"] += 1
+        else:
+            self.bad(f"a good request got {answer}"[:300])
 
     def bad(self, what: str) -> None:
         self.outcomes["wrong"] += 1

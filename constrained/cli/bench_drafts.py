@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from constrained.cli.bench import Bar, printed, bench
+from constrained.cli.bench import Bar, bench, printed
 from constrained.cli.outcome import BadInput, emit
 
 __all__ = ["bench"]  # with all its commands, those of this file included

@@ -56,6 +56,9 @@ def _section(title: str, engines: list[str], results: Results, split: str | None
     def counted(test: Callable[[r.Row], Any]) -> Callable[[list[r.Row]], str]:
         return lambda some: share(sum(bool(test(row)) for row in some), len(some))
 
+    def judged(test: Callable[[r.Row], Any]) -> Callable[[list[r.Row]], str]:
+        return lambda some: counted(test)([row for row in some if row.instances])
+
     def middle(value: Callable[[r.Row], float | None], scale: float) -> Callable[[list[r.Row]], str]:
         def of(some: list[r.Row]) -> str:
             values = [one for row in some if row.id in shared and (one := value(row)) is not None]
@@ -71,8 +74,8 @@ def _section(title: str, engines: list[str], results: Results, split: str | None
         line("valid by the benchmark's scripts", counted(lambda row: row.valid_2020)),
     ]
     if any(row.exact is not None for some in rows.values() for row in some):
-        lines.append(line("exact", counted(lambda row: row.exact)))
-        lines.append(line("lax", counted(lambda row: row.lax)))
+        lines.append(line("exact (of those with instances)", judged(lambda row: row.exact)))
+        lines.append(line("lax (of those with instances)", judged(lambda row: row.lax)))
     for status in r.STATUSES:
         if any(row.status == status for some in rows.values() for row in some):
             lines.append(line(status, lambda some, status=status: str(_counts(some)[status])))  # type: ignore[misc]

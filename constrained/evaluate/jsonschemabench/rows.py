@@ -43,8 +43,9 @@ class Row:
         text: what was generated.
         valid: whether it satisfies the schema, in its own draft, formats included; None without a text.
         valid_2020: the same by the rules of the benchmark's scripts, see `judging`.
+        instances: how many the data has.
         exact: whether the engine agrees with every recorded instance: takes the valid ones, refuses the others; None
-            where the data has none.
+            where it has none, or the engine did not come so far.
         lax: whether it takes an invalid one.
     """
 
@@ -61,6 +62,7 @@ class Row:
     text: str | None = None
     valid: bool | None = None
     valid_2020: bool | None = None
+    instances: int = 0
     exact: bool | None = None
     lax: bool | None = None
 

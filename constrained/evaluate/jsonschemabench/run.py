@@ -38,7 +38,7 @@ class Settings:
         sample: schemas of each split; 0: all.
         seed: of the draw.
         engines: names out of `constrained.evaluate.masks.engines`, or ``module:Class``.
-        model: name or folder; None: the bundled one.
+        model: name or folder, or ``module:function`` that makes one; None: the bundled one.
         device: where the model goes.
         max_tokens: of a text.
         compile_limit, time_limit: seconds for compiling, and for the text.
@@ -108,7 +108,7 @@ class Worker(_Worker):
 
     def row(self, engine: str, item: data.Item, settings: Settings) -> r.Row:
         """The row of a schema; if the process dies, one that says how. It is then closed."""
-        row = r.Row(engine, item.id, item.split).to_json()
+        row = r.Row(engine, item.id, item.split, instances=len(item.tests)).to_json()
         limits = {"compile": settings.compile_limit}
         phase = "compile"
         deadline = time.monotonic() + settings.compile_limit

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
 from time import perf_counter
 from typing import Any, TextIO
@@ -30,10 +31,10 @@ def main() -> None:
     settings = json.loads(Path(settings_file).read_bytes())
     answers = _private_output()
     try:
-        import torch
-
-        torch.set_num_threads(int(threads))
-        bench = Bench(name, load(settings["model"], device=settings["device"]), settings, int(threads))
+        model = _model(settings["model"], settings["device"])
+        if "torch" in sys.modules:
+            sys.modules["torch"].set_num_threads(int(threads))
+        bench = Bench(name, model, settings, int(threads))
     except Exception as error:
         _send(answers, {"unavailable": f"{type(error).__name__}: {_said(error)}"})
         return
@@ -60,7 +61,7 @@ class Bench:
 
     def serve(self, item: dict[str, Any], answers: TextIO) -> r.Row:
         """Goes through one schema, and says on the way which phase it is in."""
-        row = r.Row(self.name, item["id"], item["split"])
+        row = r.Row(self.name, item["id"], item["split"], instances=len(item["tests"]))
 
         def enter(phase: str) -> None:
             row.phase = phase
@@ -120,6 +121,14 @@ class Bench:
             return
         row.exact = all(replay.accepted == replay.valid for replay in replays)
         row.lax = any(replay.accepted and not replay.valid for replay in replays)
+
+
+def _model(name: str | None, device: str | None) -> LanguageModel:
+    """A model by name or folder, or what ``module:function`` makes."""
+    module, _, function = (name or "").partition(":")
+    if function and not Path(name or "").exists():
+        return load(getattr(import_module(module), function)())
+    return load(name, device=device)
 
 
 def _private_output() -> TextIO:

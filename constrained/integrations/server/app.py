@@ -18,6 +18,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from constrained.decoding.compiled import compiled
+from constrained.integrations.replies import replies
 from constrained.integrations.server import asked
 from constrained.integrations.server.answers import Wire
 from constrained.integrations.server.compiling import Compiling
@@ -50,6 +52,7 @@ def create_app(
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        await asyncio.to_thread(service.warm)
         service.scheduler.start()
         yield
         await asyncio.to_thread(service.scheduler.stop)
@@ -129,6 +132,12 @@ class _Service:
         self.open = 0
         self.recent: deque[float] = deque(maxlen=32)
         self._created = int(time.time())
+
+    def warm(self) -> None:
+        """Does what the first request would wait for: what is imported and built when it is first used."""
+        model = self.language_model
+        for constraint in ({"type": "object"}, replies()):
+            compiled(constraint, model.vocabulary)
 
     async def health(self) -> dict[str, Any]:
         """Whether requests can be served, and how many there are."""
