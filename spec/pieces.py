@@ -61,8 +61,8 @@ class Pieces:
             begin, end = match.span()
             inside = end < len(window) or len(after) > 40
             if begin < cut:
-                ids, at = self.word(match.group()) or (), begin
-                for id in ids:
+                at = begin
+                for id in self.word(match.group()) or ():
                     if at == cut:
                         return id, inside or at + len(self.tokens[id]) < end
                     at += len(self.tokens[id])

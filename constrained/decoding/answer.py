@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from constrained.decoding.candidates import Following
 from constrained.decoding.output import Finish, Stats
-from constrained.sampling import Chance, Distribution, Draw, Position, TokenSampler, Warp
+from constrained.sampling import Candidates, Chance, Distribution, Draw, Position, TokenSampler, Warp
 from spec.drafts import Drafting, by_name
 
 if TYPE_CHECKING:
@@ -175,8 +175,9 @@ class Answer:
     def _look(self) -> None:
         """Prepares the next position; sets `finish` when only the end is left."""
         budget = self.room
-        self.candidates = Following(self.rules.automaton, self.state, budget)
-        if self.candidates.only_end():
+        following = Following(self.rules.automaton, self.state, budget)
+        self.candidates: Candidates = following
+        if following.only_end():
             self.finish = "limit" if budget == 0 and self._goes_on() else "complete"
 
     def _goes_on(self) -> bool:

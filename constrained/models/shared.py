@@ -8,21 +8,21 @@ import torch
 from transformers.cache_utils import DynamicLayer
 
 
-class SharedLayer(DynamicLayer):  # type: ignore[misc]
+class SharedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
     """Common columns, and those that each row has of its own.
 
     `keys` and `values`, float [rows, heads, columns, size], put both together for as long as somebody looks: a forward pass
     does so for one layer after the other. Setting one of them makes all of its columns the rows' own.
     """
 
-    def __init__(self, layer: DynamicLayer, rows: int) -> None:
+    def __init__(self, layer: Any, rows: int) -> None:
         """Takes what a layer of a single row holds as common to some rows.
 
         Args:
             layer: it stays as it is.
             rows: how many.
         """
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.dtype, self.device, self.is_initialized = layer.dtype, layer.device, True
         self._common: list[torch.Tensor | None] = [layer.keys, layer.values]
         self._own: list[Any] = [held[:, :, :0].repeat(rows, 1, 1, 1) for held in (layer.keys, layer.values)]

@@ -49,7 +49,8 @@ class Suffix(Source):
         if not ends or len(place.tail) < _LEAST:
             return []
         tokens, tail = self.past.tokens, place.tail
-        best, found = 0, {}
+        best = 0
+        found: dict[int, int] = {}
         for end in reversed(ends):
             length = _LEAST
             while length < len(tail) and length < end and tokens[end - 1 - length] == tail[-1 - length]:

@@ -92,7 +92,7 @@ class Bytes:
             ]
             if not before:
                 continue
-            found = self.pairs[np.ix_(before, self._covering(rest))].sum(axis=1)
+            found = self.pairs[np.ix_(np.array(before), self._covering(rest))].sum(axis=1)
             for end in range(middle + 1, len(piece)):
                 token = self._ids.get(piece[middle:end])
                 if token is not None:
@@ -152,7 +152,8 @@ class Retold(Weightless):
         longer = np.bincount(self._shorter[inner], begins[inner], size)
         law: NDArray[np.float64] = np.maximum(begins - longer, 0.0)
         law[self._eos] = p[list(self.law.model.vocabulary.eos_ids)].sum()
-        return law / law.sum()
+        law /= law.sum()
+        return law
 
 
 def likely(logits: NDArray[np.float32]) -> NDArray[np.float64]:
