@@ -46,7 +46,7 @@ MANY_WAYS = 8
 """From so many ways to pick its alternatives on, scalars of a goal are one term instead of cases."""
 MAX_RULES = 200_000
 """Most rules of one grammar."""
-MAX_OBLIGED = 1_000
+MAX_OBLIGED = 500
 """Most objects of which something must fail."""
 
 _NULL = ir.terminal("null")

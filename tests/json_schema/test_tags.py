@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from official_suite import VOCABULARY, TokenAutomaton, accepts
 
-from grammars.errors import UnsatisfiableConstraint
-from grammars.json_schema import PropertyOrder, lower
+from grammars.errors import ConstraintTooLarge, UnsatisfiableConstraint
+from grammars.json_schema import PropertyOrder, lower, lowering
 
 ORDERS: tuple[PropertyOrder, ...] = ("any", "schema")
 KINDS = ["point", "line", "area"]
@@ -175,3 +175,13 @@ def test_the_members_that_break_a_branch_are_told_no_further_than_its_tag() -> N
         verdicts.add(valid(instance))
         assert as_it_stands(automaton, instance, whole=True) == valid(instance), instance
     assert verdicts == {True, False}
+
+
+def test_too_many_objects_with_conditions_are_refused_at_their_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    overlapping = {"oneOf": [{"properties": {"a": {"const": 1}}}, {"properties": {"b": {"const": 1}}}]}
+    schema = {"type": "object", "properties": {f"p{i}": {"type": "object", **overlapping} for i in range(3)}}
+    lower(schema)
+    monkeypatch.setattr(lowering, "MAX_OBLIGED", 5)
+    with pytest.raises(ConstraintTooLarge, match="more than 5 objects") as refusal:
+        lower(schema)
+    assert "#/properties/p2" in refusal.value.problems[0].place
