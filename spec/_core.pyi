@@ -30,6 +30,14 @@ class Memory:
 
     def __init__(self) -> None: ...
 
+    def dump(self) -> tuple:
+        """
+        Everything that does not belong to one constraint: two tables as numbers, and (kind, (hits, tries)).
+        """
+
+    def restore(self, ngrams: Sequence[int], slots: Sequence[int], kinds: Sequence[tuple[int, tuple[float, float]]], tokens: int) -> None:
+        """What `dump` gave, for a vocabulary of so many tokens."""
+
 class Tree:
     """A draft tree; see spec.tree.DraftTree."""
 

@@ -5,6 +5,7 @@ Bounded, and bound to one vocabulary.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
 from typing import Any
@@ -24,6 +25,7 @@ try:
 except (ImportError, AttributeError):  # drafting then is Python's, and slower
     _core = None
 
+_FORMAT = 1
 CONSTRAINTS = 64
 """Constraints whose own tables are kept; the one that was not used for longest makes room."""
 
@@ -78,6 +80,67 @@ class Memory:
                     ends.append(ends[-1] + len(token))
                 self._pieces = _core.Pieces(blob, ends)
             return self._pieces
+
+    def save(self, path: str | os.PathLike[str], vocabulary: str) -> None:
+        """Writes what does not belong to one constraint into a file, which replaces another one in one step.
+
+        Args:
+            path: of the file (a numpy archive).
+            vocabulary: a fingerprint; token ids mean nothing over another one.
+
+        Raises:
+            OSError: the file cannot be written.
+            RuntimeError: the native module is missing.
+        """
+        import numpy as np
+
+        if self.core is None:
+            raise RuntimeError("a memory is saved by the native module, which is missing")
+        ngrams, slots, kinds = self.core.dump()
+        beside = f"{os.fspath(path)}.{os.getpid()}.new"
+        with open(beside, "wb") as file:
+            np.savez_compressed(
+                file,
+                format=np.array(_FORMAT),
+                vocabulary=np.array(vocabulary),
+                ngrams=np.array(ngrams, dtype=np.uint64),
+                slots=np.array(slots, dtype=np.uint64),
+                kinds=np.array([kind for kind, _ in kinds], dtype=np.uint32),
+                counts=np.array([count for _, count in kinds], dtype=np.float64).reshape(-1, 2),
+            )
+        os.replace(beside, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], vocabulary: str, tokens: int) -> Memory:
+        """Reads what `save` wrote.
+
+        Args:
+            path: of the file.
+            vocabulary: its fingerprint.
+            tokens: its size.
+
+        Raises:
+            OSError: the file cannot be read.
+            ValueError: it holds something else, is damaged, or belongs to another vocabulary.
+            RuntimeError: the native module is missing.
+        """
+        import zipfile
+
+        import numpy as np
+
+        made = cls()
+        if made.core is None:
+            raise RuntimeError("a memory is loaded by the native module, which is missing")
+        try:
+            with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+                if int(archive["format"]) != _FORMAT or str(archive["vocabulary"]) != vocabulary:
+                    raise ValueError("of another format or vocabulary")
+                counts = [tuple(pair) for pair in archive["counts"].tolist()]
+                kinds = list(zip(archive["kinds"].tolist(), counts, strict=True))
+                made.core.restore(archive["ngrams"].tolist(), archive["slots"].tolist(), kinds, tokens)
+        except (KeyError, TypeError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            raise ValueError(f"{os.fspath(path)} holds no memory: {error}") from error
+        return made
 
     def share(self, other: Memory) -> None:
         """Takes over what another memory over the same vocabulary has prepared, and nothing that it has learned."""

@@ -34,6 +34,12 @@ if TYPE_CHECKING:
 _LONGEST_PROMPT = 1024
 """Tokens of a prompt that is still read together with a draft: a mask of its square is needed."""
 
+_FAVOURITES = 4
+"""Tokens of a row that are worth remembering: a fifth one is hardly ever right."""
+
+_WIDEST = 1 << 16
+"""Wider rows are not searched for favourites: on the host that takes longer than they save."""
+
 
 @dataclass(frozen=True)
 class Draft:
@@ -107,6 +113,13 @@ class Speculation:
         """What passes of so many texts cost."""
         with self._lock:
             return self._budgets.setdefault(texts, Budget(self.draft.nodes, adapts=self.draft.adapts))
+
+
+def see(drafter: Drafting, logits: NDArray[np.floating[Any]]) -> None:
+    """Shows to a drafter what the model finds likely where the text ends."""
+    if len(logits) <= _WIDEST:
+        best = np.argpartition(logits, -_FAVOURITES)[-_FAVOURITES:]
+        drafter.see(best[np.argsort(-logits[best])].tolist())
 
 
 def rehearse(drafts: Drafts, constraint: Constraint, vocabulary: Vocabulary) -> None:

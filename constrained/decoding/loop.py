@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from constrained.decoding.answer import Answer
-from constrained.decoding.drafting import Branch, Speculation, read
+from constrained.decoding.drafting import Branch, Speculation, read, see
 from constrained.models import LanguageModel
 from constrained.sampling import TokenSampler
 
@@ -60,6 +60,8 @@ def walk(answer: Answer, branch: Branch, sampler: TokenSampler) -> Iterator[int]
     """Draws tokens along what was guessed; yields the node of each place where one was drawn."""
     node = 0
     while node >= 0:
+        if answer.drafter is not None:
+            see(answer.drafter, branch.logits[node])
         answer.step(branch.logits[node], sampler)
         yield node
         if answer.finish:

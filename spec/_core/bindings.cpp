@@ -31,6 +31,39 @@ void check(const Pieces& pieces, const std::vector<uint32_t>& tokens) {
     }
 }
 
+/// A table as numbers: per entry its key, its size, and kKept pairs of token and count.
+constexpr size_t kWidth = 2 + 2 * Counts::kKept;
+
+std::vector<uint64_t> dump(const Counts& counts) {
+    std::vector<uint64_t> numbers;
+    numbers.reserve(counts.entries().size() * kWidth);
+    for (const Counts::Entry& entry : counts.entries()) {
+        numbers.push_back(entry.key);
+        numbers.push_back(entry.size);
+        for (size_t i = 0; i < Counts::kKept; ++i) {
+            numbers.push_back(i < entry.size ? entry.tokens[i] : 0);
+            numbers.push_back(i < entry.size ? entry.counts[i] : 0);
+        }
+    }
+    return numbers;
+}
+
+void restore(Counts& counts, const std::vector<uint64_t>& numbers, uint32_t tokens) {
+    std::vector<Counts::Entry> entries(numbers.size() / kWidth);
+    for (size_t e = 0; e < entries.size(); ++e) {
+        const uint64_t* from = numbers.data() + e * kWidth;
+        entries[e].key = from[0];
+        entries[e].size = static_cast<uint32_t>(std::min<uint64_t>(from[1], Counts::kKept + 1));
+        for (size_t i = 0; i < Counts::kKept; ++i) {
+            entries[e].tokens[i] = static_cast<uint32_t>(from[2 + 2 * i]);
+            entries[e].counts[i] = static_cast<uint32_t>(from[3 + 2 * i]);
+        }
+    }
+    if (numbers.size() % kWidth || !counts.restore(std::move(entries), tokens)) {
+        throw nb::value_error("these numbers are no table of counts");
+    }
+}
+
 }  // namespace
 
 NB_MODULE(_core, m) {
@@ -61,7 +94,35 @@ NB_MODULE(_core, m) {
 
     nb::class_<Scope>(m, "Scope", "What was learned under one constraint.").def(nb::init<>());
 
-    nb::class_<Memory>(m, "Memory", "What was learned over one vocabulary.").def(nb::init<>());
+    nb::class_<Memory>(m, "Memory", "What was learned over one vocabulary.")
+        .def(nb::init<>())
+        .def(
+            "dump",
+            [](Memory& self) {
+                const std::lock_guard<std::mutex> held(self.lock);
+                std::vector<std::pair<uint32_t, std::pair<double, double>>> kinds;
+                for (const auto& [kind, count] : self.calibration.counts) {
+                    kinds.push_back({kind, {count.hits, count.tries}});
+                }
+                return nb::make_tuple(dump(self.ngrams), dump(self.slots), kinds);
+            },
+            "Everything that does not belong to one constraint: two tables as numbers, and (kind, (hits, tries)).")
+        .def(
+            "restore",
+            [](Memory& self, const std::vector<uint64_t>& ngrams, const std::vector<uint64_t>& slots,
+               const std::vector<std::pair<uint32_t, std::pair<double, double>>>& kinds, uint32_t tokens) {
+                const std::lock_guard<std::mutex> held(self.lock);
+                restore(self.ngrams, ngrams, tokens);
+                restore(self.slots, slots, tokens);
+                self.calibration.counts.clear();
+                for (const auto& [kind, count] : kinds) {
+                    if (!(count.first >= 0 && count.first <= count.second && count.second <= 2 * Calibration::kMany)) {
+                        throw nb::value_error("these numbers are no calibration");
+                    }
+                    self.calibration.counts[kind] = {count.first, count.second};
+                }
+            },
+            "ngrams"_a, "slots"_a, "kinds"_a, "tokens"_a, "What `dump` gave, for a vocabulary of so many tokens.");
 
     nb::class_<Tree>(m, "Tree", "A draft tree; see spec.tree.DraftTree.")
         .def_ro("token", &Tree::token, "Ids; -1 for the root.")

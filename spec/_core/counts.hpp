@@ -81,15 +81,29 @@ public:
         entry.counts[entry.size++] = 1;
     }
 
-    std::vector<Entry>& entries() { return entries_; }
+    const std::vector<Entry>& entries() const { return entries_; }
 
-    /// Finds all entries again, after they were replaced.
+    /// Replaces everything; false, and nothing is changed, if these are no entries of a table over so many tokens.
+    bool restore(std::vector<Entry> entries, uint32_t tokens) {
+        for (const Entry& entry : entries) {
+            if (entry.size == 0 || entry.size > kKept) return false;
+            for (uint32_t i = 0; i < entry.size; ++i) {
+                if (entry.tokens[i] >= tokens || entry.counts[i] == 0) return false;
+            }
+        }
+        if (entries.size() > limit_) return false;
+        entries_ = std::move(entries);
+        index();
+        return true;
+    }
+
+private:
+    /// Finds all entries again, after they moved.
     void index() {
         places_.clear();
         for (uint32_t i = 0; i < entries_.size(); ++i) places_[entries_[i].key] = i;
     }
 
-private:
     void drop(size_t count) {
         entries_.erase(entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(std::min(count, entries_.size())));
         index();

@@ -19,6 +19,7 @@ from spec.json_path import START, after
 from spec.memory import Memory
 from spec.pieces import Pieces
 from spec.place import Place, Request
+from spec.rehearsal import Rehearsal
 from spec.sources import SOURCES, Copying, Forced, NGram, Source
 from spec.sources.counts import Counts, blend
 from spec.tree import DraftTree
@@ -294,6 +295,80 @@ def test_a_schema_seen_before_takes_few_passes(automaton) -> None:
                     break
     assert passes[-1] * 3 < passes[0]
     assert passes[-1] <= 5
+
+
+def test_a_memory_is_kept_in_a_file(automaton, tmp_path) -> None:
+    vocabulary = automaton.vocabulary
+
+    def passes(memory: Memory) -> int:
+        tokens = vocabulary.encode(json.dumps(VALUES[0]))
+        one, at, count = Drafts(automaton, memory, "another key").open([]), 0, 0
+        while at < len(tokens):
+            tree, node = one.draft(32), 0
+            one.read(len(tree) - 1)
+            count += 1
+            while at < len(tokens) and node >= 0:
+                one.commit(tokens[at])
+                node = tree.child(node, tokens[at])
+                at += 1
+        return count
+
+    learned = Memory()
+    for value in VALUES:
+        one = Drafts(automaton, learned, "k").open([])
+        for token in vocabulary.encode(json.dumps(value)):
+            one.commit(token)
+    path = tmp_path / "memory.npz"
+    learned.save(path, vocabulary.fingerprint)
+    loaded = Memory.load(path, vocabulary.fingerprint, vocabulary.size)
+    assert loaded.core.dump()[:2] == learned.core.dump()[:2]
+    assert passes(loaded) < passes(Memory())
+    with pytest.raises(ValueError, match="another"):
+        Memory.load(path, "of another vocabulary", vocabulary.size)
+    with pytest.raises(ValueError, match="no table"):
+        Memory.load(path, vocabulary.fingerprint, 5)
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(ValueError, match="holds no memory"):
+        Memory.load(path, vocabulary.fingerprint, vocabulary.size)
+
+
+def test_the_names_of_a_schema_are_rehearsed_in_their_order() -> None:
+    schema = {
+        "$defs": {"place": {"properties": {"lat": {}, "lon": {}}}},
+        "allOf": [{"$ref": "#/$defs/place"}, {"properties": {"name": {}}}],
+        "properties": {"tags": {"items": {"anyOf": [{"properties": {"t": {}}}]}}, "again": {"$ref": "#"}},
+    }
+    value = Rehearsal(schema).value()
+    assert list(value) == ["tags", "again", "lat", "lon", "name"]
+    assert value["tags"] == [{"t": 0}, {"t": 0}]
+    assert list(value["again"]) == list(value)
+    endless = {"$ref": "#"}
+    assert Rehearsal(endless).value() == 0
+    assert Rehearsal(True).value() == 0
+    wide = {"properties": {str(i): {"$ref": "#"} for i in range(20)}}
+    assert Rehearsal(wide).value()
+
+
+def test_a_rehearsed_schema_takes_fewer_passes(automaton) -> None:
+    vocabulary = automaton.vocabulary
+    tokens = vocabulary.encode(json.dumps(VALUES[0]))
+    made = vocabulary.encode(json.dumps(Rehearsal(SCHEMA).value()))
+    for native in (False, True):
+        counts = []
+        for rehearsed in (False, True):
+            drafts = Drafts(automaton, Memory(), "k", native=native)
+            if rehearsed:
+                drafts.rehearse(made)
+            one, at, count = drafts.open([]), 0, 0
+            while at < len(tokens):
+                tree, node = one.draft(32), 0
+                count += 1
+                while at < len(tokens) and node >= 0:
+                    one.commit(tokens[at])
+                    node = tree.child(node, tokens[at])
+                    at += 1
+            counts.append(count)
+        assert counts[1] < counts[0]
 
 
 def test_a_place_is_immutable_for_its_children(automaton) -> None:
