@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 _KEEP = 0.8  # of an old measurement, when a new one comes
 _LONGEST_REST = 64
+_RENEWED = 100
 
 
 class Budget:
@@ -36,6 +37,7 @@ class Budget:
         self._drafting: dict[int, float] = {}  # number of texts -> seconds of their drafts
         self._rest = 0  # passes without drafts still to come
         self._rests = 0  # rests in a row
+        self._drafts = 0  # times that somebody asked whether to draft
 
     def drafts(self, texts: int) -> bool:
         """Whether to draft for the next pass of so many texts."""
@@ -46,7 +48,10 @@ class Budget:
         if self._rest:
             self._rest -= 1
             return False
-        return texts in self._costs or not self._costs
+        self._drafts += 1
+        if self._drafts % _RENEWED == 0:
+            return False  # what a pass without guesses takes is measured again
+        return _rounded(texts) in self._costs or not self._costs
 
     def nodes(self, pis: Sequence[Sequence[float]]) -> list[int]:
         """How many nodes of each tree to read.
@@ -56,7 +61,7 @@ class Budget:
         """
         texts = len(pis)
         whole = [len(pi) for pi in pis]
-        if not self.adapts or texts not in self._costs or len(self._costs) < 2:
+        if not self.adapts or _rounded(texts) not in self._costs or len(self._costs) < 2:
             return whole
         ranked = sorted((pi for tree in pis for pi in tree), reverse=True)
         drafting = self._drafting.get(texts, 0.0)
@@ -92,8 +97,7 @@ class Budget:
 
     def measured(self, width: int, seconds: float) -> None:
         """A pass of so many tokens took so long."""
-        # Widths that are close share an entry: the table stays small.
-        width = width if width <= 8 else (width + 3) // 4 * 4 if width <= 32 else (width + 15) // 16 * 16
+        width = _rounded(width)
         old = self._costs.get(width)
         if old is None:
             self._costs[width] = seconds
@@ -105,3 +109,8 @@ class Budget:
         """The drafts of so many texts took so long."""
         old = self._drafting.get(texts)
         self._drafting[texts] = seconds if old is None else _KEEP * old + (1 - _KEEP) * min(seconds, 2 * old)
+
+
+def _rounded(width: int) -> int:
+    """Widths that are close share an entry: the table stays small."""
+    return width if width <= 8 else (width + 3) // 4 * 4 if width <= 32 else (width + 15) // 16 * 16

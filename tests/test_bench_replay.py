@@ -90,7 +90,13 @@ def test_the_command_measures_and_writes(tmp_path, monkeypatch, capsys) -> None:
     tokens = Tokens(list(vocabulary.tokens), vocabulary.eos_ids)
     monkeypatch.setattr(module, "read_vocabulary", lambda name: (vocabulary, tokens))
     out = tmp_path / "out"
-    assert main(["bench", "replay", "--data", str(data), "--sample", "4", "-q", "--out", str(out)]) == 0
+
+    def command(*options: str) -> object:
+        with pytest.raises(SystemExit) as ended:
+            main(["bench", "replay", "--data", str(data), "--quiet", "--out", str(out), *options])
+        return ended.value.code
+
+    assert command("--sample", "4") in (None, 0)
     assert "tokens per forward pass" in capsys.readouterr().out
     found = json.loads((out / "replay.json").read_text())
     assert found["texts"] == {"cold": 4, "document": 4, "repeated": 4, "repeated, document": 4}
@@ -98,4 +104,4 @@ def test_the_command_measures_and_writes(tmp_path, monkeypatch, capsys) -> None:
     assert cold["all, 64 nodes"]["passes"] < cold["forced only"]["passes"]
     assert found["found"]["repeated"]["all, 64 nodes"]["passes"] < cold["all, 64 nodes"]["passes"]
     assert "| all, 64 nodes |" in (out / "replay.md").read_text()
-    assert main(["bench", "replay", "--data", str(data), "--only", "nothing", "-q", "--out", str(out)]) != 0
+    assert command("--only", "nothing") not in (None, 0)

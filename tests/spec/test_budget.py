@@ -61,6 +61,21 @@ def test_a_batch_shares_what_pays_and_the_likeliest_come_first() -> None:
     assert counts[0] > counts[1]
 
 
+@pytest.mark.parametrize("texts", [1, 8, 10, 37])
+def test_batches_of_every_size_are_drafted_for(texts) -> None:
+    used = passes(Budget(16), lambda n: 0.01, texts, FALLING[:16], 20)
+    assert used[-5:] == [16 * texts] * 5
+
+
+def test_what_a_plain_pass_takes_is_measured_again_and_again() -> None:
+    """The machine was slow just when it was measured first: drafting must not go on paying in theory alone."""
+    budget = Budget(64)
+    budget.measured(65, 0.065)
+    budget.measured(1, 0.08)
+    used = passes(budget, lambda n: 0.001 * n, 1, [0.4**i for i in range(1, 65)], 4000)
+    assert sum(used[-1000:]) <= 3000
+
+
 def test_a_fixed_budget_does_not_look_at_times() -> None:
     used = passes(Budget(16, adapts=False), lambda n: 10.0 * n, 2, FALLING[:16], 10)
     assert used == [32] * 10

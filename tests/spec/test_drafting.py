@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -369,6 +370,14 @@ def test_a_rehearsed_schema_takes_fewer_passes(automaton) -> None:
                     at += 1
             counts.append(count)
         assert counts[1] < counts[0]
+
+
+def test_the_stub_is_that_of_the_build() -> None:
+    from spec import _core
+
+    built = Path(_core.__file__).with_name("_core.pyi")
+    committed = Path(__file__).parents[2] / "spec" / "_core.pyi"
+    assert committed.read_text() == built.read_text()
 
 
 def test_a_place_is_immutable_for_its_children(automaton) -> None:
