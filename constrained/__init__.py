@@ -80,6 +80,7 @@ _HOMES = {
     "python_type": "constraint",
     "regex": "constraint",
     "row_ids": "automaton",
+    "structural_tag": "constraint",
     "substring_of": "constraint",
     "tag": "constraint",
     "tags": "constraint",
@@ -107,6 +108,7 @@ if TYPE_CHECKING:
     from constrained.constraint import predicate as predicate
     from constrained.constraint import python_type as python_type
     from constrained.constraint import regex as regex
+    from constrained.constraint import structural_tag as structural_tag
     from constrained.constraint import substring_of as substring_of
     from constrained.constraint import tag as tag
     from constrained.constraint import tags as tags

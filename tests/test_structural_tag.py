@@ -6,8 +6,14 @@ from typing import Any
 
 import pytest
 
-from constrained import InvalidConstraint, Section, UnsupportedConstraint, Vocabulary, compile
-from constrained.constraint.structural import structural_tag
+from constrained import (
+    InvalidConstraint,
+    Section,
+    UnsupportedConstraint,
+    Vocabulary,
+    compile,
+    structural_tag,
+)
 
 BYTES = Vocabulary.from_bytes([*(bytes([i]) for i in range(256)), b""], [256])
 INTEGER = {"type": "json_schema", "json_schema": {"type": "integer"}}

@@ -69,10 +69,12 @@ def serve(
 
     Runs until SIGTERM or Ctrl-C, and then finishes the requests that run; a second Ctrl-C ends it at once.
     """
+    from constrained.integrations.missing import MissingExtra
+
     try:
         from constrained.integrations.server import Settings
         from constrained.integrations.server import serve as run
-    except ModuleNotFoundError as error:
+    except MissingExtra as error:
         raise BadInput(str(error)) from None
     settings = Settings(
         name=name or (Path(model).name if model and Path(model).is_dir() else model) or "constrained-tiny",

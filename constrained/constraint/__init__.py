@@ -10,6 +10,7 @@ found out when `grammar` is first needed, at the latest by `compile`.
     notation.py   text of a grammar that someone wrote
     spans.py      a verbatim span of a document
     sections.py   free text around something structured
+    structural.py   sections that triggers begin, out of a description
     guarded.py    what a function of the user accepts, alone or together with one of these
 """
 
@@ -26,6 +27,7 @@ from constrained.constraint.json import Whitespace, json_schema, python_type
 from constrained.constraint.notation import ebnf, gbnf, lark
 from constrained.constraint.sections import Answer, Section, after, tag, tags
 from constrained.constraint.spans import substring_of
+from constrained.constraint.structural import structural_tag
 from constrained.constraint.text import choice, regex
 from constrained.errors import InvalidConstraint
 
@@ -45,6 +47,7 @@ __all__ = [
     "predicate",
     "python_type",
     "regex",
+    "structural_tag",
     "substring_of",
     "tag",
     "tags",

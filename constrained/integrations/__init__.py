@@ -5,6 +5,7 @@
     chat.py          messages and tools as the prompt that a model reads
     transformers.py  under the `generate` of transformers
     langchain.py     as a chat model of LangChain
+    server/          for OpenAI's clients, over HTTP
 
 Each page imports its library when it is imported itself, and no page imports that of another.
 """

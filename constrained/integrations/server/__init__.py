@@ -20,6 +20,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from constrained.integrations.missing import explained
+
 if TYPE_CHECKING:
     from constrained.integrations.server.app import create_app as create_app
     from constrained.integrations.server.run import serve as serve
@@ -33,21 +35,8 @@ _HOMES = {"Settings": "settings", "create_app": "app", "serve": "run"}
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
+    with explained("server"):
         module = import_module(f"{__name__}.{_HOMES[name]}")
-    except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] not in (
-            "fastapi",
-            "starlette",
-            "uvicorn",
-            "pydantic",
-            "prometheus_client",
-        ):
-            raise
-        raise ModuleNotFoundError(
-            f"{error.name} is not installed; the server needs: pip install 'constrained[server]'",
-            name=error.name,
-        ) from error
     return getattr(module, name)
 
 

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from constrained.constraint import Constraint, choice, gbnf, json_schema, lark, regex
-from constrained.constraint.structural import structural_tag
+from constrained.constraint import Constraint, choice, gbnf, json_schema, lark, regex, structural_tag
 from constrained.decoding import limits
 from constrained.decoding.answer import Rules
 from constrained.decoding.compiled import compiled
