@@ -25,7 +25,7 @@ ADA = '{"name": "Ada", "age": 36, "role": "author"}'
 
 def said(prompt: str) -> str:
     """What a model would: the call of the tool that it was shown, or the JSON that it was asked for."""
-    for tool in ("Person", "final_result"):
+    for tool in ("Person", "PartialPerson", "final_result"):
         if f'"name": "{tool}"' in prompt:
             return f'<tool_call>\n{{"name": "{tool}", "arguments": {ADA}}}\n</tool_call>'
     if '"name": "roll"' in prompt and "<tool_response>" not in prompt:
@@ -69,7 +69,7 @@ def test_instructor_sees_a_value_grow(server: Served) -> None:
                 temperature=0,
             )
         )
-    assert len({str(one) for one in partial}) > 2
+    assert any((one.name, one.age) == ("Ada", None) for one in partial)
     assert partial[-1].model_dump() == Person(name="Ada", age=36).model_dump()
 
 
