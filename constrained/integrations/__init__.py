@@ -1,11 +1,13 @@
 """Other people's interfaces: each page translates one of them, the engine decides.
 
     tools.py         tools as OpenAI clients describe them, and how a model writes calls
-    replies.py       the constraint of a chat's answer: free text, or calls of tools; and its text read back
+    replies.py       the constraint of a chat's answer: free text, or calls of tools
+    reading.py       its text taken apart, also while it is written
     chat.py          messages and tools as the prompt that a model reads
-    transformers.py  under the `generate` of transformers
-    langchain.py     as a chat model of LangChain
-    server/          for OpenAI's clients, over HTTP
+    transformers     under the `generate` of transformers
+    langchain        as a chat model of LangChain
+    server           for OpenAI's clients, over HTTP
+    missing.py       what to install where a library is missing
 
 Each page imports its library when it is imported itself, and no page imports that of another.
 """

@@ -206,6 +206,7 @@ def test_a_call_that_takes_too_long_ends():
 def test_a_missing_library_names_the_extra(monkeypatch):
     for name in [name for name in sys.modules if name.split(".")[0] == "langchain_core"]:
         monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.delitem(sys.modules, "constrained.integrations.langchain")
+    for name in [name for name in sys.modules if name.startswith("constrained.integrations.langchain")]:
+        monkeypatch.delitem(sys.modules, name)
     with pytest.raises(MissingExtra, match=r"pip install 'constrained\[langchain\]'"):
         import constrained.integrations.langchain  # noqa: F401

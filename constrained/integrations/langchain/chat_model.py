@@ -1,47 +1,37 @@
-"""`ChatConstrained`: a chat model of LangChain whose tool calls and structured answers cannot be malformed."""
+"""The chat model."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
-from uuid import uuid4
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from constrained import prompt as prompts
-from constrained.constraint import json_schema
+from langchain_core.language_models import LanguageModelInput
+from langchain_core.language_models.chat_models import BaseChatModel
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    BaseMessage,
+    ToolCall,
+    convert_to_openai_messages,
+)
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.runnables import Runnable
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from pydantic import ConfigDict, PrivateAttr, SecretStr
+
 from constrained.decoding import Chunk, Generator, Output
 from constrained.errors import InvalidArgument
 from constrained.integrations.chat import chat_prompt
-from constrained.integrations.missing import explained
-from constrained.integrations.replies import Piece, Replies, Reply, replies
+from constrained.integrations.langchain.messages import call_id, chunk_of, plain, usage_of, with_request
+from constrained.integrations.langchain.structured import Method, content_of, structured
+from constrained.integrations.replies import Replies, Reply, replies
 from constrained.integrations.tools import HERMES, ToolFormat, read_choice, read_tools
 from constrained.models import LanguageModel, load
 
-with explained("langchain"):
-    from langchain_core.language_models import LanguageModelInput
-    from langchain_core.language_models.chat_models import BaseChatModel
-    from langchain_core.messages import (
-        AIMessage,
-        AIMessageChunk,
-        BaseMessage,
-        ToolCall,
-        convert_to_openai_messages,
-    )
-    from langchain_core.messages.ai import UsageMetadata
-    from langchain_core.messages.tool import tool_call_chunk
-    from langchain_core.output_parsers import JsonOutputParser, PydanticOutputParser
-    from langchain_core.output_parsers.openai_tools import JsonOutputKeyToolsParser, PydanticToolsParser
-    from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
-    from langchain_core.runnables import Runnable, RunnableMap, RunnablePassthrough
-    from langchain_core.utils.function_calling import convert_to_json_schema, convert_to_openai_tool
-    from langchain_core.utils.pydantic import is_basemodel_subclass
-    from pydantic import ConfigDict, PrivateAttr, SecretStr
-
 if TYPE_CHECKING:
     from langchain_core.callbacks import CallbackManagerForLLMRun
-
-Method = Literal["json_schema", "function_calling", "json_mode"]
 
 _OURS = ("temperature", "max_tokens", "top_k", "top_p", "min_p", "seed")
 _REASONS = {"limit": "length", "end": "stop", "complete": "stop"}
@@ -167,10 +157,10 @@ class ChatConstrained(BaseChatModel):
         message = AIMessage(
             content=reply.content,
             tool_calls=[
-                ToolCall(name=call.name, args=call.arguments, id=_call_id(), type="tool_call")
+                ToolCall(name=call.name, args=call.arguments, id=call_id(), type="tool_call")
                 for call in reply.calls
             ],
-            usage_metadata=_usage(output),
+            usage_metadata=usage_of(output),
             response_metadata=self._metadata(output, kwargs),
         )
         return ChatResult(generations=[ChatGeneration(message=message)])
@@ -191,14 +181,14 @@ class ChatConstrained(BaseChatModel):
             if output is not None:
                 pieces += reader.finish()
             for piece in pieces:
-                made = ChatGenerationChunk(message=_message(piece))
+                made = ChatGenerationChunk(message=chunk_of(piece))
                 if run_manager is not None:
                     run_manager.on_llm_new_token(piece.text, chunk=made)
                 yield made
         assert output is not None, "a stream ended without its output"
         last = AIMessageChunk(
             content="",
-            usage_metadata=_usage(output),
+            usage_metadata=usage_of(output),
             response_metadata=self._metadata(output, kwargs),
             chunk_position="last",
         )
@@ -223,7 +213,7 @@ class ChatConstrained(BaseChatModel):
         model = self._language_model(asked.pop("model", self.model))
         tools, choice = asked.pop("tools", None) or [], asked.pop("tool_choice", None)
         parallel = asked.pop("parallel_tool_calls", None)
-        content, shown = _content(asked.pop("response_format", None), closed=self.closed)
+        content, shown = content_of(asked.pop("response_format", None), closed=self.closed)
         settings = {name: asked.pop(name, getattr(self, name)) for name in _OURS}
         timeout = asked.pop("timeout", self.timeout)
         if asked:
@@ -241,10 +231,10 @@ class ChatConstrained(BaseChatModel):
             format=self.format,
         )
         chat: list[dict[str, Any]] = convert_to_openai_messages(
-            [_plain(message) for message in messages], text_format="string"
+            [plain(message) for message in messages], text_format="string"
         )
         if shown is not None and self.describe:
-            chat = _with_request(chat, shown)
+            chat = with_request(chat, shown)
         prompt = chat_prompt(model, chat, constraint.calls, format=self.format, **self.template)
         generator = Generator(model, constraint, sampler=self.sampler, **self.options)
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -308,115 +298,12 @@ class ChatConstrained(BaseChatModel):
             InvalidArgument: no schema, or a method that is not known.
             ConstraintError: the schema cannot be enforced.
         """
-        if schema is None:
-            raise InvalidArgument("there is no schema", action="pass a pydantic model, a TypedDict or a dict")
-        if method not in ("json_schema", "function_calling", "json_mode"):
-            raise InvalidArgument(
-                f"method={method!r} is not known",
-                action="use 'json_schema', 'function_calling' or 'json_mode'",
-            )
-        kind = schema if isinstance(schema, type) and is_basemodel_subclass(schema) else None
-        tracing = {"kwargs": {"method": method, "strict": strict}, "schema": schema}
-        parser: Runnable[Any, Any]
-        if method == "function_calling":
-            name = convert_to_openai_tool(schema)["function"]["name"]
-            chat = self.bind_tools(
-                [schema],
-                tool_choice=name,
-                strict=strict,
-                parallel_tool_calls=False,
-                ls_structured_output_format=tracing,
-                **kwargs,
-            )
-            parser = (
-                PydanticToolsParser(tools=[kind], first_tool_only=True)
-                if kind is not None
-                else JsonOutputKeyToolsParser(key_name=name, first_tool_only=True)
-            )
-        else:
-            plain = _schema_of(schema)
-            asked = {
-                "type": "json_schema",
-                "json_schema": {"name": str(plain.get("title", "answer")), "schema": plain, "strict": strict},
-                "shown": method == "json_schema",
-            }
-            _content(asked, closed=self.closed)  # what cannot be enforced is known here
-            chat = self.bind(response_format=asked, ls_structured_output_format=tracing, **kwargs)
-            parser = JsonOutputParser() if kind is None else PydanticOutputParser(pydantic_object=kind)
-        if not include_raw:
-            return chat | parser
-        parsed: Runnable[Any, Any] = RunnablePassthrough.assign(
-            parsed=lambda answer: parser.invoke(answer["raw"]), parsing_error=lambda _: None
+        return structured(
+            self,
+            schema,
+            include_raw=include_raw,
+            method=method,
+            strict=strict,
+            closed=self.closed,
+            **kwargs,
         )
-        failed: Runnable[Any, Any] = RunnablePassthrough.assign(parsed=lambda _: None)
-        return RunnableMap(raw=chat) | parsed.with_fallbacks([failed], exception_key="parsing_error")
-
-
-def _schema_of(schema: Any) -> dict[str, Any]:
-    """The JSON Schema of a type; references stay references, so that recursive types can be used."""
-    make = getattr(schema, "model_json_schema", None)
-    if isinstance(schema, type) and make is not None:
-        return dict(make())
-    return dict(convert_to_json_schema(schema))
-
-
-def _content(response_format: Any, *, closed: bool) -> tuple[Any, Any]:
-    """The constraint of the content, and the schema that is shown to the model, if any.
-
-    Raises:
-        InvalidArgument: not a response format.
-        ConstraintError: the schema cannot be enforced.
-    """
-    if response_format is None:
-        return None, None
-    kind = response_format.get("type") if isinstance(response_format, Mapping) else None
-    if kind == "text":
-        return None, None
-    if kind == "json_object":
-        return json_schema({"type": "object"}), None
-    inner = response_format.get("json_schema") if kind == "json_schema" else None
-    schema = inner.get("schema") if isinstance(inner, Mapping) else None
-    if not isinstance(schema, Mapping | bool):
-        raise InvalidArgument(
-            f"response_format is {response_format!r}",
-            action="pass {'type': 'json_schema', 'json_schema': {'name': ..., 'schema': ...}}",
-        )
-    made = json_schema(schema, additional_properties_default=not closed)
-    _ = made.grammar
-    return made, schema if response_format.get("shown", True) else None
-
-
-def _plain(message: BaseMessage) -> BaseMessage:
-    """An answer without the blocks that say once more what `tool_calls` says, or what the model only thought."""
-    if isinstance(message, AIMessage) and not isinstance(message.content, str):
-        return message.model_copy(update={"content": str(message.text)})
-    return message
-
-
-def _with_request(chat: list[dict[str, Any]], schema: Any) -> list[dict[str, Any]]:
-    """The chat, its last text of the user followed by a request for the schema."""
-    request = f"Answer with JSON only, of this type:\n{prompts.describe(schema)}"
-    for place in range(len(chat) - 1, -1, -1):
-        if chat[place]["role"] == "user" and isinstance(chat[place]["content"], str):
-            asked = {**chat[place], "content": f"{chat[place]['content']}\n\n{request}"}
-            return [*chat[:place], asked, *chat[place + 1 :]]
-    return [*chat, {"role": "user", "content": request}]
-
-
-def _message(piece: Piece) -> AIMessageChunk:
-    if piece.call is None:
-        return AIMessageChunk(content=piece.text)
-    begun = piece.name is not None
-    chunk = tool_call_chunk(
-        name=piece.name, args=piece.text, id=_call_id() if begun else None, index=piece.call
-    )
-    return AIMessageChunk(content="", tool_call_chunks=[chunk])
-
-
-def _call_id() -> str:
-    return f"call_{uuid4().hex[:24]}"
-
-
-def _usage(output: Output) -> UsageMetadata:
-    read, written = output.stats.prompt_tokens, output.stats.tokens
-    return UsageMetadata(input_tokens=read, output_tokens=written, total_tokens=read + written)

@@ -1,0 +1,15 @@
+"""LangChain: `ChatConstrained`, a chat model whose tool calls and structured answers cannot be malformed.
+
+`chat_model` is the class, `structured` what it answers under a schema, `messages` its messages in LangChain's form.
+"""
+
+from __future__ import annotations
+
+from constrained.integrations.missing import explained
+
+with explained("langchain"):
+    import langchain_core  # noqa: F401
+
+from constrained.integrations.langchain.chat_model import ChatConstrained
+
+__all__ = ["ChatConstrained"]

@@ -1,0 +1,110 @@
+"""Structured answers: a chat model and a parser, and the constraint that a response format asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from langchain_core.output_parsers import JsonOutputParser, PydanticOutputParser
+from langchain_core.output_parsers.openai_tools import JsonOutputKeyToolsParser, PydanticToolsParser
+from langchain_core.runnables import Runnable, RunnableMap, RunnablePassthrough
+from langchain_core.utils.function_calling import convert_to_json_schema, convert_to_openai_tool
+from langchain_core.utils.pydantic import is_basemodel_subclass
+
+from constrained.constraint import json_schema
+from constrained.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from constrained.integrations.langchain.chat_model import ChatConstrained
+
+Method = Literal["json_schema", "function_calling", "json_mode"]
+
+
+def structured(
+    chat_model: ChatConstrained,
+    schema: Any,
+    *,
+    include_raw: bool,
+    method: Method,
+    strict: bool | None,
+    closed: bool,
+    **kwargs: Any,
+) -> Runnable[Any, Any]:
+    """See `ChatConstrained.with_structured_output`."""
+    if schema is None:
+        raise InvalidArgument("there is no schema", action="pass a pydantic model, a TypedDict or a dict")
+    if method not in ("json_schema", "function_calling", "json_mode"):
+        raise InvalidArgument(
+            f"method={method!r} is not known",
+            action="use 'json_schema', 'function_calling' or 'json_mode'",
+        )
+    kind = schema if isinstance(schema, type) and is_basemodel_subclass(schema) else None
+    tracing = {"kwargs": {"method": method, "strict": strict}, "schema": schema}
+    parser: Runnable[Any, Any]
+    if method == "function_calling":
+        name = convert_to_openai_tool(schema)["function"]["name"]
+        chat = chat_model.bind_tools(
+            [schema],
+            tool_choice=name,
+            strict=strict,
+            parallel_tool_calls=False,
+            ls_structured_output_format=tracing,
+            **kwargs,
+        )
+        parser = (
+            PydanticToolsParser(tools=[kind], first_tool_only=True)
+            if kind is not None
+            else JsonOutputKeyToolsParser(key_name=name, first_tool_only=True)
+        )
+    else:
+        plain = schema_of(schema)
+        asked = {
+            "type": "json_schema",
+            "json_schema": {"name": str(plain.get("title", "answer")), "schema": plain, "strict": strict},
+            "shown": method == "json_schema",
+        }
+        content_of(asked, closed=closed)  # what cannot be enforced is known here
+        chat = chat_model.bind(response_format=asked, ls_structured_output_format=tracing, **kwargs)
+        parser = JsonOutputParser() if kind is None else PydanticOutputParser(pydantic_object=kind)
+    if not include_raw:
+        return chat | parser
+    parsed: Runnable[Any, Any] = RunnablePassthrough.assign(
+        parsed=lambda answer: parser.invoke(answer["raw"]), parsing_error=lambda _: None
+    )
+    failed: Runnable[Any, Any] = RunnablePassthrough.assign(parsed=lambda _: None)
+    return RunnableMap(raw=chat) | parsed.with_fallbacks([failed], exception_key="parsing_error")
+
+
+def schema_of(schema: Any) -> dict[str, Any]:
+    """The JSON Schema of a type; references stay references, so that recursive types can be used."""
+    make = getattr(schema, "model_json_schema", None)
+    if isinstance(schema, type) and make is not None:
+        return dict(make())
+    return dict(convert_to_json_schema(schema))
+
+
+def content_of(response_format: Any, *, closed: bool) -> tuple[Any, Any]:
+    """The constraint of the content, and the schema that is shown to the model, if any.
+
+    Raises:
+        InvalidArgument: not a response format.
+        ConstraintError: the schema cannot be enforced.
+    """
+    if response_format is None:
+        return None, None
+    kind = response_format.get("type") if isinstance(response_format, Mapping) else None
+    if kind == "text":
+        return None, None
+    if kind == "json_object":
+        return json_schema({"type": "object"}), None
+    inner = response_format.get("json_schema") if kind == "json_schema" else None
+    schema = inner.get("schema") if isinstance(inner, Mapping) else None
+    if not isinstance(schema, Mapping | bool):
+        raise InvalidArgument(
+            f"response_format is {response_format!r}",
+            action="pass {'type': 'json_schema', 'json_schema': {'name': ..., 'schema': ...}}",
+        )
+    closed = closed or (isinstance(inner, Mapping) and inner.get("strict") is True)
+    made = json_schema(schema, additional_properties_default=not closed)
+    _ = made.grammar
+    return made, schema if response_format.get("shown", True) else None
