@@ -104,6 +104,15 @@ BAD: list[tuple[dict[str, Any], int, str, str | None]] = [
     ({**schema({"type": "string"}), "stop": "x"}, 400, "unsupported_value", "stop"),
     (schema({"enum": ["x" * 21_000]}), 400, "schema_too_large", "response_format"),
     (schema(nested(400)), 400, "invalid_json", None),
+    # Schemas that are small and would be large.
+    (schema({"type": "integer", "multipleOf": 10**60 + 7}), 400, "constraint_too_large", None),
+    (schema({"type": "object", "minProperties": 10**9}), 400, "constraint_too_large", None),
+    (
+        schema({"patternProperties": {chr(97 + i): {"minimum": i} for i in range(12)}, "type": "object"}),
+        400,
+        "constraint_too_large",
+        "response_format.json_schema.schema",
+    ),
     ({"tools": []}, 200, "", None),
     ({"tools": [{"type": "function"}]}, 400, "invalid_constraint", "tools"),
     ({"tools": [TOOL, TOOL]}, 400, "invalid_constraint", "tools"),
