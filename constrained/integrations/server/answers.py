@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from constrained.constraint import Constraint
-from constrained.integrations.replies import Piece as Part
-from constrained.integrations.replies import Replies, ReplyReader, ToolCall
+from constrained.integrations.reading import Piece as Part
+from constrained.integrations.reading import ReplyReader, ToolCall
+from constrained.integrations.replies import Replies
 from constrained.integrations.server.writing import Likely, Piece
 
 Json = dict[str, Any]
