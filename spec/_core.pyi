@@ -30,7 +30,7 @@ class Memory:
 
     def __init__(self) -> None: ...
 
-    def dump(self) -> tuple:
+    def dump(self) -> tuple[list[int], list[int], list[tuple[int, tuple[float, float]]]]:
         """
         Everything that does not belong to one constraint: two tables as numbers, and (kind, (hits, tries)).
         """

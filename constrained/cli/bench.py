@@ -329,6 +329,25 @@ def replay(
     print(f"written to {out}", file=sys.stderr)
 
 
+@bench.command(
+    epilog="""\b
+Example:
+  constrained bench speed --sample 20
+"""
+)
+def speed(
+    sample: Annotated[int, typer.Option("--sample", metavar="N", min=1, help="Held-out extractions.")] = 30,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Same seed, same prompts.")] = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Write with the bundled model: tokens per second against transformers' own generate, unconstrained."""
+    from constrained.evaluate.speed import measure, section
+
+    with Bar(quiet) as bar:
+        found = measure(sample, seed, bar)
+    emit(printed([section(found)]))
+
+
 def listed_names(names: str | None, separator: str) -> tuple[str, ...]:
     """Names out of one option."""
     return tuple(name.strip() for name in (names or "").split(separator) if name.strip())

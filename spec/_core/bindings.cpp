@@ -3,6 +3,7 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include "drafter.hpp"
@@ -104,7 +105,7 @@ NB_MODULE(_core, m) {
                 for (const auto& [kind, count] : self.calibration.counts) {
                     kinds.push_back({kind, {count.hits, count.tries}});
                 }
-                return nb::make_tuple(dump(self.ngrams), dump(self.slots), kinds);
+                return std::make_tuple(dump(self.ngrams), dump(self.slots), kinds);
             },
             "Everything that does not belong to one constraint: two tables as numbers, and (kind, (hits, tries)).")
         .def(
