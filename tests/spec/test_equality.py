@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from speculating import ADVERSARIES, Foreseeing, facts, generator, letters, words
@@ -94,6 +95,27 @@ def check(sampler: str, guesser: str, nodes: int, number: int, seed: int) -> int
 def test_a_hundred_texts_are_the_same_with_and_without_speculation() -> None:
     accepted = sum(check(*case) for case in cases(120, 0))
     assert accepted > 50  # drafts were followed, not only made
+
+
+def test_threads_can_share_a_generator_that_guesses() -> None:
+    constraint, script = SCHEMAS[0]
+    plain = generator(words(script), constraint, Local(), None)
+    made = generator(words(script), constraint, Local(), Draft(nodes=24, adapts=False))
+    settings = {"max_tokens": 30, "temperature": 0.7}
+    wanted = [plain("Ann", seed=seed, **settings).tokens for seed in range(12)]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda seed: made("Ann", seed=seed, **settings).tokens, range(12)))
+    assert found == wanted
+
+
+def test_a_batch_of_ragged_texts_is_that_of_its_texts_alone() -> None:
+    constraint, script = SCHEMAS[2]
+    made = generator(words(script), constraint, Local(), Draft(nodes=16, adapts=False))
+    prompts = ["a", "Ann is 41", "green, and red", "a"]
+    settings = {"max_tokens": 30, "temperature": 1.0, "seed": 5}
+    together = made.batch(prompts, **settings)
+    alone = [made(prompts[i], sequence=int(i == 3), **settings) for i in range(4)]
+    assert [facts(one)[:2] for one in together] == [facts(one)[:2] for one in alone]
 
 
 @pytest.mark.slow
