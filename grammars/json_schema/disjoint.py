@@ -31,7 +31,7 @@ class Disjoint:
         for one, other in ((a, b), (b, a)):
             if self.cases.certain(one).values is not None:
                 listed = self.cases.facts(one).shape.values or ()
-                return not any(self.admits.goal((one, other), value) for value in listed)
+                return not any(self.admits.goal((one, other), value, perhaps=True) for value in listed)
         return self.empty((a, b))
 
     def empty(self, goal: Goal, depth: int = MAX_DEPTH) -> bool:
