@@ -9,6 +9,10 @@ import signal
 # Set before anything imports torch.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# Kernels run interpreted, on CPU tensors; with TRITON_INTERPRET=0 on a machine with a GPU, compiled on it. Triton reads
+# it when it is imported, which transformers does.
+os.environ.setdefault("TRITON_INTERPRET", "1")
+
 # Tests leave no files in the user's cache.
 os.environ["CONSTRAINED_CACHE"] = ""
 

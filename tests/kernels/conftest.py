@@ -1,11 +1,8 @@
-"""Kernels run interpreted, on CPU tensors; with ``TRITON_INTERPRET=0`` on a machine with a GPU, compiled on it."""
+"""Where kernels run: see ``tests/conftest.py``."""
 
 from __future__ import annotations
 
 import os
-
-os.environ.setdefault("TRITON_INTERPRET", "1")  # triton reads it when the kernels are defined
-
 from collections.abc import Iterator
 
 import numpy as np
