@@ -10,8 +10,8 @@ import typer
 from typer.core import TyperGroup
 
 from constrained.cli import inputs
-from constrained.cli.bench_drafts import bench
-from constrained.cli.bench_schemas import jsonschemabench, report
+from constrained.cli.bench import bench
+from constrained.cli.bench.schemas import report
 from constrained.cli.options import (
     Choice,
     Closed,
@@ -340,7 +340,6 @@ def demo(
 
 app.command()(serve)
 app.command()(report)
-bench.command()(jsonschemabench)
 app.add_typer(bench, name="bench")
 
 

@@ -8,10 +8,11 @@ from typing import Annotated
 
 import typer
 
-from constrained.cli.bench import Bar, data_file, listed_names, printed
+from constrained.cli.bench.common import Bar, bench, data_file, listed_names, printed
 from constrained.cli.outcome import BadInput, Failed, emit
 
 
+@bench.command()
 def jsonschemabench(
     data: Annotated[
         str | None,

@@ -1,0 +1,8 @@
+"""`constrained bench`: measurements, of this library and of others beside it."""
+
+from __future__ import annotations
+
+from constrained.cli.bench import drafts, laws, masks, schemas
+from constrained.cli.bench.common import bench
+
+__all__ = ["bench", "drafts", "laws", "masks", "schemas"]
