@@ -146,6 +146,12 @@ class Automaton:
         Longest byte string that every completion starts with, cut at 16,384 bytes.
         """
 
+    @property
+    def draft_table(self) -> Any:
+        """
+        Its transitions as C functions, in a capsule: see spec/_core/table.hpp.
+        """
+
     def shortest_completion(self, state: int) -> int:
         """
         Tokens, EOS not counted, in which the text can be completed; 0 iff it is complete.
@@ -217,6 +223,12 @@ class LexedAutomaton:
     def forced(self, state: int) -> bytes:
         """
         Longest byte string that every completion starts with, cut at 16,384 bytes.
+        """
+
+    @property
+    def draft_table(self) -> Any:
+        """
+        Its transitions as C functions, in a capsule: see spec/_core/table.hpp.
         """
 
     def shortest_completion(self, state: int) -> int:

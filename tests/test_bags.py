@@ -109,6 +109,12 @@ def test_what_cannot_be_completed_is_never() -> None:
     assert bag([ir.Entry(ir.terminal("a"), ir.NEVER, 0)]) is ir.SILENT
 
 
+def test_so_many_entries_beside_marks_that_no_table_holds_them_are_refused() -> None:
+    marked = bag([entry("a"), entry("b", marks=1)], marks=1, low=10**9, separator=COMMA)
+    with pytest.raises(ConstraintTooLarge, match="more entries with marks"):
+        TokenAutomaton(ir.Grammar.of(marked), BYTES)
+
+
 def test_too_many_marks_are_refused() -> None:
     with pytest.raises(ConstraintTooLarge):
         bag([entry("a", marks=1 << 20)], marks=1 << 20)

@@ -225,6 +225,7 @@ uint32_t BagStore::cover(const View& view, uint32_t extra, uint32_t room, TextId
     const uint32_t most = static_cast<uint32_t>(
         std::min<uint64_t>(uint64_t{extra} + std::popcount(state.marks), room));
     if (most < extra) return kInfinite;
+    if (most > kMaxDifferent) throw TooLarge("more entries with marks are asked for than can be looked at");
     const uint32_t sets = std::bit_floor(bag.marks) * 2;
     std::vector<uint32_t> best(size_t{sets} * (most + 1), kInfinite);
     const auto cell = [&](std::vector<uint32_t>& table, uint32_t marks, uint32_t count) -> uint32_t& {
