@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,6 +18,16 @@ if TYPE_CHECKING:
 
 DATA_VARIABLE = "CONSTRAINED_DATA"
 DATA_FILE = "maskbench-dev.jsonl.gz"
+
+Data = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        metavar="FILE",
+        help=f"MaskBench data, .jsonl or .jsonl.gz [default: ${DATA_VARIABLE}/{DATA_FILE}].",
+    ),
+]
+"""The option by which data is named; `data_file` reads it."""
 
 bench = typer.Typer(
     help="Measure this library, and others beside it.", rich_markup_mode=None, no_args_is_help=True

@@ -9,9 +9,8 @@ from typing import Annotated
 import typer
 
 from constrained.cli.bench.common import (
-    DATA_FILE,
-    DATA_VARIABLE,
     Bar,
+    Data,
     bench,
     data_file,
     listed_names,
@@ -28,14 +27,7 @@ Examples:
 """
 )
 def replay(
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            "--data",
-            metavar="FILE",
-            help=f"MaskBench data, .jsonl or .jsonl.gz [default: ${DATA_VARIABLE}/{DATA_FILE}].",
-        ),
-    ] = None,
+    data: Data = None,
     sample: Annotated[int, typer.Option("--sample", metavar="N", min=1, help="Texts, one a schema.")] = 800,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Same seed, same texts.")] = 0,
     nodes: Annotated[int, typer.Option("--nodes", metavar="N", min=1, help="Guessed tokens a pass.")] = 64,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from constrained.cli.bench.common import DATA_FILE, DATA_VARIABLE, Bar, bench, data_file, printed
+from constrained.cli.bench.common import Bar, Data, bench, data_file, printed
 from constrained.cli.outcome import Failed, emit
 
 if TYPE_CHECKING:
@@ -26,14 +26,7 @@ The engines other than this library come with: pip install 'constrained[bench]'
 """
 )
 def masks(
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            "--data",
-            metavar="FILE",
-            help=f"MaskBench data, .jsonl or .jsonl.gz [default: ${DATA_VARIABLE}/{DATA_FILE}].",
-        ),
-    ] = None,
+    data: Data = None,
     sample: Annotated[
         int, typer.Option("--sample", metavar="N", min=0, help="Schemas to draw; 0: all.")
     ] = 600,
@@ -115,14 +108,7 @@ Example:
 """
 )
 def memos(
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            "--data",
-            metavar="FILE",
-            help=f"MaskBench data, .jsonl or .jsonl.gz [default: ${DATA_VARIABLE}/{DATA_FILE}].",
-        ),
-    ] = None,
+    data: Data = None,
     sample: Annotated[
         int, typer.Option("--sample", metavar="N", min=0, help="Schemas to draw; 0: all.")
     ] = 300,
