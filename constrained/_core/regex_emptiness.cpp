@@ -1,0 +1,141 @@
+// Regular expressions: which of them are empty, and the lengths of their shortest words.
+#include "regex.hpp"
+
+#include <algorithm>
+#include <queue>
+#include <tuple>
+#include <unordered_map>
+
+namespace core {
+
+void RegexStore::check_size(RegexId id) const {
+    // Derivatives may be a few levels deeper than what they come from.
+    if (nodes_[id.value].depth > kMaxDepth / 2) throw TooLarge("a regular expression is nested too deep");
+    if (nodes_[id.value].optional > kMaxOptional) {
+        throw TooLarge("a regular expression has too many parts in a row that may be empty");
+    }
+}
+
+uint32_t RegexStore::min_length(RegexId id) {
+    if (nodes_[id.value].min_length != kUnknown) return nodes_[id.value].min_length;
+    const Node node = nodes_[id.value];
+    uint32_t length = kInfinite;
+    switch (node.kind) {
+        case Kind::Concat: {
+            length = 0;
+            RegexId rest = id;
+            for (; nodes_[rest.value].kind == Kind::Concat; rest = {nodes_[rest.value].b}) {
+                length = add_lengths(length, min_length({nodes_[rest.value].a}));
+            }
+            length = add_lengths(length, min_length(rest));
+            break;
+        }
+        case Kind::Union:
+            for (uint32_t i = 0; i < node.b; ++i) length = std::min(length, min_length(children_[node.a + i]));
+            break;
+        case Kind::Repeat: {
+            const uint64_t part = min_length({node.a});
+            length = part == kInfinite ? kInfinite : static_cast<uint32_t>(std::min<uint64_t>(part * node.b, kUnknown - 1));
+            break;
+        }
+        default: return search(id);
+    }
+    nodes_[id.value].min_length = length;
+    return length;
+}
+
+/// Over the derivatives of an intersection or complement to the nearest nullable one: A* (Hart, Nilsson and Raphael
+/// 1968), where no part of an intersection can end sooner than it could alone. Some languages have exponentially many
+/// derivatives before it. Where the fuel is limited that is an error; later, when a text is under way, the first one that
+/// is found by going where the least is left has to do: a bound on the shortest length then, but still a way to the end
+/// on which every byte makes it shorter.
+uint32_t RegexStore::search(RegexId id) {
+    struct Visit {
+        RegexId id;
+        uint32_t from;
+        uint32_t distance;
+    };
+    struct Place {
+        uint32_t rank, behind, visit;
+        bool operator<(const Place& other) const {  // what is looked at later; of equals, what was found sooner
+            return std::tie(rank, behind, other.visit) > std::tie(other.rank, other.behind, visit);
+        }
+    };
+    std::vector<Visit> visits;
+    std::priority_queue<Place> open;
+    std::unordered_map<uint32_t, uint32_t> reached;  // by how many bytes
+    uint32_t best = kInfinite, best_at = 0;
+    bool diving = false;
+    const auto least = [&](RegexId at) {
+        const Node& node = nodes_[at.value];
+        return node.min_length != kUnknown ? node.min_length : node.least;
+    };
+    const auto effort = [&](RegexId at) {  // the parts of an intersection, as if one came after the other
+        const Node& node = nodes_[at.value];
+        if (node.kind != Kind::Intersection || node.min_length != kUnknown) return least(at);
+        uint32_t sum = 0;
+        for (const RegexId part : children(node)) sum = add_lengths(sum, least(part));
+        return sum;
+    };
+    const auto place = [&](uint32_t visit) {
+        const uint32_t left = least(visits[visit].id);
+        if (left == kInfinite) return;
+        const uint32_t behind = effort(visits[visit].id);
+        open.push({diving ? behind : add_lengths(visits[visit].distance, left), behind, visit});
+    };
+    const auto visit = [&](RegexId next, uint32_t from, uint32_t distance) {
+        const auto [at, fresh] = reached.try_emplace(next.value, distance);
+        if (!fresh && at->second <= distance) return;
+        at->second = distance;
+        visits.push_back({next, from, distance});
+        place(static_cast<uint32_t>(visits.size() - 1));
+    };
+    visit(id, 0, 0);
+    for (size_t steps = 0; !open.empty(); ++steps) {
+        const uint32_t at = open.top().visit;
+        const Visit now = visits[at];
+        if (best != kInfinite && (diving || add_lengths(now.distance, least(now.id)) >= best)) break;
+        open.pop();
+        if (reached[now.id.value] < now.distance) continue;
+        const Kind kind = nodes_[now.id.value].kind;
+        if ((kind != Kind::Intersection && kind != Kind::Complement) || nodes_[now.id.value].min_length != kUnknown) {
+            const uint32_t total = add_lengths(now.distance, min_length(now.id));
+            if (total < best) best = total, best_at = at;
+            continue;
+        }
+        if (fuel_ != kInfinite && fuel_-- == 0) {
+            throw TooLarge("deciding whether an intersection or complement of regular expressions is empty");
+        }
+        const uint32_t partition = partition_id(now.id);
+        std::bitset<256> done;
+        for (int byte = 256; byte-- > 0;) {  // the first is looked at first
+            const uint8_t group = partitions_[partition].of[byte];
+            if (!alphabet_[byte] || done[group]) continue;
+            done.set(group);
+            const RegexId next = raw_step(now.id, static_cast<uint8_t>(byte));
+            if (next != kNothing) visit(next, at, now.distance + 1);
+        }
+        if (fuel_ != kInfinite) continue;
+        if (steps == kPatience) {
+            diving = true;
+            open = {};
+            for (uint32_t i = 0; i < visits.size(); ++i) {
+                if (reached[visits[i].id.value] == visits[i].distance) place(i);
+            }
+        } else if (steps == kDive) {
+            throw TooLarge("an intersection or complement of regular expressions has no end in sight");
+        }
+    }
+    if (best == kInfinite) {
+        for (const Visit& visit : visits) nodes_[visit.id.value].min_length = kInfinite;
+    } else {
+        for (uint32_t i = best_at;; i = visits[i].from) {
+            uint32_t& length = nodes_[visits[i].id.value].min_length;
+            length = std::min(length, best - visits[i].distance);
+            if (i == 0) break;
+        }
+    }
+    return best;
+}
+
+}  // namespace core
