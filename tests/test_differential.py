@@ -303,14 +303,14 @@ def compare_on_data(vocabulary: Vocabulary, pairs: int) -> str:
 def test_schemas_on_a_trained_vocabulary(record_property: Any) -> None:
     from tokenizers_fixtures import small_bpe_vocabulary
 
-    record_property("pairs", compare_on_data(small_bpe_vocabulary(), 500))
+    record_property("pairs", compare_on_data(small_bpe_vocabulary(), 200))
 
 
 @needs_data
 def test_schemas_on_a_real_vocabulary(record_property: Any) -> None:
     from tokenizers_fixtures import tekken_vocabulary
 
-    record_property("pairs", compare_on_data(tekken_vocabulary(), 60))
+    record_property("pairs", compare_on_data(tekken_vocabulary(), 24))
 
 
 @needs_data
@@ -319,3 +319,11 @@ def test_many_schemas_on_a_real_vocabulary(record_property: Any) -> None:
     from tokenizers_fixtures import tekken_vocabulary
 
     record_property("pairs", compare_on_data(tekken_vocabulary(), 500))
+
+
+@needs_data
+@pytest.mark.slow
+def test_many_schemas_on_a_trained_vocabulary(record_property: Any) -> None:
+    from tokenizers_fixtures import small_bpe_vocabulary
+
+    record_property("pairs", compare_on_data(small_bpe_vocabulary(), 500))

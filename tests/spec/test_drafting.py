@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import random
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -217,11 +219,15 @@ def test_elements_of_an_array_share_their_slots() -> None:
     assert one != after(START, b'{"a": [{"b": 1, "d": ')
 
 
+@functools.cache
+def both_pieces() -> tuple[Any, Any, Pieces]:
+    vocabulary = small_bpe_vocabulary()
+    return vocabulary, Memory().pieces(vocabulary), Pieces(vocabulary)
+
+
 @given(st.text(max_size=40), st.text(max_size=60))
 def test_pieces_are_cut_alike_by_both(before, after_) -> None:
-    vocabulary = small_bpe_vocabulary()
-    native = Memory().pieces(vocabulary)
-    plain = Pieces(vocabulary)
+    vocabulary, native, plain = both_pieces()
     one, two = before.encode(), after_.encode()
     found = plain.next(one, two)
     assert native.next(one, two) == found
