@@ -238,6 +238,13 @@ def test_both_verdicts() -> None:
     assert "judge failed" in judging.judge({"$ref": "#/nowhere"}, "3")[2]
 
 
+@pytest.mark.parametrize(
+    ("text", "valid"), [("100", True), ("2000/x", True), ("7#", True), ("01", False), ("1/~2", False)]
+)
+def test_digits_may_follow_a_zero_in_a_relative_pointer(text: str, valid: bool) -> None:
+    assert judging.judge({"format": "relative-json-pointer"}, f'"{text}"')[0] is valid
+
+
 def test_settings_are_checked() -> None:
     for wrong in ({"engines": ()}, {"engines": ("x",)}, {"max_tokens": 0}, {"time_limit": 0}, {"sample": -1}):
         with pytest.raises(InvalidArgument):
