@@ -96,10 +96,11 @@ class Lane:
 class Automaton:
     """Token automaton; see constrained.automaton.TokenAutomaton."""
 
-    def __init__(self, lane: Lane, rules: dict[str, Any], start: str, known: dict[Any, int], fuel: int, memory_limit: int) -> None:
+    def __init__(self, lane: Lane, rules: dict[str, Any], start: str, known: dict[Any, int], fuel: int, memory_limit: int, later: Any = None) -> None:
         """
         From the rules of a grammars.ir.Grammar. `known` maps expressions that this lane has read before to their
-        numbers; those that are read now are added.
+        numbers; those that are read now are added. `later`: a grammars.deferred.Deferred that makes the bodies of
+        other rules when a text first comes to them.
         """
 
     @property

@@ -14,6 +14,7 @@ from constrained import _core
 from constrained.errors import ConstraintTooLarge, Problem, UnsatisfiableConstraint, UnsupportedConstraint
 from constrained.guarded import GuardedAutomaton
 from grammars import ir
+from grammars.deferred import Deferred, made_rules
 from grammars.lexed import Lexed, refuse_lexer
 from grammars.walk import children, fold
 
@@ -102,7 +103,9 @@ class TokenAutomaton(_Face, _core.Automaton):
         lane = vocabulary.open_lanes.take()
         known = lane.regexes
         try:
-            super().__init__(lane.core, dict(grammar.rules), grammar.start, known, _FUEL, memory_limit)
+            later = grammar.rules if isinstance(grammar.rules, Deferred) else None
+            rules = made_rules(grammar)
+            super().__init__(lane.core, rules, grammar.start, known, _FUEL, memory_limit, later)
         except _core.TooLarge as error:
             raise ConstraintTooLarge(
                 f"the constraint is too large to compile: {error}",

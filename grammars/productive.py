@@ -14,17 +14,17 @@ def productive_rules(rules: Mapping[str, ir.Expr], alive: Iterable[str] = ()) ->
 
     Args:
         rules: the rules.
-        alive: those of which it is known that they do.
+        alive: those of which it is known that they do, and others that they may call.
     """
     found = set(alive)
     known: set[int] = set()  # ids of nodes that derive some text: only ever grows
-    changed = len(found) < len(rules)
+    changed = True
     while changed:
         changed = False
         for name in reversed(tuple(rules)):
             if name not in found and _derives(rules[name], found, known):
                 found.add(name)
-                changed = len(found) < len(rules)
+                changed = True
     return found
 
 

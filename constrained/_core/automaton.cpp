@@ -113,6 +113,7 @@ uint32_t Automaton::closure(ContId after) {
         }
     }
     std::map<uint32_t, ContId> entered;
+    std::vector<uint32_t> needed;
     while (!calls.empty()) {
         const auto [place, then] = *calls.begin();
         calls.erase(calls.begin());
@@ -123,8 +124,13 @@ uint32_t Automaton::closure(ContId after) {
             if (both == at->second) continue;
             at->second = both;
         }
-        begin(exprs_.body(rule), at->second);
+        if (exprs_.has_body(rule)) {
+            begin(exprs_.body(rule), at->second);
+        } else if (fresh) {
+            needed.push_back(rule);
+        }
     }
+    if (!needed.empty()) throw Needed{this, std::move(needed)};
     return stacks_.closure(after) = intern(items, accepts);
 }
 
@@ -319,6 +325,7 @@ void Automaton::walk(uint32_t state, uint32_t node, TokenSet& tokens, uint32_t& 
 void Automaton::follow(uint32_t state, const LexEntry& left, TokenSet& tokens, uint32_t& worst) {
     const Trie& trie = vocabulary_->trie;
     std::vector<std::pair<uint32_t, uint32_t>>& work = follow_work_;  // (trie node whose byte comes next, state before it)
+    work.clear();  // of a call that was not finished
     std::set<std::pair<uint32_t, uint32_t>> seen;  // of those met where a terminal of many ended
     const auto go_on = [&](uint32_t node, uint32_t before, bool once) {
         const ByteSet& possible = first(before);

@@ -9,6 +9,7 @@
 // Thread safety: a hit in a memo takes no lock; everything else runs under the lane's lock.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "expr.hpp"
@@ -17,6 +18,15 @@
 #include "vocabulary.hpp"
 
 namespace core {
+
+class Automaton;
+
+/// Thrown out of whatever is asked when it comes to rules without a body. Nothing has changed by then: get the bodies
+/// (`Automaton::supply`), and ask again.
+struct Needed {
+    Automaton* automaton;
+    std::vector<uint32_t> rules;
+};
 
 class Automaton {
 public:
@@ -58,11 +68,19 @@ public:
     /// Tokens of the canonical completion: the first of the shortest in byte order, in the fewest tokens that spell it.
     uint32_t shortest_completion(uint32_t state);
 
+    /// Adds bodies of rules that were to come later, see `read_later`.
+    void add_rules(const FlatGrammar& grammar, std::span<const uint32_t> rules) {
+        const std::lock_guard guard(vocabulary_->lock);
+        read_later(grammar, rules, vocabulary_->regexes, exprs_);
+    }
+    /// Gets the bodies of rules and adds them. Set by who knows them; called without the lane's lock.
+    std::function<void(const std::vector<uint32_t>& rules)> supply;
+
     bool knows(uint32_t state) const { return state < count_.load(std::memory_order_acquire); }
     Lane& vocabulary() const { return *vocabulary_; }
 
     struct Size {
-        size_t states, continuations, expressions, row_keys;
+        size_t states, continuations, expressions, row_keys, rules;
         size_t bytes;  // of everything
         size_t memo_bytes;  // of what may be dropped
     };

@@ -10,7 +10,7 @@
 
 #include "automaton.hpp"
 #include "batch.hpp"
-#include "ir.hpp"
+#include "later.hpp"
 #include "lexed.hpp"
 #include "numpy_row.hpp"
 #include "spec/_core/table.hpp"
@@ -95,8 +95,22 @@ uint32_t next(A& automaton, uint32_t state, int64_t token) {
     if (token < 0 || token >= automaton.vocabulary().size) throw nb::index_error("token id outside the vocabulary");
     const uint32_t known = automaton.find_next(state, static_cast<uint32_t>(token));
     if (known != core::Memo::kMissing) return known;
-    const nb::gil_scoped_release released;
-    return automaton.next(state, static_cast<uint32_t>(token));
+    return core::with_rules([&] { return automaton.next(state, static_cast<uint32_t>(token)); });
+}
+
+/// What a draft asks. It may hold the GIL or not; a rule that must be made takes it.
+template <class Ask>
+auto asked_by_draft(Ask&& ask) {
+    for (;;) {
+        core::Needed needed;
+        try {
+            return ask();
+        } catch (const core::Needed& error) {
+            needed = error;
+        }
+        const nb::gil_scoped_acquire acquired;
+        needed.automaton->supply(needed.rules);
+    }
 }
 
 /// The automaton as C functions, for drafts. They are called with the GIL released, and tell no errors.
@@ -113,7 +127,7 @@ nb::capsule draft_table(A& self) {
             const uint32_t known = self.find_next(state, token);
             if (known != core::Memo::kMissing) return known;
             try {
-                return self.next(state, token);
+                return asked_by_draft([&] { return self.next(state, token); });
             } catch (...) {
                 return A::kDead;
             }
@@ -122,7 +136,7 @@ nb::capsule draft_table(A& self) {
             A& self = *static_cast<A*>(automaton);
             if (!self.knows(state)) return 0;
             try {
-                return self.forced(state).copy(into, room);
+                return asked_by_draft([&] { return self.forced(state); }).copy(into, room);
             } catch (...) {
                 return 0;
             }
@@ -138,8 +152,7 @@ void fill_mask(A& automaton, uint32_t state, nb::object row) {
     const RowBuffer buffer(row);
     uint32_t* out = row_data(automaton, buffer.data(), buffer.size());
     if (automaton.find_mask(state, out)) return;
-    const nb::gil_scoped_release released;
-    automaton.fill_mask(state, out);
+    core::with_rules([&] { automaton.fill_mask(state, out); });
 }
 
 /// The states must be of the automata, and these of one vocabulary.
@@ -159,14 +172,12 @@ void fill_masks(std::span<Automaton* const> automata, const std::vector<uint32_t
     const core::Batch batch = check(automata, states);
     if (states.empty()) return;
     uint32_t* out = row_data(batch.automaton(0), rows.data(), rows.shape(1));
-    const nb::gil_scoped_release released;
-    core::fill_masks(batch, out);
+    core::with_rules([&] { core::fill_masks(batch, out); });
 }
 
 std::vector<uint32_t> row_ids(std::span<Automaton* const> automata, const std::vector<uint32_t>& states) {
     const core::Batch batch = check(automata, states);
-    const nb::gil_scoped_release released;
-    return core::row_ids(batch);
+    return core::with_rules([&] { return core::row_ids(batch); });
 }
 
 void same_length(const std::vector<Automaton*>& automata, const std::vector<uint32_t>& states) {
@@ -195,8 +206,7 @@ uint32_t row_id(A& automaton, uint32_t state) {
     check(automaton, state);
     const uint32_t known = automaton.find_row(state);
     if (known != UINT32_MAX) return known;
-    const nb::gil_scoped_release released;
-    return automaton.row_id(state);
+    return core::with_rules([&] { return automaton.row_id(state); });
 }
 
 /// What every automaton does with its states.
@@ -239,8 +249,7 @@ void define_states(nb::class_<A>& automaton) {
             [](A& self, uint32_t state, const Row& row, uint32_t budget) {
                 check(self, state);
                 uint32_t* out = row_data(self, row.data(), row.size());
-                const nb::gil_scoped_release released;
-                self.fill_mask_within(state, budget, out);
+                core::with_rules([&] { self.fill_mask_within(state, budget, out); });
             },
             "state"_a, "row"_a.noconvert(), "budget"_a,
             "Writes the tokens after which the text can be completed with at most budget - 1 more; EOS bits iff complete.")
@@ -270,11 +279,7 @@ void define_states(nb::class_<A>& automaton) {
             "forced",
             [](A& self, uint32_t state) {
                 check(self, state);
-                std::string text;
-                {
-                    const nb::gil_scoped_release released;
-                    text = self.forced(state);
-                }
+                const std::string text = core::with_rules([&] { return self.forced(state); });
                 return nb::bytes(text.data(), text.size());
             },
             "state"_a, "Longest byte string that every completion starts with, cut at 16,384 bytes.")
@@ -285,8 +290,7 @@ void define_states(nb::class_<A>& automaton) {
             [](A& self, uint32_t state) {
                 check(self, state);
                 if (state == A::kDead) throw nb::value_error("a dead state has no completion");
-                const nb::gil_scoped_release released;
-                return self.shortest_completion(state);
+                return core::with_rules([&] { return self.shortest_completion(state); });
             },
             "state"_a, "Tokens, EOS not counted, in which the text can be completed; 0 iff it is complete.")
         .def_prop_ro(
@@ -303,6 +307,7 @@ void define_states(nb::class_<A>& automaton) {
                 out["expressions"] = size.expressions;
                 out["bytes"] = size.bytes;
                 if constexpr (std::is_same_v<A, Automaton>) {
+                    out["rules"] = size.rules;
                     out["row_keys"] = size.row_keys;
                     out["memo_bytes"] = size.memo_bytes;
                 }
@@ -444,8 +449,10 @@ NB_MODULE(_core, m) {
         .def(
             "__init__",
             [](Automaton* self, std::shared_ptr<Lane> lane, nb::dict rules, nb::str start, nb::dict known,
-               uint32_t fuel, size_t memory_limit) {
-                core::IrReader reader(std::move(known));
+               uint32_t fuel, size_t memory_limit, nb::object later) {
+                nb::dict index, lengths;
+                if (!later.is_none()) lengths = nb::cast<nb::dict>(later.attr("lengths"));
+                core::IrReader reader(known, index, lengths);
                 reader.read(std::move(rules), start);
                 {
                     const nb::gil_scoped_release released;
@@ -456,12 +463,16 @@ NB_MODULE(_core, m) {
                     new (self) Automaton(std::move(lane), reader.grammar, fuel, memory_limit);
                 }
                 reader.remember(reader.grammar.terminals);
+                if (later.is_none()) return;
+                const auto source = std::make_shared<core::LaterRules>(reader, known, later);
+                self->supply = [self, source](const std::vector<uint32_t>& rules) { source->supply(*self, rules); };
             },
-            "lane"_a, "rules"_a, "start"_a, "known"_a, "fuel"_a, "memory_limit"_a,
+            "lane"_a, "rules"_a, "start"_a, "known"_a, "fuel"_a, "memory_limit"_a, "later"_a.none() = nb::none(),
             nb::sig("def __init__(self, lane: Lane, rules: dict[str, typing.Any], start: str, "
-                    "known: dict[typing.Any, int], fuel: int, memory_limit: int) -> None"),
+                    "known: dict[typing.Any, int], fuel: int, memory_limit: int, later: typing.Any = None) -> None"),
             "From the rules of a grammars.ir.Grammar. `known` maps expressions that this lane has read before to their\n"
-            "numbers; those that are read now are added.");
+            "numbers; those that are read now are added. `later`: a grammars.deferred.Deferred that makes the bodies of\n"
+            "other rules when a text first comes to them.");
     define_states(automaton);
 
     nb::class_<LexedAutomaton> lexed(

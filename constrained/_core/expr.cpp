@@ -174,9 +174,29 @@ uint32_t ExprStore::least_until_equal(ExprId id) const {
     return add_lengths(add_lengths(bags_.values()->least_length({node.c}), 1), add_lengths(body, separator));
 }
 
-void ExprStore::set_rules(std::vector<ExprId> bodies) {
+void ExprStore::expect(std::span<const Later> later) {
+    for (const auto& [rule, length] : later) {
+        if (rule >= rules_.size()) rules_.resize(rule + 1);
+        rules_[rule] = {kLater, length, UINT32_MAX};  // it calls nothing before it reads, so it may be entered last
+    }
+}
+
+void ExprStore::add_bodies(std::span<const uint32_t> rules, const std::vector<ExprId>& bodies) {
+    for (size_t i = 0; i < rules.size(); ++i) {
+        Rule& rule = rules_.at(rules[i]);
+        if (rule.body != kLater) continue;
+        const bool begins = std::ranges::none_of(moves(bodies[i]), [](const Move& move) { return move.call; });
+        if (!begins || min_length(bodies[i]) != rule.min_length) {
+            throw std::invalid_argument("malformed grammar: a body that came later is not what was said of it");
+        }
+        rule.body = bodies[i];
+    }
+}
+
+void ExprStore::set_rules(std::vector<ExprId> bodies, std::span<const Later> later) {
     rules_.clear();
     for (const ExprId body : bodies) rules_.push_back({body});
+    expect(later);
     // Least fixed point of the shortest lengths. Children have smaller ids than parents, and callers usually come
     // before the rules they call, so going through the rules backwards settles most grammars in two rounds.
     for (bool changed = true; changed;) {
@@ -185,7 +205,7 @@ void ExprStore::set_rules(std::vector<ExprId> bodies) {
             if (node.kind == Kind::Bag) bags_.measure({node.a}, [&](ExprId part) { return min_length(part); });
             node.min_length = length_of(node);
         }
-        for (size_t i = rules_.size(); i-- > 0;) {
+        for (size_t i = bodies.size(); i-- > 0;) {
             const uint32_t length = nodes_[rules_[i].body.value].min_length;
             if (length < rules_[i].min_length) rules_[i].min_length = length, changed = true;
         }
@@ -206,6 +226,7 @@ void ExprStore::find_left_recursion() {
     const auto count = static_cast<uint32_t>(rules_.size());
     std::vector<std::vector<Edge>> edges(count);
     for (uint32_t rule = 0; rule < count; ++rule) {
+        if (!has_body(rule)) continue;
         std::vector<std::pair<ExprId, bool>> work{{rules_[rule].body, false}};
         std::unordered_set<uint64_t> seen;
         while (!work.empty()) {

@@ -11,10 +11,19 @@
 // No function recurses over expressions. Not thread-safe: guarded by the vocabulary's lock.
 #pragma once
 
+#include <algorithm>
+#include <span>
+
 #include "bags.hpp"
 #include "common.hpp"
 
 namespace core {
+
+/// A rule whose body comes later, and the length of its shortest text. It begins with a terminal.
+struct Later {
+    uint32_t rule;
+    uint32_t min_length;
+};
 
 struct Move {
     bool call;        // of rule `target`; otherwise terminal `target` (a RegexId)
@@ -55,8 +64,17 @@ public:
     uint32_t least_until_equal(ExprId id) const;
 
     /// Fixes the rules' bodies; decides lengths and checks for left recursion.
-    void set_rules(std::vector<ExprId> bodies);
+    void set_rules(std::vector<ExprId> bodies, std::span<const Later> later);
+    /// Rules that expressions may call from now on, whose bodies come later.
+    void expect(std::span<const Later> later);
+    /// The bodies of some of these. Throws invalid_argument if one is not as long as was said, or begins with a call.
+    void add_bodies(std::span<const uint32_t> rules, const std::vector<ExprId>& bodies);
 
+    /// How many rules have a body.
+    size_t bodies() const {
+        return std::ranges::count_if(rules_, [](const Rule& rule) { return rule.body != kLater; });
+    }
+    bool has_body(uint32_t rule) const { return rules_[rule].body != kLater; }
     ExprId body(uint32_t rule) const { return rules_[rule].body; }
     uint32_t rule_length(uint32_t rule) const { return rules_[rule].min_length; }
     /// A rule that may call itself before reading anything, or UINT32_MAX.
@@ -90,6 +108,7 @@ private:
         uint32_t moves_at = kNoMoves;
         uint32_t moves_count = 0;
     };
+    static constexpr ExprId kLater{UINT32_MAX};
     struct Rule {
         ExprId body;
         uint32_t min_length = kInfinite;

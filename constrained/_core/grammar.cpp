@@ -74,16 +74,10 @@ std::vector<RegexId> read_regexes(const FlatRegexes& flat, RegexStore& regexes) 
     return made;
 }
 
-void read_grammar(const FlatGrammar& flat, RegexStore& regexes, ExprStore& exprs, uint32_t fuel) {
-    read_rules(flat, exprs, [&](int32_t row) {
-        const RegexId regex = flat.terminals[row];
-        const uint32_t length = regexes.min_length_within(regex, fuel);
-        if (length == kInfinite) return ExprStore::kNever;
-        return regex == RegexStore::kEmpty ? ExprStore::kSilent : exprs.terminal(regex, length);
-    });
-}
+namespace {
 
-void read_rules(const FlatGrammar& flat, ExprStore& exprs, const std::function<ExprId(int32_t)>& terminal) {
+/// The expression of each row.
+std::vector<ExprId> read_exprs(const FlatGrammar& flat, ExprStore& exprs, const std::function<ExprId(int32_t)>& terminal) {
     std::vector<ExprId> made;
     made.reserve(flat.nodes.size());
     const auto read = [&](const FlatNode& node) -> ExprId {
@@ -99,9 +93,40 @@ void read_rules(const FlatGrammar& flat, ExprStore& exprs, const std::function<E
         }
     };
     for (const FlatNode& node : flat.nodes) made.push_back(read(node));
-    std::vector<ExprId> bodies;
-    for (const int32_t root : flat.rules) bodies.push_back(made[root]);
-    exprs.set_rules(std::move(bodies));
+    return made;
+}
+
+std::vector<ExprId> bodies(const FlatGrammar& flat, const std::vector<ExprId>& made) {
+    std::vector<ExprId> found;
+    for (const int32_t root : flat.rules) found.push_back(made[root]);
+    return found;
+}
+
+std::function<ExprId(int32_t)> terminals(const FlatGrammar& flat, RegexStore& regexes, ExprStore& exprs, uint32_t fuel) {
+    return [&flat, &regexes, &exprs, fuel](int32_t row) {
+        const RegexId regex = flat.terminals[row];
+        const uint32_t length = regexes.min_length_within(regex, fuel);
+        if (length == kInfinite) return ExprStore::kNever;
+        return regex == RegexStore::kEmpty ? ExprStore::kSilent : exprs.terminal(regex, length);
+    };
+}
+
+}  // namespace
+
+void read_grammar(const FlatGrammar& flat, RegexStore& regexes, ExprStore& exprs, uint32_t fuel) {
+    read_rules(flat, exprs, terminals(flat, regexes, exprs, fuel));
+}
+
+void read_later(const FlatGrammar& flat, std::span<const uint32_t> names, RegexStore& regexes, ExprStore& exprs) {
+    exprs.expect(flat.later);
+    // Nothing is too large here: whoever put the rules off has seen to that.
+    const std::vector<ExprId> made = read_exprs(flat, exprs, terminals(flat, regexes, exprs, UINT32_MAX));
+    exprs.add_bodies(names, bodies(flat, made));
+}
+
+void read_rules(const FlatGrammar& flat, ExprStore& exprs, const std::function<ExprId(int32_t)>& terminal) {
+    const std::vector<ExprId> made = read_exprs(flat, exprs, terminal);
+    exprs.set_rules(bodies(flat, made), flat.later);
     if (exprs.empty_entries()) throw std::invalid_argument("malformed grammar: an entry of a bag may be empty");
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 
 #include "expr.hpp"
 #include "regex.hpp"
@@ -37,7 +38,8 @@ struct FlatGrammar {
     std::vector<int32_t> args;
     std::vector<RegexId> terminals;  // of every row of the regular expressions
     std::vector<int32_t> rules;
-    uint32_t start;
+    uint32_t start = 0;
+    std::vector<Later> later;  // rules without a body yet; their numbers follow those of the others
 };
 
 /// The language of each row.
@@ -45,6 +47,9 @@ std::vector<RegexId> read_regexes(const FlatRegexes& flat, RegexStore& regexes);
 
 /// Fills `exprs` with the rules. Throws TooLarge when a terminal's emptiness takes over `fuel` steps.
 void read_grammar(const FlatGrammar& flat, RegexStore& regexes, ExprStore& exprs, uint32_t fuel);
+
+/// Adds the bodies of rules that were to come later: row i of `flat.rules` is that of rule `names[i]`.
+void read_later(const FlatGrammar& flat, std::span<const uint32_t> names, RegexStore& regexes, ExprStore& exprs);
 
 /// The same with terminals of any kind: `terminal` makes the expression of a row of regular expressions.
 void read_rules(const FlatGrammar& flat, ExprStore& exprs, const std::function<ExprId(int32_t)>& terminal);

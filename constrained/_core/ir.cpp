@@ -72,7 +72,7 @@ int32_t bound(PyObject* value) { return value == Py_None ? -1 : integer(value); 
 }  // namespace
 
 void IrReader::read(nb::dict rules, nb::handle start) {
-    for (const auto [name, body] : rules) rule_index_[name] = nb::int_(rule_index_.size());
+    for (const auto [name, body] : rules) number(name);
     for (const auto [name, body] : rules) grammar.rules.push_back(add(body.ptr(), expr_rows_, expr_stack_));
     grammar.start = nb::cast<uint32_t>(rule_index_[start]);
 }
@@ -235,14 +235,26 @@ void IrReader::emit_expr(PyObject* node, Op op) {
     grammar.nodes.push_back({op, a, b, c});
 }
 
+/// Gives a rule its number.
+uint32_t IrReader::number(nb::handle name) {
+    const auto rule = static_cast<uint32_t>(rule_index_.size());
+    rule_index_[name] = nb::int_(rule);
+    names_.push_back(nb::borrow(name));
+    return rule;
+}
+
 int32_t IrReader::rule_of(PyObject* call) {
     PyObject* const name = attribute(call, classes().rule);
     PyObject* const index = PyDict_GetItemWithError(rule_index_.ptr(), name);
-    if (!index) {
+    if (index) return integer(index);
+    PyObject* const length = PyErr_Occurred() ? nullptr : PyDict_GetItemWithError(lengths_.ptr(), name);
+    if (!length) {
         if (!PyErr_Occurred()) PyErr_SetObject(PyExc_KeyError, name);
         throw nb::python_error();
     }
-    return integer(index);
+    const uint32_t rule = number(name);
+    grammar.later.push_back({rule, static_cast<uint32_t>(integer(length))});
+    return static_cast<int32_t>(rule);
 }
 
 }  // namespace core

@@ -57,15 +57,24 @@ private:
 class IrReader {
 public:
     /// `known`: numbers of regular expressions that the core has read before; these become references.
-    explicit IrReader(nanobind::dict known) : known_(std::move(known)) {}
+    /// `index`: numbers of rules by name, of those that are read and of those whose bodies come later. A rule that is
+    /// called and is not among them comes later, if its length is known: `lengths`.
+    explicit IrReader(nanobind::dict known, nanobind::dict index = {}, nanobind::dict lengths = {})
+        : known_(std::move(known)), rule_index_(std::move(index)), lengths_(std::move(lengths)) {}
 
     /// Reads rules, a dict from names to expressions.
     /// Throws KeyError for a rule that is called and does not exist, TypeError for what is no node.
     void read(nanobind::dict rules, nanobind::handle start);
+    /// Reads the body of a rule that has a number.
+    void read_body(nanobind::handle body) { grammar.rules.push_back(add(body.ptr(), expr_rows_, expr_stack_)); }
     /// The row of a regular expression, read now if it was not.
     int32_t row(nanobind::handle regex) { return add(regex.ptr(), regex_rows_, regex_stack_); }
     /// Adds the expressions that were read to `known`; `ids` are those of their rows.
     void remember(const std::vector<RegexId>& ids);
+
+    /// Numbers of rules by name; and the names that were given one by this reader, in that order.
+    const nanobind::dict& index() const { return rule_index_; }
+    const std::vector<nanobind::object>& names() const { return names_; }
 
     FlatRegexes regexes;
     FlatGrammar grammar;  // without the ids of its terminals
@@ -75,9 +84,11 @@ private:
     void emit_regex(PyObject* node, Op op);
     void emit_expr(PyObject* node, Op op);
     int32_t rule_of(PyObject* call);
+    uint32_t number(nanobind::handle name);
 
     nanobind::dict known_;
-    nanobind::dict rule_index_;
+    nanobind::dict rule_index_, lengths_;
+    std::vector<nanobind::object> names_;
     RowIndex regex_rows_, expr_rows_;
     std::vector<PyObject*> regex_stack_, expr_stack_;
     std::vector<std::pair<PyObject*, int32_t>> fresh_;  // worth remembering, with their rows

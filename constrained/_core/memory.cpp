@@ -42,7 +42,7 @@ void Automaton::forget_dropped_rows() {
 
 Automaton::Size Automaton::size() {
     const std::lock_guard guard(vocabulary_->lock);
-    return {states_.size(), stacks_.size(), exprs_.size(), made_rows_.size(), kept_bytes() + memo_bytes(), memo_bytes()};
+    return {states_.size(), stacks_.size(), exprs_.size(), made_rows_.size(), exprs_.bodies(), kept_bytes() + memo_bytes(), memo_bytes()};
 }
 
 }  // namespace core

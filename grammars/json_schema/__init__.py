@@ -14,11 +14,13 @@ schema: see `lower`. Must not know: tokenizers, models.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from grammars import ir
+from grammars._core import snapshot
+from grammars.deferred import made_rules
 from grammars.errors import (
     MISSING,
     InvalidConstraint,
@@ -26,12 +28,13 @@ from grammars.errors import (
     UnsatisfiableConstraint,
     UnsupportedConstraint,
 )
-from grammars.json_schema.document import Document, position
+from grammars.json_schema.document import Document, Node, position
 from grammars.json_schema.drafts import DRAFTS, draft_of
 from grammars.json_schema.escapes import respelled
 from grammars.json_schema.layout import Separators, Whitespace, layout
 from grammars.json_schema.lowering import Lowering
 from grammars.json_schema.metaschema import check
+from grammars.json_schema.plain import PutOff
 from grammars.json_schema.registry import Registry
 from grammars.json_schema.report import Entry, Report
 from grammars.productive import productive_rules
@@ -41,6 +44,8 @@ __all__ = ["DRAFTS", "Entry", "Lowered", "PropertyOrder", "Registry", "Report", 
 PropertyOrder = Literal["schema", "any"]
 Unsupported = Literal["refuse", "check"]
 
+LARGE = 150
+"""Schemas in a document from which on the rules of plain ones are put off: see `grammars.json_schema.plain`."""
 _MAX_CONFLICTS = 5
 
 
@@ -117,21 +122,36 @@ def lower(
     chosen = draft_of(schema, draft, documents)
     if not formats:
         chosen = replace(chosen, formats={})
-    check(schema, chosen)
+    size = check(schema, chosen)
     if property_order not in get_args(PropertyOrder):
         raise InvalidConstraint(
             f"property_order={property_order!r} is not known", action="use 'schema' or 'any'"
         )
-    document = Document(schema, chosen, documents, check)
-    lowering = Lowering(
-        document,
-        layout(whitespace, separators),
-        ordered=property_order == "schema",
-        closed=not additional_properties_default,
-    )
-    grammar = lowering.run()
+    spaced = layout(whitespace, separators)
+
+    def lowering_of(schema: Any) -> Lowering:
+        return Lowering(
+            Document(schema, chosen, documents, check),
+            spaced,
+            ordered=property_order == "schema",
+            closed=not additional_properties_default,
+        )
+
+    copy = snapshot(schema) if size >= LARGE and not strict and ensure_ascii is None else None
+    lowering = lowering_of(schema if copy is None else copy)
+    put_off = None if copy is None else PutOff(lowering.document, chosen.read_natively, spaced)
+    grammar = lowering.run(put_off)
     unchecked = tuple(sorted(lowering.problems.values(), key=lambda problem: position(schema, problem.place)))
-    report = Report(tuple(lowering.cases.read_nodes), lowering.cases.entries, unchecked)
+
+    def read() -> Iterator[tuple[Node, list[tuple[str, bool, str]]]]:
+        """What each schema says, in the order in which a lowering that puts nothing off reads them."""
+        whole = lowering
+        if put_off is not None and put_off.lengths:
+            whole = lowering_of(copy)
+            whole.run()
+        return whole.cases.said()
+
+    report = Report(read, unchecked)
     if unchecked and unsupported == "refuse":
         raise _unsupported(unchecked, "remove them, rewrite them, or pass unsupported='check'")
     unknown = [
@@ -141,7 +161,7 @@ def lower(
     ]
     if unknown:
         raise _unsupported(unknown, "correct or remove them, or leave strict out")
-    if grammar.start not in productive_rules(grammar.rules, lowering.productive()):
+    if grammar.start not in productive_rules(made_rules(grammar), lowering.productive()):
         conflicts = list(lowering.conflicts.values())[:_MAX_CONFLICTS]
         conflicts = conflicts or [Problem(grammar.start, "every value of it would have to contain itself")]
         raise UnsatisfiableConstraint(

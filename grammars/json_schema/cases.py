@@ -11,7 +11,7 @@ out which may, goals are expanded loosely, with "any" for "exactly one": that is
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations, islice
 from typing import NamedTuple
 
@@ -110,6 +110,10 @@ class Cases:
                     function(facts, value, node, self.document)
         facts.limits = facts.shape.limits()
         return facts
+
+    def said(self) -> Iterator[tuple[Node, list[tuple[str, bool, str]]]]:
+        """The `entries` of every schema that was read, in that order."""
+        return ((node, self.entries(node)) for node in tuple(self.read_nodes))
 
     def entries(self, node: Node) -> list[tuple[str, bool, str]]:
         """(keyword, enforced, note) for the report: what each keyword of a schema came to."""

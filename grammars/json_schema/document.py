@@ -154,7 +154,7 @@ class Document:
         schema: Any,
         draft: Draft,
         registry: Registry | None = None,
-        check: Callable[[Any, Draft], None] = lambda schema, draft: None,
+        check: Callable[[Any, Draft], object] = lambda schema, draft: None,
     ) -> None:
         self.draft = draft
         self.nodes: dict[str, Node] = {}

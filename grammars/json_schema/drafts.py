@@ -7,8 +7,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from grammars._core import Keywords
 from grammars.errors import InvalidConstraint, Problem
 from grammars.json_schema import keywords as k
+from grammars.json_schema.checks import value_checks
 from grammars.json_schema.formats import BEFORE_7, FORMATS, Format
 from grammars.json_schema.keywords import Keyword, annotation
 
@@ -54,6 +56,13 @@ class Draft:
     def limiting(self) -> Mapping[str, Keyword]:
         """The keywords that may limit something."""
         return {name: function for name, function in self.table.items() if function is not annotation}
+
+
+    @cached_property
+    def read_natively(self) -> Keywords:
+        """What a native reader must know of the keywords."""
+        checks = value_checks(self.name, self.table)
+        return Keywords(checks, self.limiting, self.id_keyword, self.ref_alone, frozenset(self.formats))
 
 
 _ANNOTATIONS = dict.fromkeys(("title", "description", "default", "$schema", "definitions"), annotation)

@@ -14,6 +14,7 @@ from typing import Any
 
 from grammars import ir
 from grammars.bags import MAX_DIFFERENT
+from grammars.deferred import Deferred
 from grammars.errors import ConstraintTooLarge, Problem
 from grammars.json_schema import facts as f
 from grammars.json_schema import numbers, strings
@@ -39,6 +40,7 @@ from grammars.json_schema.objects import (
     unique_array_expr,
 )
 from grammars.json_schema.obliged import obliged_object
+from grammars.json_schema.plain import PutOff
 from grammars.json_schema.strings import other_keys
 from grammars.json_schema.values import expr_of, key_of, text_of
 
@@ -99,20 +101,50 @@ class Lowering:
         self.conflicts: dict[str, Problem] = {}
         self.obliged_count = 0
         self.needs: dict[str, list[str]] = {}  # rules that derive some text if these do
+        self.put_off: PutOff | None = None
 
-    def run(self) -> ir.Grammar:
-        """The grammar of the document's root; branches that nothing completes are still in it."""
+    def run(self, put_off: PutOff | None = None) -> ir.Grammar:
+        """The grammar of the document's root; branches that nothing completes are still in it.
+
+        Args:
+            put_off: keeps rules that may wait for their bodies. What a text begins with never waits.
+        """
         start = self.goal((self.document.root,))
-        while self.queue:
-            name, case, shape = self.queue.popleft()
-            self.rules[name] = self.containers(name, case, shape) if case else self.anything(name)
-        if isinstance(start, ir.Call):
-            return ir.Grammar(self.rules, start.rule)
-        return ir.Grammar({"start": start, **self.rules}, "start")
+        self.put_off = put_off
+        self.lower_queued()
+        rules, name = self.rules, start.rule if isinstance(start, ir.Call) else "start"
+        if not isinstance(start, ir.Call):
+            rules = {"start": start, **rules}
+        if put_off is None or not put_off.lengths:
+            return ir.Grammar(rules, name)
+        return ir.Grammar(Deferred(rules, put_off.lengths, self.body), name)
+
+    def lower_queued(self) -> None:
+        """Lowers all that is due, until nothing is."""
+        due: deque[Node] = deque()
+        while self.queue or due:
+            if self.queue:
+                name, case, shape = self.queue.popleft()
+                self.rules[name] = self.containers(name, case, shape) if case else self.anything(name)
+            else:
+                self.goal((due.popleft(),))
+            if self.put_off is not None:
+                due.extend(self.put_off.owed())
+
+    def body(self, name: str) -> ir.Expr:
+        """The body of a rule that was put off."""
+        assert self.put_off is not None
+        case, shape = self.put_off.waiting(name)
+        if not case:
+            return self.anything(name)
+        body = self.containers(name, case, self.cases.shape(case) if shape is None else shape)
+        if self.queue or any(self.put_off.owed()):
+            raise RuntimeError(f"{name} was put off, and leads to what should not have been")
+        return body
 
     def productive(self) -> set[str]:
         """Rules that derive some text, as far as can be seen without a walk over their expressions."""
-        found: set[str] = set()
+        found: set[str] = set() if self.put_off is None else set(self.put_off.lengths)
         for name in reversed(self.rules):  # callers mostly come before the rules that they call
             needs = self.needs.get(name)
             if needs is not None and found.issuperset(needs):
@@ -126,6 +158,11 @@ class Lowering:
         key: Node | frozenset[Node]
         if len(goal) == 1:
             key = goal[0]
+            if key.facts is None and self.put_off is not None:
+                call = self.goals.get(key) or self.put_off.call(key)
+                if call is not None:
+                    self.goals[key] = call
+                    return call
             facts = key.facts or self.cases.facts(key)
             if facts in _TYPE_ALONE:
                 return _TYPE_ALONE[facts]
@@ -162,16 +199,21 @@ class Lowering:
         parts = self.scalars(case, shape) if case else [_NULL, _BOOLEAN, _NUMBER, _STRING]
         if shape.types & (f.ARRAY | f.OBJECT):
             name = self.name(case)
-            self.rules[name] = ir.NEVER  # keeps the order of discovery; the body comes from the queue
-            self.queue.append((name, case, shape))
-            if len(self.rules) > MAX_RULES:
-                raise ConstraintTooLarge(
-                    "the schema has too many parts",
-                    Problem(name, f"more than {MAX_RULES} rules by the time this place is reached"),
-                    action="split the schema",
-                )
+            if self.put_off is None or not self.put_off.takes(name, case, shape):
+                self.enqueue(name, case, shape)
             parts.append(ir.Call(name))
         return parts[0] if len(parts) == 1 else ir.choice(*parts)
+
+    def enqueue(self, name: str, case: Goal, shape: Shape) -> None:
+        """Makes the body of a rule due."""
+        self.rules[name] = ir.NEVER  # keeps the order of discovery; the body comes from the queue
+        self.queue.append((name, case, shape))
+        if len(self.rules) > MAX_RULES:
+            raise ConstraintTooLarge(
+                "the schema has too many parts",
+                Problem(name, f"more than {MAX_RULES} rules by the time this place is reached"),
+                action="split the schema",
+            )
 
     def name(self, case: Goal) -> str:
         """The name of a case's rule."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -36,18 +36,16 @@ class Report:
 
     def __init__(
         self,
-        nodes: Sequence[Node] = (),
-        entries_of: Callable[[Node], list[tuple[str, bool, str]]] = lambda node: [],
+        read: Callable[[], Iterable[tuple[Node, list[tuple[str, bool, str]]]]] = tuple,
         unchecked: Sequence[Problem] = (),
     ) -> None:
-        self._nodes = nodes
+        self._read = read  # asked when the report is read, which it seldom is
         self._unchecked = {problem.place: problem for problem in unchecked}
-        self._entries_of = entries_of  # asked when the report is read, which it seldom is
 
     def __iter__(self) -> Iterator[Entry]:
         left = dict(self._unchecked)
-        for node in self._nodes:
-            for keyword, enforced, note in self._entries_of(node):
+        for node, entries in self._read():
+            for keyword, enforced, note in entries:
                 place = step(node.pointer, keyword)
                 problem = left.pop(place, None)
                 if problem is not None:

@@ -1,0 +1,186 @@
+// Whether a document is a schema, for all that the lowering reads of it; and a copy that nobody else can change.
+#include <cmath>
+#include <unordered_set>
+#include <vector>
+
+#include "keywords.hpp"
+
+namespace schemas {
+
+namespace {
+
+constexpr long kMaxBits = 13'000;  // of an integer, just under what Python is willing to write in decimal
+
+bool is_number(PyObject* value) {
+    if (PyFloat_Check(value)) return std::isfinite(PyFloat_AS_DOUBLE(value));
+    if (!PyLong_Check(value) || PyBool_Check(value)) return false;
+    int overflow;
+    PyLong_AsLongLongAndOverflow(value, &overflow);
+    if (!overflow) return true;
+    return nb::cast<long>(nb::handle(value).attr("bit_length")()) < kMaxBits;
+}
+
+bool is_positive(PyObject* value) {
+    if (!is_number(value)) return false;
+    if (PyFloat_Check(value)) return PyFloat_AS_DOUBLE(value) > 0;
+    int overflow;
+    const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
+    return overflow ? overflow > 0 : number > 0;
+}
+
+bool is_count(PyObject* value) {
+    if (!is_number(value)) return false;
+    if (PyFloat_Check(value)) return PyFloat_AS_DOUBLE(value) >= 0 && std::trunc(PyFloat_AS_DOUBLE(value)) == PyFloat_AS_DOUBLE(value);
+    int overflow;
+    const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
+    return overflow ? overflow > 0 : number >= 0;
+}
+
+/// Texts that all differ.
+bool are_names(PyObject* value) {
+    if (!PyList_Check(value)) return false;
+    const Py_ssize_t size = PyList_GET_SIZE(value);
+    for (Py_ssize_t i = 0; i < size; ++i) {
+        if (!PyUnicode_Check(PyList_GET_ITEM(value, i))) return false;
+    }
+    return size < 2 || nb::len(nb::steal(PySet_New(value))) == static_cast<size_t>(size);
+}
+
+bool is_type(PyObject* value) {
+    for (const char* const name : {"string", "object", "array", "integer", "number", "boolean", "null"}) {
+        if (PyUnicode_CompareWithASCIIString(value, name) == 0) return true;
+    }
+    return false;
+}
+
+bool are_types(PyObject* value) {
+    if (PyUnicode_Check(value)) return is_type(value);
+    if (!are_names(value) || PyList_GET_SIZE(value) == 0) return false;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(value); ++i) {
+        if (!is_type(PyList_GET_ITEM(value, i))) return false;
+    }
+    return true;
+}
+
+/// Calls `each` with the values of a dict whose keys are texts; false where it is none, or where `each` says so.
+template <class Each>
+bool by_name(PyObject* value, Each&& each) {
+    if (!PyDict_Check(value)) return false;
+    PyObject *key, *item;
+    for (Py_ssize_t at = 0; PyDict_Next(value, &at, &key, &item);) {
+        if (!PyUnicode_Check(key) || !each(item)) return false;
+    }
+    return true;
+}
+
+void push_all(PyObject* list, std::vector<PyObject*>& stack) {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) stack.push_back(PyList_GET_ITEM(list, i));
+}
+
+}  // namespace
+
+bool is_sound(Check check, PyObject* value, std::vector<PyObject*>& stack) {
+    switch (check) {
+        case Check::Any: return true;
+        case Check::Text: return PyUnicode_Check(value);
+        case Check::Number: return is_number(value);
+        case Check::Positive: return is_positive(value);
+        case Check::Count: return is_count(value);
+        case Check::Flag: return PyBool_Check(value);
+        case Check::Types: return are_types(value);
+        case Check::List: return PyList_Check(value);
+        case Check::FilledList: return PyList_Check(value) && PyList_GET_SIZE(value);
+        case Check::Names: return are_names(value);
+        case Check::FilledNames: return are_names(value) && PyList_GET_SIZE(value);
+        case Check::NameLists: {
+            if (!PyDict_Check(value)) return false;
+            PyObject *key, *item;
+            for (Py_ssize_t at = 0; PyDict_Next(value, &at, &key, &item);) {
+                if (!are_names(item)) return false;
+            }
+            return true;
+        }
+        case Check::SchemaOrList:
+            if (PyList_Check(value)) {
+                push_all(value, stack);
+                return true;
+            }
+            [[fallthrough]];
+        case Check::Schema: stack.push_back(value); return true;
+        case Check::SchemaList:
+            if (!PyList_Check(value) || PyList_GET_SIZE(value) == 0) return false;
+            push_all(value, stack);
+            return true;
+        case Check::SchemasByName:
+            return by_name(value, [&](PyObject* item) {
+                stack.push_back(item);
+                return true;
+            });
+        case Check::Dependencies:
+            return by_name(value, [&](PyObject* item) {
+                if (PyList_Check(item)) return are_names(item);
+                stack.push_back(item);
+                return true;
+            });
+    }
+    return false;
+}
+
+size_t count_sound(PyObject* schema, const Keywords& keywords) {
+    size_t count = 0;
+    std::vector<PyObject*> stack{schema};
+    while (!stack.empty()) {
+        PyObject* const item = stack.back();
+        stack.pop_back();
+        ++count;
+        if (PyBool_Check(item)) continue;
+        if (!PyDict_Check(item)) return 0;
+        PyObject *key, *value;
+        for (Py_ssize_t at = 0; PyDict_Next(item, &at, &key, &value);) {
+            const Keywords::Keyword* const keyword = keywords.find(key);
+            if (keyword && !is_sound(keyword->check, value, stack)) return 0;
+        }
+    }
+    return count;
+}
+
+nb::object snapshot(PyObject* schema) {
+    std::unordered_set<PyObject*> met;
+    bool whole = true;
+    std::vector<PyObject*> copies;  // of which the contents are still those of the original
+    const auto copy = [&](PyObject* value) -> PyObject* {  // a new reference, or nullptr where the value may stay
+        const bool dict = PyDict_Check(value), list = PyList_Check(value);
+        if (!dict && !list) return nullptr;
+        if (!(dict ? PyDict_CheckExact(value) : PyList_CheckExact(value)) || !met.insert(value).second) {
+            whole = false;
+            return nullptr;
+        }
+        PyObject* const made = dict ? PyDict_Copy(value) : PyList_GetSlice(value, 0, PyList_GET_SIZE(value));
+        if (!made) throw nb::python_error();
+        copies.push_back(made);
+        return made;
+    };
+    PyObject* const top = copy(schema);
+    nb::object result = top ? nb::steal(top) : nb::borrow(schema);
+    while (whole && !copies.empty()) {
+        PyObject* const made = copies.back();
+        copies.pop_back();
+        if (PyList_Check(made)) {
+            for (Py_ssize_t i = 0; i < PyList_GET_SIZE(made); ++i) {
+                if (PyObject* const item = copy(PyList_GET_ITEM(made, i))) PyList_SetItem(made, i, item);
+            }
+            continue;
+        }
+        PyObject *key, *value;
+        for (Py_ssize_t at = 0; PyDict_Next(made, &at, &key, &value);) {
+            PyObject* const item = copy(value);
+            if (!item) continue;
+            const int failed = PyDict_SetItem(made, key, item);  // the key is there: the table stays as it is
+            Py_DECREF(item);
+            if (failed) throw nb::python_error();
+        }
+    }
+    return whole ? result : nb::none();
+}
+
+}  // namespace schemas

@@ -1,0 +1,96 @@
+"""Rules of plain schemas, put off until a text comes to them.
+
+What a schema says by itself shows in a glance whether its objects and arrays can be lowered later: nothing in it can be
+refused, and the length of its shortest text is plain. The glance is native (`grammars/_core/survey.hpp`). What a rule
+that is put off leads to and is not plain is lowered at once, so whatever is wrong with a schema shows at once, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+from grammars import ir
+from grammars._core import Keywords, Survey
+from grammars.json_schema.document import Document, Node
+from grammars.json_schema.facts import Goal, Shape
+from grammars.json_schema.layout import Layout
+from grammars.regex.measure import widths
+
+
+@cache
+def _punctuation(layout: Layout) -> tuple[int, ...]:
+    """Bytes of the shortest texts of a layout's terminals, all of them ASCII, in the order that `Survey` asks for."""
+    terminals = (
+        layout.open_object,
+        layout.close_object,
+        layout.empty_object,
+        layout.open_array,
+        layout.close_array,
+        layout.empty_array,
+        layout.comma,
+    )
+    regexes = [terminal.regex for terminal in terminals if isinstance(terminal, ir.Terminal)]
+    return tuple(widths(regex)[0] for regex in (*regexes, layout.colon))
+
+
+class PutOff:
+    """The rules of one document that wait for their bodies.
+
+    Args:
+        document: made of a snapshot (`grammars._core.snapshot`).
+        keywords: of its draft.
+        layout: what is written around values.
+
+    Attributes:
+        lengths: bytes of the shortest text, by rule.
+    """
+
+    def __init__(self, document: Document, keywords: Keywords, layout: Layout) -> None:
+        lengths = _punctuation(layout)
+        self._document = document
+        self._survey = Survey(document.root.value, keywords, lengths)
+        self._shortest_container = min(lengths[2], lengths[5])
+        self._waiting: dict[str, tuple[Goal, Shape | None]] = {}
+        self.lengths: dict[str, int] = {}
+
+    def _length(self, node: Node, only: bool) -> int:
+        """Bytes of the shortest array or object of a schema, if it is plain; 0 otherwise."""
+        if node.made or node.resource is not self._document.root:
+            return 0
+        return self._survey.put_off(node.value, node.pointer, only)
+
+    def call(self, node: Node) -> ir.Call | None:
+        """The call of a rule that stands for all values of a schema, put off; None where there is none."""
+        length = self._length(node, True)
+        return self._add(node.pointer, (node,), None, length) if length else None
+
+    def takes(self, name: str, case: Goal, shape: Shape) -> bool:
+        """Puts off the rule of a case, if it can be."""
+        if len(case) > 1:
+            return False
+        length = self._length(case[0], False) if case else self._shortest_container
+        if length:
+            self._add(name, case, shape, length)
+        return bool(length)
+
+    def _add(self, name: str, case: Goal, shape: Shape | None, length: int) -> ir.Call:
+        if name not in self.lengths:
+            self.lengths[name] = length
+            self._waiting[name] = (case, shape)
+        return ir.Call(name)
+
+    def waiting(self, name: str) -> tuple[Goal, Shape | None]:
+        """What a rule is of; the shape is None where it is that of the only schema."""
+        return self._waiting[name]
+
+    def owed(self) -> Iterator[Node]:
+        """Schemas that rules put off since the last call lead to, and that must be lowered at once."""
+        document = self._document
+        for pointer, reference, steps in self._survey.owed():
+            if pointer is not None:
+                start = document.nodes[pointer]
+            else:
+                assert reference is not None
+                start = document.resolve(document.root, reference)
+            yield document.child(start, *steps) if steps else start
