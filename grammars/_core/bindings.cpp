@@ -49,6 +49,10 @@ NB_MODULE(_core, m) {
              nb::sig("def put_off(self, schema: object, pointer: str, only: bool = False) -> int"),
              "Bytes of the shortest array or object that a schema at a pointer allows, if the rule of these may wait for\n"
              "its body, otherwise 0. `only`: 0 as well if the schema allows other values.")
+        .def("leads_to", &Survey::leads_to, "schema"_a, "pointer"_a,
+             nb::sig("def leads_to(self, schema: object, pointer: str) -> str | None"),
+             "The reference by which a schema that says nothing else leads to one of which `put_off` says yes, with\n"
+             "`only`; None otherwise.")
         .def("owed", &Survey::owed,
              nb::sig("def owed(self) -> list[tuple[str | None, str | None, tuple[str | int, ...]]]"),
              "Schemas that must be lowered at once because of rules that were put off, since the last call: each as a\n"

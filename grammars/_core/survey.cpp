@@ -116,12 +116,20 @@ uint32_t Survey::find(PyObject* schema, PyObject* pointer) {
 uint32_t Survey::put_off(nb::handle schema, nb::str pointer, bool only) {
     if (!PyDict_Check(schema.ptr())) return 0;
     const uint32_t id = find(schema.ptr(), pointer.ptr());
-    const Entry& entry = entries_[id];
-    if (entry.kind != Kind::Container || !entry.certified) return 0;
-    if (only && (entry.scalar != kNone || entry.scalar_unknown)) return 0;
-    const uint32_t length = entry.rule_length;
+    if (!may_wait(entries_[id], only)) return 0;
     announce(id);
-    return length;
+    return entries_[id].rule_length;
+}
+
+nb::object Survey::leads_to(nb::handle schema, nb::str pointer) {
+    if (!PyDict_Check(schema.ptr())) return nb::none();
+    uint32_t id = find(schema.ptr(), pointer.ptr());
+    PyObject* last = nullptr;
+    while (entries_[id].certified && entries_[id].kind == Kind::Either && entries_[id].below.size() == 1) {
+        last = entries_[id].refers_to;
+        id = entries_[id].below[0];
+    }
+    return last && may_wait(entries_[id], true) ? nb::borrow(last) : nb::none();
 }
 
 void Survey::announce(uint32_t id) {
@@ -186,7 +194,7 @@ void Survey::read(uint32_t id) {
     }
     PyObject* const reference = at(said, Role::Ref);
     if (reference && (keywords_->ref_alone || limits == 1)) {
-        if (read_reference(id, reference)) entries_[id].kind = Kind::Either;
+        if (read_reference(id, reference)) entries_[id].kind = Kind::Either, entries_[id].refers_to = reference;
         return;
     }
     if (at(said, Role::Hard) || reference) return;

@@ -38,6 +38,10 @@ public:
     /// `only`: and 0 as well if it allows other values. `pointer`: where the schema stands.
     uint32_t put_off(nb::handle schema, nb::str pointer, bool only);
 
+    /// The reference by which a schema that says nothing else leads to one that allows only arrays and objects, and whose
+    /// rule may wait for its body, perhaps by way of others; otherwise None.
+    nb::object leads_to(nb::handle schema, nb::str pointer);
+
     /// Schemas that are to be lowered before any text is written, because a rule that was put off leads to them: those
     /// found since the last call, each as (pointer or None, reference or None, steps from there).
     nb::list owed();
@@ -63,6 +67,7 @@ private:
         PyObject* schema = nullptr;
         // Where it stands: at `pointer`, or where `reference` leads, or at steps below another one.
         PyObject *pointer = nullptr, *reference = nullptr;
+        PyObject* refers_to = nullptr;  // the reference that is all it says
         uint32_t parent = kNone;
         PyObject *keyword = nullptr, *name = nullptr;
         Py_ssize_t index = -1;
@@ -78,6 +83,10 @@ private:
     };
     using Said = std::array<PyObject*, kRoles>;
 
+    static bool may_wait(const Entry& entry, bool only) {
+        if (entry.kind != Kind::Container || !entry.certified) return false;
+        return !only || (entry.scalar == kNone && !entry.scalar_unknown);
+    }
     uint32_t find(PyObject* schema, PyObject* pointer);
     uint32_t meet(PyObject* schema, const Entry& place);
     uint32_t child(uint32_t parent, Role role, PyObject* schema, PyObject* name = nullptr, Py_ssize_t index = -1);

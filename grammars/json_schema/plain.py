@@ -63,7 +63,28 @@ class PutOff:
     def call(self, node: Node) -> ir.Call | None:
         """The call of a rule that stands for all values of a schema, put off; None where there is none."""
         length = self._length(node, True)
-        return self._add(node.pointer, (node,), None, length) if length else None
+        if not length:
+            if node.made or node.resource is not self._document.root:
+                return None
+            reference = self._survey.leads_to(node.value, node.pointer)
+            if reference is None:
+                return None
+            node = self._document.nodes.get(reference) or self._resolved(reference)
+            length = self._length(node, True)
+            if not length:
+                return None
+        return self._add(node.pointer, (node,), None, length)
+
+    def _resolved(self, reference: str) -> Node:
+        """What `Document.resolve` finds, for references that are pointers as nodes have them; there are many."""
+        root = self._document.root
+        value = root.value
+        for token in reference[2:].split("/"):
+            if "~" in reference or type(value) is not dict:
+                return self._document.resolve(root, reference)
+            value = value[token]
+        node = self._document.nodes[reference] = Node(value, reference, root, root.base)
+        return node
 
     def takes(self, name: str, case: Goal, shape: Shape) -> bool:
         """Puts off the rule of a case, if it can be."""
