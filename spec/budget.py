@@ -1,27 +1,91 @@
-"""How many nodes pay: a table of what a pass costs, and the rule of the greatest goodput.
+"""How many nodes pay: a table of what passes cost, the rule of the greatest goodput, and an account of what guessing brings.
 
-A pass over n texts with B drafted nodes gives n + (sum of the nodes' pi) tokens on average and takes the time of drafting
-and of reading n + B tokens. The best B is that of the most tokens per second; it is 0 where reading more tokens costs
-more than they bring, and then drafting itself is left out, too, for a while. Times are measured as passes happen; they
-decide how fast a text comes and not which one.
+A pass that reads B nodes behind each of n texts gives n + (sum of the nodes' pi) tokens on average, and takes the time of
+drafting and of reading 1 + B tokens a text. The best B is that of the most tokens per second; it is 0 where reading more
+tokens costs more than they bring. That decides about a pass.
+
+Whether to draft at all is decided by what came of it, for pi may be wrong, and drafts that are not read cost time, too.
+The account counts in plain passes: what passes with guesses took beyond a plain one is taken from it, every token that
+came without a pass of its own is paid in, and each plain pass pays in a hundredth. While it is empty nothing is guessed.
+So in the long run guessing costs a hundredth of the time at most; and where it begins to pay, the first trial that
+succeeds fills the account.
+
+Times are measured as passes happen; they decide how fast a text comes and not which one.
 """
 
 from __future__ import annotations
 
+import threading
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Sequence
+from itertools import zip_longest
+from statistics import median
 
-_KEEP = 0.8  # of an old measurement, when a new one comes
-_LONGEST_REST = 64
-_RENEWED = 100
+_SHARE = 0.01  # of a plain pass, paid in for each: what trials may cost
+_LENT = 1.0  # plain passes that are in the account at first
+_MOST = 4.0  # and at most: so much is lost before guessing ends that has paid before
+_BEFORE = 3  # plain passes are measured before anything is tried
+_RENEWED = 64  # passes with guesses after which a plain one is measured again
+_WIDER = 16  # one of so many passes with guesses tries more than seems best
+_STEP = 4  # times the widest pass that was measured: costs beyond are not guessed at
+_KEPT = 5  # measurements of a width
+_FIRST = 4  # nodes of the first drafts
+
+
+class Costs:
+    """What passes take, by the tokens they read of each text: medians of the last measurements."""
+
+    def __init__(self) -> None:
+        """Knows nothing yet."""
+        self._seconds: dict[int, deque[float]] = {}
+        self._curve: list[tuple[int, float]] = []
+
+    def measured(self, width: int, seconds: float) -> None:
+        """A pass that read so many tokens of each text took so long."""
+        self._seconds.setdefault(_rounded(width), deque(maxlen=_KEPT)).append(seconds)
+        curve, least = [], float("inf")
+        # Reading more is never faster: a measurement that something else interrupted is corrected by those of wider passes.
+        for known in sorted(self._seconds, reverse=True):
+            least = min(least, median(self._seconds[known]))
+            curve.append((known, least))
+        self._curve = curve[::-1]
+
+    def times(self, width: int) -> int:
+        """How many measurements of this width are kept."""
+        return len(self._seconds.get(_rounded(width), ()))
+
+    @property
+    def widest(self) -> int:
+        """That was measured; 0 if nothing was."""
+        return self._curve[-1][0] if self._curve else 0
+
+    def seconds(self, width: int) -> float:
+        """Of a pass, between and beyond measured widths as on a straight line.
+
+        Where a single width was measured, a token more is taken to cost as much as those before it.
+        """
+        curve = self._curve
+        at = bisect_left(curve, (width, 0.0))
+        if at < len(curve) and curve[at][0] == width:
+            return curve[at][1]
+        if len(curve) == 1:
+            known, cost = curve[0]
+            return cost * max(1.0, width / known)
+        (left, low), (right, high) = (
+            (curve[at - 1], curve[at]) if 0 < at < len(curve) else (curve[0], curve[1]) if at == 0 else curve[-2:]
+        )
+        return max(1e-9, low + (high - low) / (right - left) * (width - left))
 
 
 class Budget:
-    """What passes cost, measured; and when to draft.
+    """What passes of a number of texts cost, measured; and when to draft. Safe to share between threads.
 
     Attributes:
         limit: nodes of a text at most.
         adapts: whether the rule decides; otherwise it is always `limit`.
+        costs: by tokens of a text, in seconds for each text of the pass.
+        account: what guessing has brought, in plain passes, between what it may owe and a few.
     """
 
     def __init__(self, limit: int, *, adapts: bool = True) -> None:
@@ -33,84 +97,105 @@ class Budget:
         """
         self.limit = limit
         self.adapts = adapts
-        self._costs: dict[int, float] = {}  # width of a pass -> seconds
-        self._drafting: dict[int, float] = {}  # number of texts -> seconds of their drafts
-        self._rest = 0  # passes without drafts still to come
-        self._rests = 0  # rests in a row
-        self._drafts = 0  # times that somebody asked whether to draft
+        self.costs = Costs()
+        self.account = _LENT
+        self._reach = float(_FIRST)  # nodes worth drafting
+        self._since = 0  # passes with guesses since the last plain one
+        self._read = 0  # passes with guesses
+        self._lock = threading.Lock()
 
-    def drafts(self, texts: int) -> bool:
-        """Whether to draft for the next pass of so many texts."""
-        if not self.limit:
-            return False
+    def drafts(self) -> int:
+        """How many nodes to draft for each text before the next pass; 0: none."""
         if not self.adapts:
-            return True
-        if self._rest:
-            self._rest -= 1
-            return False
-        self._drafts += 1
-        if self._drafts % _RENEWED == 0:
-            return False  # what a pass without guesses takes is measured again
-        return _rounded(texts) in self._costs or not self._costs
+            return self.limit
+        with self._lock:
+            if self.costs.times(1) < _BEFORE or self._since >= _RENEWED or self.account <= 0:
+                return 0
+            return min(self.limit, int(self._reach))
 
-    def nodes(self, pis: Sequence[Sequence[float]]) -> list[int]:
+    def nodes(self, pis: Sequence[Sequence[float]], drafting: float = 0.0) -> list[int]:
         """How many nodes of each tree to read.
+
+        Rows of a pass are padded to the longest: they get the same number, where their trees have as many.
 
         Args:
             pis: by text, of each node in the order of the tree, falling, the root left out.
+            drafting: seconds that drafting took.
         """
-        texts = len(pis)
-        whole = [len(pi) for pi in pis]
-        if not self.adapts or _rounded(texts) not in self._costs or len(self._costs) < 2:
-            return whole
-        ranked = sorted((pi for tree in pis for pi in tree), reverse=True)
-        drafting = self._drafting.get(texts, 0.0)
-        best, most, least = 0, texts / self.cost(texts), 0.0
-        gained = float(texts)
-        for count, pi in enumerate(ranked, 1):
-            gained += pi
-            speed = gained / (drafting + self.cost(texts + count))
-            if speed > most:
-                best, most, least = count, speed, pi
-        if not best:
-            self._rests += 1
-            self._rest = min(_LONGEST_REST, 2**self._rests)
-            return [0] * texts
-        self._rests = 0
-        return [sum(pi >= least for pi in tree) for tree in pis]
+        sizes = [len(pi) for pi in pis]
+        if not self.adapts:
+            return sizes
+        with self._lock:
+            best = self._best(pis, drafting)
+        return [min(best, size) for size in sizes]
 
-    def cost(self, width: int) -> float:
-        """Seconds of a pass of so many tokens, between and beyond measured widths as on a straight line."""
-        known = sorted(self._costs)
-        at = bisect_left(known, width)
-        if at < len(known) and known[at] == width:
-            return self._costs[width]
-        if len(known) == 1:
-            return self._costs[known[0]]
-        low, high = (
-            (known[at - 1], known[at]) if 0 < at < len(known)
-            else (known[0], known[1]) if at == 0
-            else (known[-2], known[-1])
-        )  # fmt: skip
-        slope = max(0.0, (self._costs[high] - self._costs[low]) / (high - low))
-        return max(1e-9, self._costs[low] + slope * (width - low))
+    def passed(self, texts: int, nodes: int, seconds: float, drafting: float = 0.0, *, plain: bool = True) -> None:
+        """A pass is over.
 
-    def measured(self, width: int, seconds: float) -> None:
-        """A pass of so many tokens took so long."""
-        width = _rounded(width)
-        old = self._costs.get(width)
-        if old is None:
-            self._costs[width] = seconds
-        else:
-            # A pass that something else interrupted says little about the next one.
-            self._costs[width] = _KEEP * old + (1 - _KEEP) * min(seconds, 2 * old)
+        Args:
+            texts: that it read.
+            nodes: of the largest tree.
+            seconds: it took.
+            drafting: seconds of the drafts, read or not.
+            plain: it read one token of each text before the trees; otherwise (a prompt) its time says nothing.
+        """
+        if not self.adapts:
+            return
+        with self._lock:
+            if plain:
+                self.costs.measured(1 + nodes, seconds / texts)
+            elif not self.costs.widest:
+                return
+            unit = self.costs.seconds(1)
+            loss = drafting / texts / unit
+            if nodes:
+                self._since += 1
+                self._read += 1
+                loss += (seconds / texts if plain else self.costs.seconds(1 + nodes)) / unit - 1
+            elif plain:
+                self._since = 0
+                loss -= _SHARE
+            # More than was at stake is lost where something else interrupted the pass.
+            self._pay(-min(loss, 1 + max(0.0, self.account)))
 
-    def drafted(self, texts: int, seconds: float) -> None:
-        """The drafts of so many texts took so long."""
-        old = self._drafting.get(texts)
-        self._drafting[texts] = seconds if old is None else _KEEP * old + (1 - _KEEP) * min(seconds, 2 * old)
+    def came(self, texts: int, tokens: int) -> None:
+        """So many tokens of a pass over so many texts had been guessed."""
+        if self.adapts and tokens:
+            with self._lock:
+                self._pay(tokens / texts)
+
+    def _pay(self, passes: float) -> None:
+        self.account = min(_MOST, self.account + passes)
+
+    def _best(self, pis: Sequence[Sequence[float]], drafting: float) -> int:
+        texts, costs = len(pis), self.costs
+        if not costs.widest:
+            return 0
+        unit = costs.seconds(1)
+        drafting /= texts
+        stake = unit * (1 + max(0.0, self.account))
+        best, most, gained, largest = 0, 1 / (drafting + unit), 1.0, 0
+        for count, level in enumerate(zip_longest(*pis, fillvalue=0.0), 1):
+            if 1 + count > _STEP * costs.widest:
+                break
+            cost = costs.seconds(1 + count)
+            if cost > stake:
+                break
+            largest = count
+            gained += sum(level) / texts
+            if gained / (drafting + cost) > most:
+                best, most = count, gained / (drafting + cost)
+        if costs.widest == 1:
+            best = min(1, largest)  # what a node costs is not known yet
+        elif best and self.account >= _MOST and self._read % _WIDER == _WIDER - 1:
+            best = min(largest, 2 * best)
+        self._reach = max(float(_FIRST), 2.0 * best, 0.8 * self._reach)
+        return best
 
 
 def _rounded(width: int) -> int:
     """Widths that are close share an entry: the table stays small."""
-    return width if width <= 8 else (width + 3) // 4 * 4 if width <= 32 else (width + 15) // 16 * 16
+    if width <= 4:
+        return width
+    step = 2 if width <= 8 else 4 if width <= 32 else 16
+    return (width + step // 2) // step * step

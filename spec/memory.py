@@ -5,10 +5,12 @@ Bounded, and bound to one vocabulary.
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 from collections import OrderedDict
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from spec.calibration import Calibration
 from spec.protocols import Words
@@ -28,6 +30,11 @@ except (ImportError, AttributeError):  # drafting then is Python's, and slower
 _FORMAT = 1
 CONSTRAINTS = 64
 """Constraints whose own tables are kept; the one that was not used for longest makes room."""
+
+
+_pieces: WeakKeyDictionary[Words, Any] = WeakKeyDictionary()
+_pieces_lock = threading.Lock()
+atexit.register(_pieces.clear)  # other libraries keep modules beyond the end: nothing native must be in there then
 
 
 class Scope:
@@ -68,18 +75,18 @@ class Memory:
         self.ngrams = Counts()
         self.slots = Counts()
         self.rows: Rows = {}
-        self._pieces: Any = None
         self._scopes: OrderedDict[str, Scope] = OrderedDict()
 
     def pieces(self, words: Words) -> Any:
-        """How a vocabulary writes bytes, natively; made once."""
-        with self.lock:
-            if self._pieces is None:
+        """How a vocabulary writes bytes, natively; made once for all memories."""
+        with _pieces_lock:
+            made = _pieces.get(words)
+            if made is None:
                 ends, blob = [0], b"".join(words.tokens)
                 for token in words.tokens:
                     ends.append(ends[-1] + len(token))
-                self._pieces = _core.Pieces(blob, ends)
-            return self._pieces
+                made = _pieces[words] = _core.Pieces(blob, ends)
+            return made
 
     def save(self, path: str | os.PathLike[str], vocabulary: str) -> None:
         """Writes what does not belong to one constraint into a file, which replaces another one in one step.
@@ -141,10 +148,6 @@ class Memory:
         except (KeyError, TypeError, ValueError, EOFError, zipfile.BadZipFile) as error:
             raise ValueError(f"{os.fspath(path)} holds no memory: {error}") from error
         return made
-
-    def share(self, other: Memory) -> None:
-        """Takes over what another memory over the same vocabulary has prepared, and nothing that it has learned."""
-        self._pieces = other._pieces
 
     def scope(self, constraint: str) -> Scope:
         """What was learned under a constraint, by its key."""

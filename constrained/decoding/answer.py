@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from constrained.decoding.candidates import Following
 from constrained.decoding.output import Finish, Stats
 from constrained.sampling import Candidates, Chance, Distribution, Draw, Position, TokenSampler, Warp
-from spec.drafts import Drafting, by_name
+from spec.drafts import by_name
+from spec.waiting import Waiting
 
 if TYPE_CHECKING:
     from constrained.automaton import TokenAutomaton
@@ -78,7 +79,7 @@ class Answer:
         chance: Chance,
         limit: int,
         count: Count | None = None,
-        drafter: Drafting | None = None,
+        drafter: Waiting | None = None,
     ) -> None:
         """Starts a text.
 

@@ -10,9 +10,10 @@ import contextlib
 import json
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from spec.drafts import Drafting, Drafts, Tree
 from spec.memory import Memory
 from spec.rehearsal import Rehearsal
 from spec.sources import SOURCES
+from spec.waiting import Waiting
 
 if TYPE_CHECKING:
     from constrained.automaton import TokenAutomaton
@@ -39,6 +41,10 @@ _FAVOURITES = 4
 
 _WIDEST = 1 << 16
 """Wider rows are not searched for favourites: on the host that takes longer than they save."""
+
+
+_budgets: WeakKeyDictionary[LanguageModel, dict[tuple[int, int, bool], Budget]] = WeakKeyDictionary()
+_budgets_lock = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -96,28 +102,57 @@ class Speculation:
     def __init__(self, draft: Draft, automaton: TokenAutomaton, constraint: Constraint) -> None:
         self.draft = draft
         self.memory = draft.memory or Memory()
-        # Predicates are asked about what is verified, never about guesses: these follow the grammar alone.
-        outline = getattr(automaton, "outline", automaton)
-        self.drafts = Drafts(
-            outline, self.memory, constraint.key, names=draft.sources, is_json=constraint.is_json
-        )
-        rehearse(self.drafts, constraint, automaton.vocabulary)
-        self._budgets: dict[int, Budget] = {}
+        self._automaton = automaton
+        self._constraint = constraint
+        self._drafts: Drafts | None = None
         self._lock = threading.Lock()
+
+    @property
+    def drafts(self) -> Drafts:
+        """Makes drafters; it is made itself when the first guess is asked for."""
+        with self._lock:
+            if self._drafts is None:
+                # Predicates are asked about what is verified, never about guesses: these follow the grammar alone.
+                outline = getattr(self._automaton, "outline", self._automaton)
+                key, is_json = self._constraint.key, self._constraint.is_json
+                made = Drafts(outline, self.memory, key, names=self.draft.sources, is_json=is_json)
+                rehearse(made, self._constraint, self._automaton.vocabulary)
+                self._drafts = made
+            return self._drafts
 
     def drafter(self, prompt: Sequence[int]) -> Drafting:
         """Drafts for a text that follows a prompt."""
         return self.drafts.open(prompt)
 
-    def budget(self, texts: int) -> Budget:
-        """What passes of so many texts cost."""
-        with self._lock:
-            return self._budgets.setdefault(texts, Budget(self.draft.nodes, adapts=self.draft.adapts))
+    def waiting(self, prompt: Sequence[int]) -> Waiting:
+        """The same, made when the first guess is asked for."""
+        return Waiting(lambda: self.drafter(prompt))
+
+    def budget(self, model: LanguageModel, texts: int) -> Budget:
+        """What passes of about so many texts cost, and how many guesses pay: the model's, for all its generators."""
+        bucket = texts if texts <= 4 else next(size for size in _batches() if size >= texts)
+        with _budgets_lock:
+            known = _budgets.setdefault(model, {})
+            key = (bucket, self.draft.nodes, self.draft.adapts)
+            return known.setdefault(key, Budget(self.draft.nodes, adapts=self.draft.adapts))
+
+    def came(self, model: LanguageModel, texts: int, tokens: int) -> None:
+        """So many tokens of the last pass over so many texts had been guessed."""
+        self.budget(model, texts).came(texts, tokens)
 
 
-def see(drafter: Drafting, logits: NDArray[np.floating[Any]]) -> None:
+def _batches() -> Iterator[int]:
+    """Numbers of texts, each up to half as large again as the one before, that share a budget with those below."""
+    size = 4
+    while True:
+        yield size + size // 2
+        size *= 2
+        yield size
+
+
+def see(drafter: Waiting, logits: NDArray[np.floating[Any]]) -> None:
     """Shows to a drafter what the model finds likely where the text ends."""
-    if len(logits) <= _WIDEST:
+    if drafter.awake and len(logits) <= _WIDEST:
         best = np.argpartition(logits, -_FAVOURITES)[-_FAVOURITES:]
         drafter.see(best[np.argsort(-logits[best])].tolist())
 
@@ -178,20 +213,24 @@ def read(
     """
     unread = [answer.unread for answer in answers]
     texts = len(answers)
-    budget = drafting.budget(texts) if drafting is not None else None
+    budget = None if drafting is None else drafting.budget(model, texts)
     trees: list[Tree] = []
     counts = [0] * texts
-    long = max(map(len, unread)) > _LONGEST_PROMPT
-    if budget is not None and not long and budget.drafts(texts):
+    guessing = 0.0
+    longest = max(map(len, unread))
+    wanted = budget.drafts() if budget is not None and longest <= _LONGEST_PROMPT else 0
+    for answer in answers:
+        if answer.drafter is not None and not wanted:
+            answer.drafter.rest()
+    if budget is not None and wanted:
         began = time.perf_counter()
         for answer in answers:
             assert answer.drafter is not None
-            trees.append(answer.drafter.draft(budget.limit, answer.room))
-        took = time.perf_counter() - began
-        budget.drafted(texts, took)
+            trees.append(answer.drafter.draft(wanted, answer.room))
+        guessing = time.perf_counter() - began
         for answer in answers:
-            answer.stats.drafting += took
-        counts = budget.nodes([tree.pi[1:] for tree in trees])
+            answer.stats.drafting += guessing
+        counts = budget.nodes([tree.pi[1:] for tree in trees], guessing)
     began = time.perf_counter()
     if not any(counts):
         rows = model.forward(unread, cache)
@@ -211,6 +250,6 @@ def read(
     took = time.perf_counter() - began
     for answer in answers:
         answer.stats.reading += took
-    if budget is not None and max(map(len, unread)) == 1:  # a prompt is another matter
-        budget.measured(texts + sum(counts), took)
+    if budget is not None:
+        budget.passed(texts, max(counts), took, guessing, plain=longest == 1)
     return branches

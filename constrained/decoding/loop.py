@@ -39,13 +39,16 @@ def run(
     cache = model.cache(len(writing))
     while writing:
         branches = read(model, cache, writing, drafting)
-        nodes = []
+        nodes, came = [], 0
         for answer, branch in zip(writing, branches, strict=True):
             answer.stats.forwards += 1
             nodes.append(0)
             for node in walk(answer, branch, sampler):
                 nodes[-1] = node
+                came += node > 0
                 yield answer
+        if drafting is not None and came:
+            drafting.came(model, len(writing), came)
         rows = [i for i, answer in enumerate(writing) if not answer.finish]
         if not rows:
             return

@@ -53,7 +53,7 @@ class Writers:
         self._first: Distribution | None = None  # after it
         self._cache: Cache | None = None
         self.drafting = drafting
-        self._drafter = None if drafting is None else drafting.drafter(prompt)
+        self._drafter = None if drafting is None else drafting.waiting(self.prompt)
         self._branches: list[Branch] = []  # what the last pass read, by row
         self._laws: dict[tuple[int, int], Distribution] = {}  # by row and node
 
@@ -138,6 +138,8 @@ class Writers:
             return False
         for text, node in zip(texts, nodes, strict=True):
             text.node = node
+        if self.drafting is not None:
+            self.drafting.came(self.model, len(self._branches), len(self._branches))
         return True
 
     def _law(self, text: Answer) -> Distribution:

@@ -42,7 +42,7 @@ class Task:
 
     def answer(self, attempt: int = 0) -> Answer:
         """A text, before its first token."""
-        drafter = None if self.drafting is None else self.drafting.drafter(self.prompt)
+        drafter = None if self.drafting is None else self.drafting.waiting(self.prompt)
         answer = Answer(self.rules, self.prompt, self.chance(attempt), self.limit, drafter=drafter)
         answer.stats.seed, answer.stats.sequence = self.seed, self.sequence
         return answer

@@ -140,9 +140,7 @@ def run(settings: Settings, progress: Progress = lambda what, done, total: None)
             for way in ways:
                 key = (scenario, way.name)
                 if way.forgets:
-                    fresh = Memory()
-                    fresh.share(memories[key])
-                    memories[key] = fresh
+                    memories[key] = Memory()
                 one = _measure(case, scenario, way, memories[key], vocabulary)
                 rows.setdefault(way.name, Replay()).add(one)
         done += 1
