@@ -21,7 +21,8 @@ LAYERS = (
     {"decoding"},
     {"api"},
     {"testing"},
-    {"integrations", "evaluate"},
+    {"integrations"},
+    {"evaluate"},
     {"cli", "__main__"},
 )
 """Rooms of `constrained`, lowest first: a room imports rooms of lower layers, and no neighbour."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from constrained.cli.bench import drafts, laws, masks, schemas
+from constrained.cli.bench import drafts, laws, masks, schemas, speed
 from constrained.cli.bench.common import bench
 
-__all__ = ["bench", "drafts", "laws", "masks", "schemas"]
+__all__ = ["bench", "drafts", "laws", "masks", "schemas", "speed"]

@@ -1,4 +1,4 @@
-"""`constrained bench replay`, `speed`, `acceptance` and `kernels`: guesses, what they save, and how they are verified."""
+"""`constrained bench replay`, `acceptance` and `kernels`: guesses, what they save, and how they are verified."""
 
 from __future__ import annotations
 
@@ -69,25 +69,6 @@ def replay(
     emit(printed(sections(results)))
     write(results, out, " ".join(["constrained", *sys.argv[1:]]))
     print(f"written to {out}", file=sys.stderr)
-
-
-@bench.command(
-    epilog="""\b
-Example:
-  constrained bench speed --sample 20
-"""
-)
-def speed(
-    sample: Annotated[int, typer.Option("--sample", metavar="N", min=1, help="Held-out extractions.")] = 30,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Same seed, same prompts.")] = 0,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
-) -> None:
-    """Write with the bundled model: tokens per second against transformers' own generate, unconstrained."""
-    from constrained.evaluate.speed import measure, section
-
-    with Bar(quiet) as bar:
-        found = measure(sample, seed, bar)
-    emit(printed([section(found)]))
 
 
 @bench.command(

@@ -14,6 +14,7 @@ from constrained.decoding import Generator
 from constrained.decoding.candidates import ids_of
 from constrained.errors import DoesNotFit, PromptTooLong
 from constrained.evaluate.masks.engines import Compiled
+from constrained.evaluate.masks.engines.text import Masked, Stuck
 from constrained.models import LanguageModel
 
 _BUDGETS = (4000, 2000, 1000, 400, 100)
@@ -35,10 +36,6 @@ class Written:
     complete: bool
     first_seconds: float | None
     token_seconds: float | None
-
-
-class Stuck(RuntimeError):
-    """An engine allows nothing, or says that something went wrong."""
 
 
 def prompt_for(model: LanguageModel, schema: Any, room: int) -> list[int]:
@@ -74,20 +71,15 @@ def by_masks(model: LanguageModel, compiled: Compiled, prompt: list[int], limit:
         Stuck: nothing is allowed, or the engine complains.
     """
     vocabulary = model.vocabulary
-    row = np.zeros((1, (vocabulary.size + 31) // 32), dtype=np.int32)
-    (target,) = compiled.targets(row)
+    masked = Masked(compiled, vocabulary)
     began = time.perf_counter()
     first = last = None
-    cache, state = model.cache(1), compiled.start()
+    cache = model.cache(1)
     unread, complete = prompt, False
     tokens: list[int] = []
     while len(tokens) <= limit:
         logits = model.forward([unread], cache)[0]
-        compiled.fill(state, *target)
-        _listen(compiled, state)
-        allowed = ids_of(row[0])
-        if compiled.complete is not None and compiled.complete(state):
-            allowed = np.union1d(allowed, vocabulary.eos_ids)
+        allowed = ids_of(masked.fill()[0])
         allowed = allowed[allowed < vocabulary.size]
         if not len(allowed):
             raise Stuck("the mask allows nothing")
@@ -100,11 +92,7 @@ def by_masks(model: LanguageModel, compiled: Compiled, prompt: list[int], limit:
         if len(tokens) == limit:
             break
         tokens.append(token)
-        result = compiled.commit(state, token)
-        if result is False or (not compiled.in_place and result == 0):
-            raise Stuck(f"token {token} is allowed by the mask and refused by the commit")
-        state = state if compiled.in_place else result
-        _listen(compiled, state)
+        masked.commit(token)
         unread = [token]
     text = vocabulary.decode(tokens).decode("utf-8", "replace")
     return _timed(text, len(tokens), complete, began, first, last)
@@ -114,11 +102,6 @@ def ours(model: LanguageModel, schema: Any) -> Generator:
     """This library's compiled schema."""
     constraint: Constraint = json_schema(schema)
     return Generator(model, constraint)
-
-
-def _listen(compiled: Compiled, state: Any) -> None:
-    if compiled.complaint is not None and (said := compiled.complaint(state)):
-        raise Stuck(said)
 
 
 def _timed(

@@ -122,7 +122,7 @@ class ConstraintLogitsProcessor(LogitsProcessor):
                     action="leave out what forces or forbids tokens after this processor",
                 )
         rows = self._rows(places, scores.device)
-        return scores.masked_fill(self._forbidden(rows, scores.shape[-1]), float("-inf"))
+        return scores.masked_fill(forbidden(rows, scores.shape[-1]), float("-inf"))
 
     def _rows(self, places: Sequence[Place], device: torch.device) -> torch.Tensor:
         """The masks, int32 ``[rows, words]`` on the device."""
@@ -152,17 +152,26 @@ class ConstraintLogitsProcessor(LogitsProcessor):
                     action="let max_new_tokens be max_tokens; use custom_generate=constrained.decode for predicates",
                 )
 
-    def _forbidden(self, rows: torch.Tensor, columns: int) -> torch.Tensor:
-        """What the rows do not allow, bool ``[rows, columns]``."""
-        import torch
-
-        spread = _clear_on_host(rows) if rows.device.type == "cpu" else _clear_on_device(rows)
-        if spread.shape[1] < columns:
-            return torch.nn.functional.pad(spread, (0, columns - spread.shape[1]), value=True)
-        return spread[:, :columns]
-
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.vocabulary!r}, max_tokens={self.max_tokens})"
+
+
+def forbidden(rows: torch.Tensor, columns: int) -> torch.Tensor:
+    """What masks do not allow.
+
+    Args:
+        rows: masks, int32 ``[rows, words]``, where the scores are.
+        columns: of the scores; those beyond the masks are forbidden.
+
+    Returns:
+        bool ``[rows, columns]``.
+    """
+    import torch
+
+    spread = _clear_on_host(rows) if rows.device.type == "cpu" else _clear_on_device(rows)
+    if spread.shape[1] < columns:
+        return torch.nn.functional.pad(spread, (0, columns - spread.shape[1]), value=True)
+    return spread[:, :columns]
 
 
 def _clear_on_host(rows: torch.Tensor) -> torch.Tensor:

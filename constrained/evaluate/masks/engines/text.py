@@ -1,0 +1,68 @@
+"""One text under the masks of an engine: what a logits processor and a loop of one's own have in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from constrained.evaluate.masks.engines.base import Compiled, Rows
+from constrained.vocabulary import Vocabulary
+
+
+class Stuck(RuntimeError):
+    """An engine allows nothing, or says that something went wrong."""
+
+
+class Masked:
+    """A text from its beginning.
+
+    Attributes:
+        row: the mask computed last, int32 ``[1, ceil(vocabulary / 32)]``.
+    """
+
+    def __init__(self, compiled: Compiled, vocabulary: Vocabulary) -> None:
+        """Takes the engine's state before any token.
+
+        Args:
+            compiled: the schema.
+            vocabulary: of the model.
+        """
+        self.row: Rows = np.zeros((1, (vocabulary.size + 31) // 32), dtype=np.int32)
+        self._compiled = compiled
+        self._ends = vocabulary.eos_ids
+        (self._target,) = compiled.targets(self.row)
+        self._state: Any = compiled.start()
+
+    def fill(self) -> Rows:
+        """The mask of what may come next, ends of sequence included; it is overwritten by the next one.
+
+        Raises:
+            Stuck: the engine complains, or allows nothing.
+        """
+        compiled = self._compiled
+        compiled.fill(self._state, *self._target)
+        self._listen()
+        if compiled.complete is not None and compiled.complete(self._state):
+            for token in self._ends:
+                self.row[0, token >> 5] |= np.uint32(1 << (token & 31)).astype(np.int32)
+        if not self.row.any():
+            raise Stuck("the mask allows nothing")
+        return self.row
+
+    def commit(self, token: int) -> None:
+        """Goes on by a token that is no end of sequence.
+
+        Raises:
+            Stuck: the engine refuses it, or complains.
+        """
+        result = self._compiled.commit(self._state, token)
+        if result is False or (not self._compiled.in_place and result == 0):
+            raise Stuck(f"token {token} is refused")
+        if not self._compiled.in_place:
+            self._state = result
+        self._listen()
+
+    def _listen(self) -> None:
+        if self._compiled.complaint is not None and (said := self._compiled.complaint(self._state)):
+            raise Stuck(said)

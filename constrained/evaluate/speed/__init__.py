@@ -1,0 +1,21 @@
+"""Tokens per second of one model on the same prompts: by `generate` of transformers, by other engines, by this library.
+
+    shapes.py     models of random weights in the shape of real ones
+    recorded.py   makes a model say a recorded text
+    watch.py      counts a model's passes, and their time
+    cases.py      prompts, schemas, recorded texts
+    ways.py       ways of decoding
+    run.py        all ways on all cases, in turn
+    trials.py     what guessing costs where it does not pay
+    report.py     tables, for the terminal and as Markdown
+
+A model with random weights says nothing sensible, but its passes take as long as those of a trained one: they do not
+depend on what the weights are. So its logits are given one peak after each token, at the token that was recorded; every
+way of decoding computes its masks and guesses as for a model that would say that text.
+"""
+
+from __future__ import annotations
+
+from constrained.evaluate.speed.run import Results, Settings, run
+
+__all__ = ["Results", "Settings", "run"]

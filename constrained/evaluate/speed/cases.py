@@ -1,0 +1,49 @@
+"""What is written: held-out extractions of the bundled model's task, each under a schema of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from constrained import prompt as prompts
+from constrained.models import LanguageModel
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One text.
+
+    Attributes:
+        prompt: ids.
+        schema: what the text has to follow.
+        recorded: ids of the text that is said, where the model does not choose it itself.
+    """
+
+    prompt: list[int]
+    schema: Any
+    recorded: list[int] | None = None
+
+
+def cases(model: LanguageModel, count: int, seed: int, *, recorded: bool) -> Iterator[Case]:
+    """Extractions from short English texts: no schema comes twice.
+
+    Args:
+        model: whose tokens.
+        count: how many.
+        seed: same seed, same texts.
+        recorded: what the text says is to be said, in the tokens that the tokenizer would write it with.
+    """
+    from constrained.models.tiny.score import heldout
+
+    for example in heldout(count, seed):
+        if not recorded:
+            yield Case(
+                model.encode(prompts.extraction_messages(example.text, example.schema)), example.schema
+            )
+            continue
+        asked = f"{example.text}\nAs JSON, of this type:\n{prompts.describe(example.schema)}\n"
+        said = json.dumps(example.value, ensure_ascii=False)
+        encode = model.vocabulary.encode
+        yield Case(encode(asked), example.schema, encode(said))

@@ -1,0 +1,228 @@
+"""All ways on all cases: they take turns on every text, so that what else the machine does hits all of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from constrained.errors import InvalidArgument
+from constrained.evaluate.masks.machine import describe
+from constrained.evaluate.masks.workload import Tokens
+from constrained.evaluate.speed.cases import Case, cases
+from constrained.evaluate.speed.recorded import Recorded
+from constrained.evaluate.speed.shapes import random_model, shape, tokens_of, vocabulary_of
+from constrained.evaluate.speed.watch import Watch
+from constrained.evaluate.speed.ways import Way, Write, Written, ways
+from constrained.models import load
+from constrained.models.huggingface import HuggingFaceModel
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What is measured.
+
+    Attributes:
+        model: ``bundled``, or what transformers loads.
+        random: a shape out of `shapes.SHAPES` instead: random weights, and recorded texts.
+        vocabulary: of the random model, see `shapes.vocabulary_of`; by default the shape's.
+        device, dtype: of the model.
+        sample: texts.
+        seed: of texts and weights.
+        max_tokens: of a text.
+        threads: of torch and of the engines.
+        exact: also the sampler ``cars``.
+        only: names of ways; all, if there are none. The first one is always measured.
+
+    Raises:
+        InvalidArgument: a value is out of range.
+    """
+
+    model: str = "bundled"
+    random: str | None = None
+    vocabulary: str | None = None
+    device: str | None = None
+    dtype: str | None = None
+    sample: int = 30
+    seed: int = 0
+    max_tokens: int = 256
+    threads: int = 1
+    exact: bool = False
+    only: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("sample", "max_tokens", "threads"):
+            if getattr(self, name) < 1:
+                raise InvalidArgument(f"{name} is {getattr(self, name)}", action="pass a number >= 1")
+        if self.random is not None:
+            shape(self.random)
+        if self.exact and self.random is not None:
+            raise InvalidArgument(
+                "cars cannot be measured on a recorded text: it begins texts anew",
+                action="leave out one of --random and --exact",
+            )
+
+
+@dataclass(slots=True)
+class Speed:
+    """What one way took.
+
+    Attributes:
+        tokens: written.
+        forwards: passes of the model.
+        seconds: of the clock.
+        processor: seconds of processor time.
+        forward: seconds in passes, by the clock; on a GPU by its own.
+        drafting: seconds of guessing, where they are known.
+        drafted: guessed tokens that were read, likewise.
+    """
+
+    tokens: int = 0
+    forwards: int = 0
+    seconds: float = 0.0
+    processor: float = 0.0
+    forward: float = 0.0
+    drafting: float = 0.0
+    drafted: int = 0
+
+
+@dataclass(slots=True)
+class Results:
+    """What was measured.
+
+    Attributes:
+        settings: of the run.
+        found: by way.
+        texts: that all ways wrote.
+        left_out: texts that a way could not write, or wrote otherwise than recorded: its name -> how many.
+        about: the model and the machine.
+    """
+
+    settings: Settings
+    found: dict[str, Speed] = field(default_factory=dict)
+    texts: int = 0
+    left_out: dict[str, int] = field(default_factory=dict)
+    about: dict[str, Any] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """For a file."""
+        return asdict(self)
+
+
+def run(settings: Settings, progress: Progress = lambda what, done, total: None) -> Results:
+    """Measures everything.
+
+    The first text also imports and warms up: it is written and not counted. Compiling is not counted, masks are.
+
+    Raises:
+        InvalidArgument: a way is not known, or no text could be written by all.
+    """
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(settings.threads)
+    try:
+        model, tokens = made(settings)
+        results = Results(settings, about=about(model, settings))
+        known = ways(model, tokens, settings.max_tokens, settings.threads, exact=settings.exact)
+        measured = _chosen(known, settings)
+        recorded = settings.random is not None
+        for done, case in enumerate(cases(model, settings.sample + 1, settings.seed, recorded=recorded)):
+            _measure(model, case, measured, results, counts=done > 0, turn=done)
+            progress("measuring", done, settings.sample)
+    finally:
+        torch.set_num_threads(threads)
+    if not results.texts:
+        raise InvalidArgument(
+            f"no text was written by all ways: {results.left_out}", action="raise --sample, or name ways by --only"
+        )
+    return results
+
+
+def made(settings: Settings) -> tuple[HuggingFaceModel, Tokens]:
+    """The model that is asked for, and its vocabulary as other engines need it."""
+    if settings.random is None:
+        name = None if settings.model == "bundled" else settings.model
+        loaded = load(name, device=settings.device, dtype=settings.dtype)
+        assert isinstance(loaded, HuggingFaceModel)
+        return loaded, tokens_of(loaded)
+    sizes = shape(settings.random)
+    vocabulary, tokens = vocabulary_of(settings.vocabulary or sizes.vocabulary)
+    model = random_model(
+        sizes, vocabulary, device=settings.device, dtype=settings.dtype, seed=settings.seed
+    )
+    return model, tokens
+
+
+def _chosen(known: Mapping[str, Way], settings: Settings) -> dict[str, Way]:
+    first = next(iter(known))
+    unknown = set(settings.only) - set(known)
+    if unknown:
+        raise InvalidArgument(
+            f"{min(unknown)!r} is not measured here", action=f"name some of: {'; '.join(known)}"
+        )
+    return {name: way for name, way in known.items() if not settings.only or name in (first, *settings.only)}
+
+
+def _measure(
+    model: HuggingFaceModel, case: Case, measured: Mapping[str, Way], results: Results, *, counts: bool, turn: int
+) -> None:
+    """One text, by all ways; the one that begins is another one each time."""
+    names = list(measured)
+    at = turn % len(names)
+    found: dict[str, Speed] = {}
+    failed: list[str] = []
+    for name in (*names[at:], *names[:at]):
+        try:
+            found[name], written = _timed(model, case, measured[name](case))
+        except Exception:  # an engine refuses in whatever way it likes
+            failed.append(name)
+            continue
+        if case.recorded is not None and written.tokens != case.recorded:
+            failed.append(name)
+    if not counts:
+        return
+    for name in failed:
+        results.left_out[name] = results.left_out.get(name, 0) + 1
+    if failed:
+        return
+    results.texts += 1
+    for name in names:
+        total = results.found.setdefault(name, Speed())
+        for part, value in asdict(found[name]).items():
+            setattr(total, part, getattr(total, part) + value)
+
+
+def _timed(model: HuggingFaceModel, case: Case, write: Write) -> tuple[Speed, Written]:
+    with ExitStack() as stack:
+        watch = stack.enter_context(Watch(model.model))
+        if case.recorded is not None:
+            end = model.vocabulary.eos_ids[0]
+            stack.enter_context(Recorded(model.model, len(case.prompt), case.recorded, end))
+        began, processor = time.perf_counter(), time.process_time()
+        written = write()
+        processor, seconds = time.process_time() - processor, time.perf_counter() - began
+    speed = Speed(
+        len(written.tokens), watch.passes, seconds, processor, watch.seconds, written.drafting, written.drafted
+    )
+    return speed, written
+
+
+def about(model: HuggingFaceModel, settings: Settings) -> dict[str, Any]:
+    """The model and the machine, as JSON values."""
+    import torch
+
+    device = str(model.device)
+    return {
+        "model": settings.random and f"random weights, {settings.random}" or settings.model,
+        "weights": sum(weight.numel() for weight in model.model.parameters()),
+        "vocabulary": model.vocabulary.size,
+        "device": torch.cuda.get_device_name() if device.startswith("cuda") else device,
+        "dtype": str(model.model.dtype).removeprefix("torch."),
+        "torch": torch.__version__,
+        "machine": describe(),
+    }

@@ -1,0 +1,170 @@
+"""Ways of decoding: each is made ready for a case, which is not timed, and then writes its text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from transformers import LogitsProcessor
+
+from constrained.constraint import json_schema
+from constrained.decoding import Draft, Generator
+from constrained.evaluate.masks.engines import adapter
+from constrained.evaluate.masks.engines.text import Masked
+from constrained.evaluate.masks.workload import Tokens
+from constrained.evaluate.speed.cases import Case
+from constrained.integrations.transformers import ConstraintLogitsProcessor
+from constrained.integrations.transformers.processor import forbidden
+from constrained.models.huggingface import HuggingFaceModel
+
+if TYPE_CHECKING:
+    import torch
+
+UNCONSTRAINED = "generate"
+LOOKUP = "generate + lookup"
+RIVALS = ("xgrammar", "llguidance")
+_AHEAD = 10  # tokens that prompt lookup guesses, transformers' own default
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A text.
+
+    Attributes:
+        tokens: without an end of sequence.
+        drafting: seconds of guessing, where they are known.
+        drafted: guessed tokens that were read, likewise.
+    """
+
+    tokens: list[int]
+    drafting: float = 0.0
+    drafted: int = 0
+
+
+Write = Callable[[], Written]
+Way = Callable[[Case], Write]
+"""From a case to a call that writes its text. Making it ready may raise whatever an engine raises."""
+
+
+class EngineProcessor(LogitsProcessor):
+    """Another engine's masks under `generate`: for one text, from its beginning.
+
+    The engine fills the mask; it is spread and applied by the code that `ConstraintLogitsProcessor` uses.
+    """
+
+    def __init__(self, masked: Masked, prompt: int) -> None:
+        """Nothing is computed yet.
+
+        Args:
+            masked: the text.
+            prompt: tokens of the prompt.
+        """
+        self._masked = masked
+        self._read = prompt
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """See `LogitsProcessor`."""
+        import torch
+
+        for token in input_ids[0, self._read :].tolist():
+            self._masked.commit(token)
+        self._read = input_ids.shape[1]
+        rows = torch.from_numpy(self._masked.fill()).to(scores.device)
+        return scores.masked_fill(forbidden(rows, scores.shape[-1]), float("-inf"))
+
+
+def ways(
+    model: HuggingFaceModel, tokens: Tokens, limit: int, threads: int, *, exact: bool
+) -> dict[str, Way]:
+    """All ways, by name; engines whose packages are missing are left out.
+
+    Args:
+        model: the same for all.
+        tokens: its vocabulary.
+        limit: tokens of a text.
+        threads: that an engine may use.
+        exact: also the sampler ``cars``, at temperature 1; the others are greedy.
+    """
+    found: dict[str, Way] = {
+        UNCONSTRAINED: lambda case: lambda: _generate(model, case, limit),
+        LOOKUP: lambda case: lambda: _generate(model, case, limit, prompt_lookup_num_tokens=_AHEAD),
+    }
+    for name in RIVALS:
+        way = _engine(model, tokens, name, limit, threads)
+        if way is not None:
+            found[f"generate + {name}"] = way
+    found["generate + constrained"] = lambda case: _processor(model, case, limit)
+    drafts: dict[str, Any] = {"": None, " auto": "auto", " 64": Draft(adapts=False)}
+    for name, draft in drafts.items():
+        found[f"constrained{name}"] = _ours(model, limit, "local", draft)
+    if exact:
+        for name in ("", " auto"):
+            found[f"cars{name}"] = _ours(model, limit, "cars", drafts[name], temperature=1.0, seed=0)
+    return found
+
+
+def _ours(model: HuggingFaceModel, limit: int, sampler: str, draft: Any, **settings: Any) -> Way:
+    def way(case: Case) -> Write:
+        made = Generator(model, json_schema(case.schema), sampler=sampler, draft=draft)
+
+        def write() -> Written:
+            out = made(case.prompt, max_tokens=limit, **settings)
+            return Written(list(out.tokens), out.stats.drafting, out.stats.drafted)
+
+        return write
+
+    return way
+
+
+def _processor(model: HuggingFaceModel, case: Case, limit: int) -> Write:
+    processor = ConstraintLogitsProcessor(json_schema(case.schema), model.vocabulary, max_tokens=limit)
+
+    def write() -> Written:
+        processor.reset()
+        return _generate(model, case, limit, [processor])
+
+    return write
+
+
+def _engine(model: HuggingFaceModel, tokens: Tokens, name: str, limit: int, threads: int) -> Way | None:
+    try:
+        kind = adapter(name)
+    except ImportError:
+        return None
+    vocabulary = model.vocabulary
+    engine = kind(tokens, threads)
+
+    def way(case: Case) -> Write:
+        compiled = engine.compile(case.schema, json.dumps(case.schema))
+
+        def write() -> Written:
+            processor = EngineProcessor(Masked(compiled, vocabulary), len(case.prompt))
+            return _generate(model, case, limit, [processor])
+
+        return write
+
+    return way
+
+
+def _generate(
+    model: HuggingFaceModel, case: Case, limit: int, processors: Sequence[LogitsProcessor] = (), **options: Any
+) -> Written:
+    import torch
+
+    ids = torch.tensor([case.prompt], device=model.device)
+    ends = list(model.vocabulary.eos_ids)
+    with torch.inference_mode():
+        out = model.model.generate(
+            ids,
+            attention_mask=torch.ones_like(ids),
+            max_new_tokens=limit,
+            do_sample=False,
+            logits_processor=list(processors),
+            eos_token_id=ends,
+            pad_token_id=ends[0],
+            **options,
+        )
+    tokens = out[0, len(case.prompt) :].tolist()
+    return Written([token for token in tokens if token not in ends])
