@@ -23,13 +23,14 @@ from itertools import zip_longest
 from statistics import median
 
 _SHARE = 0.01  # of a plain pass, paid in for each: what trials may cost
-_LENT = 1.0  # plain passes that are in the account at first
+_LENT = 0.5  # plain passes that are in the account at first
 _MOST = 4.0  # and at most: so much is lost before guessing ends that has paid before
 _BEFORE = 3  # plain passes are measured before anything is tried
 _RENEWED = 64  # passes with guesses after which a plain one is measured again
-_WIDER = 16  # one of so many passes with guesses tries more than seems best
+_WIDER = 32  # one of so many passes with guesses tries more than seems best
 _STEP = 4  # times the widest pass that was measured: costs beyond are not guessed at
 _KEPT = 5  # measurements of a width
+_CLIPPED = 2.0  # times what is usual: a pass that takes longer was interrupted by something else
 _FIRST = 4  # nodes of the first drafts
 
 
@@ -63,15 +64,14 @@ class Costs:
     def seconds(self, width: int) -> float:
         """Of a pass, between and beyond measured widths as on a straight line.
 
-        Where a single width was measured, a token more is taken to cost as much as those before it.
+        Where a single width was measured, every token is taken to cost as much.
         """
         curve = self._curve
         at = bisect_left(curve, (width, 0.0))
         if at < len(curve) and curve[at][0] == width:
             return curve[at][1]
         if len(curve) == 1:
-            known, cost = curve[0]
-            return cost * max(1.0, width / known)
+            return curve[0][1] * width / curve[0][0]
         (left, low), (right, high) = (
             (curve[at - 1], curve[at]) if 0 < at < len(curve) else (curve[0], curve[1]) if at == 0 else curve[-2:]
         )
@@ -100,6 +100,8 @@ class Budget:
         self.costs = Costs()
         self.account = _LENT
         self._reach = float(_FIRST)  # nodes worth drafting
+        self._asked = 1  # nodes that were drafted last
+        self._drafting: deque[float] = deque(maxlen=_KEPT)  # seconds a node
         self._since = 0  # passes with guesses since the last plain one
         self._read = 0  # passes with guesses
         self._lock = threading.Lock()
@@ -111,7 +113,11 @@ class Budget:
         with self._lock:
             if self.costs.times(1) < _BEFORE or self._since >= _RENEWED or self.account <= 0:
                 return 0
-            return min(self.limit, int(self._reach))
+            if self._drafting:
+                dear = median(self._drafting) / self.costs.seconds(1)
+                self._reach = max(1.0, min(self._reach, self._stake / dear))
+            self._asked = min(self.limit, int(self._reach))
+            return self._asked
 
     def nodes(self, pis: Sequence[Sequence[float]], drafting: float = 0.0) -> list[int]:
         """How many nodes of each tree to read.
@@ -146,17 +152,19 @@ class Budget:
                 self.costs.measured(1 + nodes, seconds / texts)
             elif not self.costs.widest:
                 return
-            unit = self.costs.seconds(1)
-            loss = drafting / texts / unit
+            unit, loss = self.costs.seconds(1), 0.0
+            if drafting:
+                self._drafting.append(drafting / texts / self._asked)
+                loss = min(drafting / texts, _CLIPPED * self._asked * median(self._drafting)) / unit
             if nodes:
                 self._since += 1
                 self._read += 1
-                loss += (seconds / texts if plain else self.costs.seconds(1 + nodes)) / unit - 1
+                usual = self.costs.seconds(1 + nodes)
+                loss += (min(seconds / texts, _CLIPPED * usual) if plain else usual) / unit - 1
             elif plain:
                 self._since = 0
                 loss -= _SHARE
-            # More than was at stake is lost where something else interrupted the pass.
-            self._pay(-min(loss, 1 + max(0.0, self.account)))
+            self._pay(-loss)
 
     def came(self, texts: int, tokens: int) -> None:
         """So many tokens of a pass over so many texts had been guessed."""
@@ -164,16 +172,21 @@ class Budget:
             with self._lock:
                 self._pay(tokens / texts)
 
+    @property
+    def _stake(self) -> float:
+        """What the next pass may lose, in plain passes: one more than there is."""
+        return 1.0 + max(0.0, self.account)
+
     def _pay(self, passes: float) -> None:
         self.account = min(_MOST, self.account + passes)
 
     def _best(self, pis: Sequence[Sequence[float]], drafting: float) -> int:
         texts, costs = len(pis), self.costs
-        if not costs.widest:
-            return 0
+        if costs.widest <= 1:
+            return costs.widest  # what a node costs is found out by one of them
         unit = costs.seconds(1)
         drafting /= texts
-        stake = unit * (1 + max(0.0, self.account))
+        stake = unit * (1 + self._stake)
         best, most, gained, largest = 0, 1 / (drafting + unit), 1.0, 0
         for count, level in enumerate(zip_longest(*pis, fillvalue=0.0), 1):
             if 1 + count > _STEP * costs.widest:
@@ -185,11 +198,9 @@ class Budget:
             gained += sum(level) / texts
             if gained / (drafting + cost) > most:
                 best, most = count, gained / (drafting + cost)
-        if costs.widest == 1:
-            best = min(1, largest)  # what a node costs is not known yet
-        elif best and self.account >= _MOST and self._read % _WIDER == _WIDER - 1:
+        if best and self.account >= _MOST and self._read % _WIDER == _WIDER - 1:
             best = min(largest, 2 * best)
-        self._reach = max(float(_FIRST), 2.0 * best, 0.8 * self._reach)
+        self._reach = max(float(_FIRST), 1.5 * best + 1, 0.8 * self._reach)
         return best
 
 

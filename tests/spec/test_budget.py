@@ -1,93 +1,197 @@
-"""How many nodes pay: the rule against its definition, on made-up machines whose time is known."""
+"""How many nodes pay, and when nothing is guessed: the rule on made-up machines whose time is known."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import pytest
 
-from spec.budget import Budget
+from spec.budget import Budget, Costs
+
+Cost = Callable[[int], float]
+"""From the tokens that a pass reads of each text to seconds."""
 
 
-def passes(
-    budget: Budget, cost: Callable[[int], float], texts: int, pis: list[float], count: int
-) -> list[int]:
-    """Nodes of each of some passes on a machine on which a pass of n tokens takes cost(n)."""
-    used = []
-    for _ in range(count):
-        total = 0
-        if budget.drafts(texts):
-            budget.drafted(texts, 0.0001 * texts)
-            total = sum(budget.nodes([pis] * texts))
-        budget.measured(texts + total, cost(texts + total))
-        used.append(total)
-    return used
+@dataclass
+class Machine:
+    """Passes over some texts, on a clock that counts what they cost and nothing else.
+
+    Attributes:
+        cost: of a pass.
+        pis: what the sources say of their guesses, best first.
+        truth: how many of the first guesses come true, by the number of the pass.
+        guess: seconds of drafting a node.
+    """
+
+    cost: Cost
+    pis: Sequence[float]
+    truth: Callable[[int], int]
+    texts: int = 1
+    guess: float = 0.0001
+    budget: Budget = field(default_factory=lambda: Budget(64))
+    seconds: float = 0.0
+    tokens: int = 0
+    passes: int = 0
+    read: list[int] = field(default_factory=list)
+
+    def run(self, passes: int) -> float:
+        """So many passes; tokens of a text per second of them."""
+        seconds, tokens = self.seconds, self.tokens
+        for _ in range(passes):
+            self._pass()
+        return (self.tokens - tokens) / (self.seconds - seconds)
+
+    def _pass(self) -> None:
+        wanted = self.budget.drafts()
+        drafting, nodes = 0.0, 0
+        if wanted:
+            drafting = self.guess * wanted * self.texts
+            nodes = max(self.budget.nodes([self.pis[:wanted]] * self.texts, drafting))
+        took = self.cost(1 + nodes)
+        self.budget.passed(self.texts, nodes, took, drafting)
+        came = min(nodes, self.truth(self.passes))
+        self.budget.came(self.texts, came * self.texts)
+        self.seconds += drafting + took
+        self.tokens += 1 + came
+        self.passes += 1
+        self.read.append(nodes)
 
 
-FALLING = [0.9**i for i in range(1, 65)]
+SURE = [0.95**i for i in range(1, 65)]
+
+
+def flat(width: int) -> float:
+    return 0.01
+
+
+def steep(width: int) -> float:
+    """Every token costs as much as a pass."""
+    return 0.01 * width
+
+
+def slanted(width: int) -> float:
+    return 0.01 + 0.0006 * (width - 1)
+
+
+@pytest.mark.parametrize("texts", [1, 4, 16])
+@pytest.mark.parametrize("cost", [steep, slanted, flat, lambda n: 0.01 * n**0.5], ids=["steep", "slanted", "flat", "root"])
+def test_where_nothing_comes_true_a_hundredth_is_lost_and_a_few_passes(cost: Cost, texts: int) -> None:
+    """Whatever sources say of themselves, and whatever reading costs."""
+    machine = Machine(cost, SURE, lambda number: 0, texts)
+    machine.run(2000)
+    plain = machine.tokens * cost(1)
+    assert machine.seconds <= 1.011 * plain + 3 * cost(1)
 
 
 def test_where_reading_is_free_everything_is_read() -> None:
-    used = passes(Budget(64), lambda n: 0.01, 1, FALLING, 30)
-    assert used[-10:] == [64] * 10
+    machine = Machine(flat, SURE, lambda number: 20)
+    machine.run(40)
+    assert machine.read[-5:] == [64] * 5
+    assert machine.read[0] == 0  # what a plain pass takes is measured first
 
 
-def test_where_reading_is_dear_nothing_is_guessed() -> None:
-    """Every token costs as much as a pass: no guess below certainty pays, and drafting stops nearly altogether."""
+def test_where_reading_is_dear_little_is_read() -> None:
+    machine = Machine(slanted, SURE, lambda number: 5)
+    machine.run(200)
+    best = max(range(65), key=lambda n: (1 + sum(SURE[:n])) / (0.0001 + slanted(1 + n)))
+    usual = sorted(machine.read[-50:])[25]
+    assert best / 2 <= usual <= 2 * best
+
+
+def test_guesses_that_pay_are_worth_it_from_the_beginning() -> None:
+    machine = Machine(slanted, SURE, lambda number: 8)
+    plain = 1 / slanted(1)
+    assert machine.run(30) > 1.5 * plain
+    assert machine.run(200) > 2.5 * plain
+
+
+def test_it_recovers_when_guesses_begin_to_pay() -> None:
+    """For a thousand passes nothing comes true, then much: within two hundred passes it is as fast as ever."""
+    machine = Machine(slanted, SURE, lambda number: 8 if number >= 1000 else 0)
+    machine.run(1000)
+    assert sum(1 for nodes in machine.read[-200:] if nodes) <= 30
+    machine.run(200)
+    ever = Machine(slanted, SURE, lambda number: 8)
+    ever.run(200)
+    assert machine.run(200) > 0.95 * ever.run(200)
+
+
+def test_it_ends_when_guesses_cease_to_pay() -> None:
+    machine = Machine(slanted, SURE, lambda number: 8 if number < 500 else 0)
+    machine.run(500)
+    before = machine.seconds
+    machine.run(1000)
+    assert machine.seconds - before <= 1000 * slanted(1) * 1.011 + 8 * slanted(1)
+
+
+def test_drafts_that_no_one_reads_are_paid_for() -> None:
+    """The sources themselves say that nothing will come true, and take half a pass to say so."""
+    machine = Machine(steep, [0.01] * 64, lambda number: 0, guess=0.00125)
+    machine.run(1000)
+    assert machine.seconds <= 1000 * steep(1) * 1.011 + 3 * steep(1)
+
+
+def test_a_machine_that_is_interrupted_now_and_then_is_not_misjudged() -> None:
+    """One pass in ten takes five times as long, whatever it reads."""
+    rng = random.Random(1)
+
+    def disturbed(width: int) -> float:
+        return slanted(width) * (5 if rng.random() < 0.1 else 1)
+
+    paying = Machine(disturbed, SURE, lambda number: 8)
+    paying.run(500)
+    rng.seed(1)
+    plain = Machine(disturbed, SURE, lambda number: 8, budget=Budget(0))
+    assert paying.run(1000) > 3 * plain.run(1000)
+    failing = Machine(disturbed, SURE, lambda number: 0)
+    assert failing.run(3000) > 0.97 * plain.run(3000)
+
+
+def test_the_likeliest_are_read_and_rows_are_filled() -> None:
+    """A pass is as wide as its longest row: what another row reads beside it costs nothing more."""
     budget = Budget(64)
-    used = passes(budget, lambda n: 0.01 * n, 1, [0.5**i for i in range(1, 65)], 400)
-    assert sum(used[5:]) == 0
-    drafted = sum(1 for _ in range(200) if budget.drafts(1) and budget.nodes([[0.5, 0.25]]) is not None)
-    assert drafted <= 200 / 30
-
-
-def test_in_between_the_best_number_is_taken() -> None:
-    def cost(n: int) -> float:
-        return 0.01 + 0.0006 * n
-
-    budget = Budget(64)
-    used = passes(budget, cost, 1, FALLING, 60)
-    speed = [(1 + sum(FALLING[:n])) / (0.0001 + cost(1 + n)) for n in range(65)]
-    assert speed[used[-1]] >= 0.97 * max(speed)
-    assert 0 < used[-1] < 64
-
-
-def test_a_batch_shares_what_pays_and_the_likeliest_come_first() -> None:
-    budget = Budget(64)
-    sure, unsure = [0.95**i for i in range(1, 65)], [0.3**i for i in range(1, 65)]
-    for n in (2, 130, 40, 10, 2, 66):
-        budget.measured(n, 0.01 + 0.0005 * n)
+    for width in (1, 1, 1, 2, 8, 32, 64):
+        budget.costs.measured(width, 0.01 + 0.0005 * width)
+    sure, unsure = [0.95**i for i in range(1, 65)], [0.3**i for i in range(1, 4)]
     counts = budget.nodes([sure, unsure])
-    assert counts[0] > counts[1]
+    assert counts[0] > counts[1] == 3
 
 
-@pytest.mark.parametrize("texts", [1, 8, 10, 37])
-def test_batches_of_every_size_are_drafted_for(texts) -> None:
-    used = passes(Budget(16), lambda n: 0.01, texts, FALLING[:16], 20)
-    assert used[-5:] == [16 * texts] * 5
-
-
-def test_what_a_plain_pass_takes_is_measured_again_and_again() -> None:
-    """The machine was slow just when it was measured first: drafting must not go on paying in theory alone."""
+def test_prompts_say_nothing_about_passes() -> None:
     budget = Budget(64)
-    budget.measured(65, 0.065)
-    budget.measured(1, 0.08)
-    used = passes(budget, lambda n: 0.001 * n, 1, [0.4**i for i in range(1, 65)], 4000)
-    assert sum(used[-1000:]) <= 3000
+    budget.passed(1, 0, 100.0, plain=False)
+    assert budget.costs.widest == 0
+    assert budget.drafts() == 0
 
 
 def test_a_fixed_budget_does_not_look_at_times() -> None:
-    used = passes(Budget(16, adapts=False), lambda n: 10.0 * n, 2, FALLING[:16], 10)
-    assert used == [32] * 10
+    budget = Budget(16, adapts=False)
+    for _ in range(10):
+        assert budget.drafts() == 16
+        assert budget.nodes([SURE[:16], SURE[:3]], 1.0) == [16, 3]
+        budget.passed(2, 16, 1000.0, 1.0)
 
 
 def test_no_nodes_means_no_drafts() -> None:
-    assert not Budget(0).drafts(1)
+    machine = Machine(flat, SURE, lambda number: 5, budget=Budget(0))
+    machine.run(100)
+    assert set(machine.read) == {0}
 
 
 @pytest.mark.parametrize("width", [1, 2, 7, 33, 64, 200])
-def test_costs_lie_between_what_was_measured(width) -> None:
-    budget = Budget(64)
-    budget.measured(1, 0.010)
-    budget.measured(64, 0.073)
-    assert budget.cost(width) == pytest.approx(0.010 + 0.001 * (width - 1))
+def test_costs_lie_between_what_was_measured(width: int) -> None:
+    costs = Costs()
+    costs.measured(1, 0.010)
+    costs.measured(64, 0.073)
+    assert costs.seconds(width) == pytest.approx(0.010 + 0.001 * (width - 1))
+
+
+def test_a_wider_pass_is_never_thought_faster() -> None:
+    costs = Costs()
+    for width, seconds in ((1, 0.01), (8, 0.5), (32, 0.02)):
+        costs.measured(width, seconds)
+    assert costs.seconds(8) == 0.02
+    known = [costs.seconds(width) for width in range(1, 40)]
+    assert known == sorted(known)
