@@ -73,7 +73,11 @@ class Costs:
         if len(curve) == 1:
             return curve[0][1] * width / curve[0][0]
         (left, low), (right, high) = (
-            (curve[at - 1], curve[at]) if 0 < at < len(curve) else (curve[0], curve[1]) if at == 0 else curve[-2:]
+            (curve[at - 1], curve[at])
+            if 0 < at < len(curve)
+            else (curve[0], curve[1])
+            if at == 0
+            else curve[-2:]
         )
         return max(1e-9, low + (high - low) / (right - left) * (width - left))
 
@@ -135,7 +139,9 @@ class Budget:
             best = self._best(pis, drafting)
         return [min(best, size) for size in sizes]
 
-    def passed(self, texts: int, nodes: int, seconds: float, drafting: float = 0.0, *, plain: bool = True) -> None:
+    def passed(
+        self, texts: int, nodes: int, seconds: float, drafting: float = 0.0, *, plain: bool = True
+    ) -> None:
         """A pass is over.
 
         Args:

@@ -34,7 +34,9 @@ CONSTRAINTS = 64
 
 _pieces: WeakKeyDictionary[Words, Any] = WeakKeyDictionary()
 _pieces_lock = threading.Lock()
-atexit.register(_pieces.clear)  # other libraries keep modules beyond the end: nothing native must be in there then
+atexit.register(
+    _pieces.clear
+)  # other libraries keep modules beyond the end: nothing native must be in there then
 
 
 class Scope:

@@ -105,12 +105,3 @@ def test_the_command_measures_and_writes(tmp_path, monkeypatch, capsys) -> None:
     assert found["found"]["repeated"]["all, 64 nodes"]["passes"] < cold["all, 64 nodes"]["passes"]
     assert "| all, 64 nodes |" in (out / "replay.md").read_text()
     assert command("--only", "nothing") not in (None, 0)
-
-
-def test_speed_is_measured_with_every_way_of_decoding(capsys) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["bench", "speed", "--sample", "1", "--quiet"])
-    assert ended.value.code in (None, 0)
-    told = capsys.readouterr().out
-    for name in ("unconstrained", "prompt lookup", "constrained, draft"):
-        assert name in told

@@ -231,6 +231,9 @@ def read(
         for answer in answers:
             answer.stats.drafting += guessing
         counts = budget.nodes([tree.pi[1:] for tree in trees], guessing)
+        for answer, count in zip(answers, counts, strict=True):
+            assert answer.drafter is not None
+            answer.drafter.read(count)
     began = time.perf_counter()
     if not any(counts):
         rows = model.forward(unread, cache)
@@ -244,9 +247,6 @@ def read(
             skip.append(last)
         found = model.forward_trees(tokens, parents, skip, cache)
         branches = [Branch(tree, row, len(ids)) for tree, row, ids in zip(trees, found, unread, strict=True)]
-        for answer, count in zip(answers, counts, strict=True):
-            assert answer.drafter is not None
-            answer.drafter.read(count)
     took = time.perf_counter() - began
     for answer in answers:
         answer.stats.reading += took

@@ -36,11 +36,14 @@ def speed(
     vocabulary: Annotated[
         str | None,
         typer.Option(
-            "--vocabulary", metavar="NAME", help="Of random weights: bundled, tekken, a Hugging Face tokenizer."
+            "--vocabulary",
+            metavar="NAME",
+            help="Of random weights: bundled, tekken, a Hugging Face tokenizer.",
         ),
     ] = None,
     device: Annotated[
-        str | None, typer.Option("--device", metavar="NAME", help="cpu or cuda [default: a GPU, if there is one].")
+        str | None,
+        typer.Option("--device", metavar="NAME", help="cpu or cuda [default: a GPU, if there is one]."),
     ] = None,
     dtype: Annotated[
         str | None, typer.Option("--dtype", metavar="NAME", help="float32, bfloat16, ... of the weights.")
@@ -55,7 +58,9 @@ def speed(
     ] = None,
     budget: Annotated[
         bool,
-        typer.Option("--budget", help="Instead: batches with guesses against without, where they pay or not."),
+        typer.Option(
+            "--budget", help="Instead: batches with guesses against without, where they pay or not."
+        ),
     ] = False,
     batches: Annotated[
         str, typer.Option("--batches", metavar="N,N,N", help="Sizes of batches, with --budget.")
@@ -72,7 +77,17 @@ def speed(
     from constrained.evaluate.speed import report as tables
 
     settings = Settings(
-        model, random, vocabulary, device, dtype, sample, seed, max_tokens, threads, exact, listed_names(only, ";")
+        model,
+        random,
+        vocabulary,
+        device,
+        dtype,
+        sample,
+        seed,
+        max_tokens,
+        threads,
+        exact,
+        listed_names(only, ";"),
     )
     if budget:
         from constrained.evaluate.speed.run import about

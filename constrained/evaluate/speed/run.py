@@ -138,7 +138,8 @@ def run(settings: Settings, progress: Progress = lambda what, done, total: None)
         torch.set_num_threads(threads)
     if not results.texts:
         raise InvalidArgument(
-            f"no text was written by all ways: {results.left_out}", action="raise --sample, or name ways by --only"
+            f"no text was written by all ways: {results.left_out}",
+            action="raise --sample, or name ways by --only",
         )
     return results
 
@@ -152,9 +153,7 @@ def made(settings: Settings) -> tuple[HuggingFaceModel, Tokens]:
         return loaded, tokens_of(loaded)
     sizes = shape(settings.random)
     vocabulary, tokens = vocabulary_of(settings.vocabulary or sizes.vocabulary)
-    model = random_model(
-        sizes, vocabulary, device=settings.device, dtype=settings.dtype, seed=settings.seed
-    )
+    model = random_model(sizes, vocabulary, device=settings.device, dtype=settings.dtype, seed=settings.seed)
     return model, tokens
 
 
@@ -169,7 +168,13 @@ def _chosen(known: Mapping[str, Way], settings: Settings) -> dict[str, Way]:
 
 
 def _measure(
-    model: HuggingFaceModel, case: Case, measured: Mapping[str, Way], results: Results, *, counts: bool, turn: int
+    model: HuggingFaceModel,
+    case: Case,
+    measured: Mapping[str, Way],
+    results: Results,
+    *,
+    counts: bool,
+    turn: int,
 ) -> None:
     """One text, by all ways; the one that begins is another one each time."""
     names = list(measured)
@@ -207,7 +212,13 @@ def _timed(model: HuggingFaceModel, case: Case, write: Write) -> tuple[Speed, Wr
         written = write()
         processor, seconds = time.process_time() - processor, time.perf_counter() - began
     speed = Speed(
-        len(written.tokens), watch.passes, seconds, processor, watch.seconds, written.drafting, written.drafted
+        len(written.tokens),
+        watch.passes,
+        seconds,
+        processor,
+        watch.seconds,
+        written.drafting,
+        written.drafted,
     )
     return speed, written
 

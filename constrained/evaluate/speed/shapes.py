@@ -80,7 +80,12 @@ def tokens_of(model: HuggingFaceModel) -> Tokens:
 
 
 def random_model(
-    sizes: Shape, vocabulary: Vocabulary, *, device: str | None = None, dtype: str | None = None, seed: int = 0
+    sizes: Shape,
+    vocabulary: Vocabulary,
+    *,
+    device: str | None = None,
+    dtype: str | None = None,
+    seed: int = 0,
 ) -> HuggingFaceModel:
     """A model of random weights.
 

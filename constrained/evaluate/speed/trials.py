@@ -20,7 +20,7 @@ from constrained.models.huggingface import HuggingFaceModel
 
 EXTRACTIONS, NOISE = "extractions", "noise"
 _HOT = 4.0
-_ANYTHING = "[ -~]{32,8000}"
+_ANYTHING = "[ -~]{16,8000}"
 _TOKENS = 64  # of a text of noise
 
 Progress = Callable[[str, int, int], None]
@@ -104,7 +104,14 @@ def _jobs(model: HuggingFaceModel, kind: str, batch: int, count: int, settings: 
     constraint = regex(_ANYTHING)
     prompts = [model.vocabulary.encode(f"Say anything, for the {number}th time:") for number in range(batch)]
     for number in range(count):
-        yield _job(model, constraint, prompts, _TOKENS, temperature=_HOT, seed=settings.seed + number)
+        yield _job(
+            model,
+            constraint,
+            prompts,
+            min(_TOKENS, settings.max_tokens),
+            temperature=_HOT,
+            seed=settings.seed + number,
+        )
 
 
 def _job(

@@ -75,9 +75,7 @@ class EngineProcessor(LogitsProcessor):
         return scores.masked_fill(forbidden(rows, scores.shape[-1]), float("-inf"))
 
 
-def ways(
-    model: HuggingFaceModel, tokens: Tokens, limit: int, threads: int, *, exact: bool
-) -> dict[str, Way]:
+def ways(model: HuggingFaceModel, tokens: Tokens, limit: int, threads: int, *, exact: bool) -> dict[str, Way]:
     """All ways, by name; engines whose packages are missing are left out.
 
     Args:
@@ -149,7 +147,11 @@ def _engine(model: HuggingFaceModel, tokens: Tokens, name: str, limit: int, thre
 
 
 def _generate(
-    model: HuggingFaceModel, case: Case, limit: int, processors: Sequence[LogitsProcessor] = (), **options: Any
+    model: HuggingFaceModel,
+    case: Case,
+    limit: int,
+    processors: Sequence[LogitsProcessor] = (),
+    **options: Any,
 ) -> Written:
     import torch
 
