@@ -84,9 +84,9 @@ class Tree:
 class Drafter:
     """Drafts for one text; see spec.drafter.Drafter."""
 
-    def __init__(self, grammar: Grammar, memory: Memory, scope: Scope, start: int, prompt: Sequence[int], sources: int, is_json: bool, ends: Sequence[int]) -> None:
+    def __init__(self, grammar: Grammar, memory: Memory, scope: Scope, start: int, prompt: Sequence[int], sources: int, is_json: bool, ends: Sequence[int], chains: bool = False) -> None:
         """
-        `sources` has bit i for source i; `ends` are ids that are never guessed.
+        `sources` has bit i for source i; `ends` are ids that are never guessed; `chains`: drafts are no trees.
         """
 
     def draft(self, nodes: int, depth: int = 1073741824) -> Tree:

@@ -43,8 +43,10 @@ def build(
     calibration: Calibration,
     nodes: int,
     depth: int = 1 << 30,
+    *,
+    chain: bool = False,
 ) -> Draft:
-    """The best tree.
+    """The best tree, or the best chain: then what is not the likeliest continuation of a node is left out.
 
     Args:
         place: the end of the text.
@@ -52,6 +54,7 @@ def build(
         calibration: corrects what they say.
         nodes: greatest number of nodes, the root not counted.
         depth: tokens from the root to a node, at most.
+        chain: give each node one child at most.
     """
     automaton = place.request.automaton
     ends = frozenset(automaton.vocabulary.eos_ids)
@@ -96,6 +99,8 @@ def build(
             continue
         node = tree.add(parent, token, state, -worth, bits)
         places.append(places[parent].after(token, state))
+        if chain:
+            heap.clear()
         if len(tree) <= nodes and tree.depth[node] < depth:
             look(node)
     return draft

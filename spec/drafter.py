@@ -41,6 +41,7 @@ class Drafter:
         names: Collection[str] = SOURCES,
         literals: Literals | None = None,
         is_json: bool = True,
+        chains: bool = False,
     ) -> None:
         """Reads the prompt.
 
@@ -53,8 +54,10 @@ class Drafter:
             names: of the sources to use.
             literals: what `Forced` found out about this automaton.
             is_json: texts are JSON.
+            chains: draft chains, not trees.
         """
         self.memory = memory
+        self.chains = chains
         request = Request(automaton, pieces, is_json)
         self.place = Place.start(request, automaton.start, tuple(prompt))  # type: ignore[attr-defined]
         self.names = names
@@ -95,7 +98,9 @@ class Drafter:
             depth: how far it reaches at most.
         """
         with self.memory.lock:
-            self._draft = build(self.place, self.sources, self.memory.calibration, nodes, depth)
+            self._draft = build(
+                self.place, self.sources, self.memory.calibration, nodes, depth, chain=self.chains
+            )
         self._node = ROOT
         return self._draft.tree
 

@@ -96,6 +96,7 @@ class Drafts:
         names: Collection[str] = SOURCES,
         is_json: bool = True,
         native: bool = True,
+        chains: bool = False,
     ) -> None:
         """Settles how.
 
@@ -106,12 +107,14 @@ class Drafts:
             names: of the sources to use.
             is_json: texts are JSON.
             native: False to draft in Python in any case.
+            chains: draft chains, not trees.
         """
         self._automaton: Any = automaton
         self._memory = memory
         self._constraint = constraint
         self._names = frozenset(names)
         self._is_json = is_json
+        self._chains = chains
         table = getattr(automaton, "draft_table", None)
         self.native = native and table is not None and memory.core is not None
         self._literals: Literals = {}
@@ -133,6 +136,7 @@ class Drafts:
                 names=self._names,
                 literals=self._literals,
                 is_json=self._is_json,
+                chains=self._chains,
             )
         bits = sum(1 << i for i, name in enumerate(SOURCES) if name in self._names)
         if "ngram" in self._names:
@@ -146,6 +150,7 @@ class Drafts:
             bits,
             self._is_json,
             list(self._automaton.vocabulary.eos_ids),
+            self._chains,
         )
         return made
 

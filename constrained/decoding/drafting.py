@@ -99,12 +99,23 @@ class Speculation:
         drafts: makes drafters.
     """
 
-    def __init__(self, draft: Draft, automaton: TokenAutomaton, constraint: Constraint) -> None:
+    def __init__(
+        self, draft: Draft, automaton: TokenAutomaton, constraint: Constraint, *, chains: bool = False
+    ) -> None:
+        """Learns nothing yet.
+
+        Args:
+            draft: the configuration.
+            automaton: what may be said.
+            constraint: what it was compiled from.
+            chains: guess one continuation, for a model that reads no trees.
+        """
         self.draft = draft
         self.memory = draft.memory or Memory()
         self._automaton = automaton
         self._constraint = constraint
         self._drafts: Drafts | None = None
+        self._chains = chains
         self._lock = threading.Lock()
 
     @property
@@ -115,7 +126,14 @@ class Speculation:
                 # Predicates are asked about what is verified, never about guesses: these follow the grammar alone.
                 outline = getattr(self._automaton, "outline", self._automaton)
                 key, is_json = self._constraint.key, self._constraint.is_json
-                made = Drafts(outline, self.memory, key, names=self.draft.sources, is_json=is_json)
+                made = Drafts(
+                    outline,
+                    self.memory,
+                    key,
+                    names=self.draft.sources,
+                    is_json=is_json,
+                    chains=self._chains,
+                )
                 rehearse(made, self._constraint, self._automaton.vocabulary)
                 self._drafts = made
             return self._drafts

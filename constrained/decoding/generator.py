@@ -93,8 +93,9 @@ class Generator:
 
         Raises:
             ConstraintError, ConstraintTooLarge: the constraint cannot be enforced.
-            InvalidArgument: the sampler is not known, or the draft is none.
-            ModelError: the model cannot be loaded.
+            InvalidArgument: the sampler is not known, the draft is none, or a configured `Draft` was passed for a model
+                that reads no guesses (``"auto"`` does without them there, and `stats.no_draft` says why).
+            ModelError: the model cannot be loaded, or is no causal one.
         """
         if sampler is not None:
             self.sampler = choose(sampler)
@@ -106,8 +107,17 @@ class Generator:
         if sampler is None:
             self.sampler = choose("awrs" if getattr(self.automaton, "checks_are_costly", False) else "local")
         self._drafting: Speculation | None = None
-        if self.draft is not None and self.model.no_trees is None:
-            self._drafting = Speculation(self.draft, self.automaton, self.constraint)
+        self._no_draft: str | None = None
+        if self.draft is not None:
+            chains = self.model.no_trees is not None
+            self._no_draft = self.model.no_chains if chains else None
+            if self._no_draft is None:
+                self._drafting = Speculation(self.draft, self.automaton, self.constraint, chains=chains)
+            elif draft != "auto":
+                raise InvalidArgument(
+                    f"nothing can be guessed ahead: {self._no_draft}",
+                    action='pass draft=None, or draft="auto", which guesses where it can',
+                )
 
     def __call__(
         self, prompt: Prompt, *, sequence: int = 0, seed: int | None = None, **settings: Unpack[Settings]
@@ -324,8 +334,7 @@ class Generator:
     def _output(self, answer: Answer) -> Output:
         assert answer.finish
         answer.close()
-        if self.draft is not None:
-            answer.stats.no_draft = self.model.no_trees
+        answer.stats.no_draft = self._no_draft
         text = self.model.vocabulary.decode(answer.tokens).decode("utf-8")
         return Output(
             value=self.constraint.parse(text),
@@ -341,7 +350,9 @@ class Generator:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The automaton is compiled again where it is unpickled: it belongs to a process.
-        draft = None if self.draft is None else replace(self.draft, memory=None)
+        draft: str | Draft | None = None if self.draft is None else replace(self.draft, memory=None)
+        if self._no_draft is not None:
+            draft = "auto"
         return _restore, (self.model, self.constraint, self.sampler, draft, self.chat)
 
     def __repr__(self) -> str:
@@ -349,7 +360,7 @@ class Generator:
 
 
 def _restore(
-    model: LanguageModel, constraint: Any, sampler: Sampler, draft: Draft | None, chat: bool
+    model: LanguageModel, constraint: Any, sampler: Sampler, draft: str | Draft | None, chat: bool
 ) -> Generator:
     return Generator(model, constraint, sampler=sampler, draft=draft, chat=chat)
 

@@ -35,7 +35,8 @@ class Cache(ABC):
 
         Args:
             rows: row i becomes what row ``rows[i]`` was; a row named twice is copied.
-            paths: of the tokens that row read last, those to keep: indices along one path from the beginning.
+            paths: of the tokens that row read last, those to keep: indices along one path from the beginning, which
+                has at least the tokens that were skipped and the one after them.
         """
         raise NotImplementedError
 
@@ -65,7 +66,10 @@ class LanguageModel(ABC):
     vocabulary: Vocabulary
     context: int | None = None
     no_trees: str | None = "the model reads one continuation at a time"
-    """Why `forward_trees` cannot be called; None where it can."""
+    """Why `forward_trees` cannot be called with trees; None where it can."""
+    no_chains: str | None = "the model reads one continuation at a time"
+    """Why it cannot be called with chains either, where each token follows the one before it; None where it can. Not
+    asked about a model that reads trees."""
 
     @cached_property
     def fingerprint(self) -> str:

@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 from constrained import prompt as prompts
 from constrained.errors import ModelError
+from constrained.models.ability import Ability, ability, cache_name, make_cache, text_config
 from constrained.models.base import Cache, LanguageModel, Prompt
-from constrained.models.cache import HuggingFaceCache, JoinedCache, SeparateCache
+from constrained.models.cache import HuggingFaceCache
 from constrained.models.prompts import check_ids, is_chat
+from constrained.models.single import Way
 from constrained.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ class HuggingFaceModel(LanguageModel):
             tokenizer: its tokenizer.
             isolate: run each text of a batch in a forward pass of its own. Then a batch has bit-identical logits
                 to its texts alone, at the price of its speed. By default only models that cannot read padded
-                batches exactly (sliding windows, recurrent layers, flash attention) do so; for the others logits
+                batches exactly (recurrent layers, flash attention, see `ability`) do so; for the others logits
                 differ by float rounding between batch sizes.
 
         Raises:
@@ -73,10 +75,24 @@ class HuggingFaceModel(LanguageModel):
         self.model = model.eval()
         self.tokenizer = tokenizer
         self.vocabulary = vocabulary
-        config = _text_config(model)
-        self.context = getattr(config, "max_position_embeddings", None)
-        self.isolate = not _reads_padded_batches(model) if isolate is None else isolate
+        self.context = getattr(text_config(model), "max_position_embeddings", None)
+        self._isolate = isolate
         self._accepted = set(inspect.signature(model.forward).parameters)
+        self._cache_name = cache_name(model)
+
+    @cached_property
+    def ability(self) -> Ability:
+        """How the model is read: found out when it is first asked for, by a trial of a few tokens.
+
+        Raises:
+            ModelError: it is no causal language model.
+        """
+        return ability(self.model, self._run, self.device, self.vocabulary.size)
+
+    @property
+    def isolate(self) -> bool:
+        """Whether each text of a batch has a forward pass of its own."""
+        return self.ability.way is not Way.TREES if self._isolate is None else self._isolate
 
     @cached_property
     def fingerprint(self) -> str:
@@ -113,7 +129,7 @@ class HuggingFaceModel(LanguageModel):
 
     def cache(self, rows: int) -> Cache:
         """An empty cache for this many texts."""
-        return (SeparateCache if self.isolate else JoinedCache)(rows, self.model.config)
+        return make_cache(self.model, self.ability, rows, self.isolate)
 
     def forward(self, tokens: Sequence[Sequence[int]], cache: Cache) -> NDArray[np.float32]:
         """See `LanguageModel.forward`.
@@ -135,12 +151,15 @@ class HuggingFaceModel(LanguageModel):
             array: NDArray[np.float32] = logits.to(torch.float32).cpu().numpy()
         return array
 
-    @cached_property
+    @property
     def no_trees(self) -> str | None:  # type: ignore[override]
-        """Why trees cannot be read: attention that takes no mask, windows, recurrent states."""
-        if _reads_padded_batches(self.model):
-            return None
-        return f"{type(self.model).__name__} has layers or an attention that take no mask of any shape"
+        """Why trees cannot be read: attention that takes no mask, recurrent states, a trial that failed."""
+        return self.ability.no_trees
+
+    @property
+    def no_chains(self) -> str | None:  # type: ignore[override]
+        """Why not even chains can be read: behind its first tokens the model reads one at a time."""
+        return self.ability.no_trees if self.ability.way is Way.STEPS else None
 
     def forward_trees(
         self,
@@ -162,20 +181,22 @@ class HuggingFaceModel(LanguageModel):
         """One forward pass: logits [rows, columns, V], of the last column or columns unless `every` one is wanted."""
         if every is not True:
             inputs["logits_to_keep"] = int(every) or 1  # spares a long prompt's logits: columns x V floats
+        cache = inputs.pop("past_key_values", None)
         inputs = {name: value for name, value in inputs.items() if name in self._accepted}
-        if "attention_mask" in inputs:
-            inputs["attention_mask"] = inputs["attention_mask"].to(self.model.dtype)
+        if self._cache_name is not None:
+            inputs[self._cache_name] = cache
+        mask = inputs.get("attention_mask")
+        if mask is not None:
+            dtype = self.model.dtype
+            several = isinstance(mask, dict)
+            inputs["attention_mask"] = (
+                {kind: one.to(dtype) for kind, one in mask.items()} if several else mask.to(dtype)
+            )
         logits: torch.Tensor = self.model(**inputs, use_cache=True).logits
         return logits if every is True else logits[:, -(int(every) or 1) :]
 
     def __repr__(self) -> str:
         return f"HuggingFaceModel({type(self.model).__name__}, {self.vocabulary!r}, context={self.context})"
-
-
-def _text_config(model: Any) -> Any:
-    """The configuration of the language part (a model that also sees or hears nests it)."""
-    config = model.config
-    return config.get_text_config() if hasattr(config, "get_text_config") else config
 
 
 def _check_causal(model: Any) -> None:
@@ -190,23 +211,3 @@ def _check_causal(model: Any) -> None:
         raise ModelError(f"{name} is an encoder-decoder model", action="pass a causal (decoder-only) model")
     if getattr(model, "get_output_embeddings", lambda: None)() is None:
         raise ModelError(f"{name} has no language modelling head", action="load it with AutoModelForCausalLM")
-
-
-def _reads_padded_batches(model: Any) -> bool:
-    """Whether every layer is full attention and takes a mask of any shape."""
-    config = _text_config(model)
-    if getattr(config, "_attn_implementation", None) not in ("sdpa", "eager"):
-        return False
-    if "position_ids" not in inspect.signature(model.forward).parameters:
-        return False
-    layers = getattr(config, "layer_types", None)
-    if layers:
-        return all(kind == "full_attention" for kind in layers)
-    # Without a list of layer types only families that are known to be plain: the rest may hide ALiBi (positions out
-    # of the mask's shape), local windows or recurrent states.
-    return getattr(config, "model_type", None) in _PLAIN and not getattr(config, "sliding_window", None)
-
-
-_PLAIN = frozenset(
-    {"llama", "gpt2", "gpt_neox", "mistral", "phi", "qwen2", "gemma", "olmo", "olmo2", "granite"}
-)

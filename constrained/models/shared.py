@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import torch
-from transformers.cache_utils import DynamicLayer
+from transformers.cache_utils import DummyLayer, DynamicLayer
 
 
 class SharedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
@@ -79,6 +80,12 @@ class SharedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
         """All columns of a row."""
         return self.common + int(self._own[0].shape[2])
 
+    def drop(self, columns: int) -> None:
+        """Lets go of the first columns."""
+        common = min(columns, self.common)
+        self._common = [None if held is None else held[:, :, common:] for held in self._common]
+        self._own = [held[:, :, columns - common :] for held in self._own]
+
     def select(self, rows: torch.Tensor, columns: torch.Tensor) -> None:
         """Keeps these rows and columns, in this order; the common columns are among them, and come first."""
         own = columns[self.common :] - self.common
@@ -87,9 +94,10 @@ class SharedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
 
 def shared(cache: Any, rows: int) -> list[Any] | None:
     """Layers for some rows that all begin as the single row of a cache does; None where its layers are of other kinds."""
-    if any(type(layer) is not DynamicLayer or not layer.is_initialized for layer in cache.layers):
+    known = (DynamicLayer, DummyLayer)
+    if any(type(layer) not in known or not layer.is_initialized for layer in cache.layers):
         return None
-    return [SharedLayer(layer, rows) for layer in cache.layers]
+    return [SharedLayer(one, rows) if type(one) is DynamicLayer else copy.copy(one) for one in cache.layers]
 
 
 def select(layer: Any, rows: torch.Tensor, columns: torch.Tensor) -> None:
@@ -99,3 +107,16 @@ def select(layer: Any, rows: torch.Tensor, columns: torch.Tensor) -> None:
         return
     layer.keys = layer.keys.index_select(0, rows).index_select(2, columns)
     layer.values = layer.values.index_select(0, rows).index_select(2, columns)
+
+
+def len_of(layer: Any) -> int:
+    """Columns that a layer holds."""
+    return int(layer.get_seq_length())
+
+
+def drop(layer: Any, columns: int) -> None:
+    """Lets go of the first columns of a layer."""
+    if isinstance(layer, SharedLayer):
+        layer.drop(columns)
+    else:
+        layer.keys, layer.values = layer.keys[:, :, columns:], layer.values[:, :, columns:]

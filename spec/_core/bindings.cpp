@@ -143,14 +143,15 @@ NB_MODULE(_core, m) {
             "__init__",
             [](Drafter* self, std::shared_ptr<Grammar> grammar, std::shared_ptr<Memory> memory,
                std::shared_ptr<Scope> scope, uint32_t start, std::vector<uint32_t> prompt, uint32_t sources,
-               bool is_json, std::vector<uint32_t> ends) {
+               bool is_json, std::vector<uint32_t> ends, bool chains) {
                 check(grammar->pieces(), prompt);
                 const nb::gil_scoped_release released;
                 new (self) Drafter(std::move(grammar), std::move(memory), std::move(scope), start, prompt, sources,
-                                   is_json, std::move(ends));
+                                   is_json, std::move(ends), chains);
             },
             "grammar"_a, "memory"_a, "scope"_a, "start"_a, "prompt"_a, "sources"_a, "is_json"_a, "ends"_a,
-            "`sources` has bit i for source i; `ends` are ids that are never guessed.")
+            "chains"_a = false,
+            "`sources` has bit i for source i; `ends` are ids that are never guessed; `chains`: drafts are no trees.")
         .def(
             "draft", [](Drafter& self, size_t nodes, size_t depth) { return self.draft(nodes, depth); }, "nodes"_a,
             "depth"_a = size_t{1} << 30, nb::call_guard<nb::gil_scoped_release>(), "The best tree of so many nodes.")

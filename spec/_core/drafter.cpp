@@ -62,14 +62,15 @@ std::vector<int32_t> Tree::path(int32_t node) const {
 
 Drafter::Drafter(std::shared_ptr<Grammar> grammar, std::shared_ptr<Memory> memory, std::shared_ptr<Scope> scope,
                  uint32_t start, const std::vector<uint32_t>& prompt, uint32_t sources, bool is_json,
-                 std::vector<uint32_t> ends)
+                 std::vector<uint32_t> ends, bool chains)
     : grammar_(std::move(grammar)),
       memory_(std::move(memory)),
       scope_(std::move(scope)),
       own_(std::make_shared<Counts>(1 << 16)),
       sources_(sources),
       is_json_(is_json),
-      ends_(std::move(ends)) {
+      ends_(std::move(ends)),
+      chains_(chains) {
     place_.state = start;
     const size_t skipped = prompt.size() > kPrompt ? prompt.size() - kPrompt : 0;
     std::string text;
@@ -160,6 +161,7 @@ std::shared_ptr<Tree> Drafter::draft(size_t nodes_, size_t depth) {
         if (!state) continue;
         const int32_t node = tree.add(best.parent, best.token, state, best.worth, best.bits);
         places.push_back(after(places[static_cast<size_t>(best.parent)], best.token, state));
+        if (chains_) heap = {};
         if (tree.size() <= nodes_ && static_cast<size_t>(tree.depth[static_cast<size_t>(node)]) < depth) {
             look(static_cast<uint32_t>(node));
         }

@@ -56,7 +56,7 @@ class Drafter {
 public:
     Drafter(std::shared_ptr<Grammar> grammar, std::shared_ptr<Memory> memory, std::shared_ptr<Scope> scope,
             uint32_t start, const std::vector<uint32_t>& prompt, uint32_t sources, bool is_json,
-            std::vector<uint32_t> ends);
+            std::vector<uint32_t> ends, bool chains);
 
     std::shared_ptr<Tree> draft(size_t nodes, size_t depth);
     /// So many nodes of the tree were read by the model.
@@ -90,6 +90,7 @@ private:
     uint32_t sources_;
     bool is_json_;
     std::vector<uint32_t> ends_;
+    bool chains_;  // one child a node
     Place place_;
     std::shared_ptr<Tree> tree_;
     std::vector<Said> said_;  // by node, in the order of the nodes

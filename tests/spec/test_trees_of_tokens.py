@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 
 import numpy as np
@@ -11,7 +12,10 @@ from tokenizers_fixtures import small_bpe_tokenizer
 
 import constrained
 from constrained.decoding.drafting import Draft
+from constrained.errors import InvalidArgument
 from constrained.models import LanguageModel, load
+from constrained.models.ability import Ability
+from constrained.models.single import Way
 
 SCHEMA = {
     "type": "object",
@@ -112,13 +116,17 @@ def test_texts_of_a_transformers_model_are_the_same(name: str) -> None:
         assert one.stats.sources["forced"][1] > 0
 
 
-def test_a_model_that_reads_no_trees_says_so() -> None:
+def test_a_model_that_reads_no_guesses_says_so() -> None:
     model = MODELS["sdpa"]()
-    model.__dict__["no_trees"] = "it is too old"
-    out = constrained.Generator(model, SCHEMA, draft="auto")("x", max_tokens=30)
-    assert out.stats.no_draft == "it is too old"
-    assert out.stats.drafted == 0
+    model.__dict__["ability"] = Ability(Way.STEPS, no_trees="it is too old")
+    made = constrained.Generator(model, SCHEMA, draft="auto")
+    for generator in (made, pickle.loads(pickle.dumps(made))):
+        out = generator("x", max_tokens=30)
+        assert out.stats.no_draft == "it is too old"
+        assert out.stats.drafted == 0
     assert constrained.Generator(model, SCHEMA)("x", max_tokens=30).stats.no_draft is None
+    with pytest.raises(InvalidArgument, match="it is too old"):
+        constrained.Generator(model, SCHEMA, draft=Draft())
 
 
 def test_a_guess_never_goes_beyond_the_context() -> None:

@@ -1,0 +1,117 @@
+"""What queries see of the columns of a cache: trees, windows and chunks as masks for attention."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True)
+class Sight:
+    """How far back a layer sees: everything, or as far as the smaller of its bounds.
+
+    Attributes:
+        window: so many tokens, the query among them; None: without a bound.
+        chunk: the text is cut into pieces of this length, and a query sees its own; None: it is not cut.
+    """
+
+    window: int | None = None
+    chunk: int | None = None
+
+    @property
+    def bound(self) -> int | None:
+        """Greatest number of tokens it sees, None if there is none."""
+        return self.window or self.chunk
+
+    def first(self, place: Any) -> Any:
+        """The lowest position that is seen from a position (an int or a tensor of them), which may be negative."""
+        if self.window:
+            return place - self.window + 1
+        return place // self.chunk * self.chunk if self.chunk else place * 0
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The attention layers of a model.
+
+    Attributes:
+        kinds: by layer of the cache: which of `sights` it has; None: it holds nothing.
+        sights: by kind. Where there are several, a model takes a mask for each, in a mapping.
+    """
+
+    kinds: tuple[str | None, ...]
+    sights: Mapping[str, Sight]
+
+    @cached_property
+    def bounds(self) -> dict[str, Sight]:
+        """The kinds that do not see everything."""
+        return {kind: sight for kind, sight in self.sights.items() if sight.bound is not None}
+
+
+def masks(
+    layout: Layout,
+    seen: torch.Tensor,
+    queries: torch.Tensor,
+    places: torch.Tensor,
+    gone: Mapping[str, int],
+) -> Any:
+    """Masks to be added to attention scores.
+
+    Args:
+        layout: of the model.
+        seen: what a layer without a bound sees, bool [rows, queries, columns].
+        queries: positions of the queries, int [rows, queries].
+        places: positions of the columns, int [rows, columns]; of those that nobody sees, any.
+        gone: by kind: how many columns from the first its layers hold no more.
+
+    Returns:
+        float32 [rows, 1, queries, columns held], or a mapping from each kind to such a tensor.
+    """
+    made = {}
+    for kind, sight in layout.sights.items():
+        part = seen[:, :, gone[kind] :]
+        if sight.bound is not None:
+            first = sight.first(queries).unsqueeze(2)
+            part = part & (places[:, gone[kind] :].unsqueeze(1) >= first)
+        made[kind] = additive(part)
+    return made if len(made) > 1 else next(iter(made.values()))
+
+
+def is_chain(parents: Sequence[int]) -> bool:
+    """Whether every token follows the one before it."""
+    return all(parent == i - 1 for i, parent in enumerate(parents))
+
+
+def branches(parents: Sequence[int], width: int) -> tuple[list[int], torch.Tensor]:
+    """Depth of each token of a tree, and which of its tokens each sees: bool [width, width].
+
+    Tokens that only pad see themselves, so that no softmax is over nothing.
+    """
+    import torch
+
+    depths = [0] * width
+    seen = np.eye(width, dtype=np.bool_)
+    for i, parent in enumerate(parents):
+        if parent >= 0:
+            depths[i] = depths[parent] + 1
+            seen[i] |= seen[parent]
+    return depths, torch.from_numpy(seen)
+
+
+def additive(seen: torch.Tensor) -> torch.Tensor:
+    """A mask to be added to attention scores, [rows, 1, queries, columns], out of bool [rows, queries, columns].
+
+    Additive, not boolean: eager attention adds whatever mask it is given.
+    """
+    import torch
+
+    # -65504 is a number in every dtype; after a softmax it is 0, as scores are far smaller.
+    least = torch.finfo(torch.float16).min
+    return torch.zeros(seen.shape, device=seen.device).masked_fill_(~seen, least).unsqueeze(1)
