@@ -61,6 +61,9 @@ def serve(
     compile_threads: Annotated[
         int, typer.Option("--compile-threads", metavar="N", min=1, help="Constraints compiled side by side.")
     ] = 2,
+    compile_memory: Annotated[
+        float, typer.Option("--compile-memory", metavar="MIB", min=1.0, help="For a constraint.")
+    ] = 1024.0,
     grace: Annotated[
         float, typer.Option("--grace", metavar="SECONDS", min=0.0, help="For running requests at the end.")
     ] = 60.0,
@@ -86,6 +89,7 @@ def serve(
         max_schema=round(max_schema * 2**20),
         compile_seconds=compile_time,
         compile_threads=compile_threads,
+        compile_memory=round(compile_memory * 2**20),
         grace_seconds=grace,
     )
     from constrained.cli.produce import hush

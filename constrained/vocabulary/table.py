@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from hashlib import blake2b
@@ -190,6 +191,12 @@ class Vocabulary:
             memory_limit=memory_limit,
             lanes=lanes,
         )
+
+    def without_tokenizer(self) -> Vocabulary:
+        """An equal vocabulary that `encode`s by the fewest tokens: small when it is sent to another process."""
+        twin = copy.copy(self)
+        twin._encoder = None
+        return twin
 
     def decode(self, ids: Iterable[int]) -> bytes:
         """The text that token ids add in the middle of a generation; ids that are never text add nothing.

@@ -143,38 +143,6 @@ def test_a_request_in_the_queue_can_be_given_up() -> None:
         wait_until(lambda: server.service.scheduler.waiting + server.service.scheduler.running == 0)
 
 
-def test_a_schema_that_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One client's schema is late; meanwhile others are served, and those that wait behind it are told to come back."""
-    from constrained.integrations.server import asked
-
-    late, begun = threading.Event(), threading.Event()
-    prepare = asked.prepare
-
-    def slow(request: Any, *others: Any) -> Any:
-        if request.structured_outputs is not None:
-            begun.set()
-            assert late.wait(60)
-        return prepare(request, *others)
-
-    monkeypatch.setattr(asked, "prepare", slow)
-    with (
-        served(told("hello"), compile_seconds=0.5, compile_threads=2) as server,
-        ThreadPoolExecutor(1) as pool,
-    ):
-        hostile = pool.submit(server.chat, structured_outputs={"regex": "[a-z]+"})
-        assert begun.wait(60)
-        assert text(server.chat()) == "hello"
-        answer = hostile.result()
-        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "compile_timeout")
-        assert answer.json()["error"]["param"] == "structured_outputs.regex"
-        assert server.chat(structured_outputs={"regex": "[a-z]+"}).status_code == 400
-        waiting = server.chat()  # both threads are taken now
-        assert (waiting.status_code, waiting.json()["error"]["code"]) == (503, "compile_queue_full")
-        assert waiting.headers["retry-after"]
-        late.set()
-        wait_until(lambda: server.chat().status_code == 200)
-
-
 def test_the_server_finishes_what_runs_before_it_stops() -> None:
     model = GatedModel("hello there")
     with served(model) as server, ThreadPoolExecutor(2) as pool:
@@ -206,6 +174,29 @@ def _status(server: Served) -> int | None:
         return server.chat().status_code
     except httpx.HTTPError:
         return None
+
+
+def test_a_dead_scheduler_is_noticed(caplog: pytest.LogCaptureFixture) -> None:
+    """What runs and waits is told, /health says 503 with the reason, and nothing more is taken."""
+    model = GatedModel("hello")
+    with served(model, max_batch=1) as server, ThreadPoolExecutor(2) as pool:
+        asked = [pool.submit(server.chat) for _ in range(2)]
+        assert model.reached.wait(60)
+        wait_until(lambda: server.service.scheduler.waiting == 1)
+        assert server.http.get("/health").status_code == 200
+        server.service.scheduler._admit = _breaks
+        model.gate.set()
+        for answer in (*(one.result() for one in asked), server.chat()):
+            assert (answer.status_code, answer.json()["error"]["code"]) == (503, "dead")
+        health = server.http.get("/health")
+        assert health.status_code == 503
+        assert health.json() == {"status": "dead", "running": 0, "waiting": 0, "reason": "ZeroDivisionError"}
+        assert not server.service.scheduler._thread.is_alive()
+    assert "the scheduler died" in caplog.text
+
+
+def _breaks(batch: Any) -> None:
+    raise ZeroDivisionError("nobody expected this")
 
 
 SERVE = """
@@ -242,6 +233,32 @@ def test_the_command_serves_until_it_is_told_to_stop(how: signal.Signals) -> Non
         process.send_signal(how)
         assert process.wait(60) == 0
         assert process.stderr.read() == ""
+    finally:
+        process.kill()
+        process.communicate()
+
+
+DIES = SERVE.replace(
+    "from constrained.cli",
+    "from constrained.decoding import batch\nbatch.Batch.sweep = None\nfrom constrained.cli",
+)
+
+
+def test_the_command_ends_when_its_scheduler_dies() -> None:
+    """Whoever supervises the process can start a fresh one."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", DIES, "serve", "some/model", "--port", "0"],
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.path.dirname(__file__)},
+        text=True,
+    )
+    try:
+        assert process.stderr is not None
+        url = process.stderr.readline().split()[-1]
+        answer = httpx.post(f"{url}/completions", json={"model": "some/model", "prompt": "x"}, timeout=60)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "dead")
+        assert process.wait(60) == 70
+        assert "its scheduler died of TypeError" in process.stderr.read()
     finally:
         process.kill()
         process.communicate()

@@ -55,8 +55,8 @@ def create_app(
         await asyncio.to_thread(service.warm)
         service.scheduler.start()
         yield
+        await asyncio.to_thread(service.compiling.close)
         await asyncio.to_thread(service.scheduler.stop)
-        service.compiling.close()
 
     app = FastAPI(title="constrained", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
     app.state.service = service
@@ -80,6 +80,10 @@ async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     what = f"{request.method} {request.url.path}: {error.detail}"
     return JSONResponse(Refusal(error.status_code, what, code="no_such_endpoint").body, error.status_code)
+
+
+def _stopped(error: Stopped) -> Refusal:
+    return Refusal(503, str(error), code="dead" if error.dead else "stopping", headers={"Retry-After": "1"})
 
 
 class _Request:
@@ -127,7 +131,7 @@ class _Service:
         self.language_model = model
         self.format = format
         self.scheduler = Scheduler(model, settings.max_batch)
-        self.compiling = Compiling(settings.compile_threads, settings.compile_seconds)
+        self.compiling = Compiling(model, settings, lambda: self.format)
         self.metrics = Metrics(self.scheduler)
         self.open = 0
         self.recent: deque[float] = deque(maxlen=32)
@@ -135,13 +139,18 @@ class _Service:
 
     def warm(self) -> None:
         """Does what the first request would wait for: what is imported and built when it is first used."""
+        self.compiling.warm()
         model = self.language_model
         for constraint in ({"type": "object"}, replies()):
             compiled(constraint, model.vocabulary)
 
-    async def health(self) -> dict[str, Any]:
-        """Whether requests can be served, and how many there are."""
-        return {"status": "ok", "running": self.scheduler.running, "waiting": self.scheduler.waiting}
+    async def health(self) -> Response:
+        """Whether requests can be served, and how many there are; 503 if none will be any more."""
+        scheduler = self.scheduler
+        said = {"status": "ok", "running": scheduler.running, "waiting": scheduler.waiting}
+        if scheduler.death is None:
+            return JSONResponse(said)
+        return JSONResponse({**said, "status": "dead", "reason": scheduler.death}, 503)
 
     async def metrics_page(self) -> Response:
         """For Prometheus."""
@@ -238,13 +247,7 @@ class _Service:
             )
         wanted = kind.model_validate_json(read)
         asked.check(wanted, self.settings)
-        ready = await unless_gone(
-            request.receive,
-            self.compiling(
-                lambda: asked.prepare(wanted, self.language_model, self.settings, self.format),
-                asked.constraint_field(wanted),
-            ),
-        )
+        ready = await unless_gone(request.receive, self.compiling(wanted))
         self.metrics.compile.observe(time.perf_counter() - mine.began)
         self.metrics.prompt_tokens.inc(ready.prompt_tokens)
         options = wanted.stream_options
@@ -262,7 +265,7 @@ class _Service:
             for job in mine.jobs:
                 self.scheduler.submit(job)
         except Stopped as error:
-            raise Refusal(503, str(error), code="stopping", headers={"Retry-After": "1"}) from None
+            raise _stopped(error) from None
         if wanted.stream:
             return EventStream(
                 self._chunks(mine, wire), lambda gone: mine.close(_CLIENT_GONE if gone else 200)
@@ -281,7 +284,7 @@ class _Service:
             for piece in await mine.pieces.get():
                 if piece.error is not None:
                     if isinstance(piece.error, Stopped):
-                        raise Refusal(503, str(piece.error), code="stopping")
+                        raise _stopped(piece.error)
                     raise piece.error
                 if not began and piece.count:
                     self.metrics.first_token.observe(time.perf_counter() - mine.began)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from constrained.constraint import Constraint, choice, gbnf, json_schema, lark, regex, structural_tag
 from constrained.decoding import limits
@@ -29,6 +30,18 @@ from constrained.integrations.tools import HERMES, ToolFormat
 from constrained.models import LanguageModel
 from constrained.sampling import Local, Warp
 
+if TYPE_CHECKING:
+    from constrained.automaton import TokenAutomaton
+    from constrained.vocabulary import Vocabulary
+
+_COMPILED = {
+    "structured_outputs",
+    "response_format",
+    "tools",
+    "tool_choice",
+    "parallel_tool_calls",
+    "stop",
+}
 _ENOUGH = ("json", "regex", "choice", "grammar", "structural_tag", "json_object")
 
 
@@ -106,11 +119,7 @@ def prepare(request: Request, model: LanguageModel, settings: Settings, format: 
         Refusal: names the field, and for a constraint the places in it.
     """
     chat = isinstance(request, ChatRequest)
-    param, make = _constraint(request, format)
-    try:
-        constraint, automaton = compiled(make(), model.vocabulary)
-    except Exception as error:
-        raise refused(error, param) from error
+    constraint, automaton = compile_constraint(request, model.vocabulary, format)
     try:
         prompts = _prompts(request, model, constraint, format)
     except Exception as error:
@@ -141,6 +150,36 @@ def prepare(request: Request, model: LanguageModel, settings: Settings, format: 
     except Exception as error:
         raise refused(error) from error
     return Ready(groups, sum(map(len, prompts)), constraint)
+
+
+def compile_constraint(
+    request: Request, vocabulary: Vocabulary, format: ToolFormat
+) -> tuple[Constraint, TokenAutomaton]:
+    """What all texts of a request satisfy, and its automaton.
+
+    Raises:
+        Refusal: names the field, and the places in it.
+        MemoryError: there is not enough.
+    """
+    param, make = _constraint(request, format)
+    try:
+        return compiled(make(), vocabulary)
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise refused(error, param) from error
+
+
+def bare(request: Request) -> Request:
+    """The request without what is not compiled."""
+    left_out: dict[str, Any] = {"messages": []} if isinstance(request, ChatRequest) else {"prompt": ""}
+    return request.model_copy(update=left_out)
+
+
+def digest(request: Request) -> bytes | None:
+    """Names what a request lets compile; None if that is free text alone."""
+    told = request.model_dump(by_alias=True, exclude_none=True, include=_COMPILED)
+    return hashlib.sha256(json.dumps(told).encode()).digest() if told else None
 
 
 def _constraint(request: Request, format: ToolFormat) -> tuple[str | None, Callable[[], Constraint]]:

@@ -1,61 +1,114 @@
-"""Everything that is done before a model is asked, in threads of its own: a hostile schema blocks nobody else."""
+"""Everything that is done before a model is asked, in threads of its own: a hostile schema blocks nobody else.
+
+What has never been compiled is first tried out in a process that can be ended. Only what came to an end there is compiled
+here: a thread is back soon after its deadline, whatever it was given.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from queue import LifoQueue
 
+from constrained.integrations.server import asked
+from constrained.integrations.server.asked import Ready
 from constrained.integrations.server.problems import Refusal
+from constrained.integrations.server.requests import Request
+from constrained.integrations.server.settings import Settings
+from constrained.integrations.server.trial import Trial, late
+from constrained.integrations.tools import ToolFormat
+from constrained.models import LanguageModel
 
-T = TypeVar("T")
+_TRIED = 4096
+"""Digests of what was compiled before; the one that was not seen for longest goes first."""
+
+_LOADING = 30.0
+"""Seconds after which a process for trials that is not ready never will be."""
 
 
 class Compiling:
     """A pool with a deadline.
 
-    A thread cannot be stopped: work that misses the deadline goes on until the budgets of the compiler end it, and
-    keeps its place in the pool so long.
-
     Args:
-        threads: how many.
-        seconds: a request waits at most so long.
+        model: whose prompts and masks.
+        settings: how many threads, and how long and how much one compile may take.
+        format: how the model writes calls of tools.
     """
 
-    def __init__(self, threads: int, seconds: float) -> None:
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="compile")
-        self._seconds = seconds
+    def __init__(self, model: LanguageModel, settings: Settings, format: Callable[[], ToolFormat]) -> None:
+        self._model = model
+        self._settings = settings
+        self._format = format
+        self._pool = ThreadPoolExecutor(settings.compile_threads, thread_name_prefix="compile")
+        self._trials = [
+            Trial(model.vocabulary, settings.compile_seconds, settings.compile_memory)
+            for _ in range(settings.compile_threads)
+        ]
+        self._free: LifoQueue[Trial] = LifoQueue()  # those that have loaded what they need come first
+        for trial in self._trials:
+            self._free.put(trial)
+        self._tried: OrderedDict[bytes, None] = OrderedDict()
+        self._lock = threading.Lock()
 
-    async def __call__(self, work: Callable[[], T], param: str | None) -> T:
-        """The result of some work.
+    def warm(self) -> None:
+        """Starts a process, so that the first constraint does not wait for it."""
+        self._trials[-1].start()
 
-        Args:
-            work: is called in a thread.
-            param: the part of the request it is about.
+    async def __call__(self, request: Request) -> Ready:
+        """What a request asks for, ready to be written.
 
         Raises:
-            Refusal: it did not end in time: 400 if it had begun, 503 if others were before it.
-            Exception: whatever the work raises.
+            Refusal: it cannot be done; 400 if it did not end in time, 503 if others were before it.
         """
-        future = self._pool.submit(work)
-        try:
-            return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(future)), self._seconds)
-        except asyncio.TimeoutError:
+        seconds = self._settings.compile_seconds
+        future = self._pool.submit(self._prepared, request)
+        waited = asyncio.wrap_future(future)
+        waited.add_done_callback(
+            lambda done: done.cancelled() or done.exception()
+        )  # maybe nobody waits any more
+        await asyncio.wait((waited,), timeout=seconds)
+        if not waited.done():
             if future.cancel():
                 raise Refusal(
                     503,
                     "other constraints are being compiled; try again",
                     code="compile_queue_full",
-                    headers={"Retry-After": str(max(1, round(self._seconds)))},
-                ) from None
-            raise Refusal(
-                400,
-                f"the constraint was not compiled within {self._seconds:g} seconds",
-                code="compile_timeout",
-                param=param,
-            ) from None
+                    headers={"Retry-After": str(max(1, round(seconds)))},
+                )
+            # It has begun, maybe not long ago. Its trial ends in time; then it is done once more, here.
+            await asyncio.wait((waited,), timeout=2 * seconds + _LOADING)
+        if not waited.done():
+            raise late(seconds, asked.constraint_field(request))
+        return waited.result()
+
+    def _prepared(self, request: Request) -> Ready:
+        """What a thread does."""
+        format = self._format()
+        digest = asked.digest(request)
+        if digest is not None and not self._known(digest):
+            trial = self._free.get()  # there are as many as threads
+            try:
+                trial(asked.bare(request), format, asked.constraint_field(request))
+            finally:
+                self._free.put(trial)
+            with self._lock:
+                self._tried[digest] = None
+                while len(self._tried) > _TRIED:
+                    self._tried.popitem(last=False)
+        return asked.prepare(request, self._model, self._settings, format)
+
+    def _known(self, digest: bytes) -> bool:
+        with self._lock:
+            if digest not in self._tried:
+                return False
+            self._tried.move_to_end(digest)
+            return True
 
     def close(self) -> None:
-        """Takes no more work, and waits for none."""
+        """Takes no more work, ends what is being tried, and waits for nothing else."""
         self._pool.shutdown(wait=False, cancel_futures=True)
+        for trial in self._trials:
+            trial.end()

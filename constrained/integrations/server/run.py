@@ -40,7 +40,8 @@ def serve(
 ) -> None:
     """Serves until the process gets SIGTERM or SIGINT; then requests that run are finished.
 
-    A second SIGINT ends it at once.
+    A second SIGINT ends it at once. If the thread that owns the model dies, it ends, too: whoever supervises the
+    process can start a fresh one.
 
     Args:
         model: what is served.
@@ -52,11 +53,14 @@ def serve(
 
     Raises:
         InvalidArgument: the address cannot be listened at.
+        RuntimeError: the thread that owns the model died.
     """
     settings = settings or Settings()
     listening = _listen(host, port)
+    app = create_app(model, settings, format=format)
+    scheduler = app.state.service.scheduler
     config = uvicorn.Config(
-        create_app(model, settings, format=format),
+        app,
         log_level="warning",
         access_log=False,
         timeout_graceful_shutdown=max(1, round(settings.grace_seconds)),
@@ -64,7 +68,11 @@ def serve(
     )
     shown = f"[{host}]" if ":" in host else host
     with listening, _handled_signals():
-        _Server(config, told, f"http://{shown}:{listening.getsockname()[1]}").run(sockets=[listening])
+        server = _Server(config, told, f"http://{shown}:{listening.getsockname()[1]}")
+        scheduler.died = lambda: setattr(server, "should_exit", True)
+        server.run(sockets=[listening])
+    if scheduler.death is not None:
+        raise RuntimeError(f"the server ended: its scheduler died of {scheduler.death}")
 
 
 def _listen(host: str, port: int) -> socket.socket:

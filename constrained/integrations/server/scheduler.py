@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -9,6 +10,8 @@ from collections.abc import Callable, Sequence
 from constrained.decoding.batch import Batch
 from constrained.integrations.server.writing import Piece, Text
 from constrained.models import LanguageModel
+
+_log = logging.getLogger(__name__)
 
 Tell = Callable[[list[Piece]], None]
 """Gets what is new of a request; called in the thread of the scheduler, and must not wait."""
@@ -49,11 +52,26 @@ class Job:
 
 
 class Stopped(RuntimeError):
-    """The server was stopped before a text was finished."""
+    """The server was stopped before a text was finished.
+
+    Attributes:
+        dead: it did not stop by itself.
+    """
+
+    def __init__(self, message: str, *, dead: bool = False) -> None:
+        super().__init__(message)
+        self.dead = dead
 
 
 class Scheduler:
     """Writes the texts of all requests.
+
+    What goes wrong within a step ends the texts of that step. If its thread itself dies, of something that nobody
+    expected, nothing is known about its memory: it is not begun again, and takes no more jobs.
+
+    Attributes:
+        death: what the thread died of; None while it lives, and after a `stop`.
+        died: is called by the thread when it dies.
 
     Args:
         model: is read by this thread alone.
@@ -67,9 +85,11 @@ class Scheduler:
         self._waiting: deque[Job] = deque()
         self._running: list[Job] = []
         self._stopping = False
-        self._thread = threading.Thread(target=self._loop, name="scheduler", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="scheduler", daemon=True)
         self._began = False
         self.steps = 0
+        self.death: str | None = None
+        self.died: Callable[[], None] = lambda: None
 
     def start(self) -> None:
         """Begins to work."""
@@ -83,6 +103,8 @@ class Scheduler:
             Stopped: nothing is taken any more.
         """
         with self._changed:
+            if self.death is not None:
+                raise self._dead()
             if self._stopping:
                 raise Stopped("the server is stopping")
             self._waiting.append(job)
@@ -114,6 +136,28 @@ class Scheduler:
         """Texts that are being written."""
         return sum(not text.finished for job in list(self._running) for text in job.texts)
 
+    def _run(self) -> None:
+        try:
+            self._loop()
+        except BaseException as error:
+            _log.critical("the scheduler died; nothing can be served any more", exc_info=error)
+            with self._changed:
+                self.death = type(error).__name__
+            self._fail(self._dead())
+            self.died()
+
+    def _dead(self) -> Stopped:
+        return Stopped(f"the scheduler died of {self.death}: nothing can be served any more", dead=True)
+
+    def _fail(self, error: Stopped) -> None:
+        """Ends all jobs."""
+        with self._changed:
+            jobs = [*self._running, *self._waiting]
+            self._running = []
+            self._waiting.clear()
+        for job in jobs:
+            job.fail(error)
+
     def _loop(self) -> None:
         batch: Batch[Text] = Batch(self._model)
         while self._wait():
@@ -129,8 +173,7 @@ class Scheduler:
                 job.tell()
             self._running = [job for job in self._running if not job.finished]
         batch.clear()
-        for job in [*self._running, *self._waiting]:
-            job.fail(Stopped("the server was stopped"))
+        self._fail(Stopped("the server was stopped"))
 
     def _wait(self) -> bool:
         """Waits until there is something to do; False when the work is over."""

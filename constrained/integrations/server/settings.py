@@ -20,7 +20,8 @@ class Settings:
         max_schema: bytes of the JSON of everything in a request that is compiled.
         max_tokens: greatest number of tokens of a text, whatever a request asks for; None: the model's context.
         compile_seconds: how long a request may wait for its constraint to be compiled.
-        compile_threads: constraints that are compiled at the same time.
+        compile_threads: constraints that are compiled at the same time, each first in a process of its own.
+        compile_memory: bytes that such a process may take for a constraint.
         grace_seconds: how long requests that run may take to finish when the server is told to stop.
 
     Raises:
@@ -36,6 +37,7 @@ class Settings:
     max_tokens: int | None = None
     compile_seconds: float = 10.0
     compile_threads: int = 2
+    compile_memory: int = 1 << 30
     grace_seconds: float = 60.0
 
     def __post_init__(self) -> None:
@@ -45,6 +47,7 @@ class Settings:
             ("max_body", 1),
             ("max_schema", 1),
             ("compile_threads", 1),
+            ("compile_memory", 1),
             ("grace_seconds", 0),
         ):
             if getattr(self, name) < least:
