@@ -35,7 +35,7 @@ _FUEL = 20_000
 _LEXED_FUEL = 20_000
 """States that the search for one completion behind a lexer may visit."""
 
-_REGEXES_KEPT = 100_000
+_REGEXES_KEPT = 10_000
 """Regular expressions remembered by a lane before it starts afresh."""
 
 _MEMORY_LIMIT = 64 << 20

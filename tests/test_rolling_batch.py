@@ -12,8 +12,10 @@ from tokenizers_fixtures import small_bpe_tokenizer
 
 from constrained import Generator, LanguageModel, Vocabulary, load
 from constrained.decoding.batch import Batch
+from constrained.decoding.drafting import Draft
 from constrained.models.base import Cache
 from constrained.testing import ScriptedModel
+from spec.memory import Memory
 
 WISHES: list[tuple[Any, str, int]] = [
     ({"type": "array", "items": {"type": "integer"}}, "some numbers", 30),
@@ -28,6 +30,7 @@ class Writer:
 
     def __init__(self, generator: Generator, prompt: str, limit: int, sequence: int = 0) -> None:
         (task,) = generator._tasks([prompt], [sequence], 7, max_tokens=limit, temperature=1.0)
+        self.takes = 0
         self.answer = task.answer()
         self.sampler: Any = generator.sampler
         self.cancelled = False
@@ -41,6 +44,7 @@ class Writer:
         return self.cancelled or bool(self.answer.finish)
 
     def take(self, logits: Any) -> None:
+        self.takes += 1
         self.answer.step(logits, self.sampler)
 
 
@@ -74,6 +78,42 @@ def test_texts_that_come_and_go_are_what_they_are_alone(kind: str) -> None:
     while batch.texts:
         batch.step()
     assert [tuple(writer.answer.tokens) for writer in writers] == alone
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_guesses_change_how_fast_texts_come_and_not_which(kind: str) -> None:
+    """Trees of different shapes side by side, texts that join between them, end within them, or are given up."""
+    model = MODELS[kind]()
+    alone = [
+        Generator(model, wanted, chat=False, draft=None)(prompt, seed=7, max_tokens=limit, temperature=1.0)
+        for wanted, prompt, limit in WISHES
+    ]
+    draft = Draft(nodes=12, adapts=False, memory=Memory())
+    generators = [Generator(model, wanted, chat=False, draft=draft) for wanted, _, _ in WISHES]
+    drafting = generators[0]._drafting
+    passes = []
+    for _ in range(2):  # the second time it has seen the texts
+        writers = [
+            Writer(generator, prompt, limit)
+            for generator, (_, prompt, limit) in zip(generators, WISHES, strict=True)
+        ]
+        gone = Writer(generators[0], "another prompt", 30, sequence=5)
+        batch: Batch[Writer] = Batch(model, drafting)
+        steps = 0
+        for i, writer in enumerate(writers):
+            batch.add([writer])
+            batch.step()
+            steps += 1
+            if i == 1:
+                batch.add([gone])
+            gone.cancelled = i == 2
+        while batch.texts:
+            batch.step()
+            steps += 1
+        assert [tuple(writer.answer.tokens) for writer in writers] == [one.tokens for one in alone]
+        assert batch._cache is None
+        passes.append(steps)
+    assert passes[1] < passes[0], "and they were guessed"
 
 
 def test_copies_of_a_prompt_read_it_once() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,13 @@ import typer
 
 from constrained.cli.options import Device
 from constrained.cli.outcome import BadInput
+
+
+class Guesses(str, Enum):
+    """Whether to guess ahead."""
+
+    auto = "auto"
+    none = "none"
 
 
 def serve(
@@ -40,6 +48,9 @@ def serve(
         bool,
         typer.Option("--isolate", help="Read each text in a pass of its own: bit-identical in any company."),
     ] = False,
+    draft: Annotated[
+        Guesses, typer.Option("--draft", help="Guess ahead, or read one token at a time; the texts are the same.")
+    ] = Guesses.auto,
     max_batch: Annotated[
         int, typer.Option("--max-batch", metavar="N", min=1, help="Texts that are written side by side.")
     ] = 32,
@@ -90,6 +101,7 @@ def serve(
         compile_seconds=compile_time,
         compile_threads=compile_threads,
         compile_memory=round(compile_memory * 2**20),
+        draft=None if draft is Guesses.none else draft.value,
         grace_seconds=grace,
     )
     from constrained.cli.produce import hush

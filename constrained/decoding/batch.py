@@ -8,6 +8,8 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from constrained.decoding.answer import Answer
+from constrained.decoding.drafting import Branch, Speculation, read, see
 from constrained.models import Cache, LanguageModel
 
 
@@ -15,9 +17,14 @@ class Writing(Protocol):
     """A text that is being written, as `Answer` is one.
 
     Attributes:
+        answer: its tokens, and what guesses them.
         unread: ids that the model has not read yet: the prompt, then what was committed since.
         finished: nothing more is wanted.
     """
+
+    @property
+    def answer(self) -> Answer:
+        """See above."""
 
     @property
     def unread(self) -> Sequence[int]:
@@ -44,9 +51,17 @@ class Batch(Generic[Text]):
         texts: those that are being written, a row of the cache each.
     """
 
-    def __init__(self, model: LanguageModel) -> None:
+    def __init__(self, model: LanguageModel, drafting: Speculation | None = None) -> None:
+        """Starts without texts.
+
+        Args:
+            model: reads the texts.
+            drafting: decides how many guesses a pass reads, for texts of all constraints; their answers then have
+                drafters. None to read one token at a time.
+        """
         self.texts: list[Text] = []
         self._model = model
+        self._drafting = drafting
         self._cache: Cache | None = None
 
     def add(self, texts: Sequence[Text]) -> None:
@@ -74,15 +89,19 @@ class Batch(Generic[Text]):
         self.texts += going
 
     def step(self) -> None:
-        """A token for every text; those that end leave."""
+        """A token or more for every text; those that end leave."""
         self.sweep()
         if not self.texts:
             return
         assert self._cache is not None
-        logits = self._model.forward([text.unread for text in self.texts], self._cache)
-        for text, row in zip(self.texts, logits, strict=True):
-            text.take(row)
-        self.sweep()
+        branches = read(self._model, self._cache, [text.answer for text in self.texts], self._drafting)
+        nodes = [_follow(text, branch) for text, branch in zip(self.texts, branches, strict=True)]
+        rows = [i for i, text in enumerate(self.texts) if not text.finished]
+        if rows and any(branch.tree is not None for branch in branches):
+            self._cache.settle(rows, [branches[i].path(nodes[i]) for i in rows])
+            self.texts = [self.texts[i] for i in rows]
+        else:
+            self.sweep()
 
     def sweep(self) -> None:
         """Lets go of what is finished, and of the memory it took."""
@@ -98,3 +117,18 @@ class Batch(Generic[Text]):
     def clear(self) -> None:
         """Lets go of everything."""
         self.texts, self._cache = [], None
+
+
+def _follow(text: Writing, branch: Branch) -> int:
+    """Draws tokens along what was guessed; the node where the last one was drawn."""
+    node = after = 0
+    while after >= 0:
+        node = after
+        answer = text.answer
+        if answer.drafter is not None:
+            see(answer.drafter, branch.logits[node])
+        text.take(branch.logits[node])
+        if text.finished:
+            break
+        after = branch.after(node, answer.tokens[-1])
+    return node

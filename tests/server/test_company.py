@@ -18,6 +18,7 @@ from tiny_models import random_llama
 from tokenizers_fixtures import small_bpe_tokenizer
 
 from constrained import Generator, load
+from constrained.decoding.drafting import Draft
 
 
 def text(answer: httpx.Response) -> str:
@@ -54,6 +55,26 @@ def test_a_text_is_the_same_in_any_company() -> None:
         steps = server.service.scheduler.steps
     assert [answer.json()["choices"][0]["text"] for answer in answers] == alone
     assert steps < sum(answer.json()["usage"]["completion_tokens"] for answer in answers), "they shared steps"
+
+
+def test_guesses_change_no_text() -> None:
+    """The same requests, with guesses and without, many times over: what was said before is guessed and said again."""
+    model = load(random_llama(), small_bpe_tokenizer(), isolate=True)
+    schema = {"type": "object", "properties": {"a": {"enum": ["red", "green"]}}, "required": ["a"]}
+    asked = [
+        {"prompt": f"Say {i % 3}:", "seed": i % 3, "max_tokens": 40, **wanted}
+        for i in range(9)
+        for wanted in ({"structured_outputs": {"json": schema}}, {"max_tokens": 12})
+    ]
+    texts, steps = {}, {}
+    for draft in (None, Draft(nodes=8, adapts=False)):
+        with served(model, draft=draft) as server, ThreadPoolExecutor(3) as pool:
+            answers = list(pool.map(lambda one: server.post("/v1/completions", {"model": MODEL, **one}), asked))
+            texts[draft] = [answer.json()["choices"][0]["text"] for answer in answers]
+            steps[draft] = server.service.scheduler.steps
+    with_none, with_guesses = texts.values()
+    assert with_none == with_guesses
+    assert list(steps.values())[1] < list(steps.values())[0]
 
 
 def test_requests_join_a_running_batch() -> None:
@@ -179,7 +200,7 @@ def _status(server: Served) -> int | None:
 def test_a_dead_scheduler_is_noticed(caplog: pytest.LogCaptureFixture) -> None:
     """What runs and waits is told, /health says 503 with the reason, and nothing more is taken."""
     model = GatedModel("hello")
-    with served(model, max_batch=1) as server, ThreadPoolExecutor(2) as pool:
+    with served(model, max_batch=1, draft=None) as server, ThreadPoolExecutor(2) as pool:
         asked = [pool.submit(server.chat) for _ in range(2)]
         assert model.reached.wait(60)
         wait_until(lambda: server.service.scheduler.waiting == 1)

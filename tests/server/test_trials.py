@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from serving import BYTES, MODEL, GatedModel, Served, served, told, wait_until
+from serving import BYTES, MODEL, served, told, wait_until
 
 from constrained.integrations.server.problems import Refusal
 from constrained.integrations.server.requests import ChatRequest

@@ -3,8 +3,10 @@
     requests.py     what comes over the wire
     asked.py        from a request to texts that are ready to be written
     compiling.py    the threads in which that is done, with a deadline
+    trial.py        the processes in which constraints are tried out first, and ended
     writing.py      one text while it is written
     scheduler.py    the thread that owns the model: requests join between two steps
+    memory.py       what is free goes back to the system
     answers.py      what goes over the wire
     stream.py       server-sent events, and clients that go away
     problems.py     errors as status and body

@@ -19,10 +19,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from constrained.decoding.compiled import compiled
+from constrained.decoding.drafting import choose
 from constrained.integrations.replies import replies
 from constrained.integrations.server import asked
 from constrained.integrations.server.answers import Wire
 from constrained.integrations.server.compiling import Compiling
+from constrained.integrations.server.drafts import ServerDrafts
 from constrained.integrations.server.metrics import Metrics
 from constrained.integrations.server.problems import Refusal, refused
 from constrained.integrations.server.requests import ChatRequest, CompletionRequest
@@ -130,8 +132,10 @@ class _Service:
         self.settings = settings
         self.language_model = model
         self.format = format
-        self.scheduler = Scheduler(model, settings.max_batch)
-        self.compiling = Compiling(model, settings, lambda: self.format)
+        draft = choose(settings.draft)
+        drafts = None if draft is None or model.no_trees is not None else ServerDrafts(draft, model)
+        self.scheduler = Scheduler(model, settings.max_batch, drafts and drafts.shared)
+        self.compiling = Compiling(model, settings, lambda: self.format, drafts)
         self.metrics = Metrics(self.scheduler)
         self.open = 0
         self.recent: deque[float] = deque(maxlen=32)

@@ -16,6 +16,7 @@ from constrained.decoding.compiled import compiled
 from constrained.decoding.task import Task
 from constrained.integrations.chat import chat_prompt
 from constrained.integrations.replies import Replies, replies
+from constrained.integrations.server.drafts import ServerDrafts
 from constrained.integrations.server.problems import Refusal, invalid, refused, unsupported
 from constrained.integrations.server.requests import (
     ChatRequest,
@@ -112,7 +113,13 @@ def _check_sizes(request: Request, settings: Settings) -> None:
             )
 
 
-def prepare(request: Request, model: LanguageModel, settings: Settings, format: ToolFormat = HERMES) -> Ready:
+def prepare(
+    request: Request,
+    model: LanguageModel,
+    settings: Settings,
+    format: ToolFormat = HERMES,
+    drafts: ServerDrafts | None = None,
+) -> Ready:
     """Compiles the constraint and encodes the prompts.
 
     Raises:
@@ -136,6 +143,7 @@ def prepare(request: Request, model: LanguageModel, settings: Settings, format: 
         wanted = _max_tokens(request, settings)
         groups: list[list[Text]] = []
         seen: Counter[tuple[int, ...]] = Counter()
+        drafting = None if drafts is None else drafts.of(constraint, automaton)
         for ids in prompts:
             limit = limits.limit(model, automaton, len(ids), wanted)
             if wanted is None and settings.max_tokens is not None:
@@ -143,7 +151,7 @@ def prepare(request: Request, model: LanguageModel, settings: Settings, format: 
             # Equal prompts are told apart, as in `Generator.batch`: their texts are independent draws.
             first, base = seen[tuple(ids)], sum(map(len, groups))
             seen[tuple(ids)] += copies
-            tasks = [Task(rules, ids, limit, seed, first + i) for i in range(copies)]
+            tasks = [Task(rules, ids, limit, seed, first + i, drafting) for i in range(copies)]
             groups.append(
                 [Text(base + i, task.answer(), Local(), _top(request)) for i, task in enumerate(tasks)]
             )

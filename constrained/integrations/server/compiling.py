@@ -15,6 +15,7 @@ from queue import LifoQueue
 
 from constrained.integrations.server import asked
 from constrained.integrations.server.asked import Ready
+from constrained.integrations.server.drafts import ServerDrafts
 from constrained.integrations.server.problems import Refusal
 from constrained.integrations.server.requests import Request
 from constrained.integrations.server.settings import Settings
@@ -36,10 +37,18 @@ class Compiling:
         model: whose prompts and masks.
         settings: how many threads, and how long and how much one compile may take.
         format: how the model writes calls of tools.
+        drafts: what texts guess ahead.
     """
 
-    def __init__(self, model: LanguageModel, settings: Settings, format: Callable[[], ToolFormat]) -> None:
+    def __init__(
+        self,
+        model: LanguageModel,
+        settings: Settings,
+        format: Callable[[], ToolFormat],
+        drafts: ServerDrafts | None = None,
+    ) -> None:
         self._model = model
+        self._drafts = drafts
         self._settings = settings
         self._format = format
         self._pool = ThreadPoolExecutor(settings.compile_threads, thread_name_prefix="compile")
@@ -98,7 +107,7 @@ class Compiling:
                 self._tried[digest] = None
                 while len(self._tried) > _TRIED:
                     self._tried.popitem(last=False)
-        return asked.prepare(request, self._model, self._settings, format)
+        return asked.prepare(request, self._model, self._settings, format, self._drafts)
 
     def _known(self, digest: bytes) -> bool:
         with self._lock:

@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from constrained.decoding.batch import Batch
+from constrained.decoding.drafting import Speculation
+from constrained.integrations.server.memory import Trimming
 from constrained.integrations.server.writing import Piece, Text
 from constrained.models import LanguageModel
 
@@ -76,10 +78,12 @@ class Scheduler:
     Args:
         model: is read by this thread alone.
         rows: texts side by side at most. A job with more of them runs alone.
+        drafting: as in `Batch`.
     """
 
-    def __init__(self, model: LanguageModel, rows: int) -> None:
+    def __init__(self, model: LanguageModel, rows: int, drafting: Speculation | None = None) -> None:
         self._model = model
+        self._drafting = drafting
         self._rows = rows
         self._changed = threading.Condition()
         self._waiting: deque[Job] = deque()
@@ -159,8 +163,10 @@ class Scheduler:
             job.fail(error)
 
     def _loop(self) -> None:
-        batch: Batch[Text] = Batch(self._model)
+        batch: Batch[Text] = Batch(self._model, self._drafting)
+        trimming = Trimming()
         while self._wait():
+            trimming()
             self._admit(batch)
             try:
                 batch.step()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from constrained.decoding.drafting import Draft, choose
 from constrained.errors import InvalidArgument
 
 
@@ -22,6 +23,7 @@ class Settings:
         compile_seconds: how long a request may wait for its constraint to be compiled.
         compile_threads: constraints that are compiled at the same time, each first in a process of its own.
         compile_memory: bytes that such a process may take for a constraint.
+        draft: ``"auto"`` or a `Draft`: guess ahead, as in `Generator`; None: one token at a time. The texts are the same.
         grace_seconds: how long requests that run may take to finish when the server is told to stop.
 
     Raises:
@@ -38,6 +40,7 @@ class Settings:
     compile_seconds: float = 10.0
     compile_threads: int = 2
     compile_memory: int = 1 << 30
+    draft: str | Draft | None = "auto"
     grace_seconds: float = 60.0
 
     def __post_init__(self) -> None:
@@ -52,6 +55,7 @@ class Settings:
         ):
             if getattr(self, name) < least:
                 raise InvalidArgument(f"{name} is {getattr(self, name)}", action=f"give at least {least}")
+        choose(self.draft)
         if self.compile_seconds <= 0:
             raise InvalidArgument(f"compile_seconds is {self.compile_seconds}", action="give a positive time")
         if self.max_tokens is not None and self.max_tokens < 1:
