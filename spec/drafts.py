@@ -10,7 +10,8 @@ from collections.abc import Collection, Sequence
 from typing import Any, Protocol
 
 from spec.drafter import Drafter
-from spec.memory import Memory, _core
+from spec.memory import Memory
+from spec.native import core as _core
 from spec.pieces import Pieces
 from spec.protocols import Automaton
 from spec.sources import SOURCES

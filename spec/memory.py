@@ -13,19 +13,12 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from spec.calibration import Calibration
+from spec.native import core as _core
 from spec.protocols import Words
 from spec.sources.counts import Counts
 from spec.sources.forced import Literals
 from spec.sources.recycle import Rows
 from spec.sources.suffix import Past
-
-_core: Any
-try:
-    from spec import _core
-
-    _core.Drafter  # noqa: B018 - a source folder without what was built from it can be imported, too
-except (ImportError, AttributeError):  # drafting then is Python's, and slower
-    _core = None
 
 _FORMAT = 1
 CONSTRAINTS = 64

@@ -30,6 +30,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from spec.native import core
+
 if TYPE_CHECKING:
     import torch
 
@@ -129,6 +131,11 @@ class Noise:
         Returns:
             uint32 [n].
         """
+        if core is not None and 0 <= position <= _WORD:
+            found = np.empty(len(ids), dtype=np.uint32)
+            tokens = np.ascontiguousarray(ids, dtype=np.int64)
+            core.words(self.seed, self.sequence, self.purpose, position, tokens, found)
+            return found
         ids = np.asarray(ids, dtype=np.uint64)
         # Four neighbouring ids share a block: compute each block once when the ids are dense enough to pay for it.
         blocks = ids >> np.uint64(2)

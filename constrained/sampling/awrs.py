@@ -19,8 +19,9 @@ from typing import Any, Literal
 import numpy as np
 
 from constrained.errors import InvalidArgument
-from constrained.sampling.frame import Draw, Position, TokenSampler, log_sum_exp
+from constrained.sampling.frame import Draw, Position, TokenSampler
 from constrained.sampling.warp import Warp, refuse_truncation
+from spec.scores import log_sum_exp
 
 PATIENCE = 32
 """Visits without a permitted token after which a row that is one question is asked for."""

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spec.noise import Noise
+from spec.scores import leading
 
 Ids = NDArray[np.intp]
 Scores = NDArray[np.float64]
@@ -23,8 +25,7 @@ TOKENS, COINS, RESAMPLING, CUTS, MOVES, CHOICES = range(6)
 
 _PURPOSES = 8  # numbers of purposes per attempt: the attempt is kept in the bits above
 _FIRST = 32  # outcomes that are sorted at first; most visits end within them
-_MANY = 4096  # from here on it pays to find out first whose noise matters
-_GREATEST_NOISE = 23.0  # a little more than it is
+_MANY = 256  # from here on it pays to find out first whose noise matters
 
 
 class Chance(ABC):
@@ -50,6 +51,16 @@ class Chance(ABC):
 
         Outcomes of score -inf are never visited. The first one is the one that `pick` takes.
         """
+
+    def leading(self, scores: Scores, place: int, count: int) -> Ids:
+        """The first of the outcomes 0 .. n - 1 that `order` would visit, in its order; `count` of them, or fewer.
+
+        Args:
+            scores: log-weights, float64 [n].
+            place: absolute position.
+            count: how many.
+        """
+        return np.fromiter(islice(self.order(scores, np.arange(len(scores)), place), count), dtype=np.intp)
 
     @abstractmethod
     def uniform(self, count: int, place: int, purpose: int) -> Scores:
@@ -98,6 +109,12 @@ class Keyed(Chance):
             left, keys = np.delete(left, chosen), np.delete(keys, chosen)
             wanted *= 4
 
+    def leading(self, scores: Scores, place: int, count: int) -> Ids:
+        """As for all; nothing else is sorted."""
+        noise = self._noise(TOKENS)
+        able = leading(scores, noise, place, count)
+        return able[_largest(scores[able] + noise.gumbel(place, able), count)]
+
     def uniform(self, count: int, place: int, purpose: int) -> Scores:
         """From the words of the noise, never 0 or 1."""
         words: NDArray[Any] = self._noise(purpose).words(place, np.arange(count))
@@ -108,15 +125,8 @@ class Keyed(Chance):
 def _leading(
     scores: Scores, ids: Ids, noise: Noise, place: int, count: int
 ) -> tuple[NDArray[np.intp], Scores]:
-    """The outcomes that can be among the `count` largest keys, ascending, and their keys.
-
-    Noise is bounded (`spec.noise`), so what lies too far below the keys of the likeliest cannot overtake them, and its
-    noise need not be computed: the result is the same.
-    """
-    likely = np.argpartition(-scores, 2 * count)[: 2 * count]
-    keys = scores[likely] + noise.gumbel(place, ids[likely])
-    least = np.partition(keys, -count)[-count]
-    able = np.flatnonzero(scores >= least - _GREATEST_NOISE)
+    """The outcomes that can be among the `count` largest keys, ascending, and their keys."""
+    able = leading(scores, noise, place, count, ids=ids)
     return able, scores[able] + noise.gumbel(place, ids[able])
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from constrained.errors import ModelError
 from constrained.sampling.chance import TOKENS, Chance, Ids, Scores
 from constrained.sampling.warp import Warp
+from spec.scores import log_sum_exp
 
 
 class Candidates(ABC):
@@ -325,13 +326,3 @@ def evidence_of(log_weights: Sequence[float]) -> tuple[float, float | None]:
         return mean, None
     relative = np.exp(weights - mean)
     return mean, float(np.std(relative, ddof=1) / np.sqrt(len(weights)))
-
-
-def log_sum_exp(values: Scores) -> float:
-    """log(sum(exp(values))), -inf for none."""
-    if not len(values):
-        return -np.inf
-    top = float(values.max())
-    if not np.isfinite(top):
-        return top
-    return top + float(np.log(np.exp(values - top).sum()))

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from constrained.errors import ModelError
-from constrained.sampling.frame import Draw, Position, TokenSampler, log_sum_exp
+from constrained.sampling.frame import Draw, Position, TokenSampler
 from constrained.sampling.warp import Warp
+from spec.scores import log_sum_exp
 
 
 @dataclass(frozen=True, slots=True)

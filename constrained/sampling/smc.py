@@ -19,9 +19,10 @@ from constrained.errors import InvalidArgument
 from constrained.sampling.attempts import check_numbers
 from constrained.sampling.awrs import AWRS
 from constrained.sampling.chance import CHOICES, Scores
-from constrained.sampling.frame import Pool, Sample, Sampler, TokenSampler, log_sum_exp
+from constrained.sampling.frame import Pool, Sample, Sampler, TokenSampler
 from constrained.sampling.resampling import RESAMPLINGS
 from constrained.sampling.warp import Warp, sampling_warp
+from spec.scores import log_sum_exp
 
 Potential = Callable[[bytes, bool], float]
 """(bytes so far, whether the text is finished) -> log-score; -inf to end the particle."""

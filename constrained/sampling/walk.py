@@ -14,8 +14,9 @@ from abc import ABC, abstractmethod
 import numpy as np
 
 from constrained.sampling.chance import Ids, coin
-from constrained.sampling.frame import Draw, Position, Text, log_sum_exp
+from constrained.sampling.frame import Draw, Position, Text
 from constrained.sampling.trie import ROOT, Trie
+from spec.scores import log_sum_exp
 
 
 class Walk:

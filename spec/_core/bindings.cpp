@@ -1,5 +1,7 @@
-// The Python face of native drafting: what spec/drafter.py does in Python, without its cost.
+// The Python face of what is native here: drafting as in spec/drafter.py, draws as in spec/noise.py and spec/scores.py.
 #include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
@@ -7,6 +9,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "drafter.hpp"
+#include "scores.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -30,6 +33,45 @@ void check(const Pieces& pieces, const std::vector<uint32_t>& tokens) {
     for (const uint32_t token : tokens) {
         if (token >= pieces.size()) throw nb::index_error("token id outside the vocabulary");
     }
+}
+
+template <class T>
+using Array = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Ids = Array<const int64_t>;
+
+template <class T>
+std::span<T> span_of(const Array<T>& array) {
+    return {array.data(), array.size()};
+}
+
+void check_ids(const Ids& ids) {
+    for (const int64_t id : span_of(ids)) {
+        if (id < 0 || id >> 34) throw nb::index_error("token id out of range");
+    }
+}
+
+template <class Score>
+void define_scores(nb::module_& m) {
+    m.def(
+        "leading",
+        [](const Array<const Score>& scores, double scale, std::optional<Ids> ids, uint64_t seed, uint32_t sequence,
+           uint32_t purpose, uint32_t position, size_t count) {
+            if (ids) {
+                if (ids->size() != scores.size()) throw nb::value_error("there are not as many ids as scores");
+                check_ids(*ids);
+            }
+            const nb::gil_scoped_release released;
+            return leading(span_of(scores), scale, ids ? ids->data() : nullptr, {seed, sequence, purpose, position}, count);
+        },
+        "scores"_a, "scale"_a, "ids"_a.none(), "seed"_a, "sequence"_a, "purpose"_a, "position"_a, "count"_a,
+        "Indices that can be among the largest keys; see spec.scores.leading.");
+    m.def(
+        "largest",
+        [](const Array<const Score>& scores, size_t count) { return largest(span_of(scores), count); }, "scores"_a,
+        "count"_a, "Indices of the largest scores, best first; see spec.scores.largest.");
+    m.def(
+        "log_sum_exp", [](const Array<const Score>& scores, double scale) { return log_sum_exp(span_of(scores), scale); },
+        "scores"_a, "scale"_a, "See spec.scores.log_sum_exp.");
 }
 
 /// A table as numbers: per entry its key, its size, and kKept pairs of token and count.
@@ -68,7 +110,19 @@ void restore(Counts& counts, const std::vector<uint64_t>& numbers, uint32_t toke
 }  // namespace
 
 NB_MODULE(_core, m) {
-    m.doc() = "Native drafting: tables of counts, sources, the best-first tree.";
+    m.doc() = "Native drafting: tables of counts, sources, the best-first tree; and what a draw reads of a row of scores.";
+
+    m.def(
+        "words",
+        [](uint64_t seed, uint32_t sequence, uint32_t purpose, uint32_t position, const Ids& ids,
+           const Array<uint32_t>& out) {
+            if (ids.size() != out.size()) throw nb::value_error("there are not as many words as ids");
+            check_ids(ids);
+            words({seed, sequence, purpose, position}, span_of(ids), out.data());
+        },
+        "seed"_a, "sequence"_a, "purpose"_a, "position"_a, "ids"_a, "out"_a, "Words of noise; see spec.noise.");
+    define_scores<float>(m);
+    define_scores<double>(m);
 
     nb::class_<Pieces>(m, "Pieces", "How a vocabulary writes bytes; see spec.pieces.")
         .def(
