@@ -1,9 +1,38 @@
-"""Native drafting: tables of counts, sources, the best-first tree."""
+"""
+Native drafting: tables of counts, sources, the best-first tree; and what a draw reads of a row of scores.
+"""
 
 from collections.abc import Sequence
+from typing import Annotated, overload
 
+import numpy
+from numpy.typing import NDArray
 from typing_extensions import CapsuleType
 
+
+def words(seed: int, sequence: int, purpose: int, position: int, ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu')]) -> None:
+    """Words of noise; see spec.noise."""
+
+@overload
+def leading(scores: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], scale: float, ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, seed: int, sequence: int, purpose: int, position: int, count: int) -> list[int]: ...
+
+@overload
+def leading(scores: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], scale: float, ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, seed: int, sequence: int, purpose: int, position: int, count: int) -> list[int]:
+    """Indices that can be among the largest keys; see spec.scores.leading."""
+
+@overload
+def largest(scores: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], count: int) -> list[int]: ...
+
+@overload
+def largest(scores: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], count: int) -> list[int]:
+    """Indices of the largest scores, best first; see spec.scores.largest."""
+
+@overload
+def log_sum_exp(scores: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], scale: float) -> float: ...
+
+@overload
+def log_sum_exp(scores: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], scale: float) -> float:
+    """See spec.scores.log_sum_exp."""
 
 class Pieces:
     """How a vocabulary writes bytes; see spec.pieces."""

@@ -30,6 +30,10 @@ class Tree(Protocol):
         """Node before it."""
 
     @property
+    def depth(self) -> Sequence[int]:
+        """Tokens after the root."""
+
+    @property
     def pi(self) -> Sequence[float]:
         """Probability of the way to the node."""
 

@@ -124,12 +124,11 @@ class Answer:
             law: the model's after the whole text: logits, floating [V], or what was made of them already.
         """
         self.unread.clear()
-        place = len(self.prompt) + len(self.tokens)
-        return Position(law, self.candidates, self.chance, self.rules.warp, place)
+        return Position(law, self.candidates, self.chance, self.rules.warp, self.place)
 
-    def step(self, logits: NDArray[np.floating[Any]], sampler: TokenSampler) -> None:
+    def step(self, law: Distribution | NDArray[np.floating[Any]], sampler: TokenSampler) -> None:
         """Draws and commits the next token."""
-        self.commit(sampler.propose(self.position(logits)))
+        self.commit(sampler.propose(self.position(law)))
 
     def commit(self, draw: Draw) -> None:
         """Appends a drawn token, or ends the text."""
@@ -167,6 +166,11 @@ class Answer:
         if self.drafter is not None:
             self.stats.drafted, self.stats.accepted = self.drafter.nodes, self.drafter.hits
             self.stats.sources = by_name(self.drafter)
+
+    @property
+    def place(self) -> int:
+        """Absolute position of the next token."""
+        return len(self.prompt) + len(self.tokens)
 
     @property
     def room(self) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained.decoding.answer import Answer
-from constrained.decoding.drafting import Branch, Speculation, read, see
+from constrained.decoding.drafting import Branch, Speculation, read
 from constrained.models import Cache, LanguageModel
 
 
@@ -96,6 +96,9 @@ class Batch(Generic[Text]):
         assert self._cache is not None
         branches = read(self._model, self._cache, [text.answer for text in self.texts], self._drafting)
         nodes = [_follow(text, branch) for text, branch in zip(self.texts, branches, strict=True)]
+        came = sum(branch.depth(node) for branch, node in zip(branches, nodes, strict=True))
+        if self._drafting is not None and came:
+            self._drafting.came(self._model, len(self.texts), came)
         rows = [i for i, text in enumerate(self.texts) if not text.finished]
         if rows and any(branch.tree is not None for branch in branches):
             self._cache.settle(rows, [branches[i].path(nodes[i]) for i in rows])
@@ -125,9 +128,9 @@ def _follow(text: Writing, branch: Branch) -> int:
     while after >= 0:
         node = after
         answer = text.answer
-        if answer.drafter is not None:
-            see(answer.drafter, branch.logits[node])
-        text.take(branch.logits[node])
+        if answer.drafter is not None and answer.drafter.awake:
+            answer.drafter.see(branch.favourites(node))
+        text.take(branch.row(node))
         if text.finished:
             break
         after = branch.after(node, answer.tokens[-1])

@@ -18,10 +18,14 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from constrained.decoding.laws import ReadLaw
 from constrained.errors import InvalidArgument, VocabularyError
+from constrained.models import Logits
+from constrained.sampling import Distribution, Warp
 from spec.budget import Budget
 from spec.drafts import Drafting, Drafts, Tree
 from spec.memory import Memory
+from spec.noise import Noise
 from spec.rehearsal import Rehearsal
 from spec.sources import SOURCES
 from spec.waiting import Waiting
@@ -38,9 +42,6 @@ _LONGEST_PROMPT = 1024
 
 _FAVOURITES = 4
 """Tokens of a row that are worth remembering: a fifth one is hardly ever right."""
-
-_WIDEST = 1 << 16
-"""Wider rows are not searched for favourites: on the host that takes longer than they save."""
 
 
 _budgets: WeakKeyDictionary[LanguageModel, dict[tuple[int, int, bool], Budget]] = WeakKeyDictionary()
@@ -168,13 +169,6 @@ def _batches() -> Iterator[int]:
         yield size
 
 
-def see(drafter: Waiting, logits: NDArray[np.floating[Any]]) -> None:
-    """Shows to a drafter what the model finds likely where the text ends."""
-    if drafter.awake and len(logits) <= _WIDEST:
-        best = np.argpartition(logits, -_FAVOURITES)[-_FAVOURITES:]
-        drafter.see(best[np.argsort(-logits[best])].tolist())
-
-
 def rehearse(drafts: Drafts, constraint: Constraint, vocabulary: Vocabulary) -> None:
     """Shows to drafts in which order a schema names members, before the first text is written."""
     schema = getattr(constraint, "schema", None)
@@ -193,21 +187,41 @@ class Branch:
     """What a pass found out about one row.
 
     Attributes:
-        tree: what was guessed.
-        logits: after the row's end and after each node of the tree, floating [nodes, V].
+        tree: what was guessed; None where nothing was read but the row.
+        logits: after the row's end and after each node of the tree, among those of other rows.
+        begin: where they begin there.
+        nodes: how many nodes of the tree were read.
         chain: tokens that were read before the tree began.
     """
 
     tree: Tree | None
-    logits: NDArray[np.floating[Any]]
+    logits: Logits
+    begin: int
+    nodes: int
     chain: int
+
+    def law(self, node: int, warp: Warp) -> Distribution:
+        """The model's law after a node."""
+        return ReadLaw(self.logits, self.begin + node, warp)
+
+    def row(self, node: int) -> NDArray[np.floating[Any]]:
+        """Logits after a node, on the host, floating [V]."""
+        return self.logits.row(self.begin + node)
+
+    def depth(self, node: int) -> int:
+        """How many guesses lead to a node."""
+        return self.tree.depth[node] if self.tree is not None else 0
+
+    def favourites(self, node: int) -> list[int]:
+        """What the model finds likely after a node, best first."""
+        return self.logits.favourites(self.begin + node, _FAVOURITES)
 
     def after(self, node: int, token: int) -> int:
         """The node of a token after another node, -1 where it was not read."""
         if self.tree is None:
             return -1
         child = self.tree.child(node, token)
-        return child if child < len(self.logits) else -1
+        return child if child <= self.nodes else -1
 
     def path(self, node: int) -> list[int]:
         """The tokens of the pass that lead to a node, for `Cache.settle`."""
@@ -220,6 +234,7 @@ def read(
     cache: Cache,
     answers: Sequence[Answer],
     drafting: Speculation | None,
+    leaders: int = 0,
 ) -> list[Branch]:
     """One pass of the model, with what is guessed to follow.
 
@@ -228,6 +243,7 @@ def read(
         cache: its memory; to be settled afterwards if a branch has a tree.
         answers: one per row, each with something unread.
         drafting: whose drafts; None for none.
+        leaders: that draws will look at so many tokens of each place, mostly; 0: at the whole row.
     """
     unread = [answer.unread for answer in answers]
     texts = len(answers)
@@ -253,9 +269,11 @@ def read(
             assert answer.drafter is not None
             answer.drafter.read(count)
     began = time.perf_counter()
+    branches = []
     if not any(counts):
-        rows = model.forward(unread, cache)
-        branches = [Branch(None, row[None], len(ids)) for row, ids in zip(rows, unread, strict=True)]
+        logits = model.read(unread, None, cache)
+        for row, ids in enumerate(unread):
+            branches.append(Branch(None, logits, row, 0, len(ids)))
     else:
         tokens, parents, skip = [], [], []
         for ids, tree, count in zip(unread, trees, counts, strict=True):
@@ -263,11 +281,29 @@ def read(
             tokens.append([*ids, *tree.token[1 : count + 1]])
             parents.append([*range(-1, last), *(last + parent for parent in tree.parent[1 : count + 1])])
             skip.append(last)
-        found = model.forward_trees(tokens, parents, skip, cache)
-        branches = [Branch(tree, row, len(ids)) for tree, row, ids in zip(trees, found, unread, strict=True)]
+        logits = model.read(tokens, (parents, skip), cache)
+        begin = 0
+        for ids, tree, count in zip(unread, trees, counts, strict=True):
+            branches.append(Branch(tree, logits, begin, count, len(ids)))
+            begin += count + 1
+    if leaders:
+        prepare(logits, answers, branches, leaders)
     took = time.perf_counter() - began
     for answer in answers:
         answer.stats.reading += took
     if budget is not None:
         budget.passed(texts, max(counts), took, guessing, plain=longest == 1)
     return branches
+
+
+def prepare(logits: Logits, answers: Sequence[Answer], branches: Sequence[Branch], leaders: int) -> None:
+    """Says to logits how tokens will be drawn from them, if by noise."""
+    noises, positions = [], []
+    for answer, branch in zip(answers, branches, strict=True):
+        warp, noise = answer.rules.warp, answer.chance.noise
+        if noise is None and not warp.greedy:
+            return
+        depths = [0] if branch.tree is None else branch.tree.depth[: branch.nodes + 1]
+        noises += [noise or Noise(0)] * len(depths)
+        positions += [answer.place + depth for depth in depths]
+    logits.prepare(noises, positions, 0.0 if warp.greedy else float(warp.temperature or 1.0), leaders)

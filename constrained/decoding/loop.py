@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from constrained.decoding.answer import Answer
-from constrained.decoding.drafting import Branch, Speculation, read, see
+from constrained.decoding.drafting import Branch, Speculation, read
 from constrained.models import LanguageModel
 from constrained.sampling import TokenSampler
 
@@ -38,7 +38,7 @@ def run(
         return
     cache = model.cache(len(writing))
     while writing:
-        branches = read(model, cache, writing, drafting)
+        branches = read(model, cache, writing, drafting, sampler.looks_at(writing[0].rules.warp))
         nodes, came = [], 0
         for answer, branch in zip(writing, branches, strict=True):
             answer.stats.forwards += 1
@@ -63,9 +63,9 @@ def walk(answer: Answer, branch: Branch, sampler: TokenSampler) -> Iterator[int]
     """Draws tokens along what was guessed; yields the node of each place where one was drawn."""
     node = 0
     while node >= 0:
-        if answer.drafter is not None:
-            see(answer.drafter, branch.logits[node])
-        answer.step(branch.logits[node], sampler)
+        if answer.drafter is not None and answer.drafter.awake:
+            answer.drafter.see(branch.favourites(node))
+        answer.step(branch.law(node, answer.rules.warp), sampler)
         yield node
         if answer.finish:
             return

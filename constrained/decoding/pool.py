@@ -146,7 +146,10 @@ class Writers:
         """The model's law where a text stands; texts that stand at the same place share it."""
         at = (text.row, text.node)
         if at not in self._laws:
-            self._laws[at] = Distribution(self._branches[text.row].logits[text.node], self.rules.warp)
+            branch = self._branches[text.row]
+            self._laws[at] = branch.law(text.node, self.rules.warp)
+            if text.drafter is not None and text.drafter.awake:
+                text.drafter.see(branch.favourites(text.node))
         return self._laws[at]
 
     def _count(self, rows: int) -> None:

@@ -7,5 +7,6 @@ from __future__ import annotations
 
 from constrained.models.base import Cache, LanguageModel, Prompt
 from constrained.models.loading import load
+from constrained.models.logits import Logits
 
-__all__ = ["Cache", "LanguageModel", "Prompt", "load"]
+__all__ = ["Cache", "LanguageModel", "Logits", "Prompt", "load"]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from constrained.models.logits import HostLogits, Logits
 from constrained.vocabulary import Vocabulary
 
 Prompt = str | Sequence[Mapping[str, Any]] | Sequence[int]
@@ -125,3 +126,23 @@ class LanguageModel(ABC):
             Per row: logits after each token that is not skipped, float32 [tokens, vocabulary.size].
         """
         raise NotImplementedError
+
+    def read(
+        self,
+        tokens: Sequence[Sequence[int]],
+        trees: tuple[Sequence[Sequence[int]], Sequence[int]] | None,
+        cache: Cache,
+    ) -> Logits:
+        """A pass whose logits may stay where they were computed.
+
+        Args:
+            tokens: as in `forward`, or in `forward_trees`.
+            trees: the arguments ``parents`` and ``skip`` of `forward_trees`; None for `forward`.
+            cache: remembers the tokens.
+
+        Returns:
+            What the other two give, row after row.
+        """
+        if trees is None:
+            return HostLogits([self.forward(tokens, cache)])
+        return HostLogits(self.forward_trees(tokens, *trees, cache))

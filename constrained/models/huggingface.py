@@ -16,6 +16,7 @@ from constrained.errors import ModelError
 from constrained.models.ability import Ability, ability, cache_name, make_cache, text_config
 from constrained.models.base import Cache, LanguageModel, Prompt
 from constrained.models.cache import HuggingFaceCache
+from constrained.models.logits import DeviceLogits, Logits
 from constrained.models.prompts import check_ids, is_chat
 from constrained.models.single import Way
 from constrained.vocabulary import Vocabulary
@@ -139,16 +140,8 @@ class HuggingFaceModel(LanguageModel):
         """
         import torch
 
-        if not isinstance(cache, HuggingFaceCache):
-            raise TypeError(f"a cache of another model was passed: {type(cache).__name__}")
-        with torch.inference_mode():
-            logits = cache.read(self._run, tokens, self.device)[:, : self.vocabulary.size]
-            if logits.shape[-1] < self.vocabulary.size:
-                raise ModelError(
-                    f"the model gives {logits.shape[-1]} logits for a vocabulary of {self.vocabulary.size} ids",
-                    action="use the tokenizer the model was trained with",
-                )
-            array: NDArray[np.float32] = logits.to(torch.float32).cpu().numpy()
+        (logits,) = self._logits(tokens, None, cache)
+        array: NDArray[np.float32] = logits.to(torch.float32).cpu().numpy()
         return array
 
     @property
@@ -171,11 +164,45 @@ class HuggingFaceModel(LanguageModel):
         """See `LanguageModel.forward_trees`."""
         import torch
 
+        found = self._logits(tokens, (parents, skip), cache)
+        return [logits.to(torch.float32).cpu().numpy() for logits in found]
+
+    def read(
+        self,
+        tokens: Sequence[Sequence[int]],
+        trees: tuple[Sequence[Sequence[int]], Sequence[int]] | None,
+        cache: Cache,
+    ) -> Logits:
+        """See `LanguageModel.read`: on a device other than the host's logits stay there."""
+        import torch
+
+        if self.device.type == "cpu":
+            return super().read(tokens, trees, cache)
+        return DeviceLogits(torch.cat(self._logits(tokens, trees, cache)))
+
+    def _logits(
+        self,
+        tokens: Sequence[Sequence[int]],
+        trees: tuple[Sequence[Sequence[int]], Sequence[int]] | None,
+        cache: Cache,
+    ) -> list[torch.Tensor]:
+        """Logits [places, vocabulary.size] of all rows together, or of each tree."""
+        import torch
+
         if not isinstance(cache, HuggingFaceCache):
             raise TypeError(f"a cache of another model was passed: {type(cache).__name__}")
         with torch.inference_mode():
-            logits = cache.read_trees(self._run, tokens, parents, skip, self.device)
-            return [row[:, : self.vocabulary.size].to(torch.float32).cpu().numpy() for row in logits]
+            if trees is None:
+                found = [cache.read(self._run, tokens, self.device)]
+            else:
+                found = cache.read_trees(self._run, tokens, *trees, self.device)
+        width = found[0].shape[-1]
+        if width < self.vocabulary.size:
+            raise ModelError(
+                f"the model gives {width} logits for a vocabulary of {self.vocabulary.size} ids",
+                action="use the tokenizer the model was trained with",
+            )
+        return [logits[:, : self.vocabulary.size] for logits in found]
 
     def _run(self, *, every: bool | int = False, **inputs: Any) -> torch.Tensor:
         """One forward pass: logits [rows, columns, V], of the last column or columns unless `every` one is wanted."""

@@ -29,7 +29,13 @@ _MANY = 256  # from here on it pays to find out first whose noise matters
 
 
 class Chance(ABC):
-    """The randomness of one text (of one attempt at it, of one particle)."""
+    """The randomness of one text (of one attempt at it, of one particle).
+
+    Attributes:
+        noise: that tokens are drawn with; None if they are drawn in another way.
+    """
+
+    noise: Noise | None = None
 
     @abstractmethod
     def pick(self, scores: Scores, ids: Ids, place: int, purpose: int = TOKENS) -> int:
@@ -79,6 +85,7 @@ class Keyed(Chance):
         self.seed = seed
         self.sequence = sequence
         self.attempt = attempt
+        self.noise = self._noise(TOKENS)
 
     def _noise(self, purpose: int) -> Noise:
         return Noise(self.seed, self.sequence, self.attempt * _PURPOSES + purpose)

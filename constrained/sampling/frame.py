@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from constrained.errors import ModelError
 from constrained.sampling.chance import TOKENS, Chance, Ids, Scores
 from constrained.sampling.warp import Warp
-from spec.scores import log_sum_exp
+from spec.scores import largest, log_sum_exp
 
 
 class Candidates(ABC):
@@ -65,15 +65,23 @@ class Listed(Candidates):
 
 
 class Distribution:
-    """The model's law of the next token, after temperature. Texts that stand at the same place can share one.
+    """The model's law of the next token, after temperature. Texts that stand at the same place can share one."""
 
-    Attributes:
-        logits: the model's, floating [V]. Ids beyond the vocabulary have been cut off.
-    """
+    def __init__(self, logits: NDArray[np.floating[Any]] | None, warp: Warp) -> None:
+        """Computes nothing.
 
-    def __init__(self, logits: NDArray[np.floating[Any]], warp: Warp) -> None:
-        self.logits = logits
+        Args:
+            logits: the model's, floating [V]; None in a subclass that has them elsewhere.
+            warp: the temperature.
+        """
+        self._logits = logits
         self._warp = warp
+
+    @property
+    def logits(self) -> NDArray[np.floating[Any]]:
+        """The model's, floating [V]. Ids beyond the vocabulary have been cut off."""
+        assert self._logits is not None
+        return self._logits
 
     @cached_property
     def scaled(self) -> Scores:
@@ -87,13 +95,34 @@ class Distribution:
         Raises:
             ModelError: the logits are no distribution.
         """
-        total = log_sum_exp(self.scaled)
+        total = self._total()
         if not np.isfinite(total):
             raise ModelError(
                 f"the model's logits are no distribution: their log-sum-exp is {total}",
                 action="check the model's weights, or load it in float32",
             )
         return total
+
+    def _total(self) -> float:
+        return log_sum_exp(self.scaled)
+
+    def log(self, token: int) -> float:
+        """Log p of one token."""
+        return float(self.scaled[token]) - self.normaliser
+
+    def leaders(self, chance: Chance, place: int, count: int) -> Sequence[int]:
+        """The tokens that would be drawn first, if every one were allowed: in the order in which they would be drawn.
+
+        Args:
+            chance: the randomness (a greedy law needs none).
+            place: absolute position.
+            count: how many are wanted; there may be fewer, though at least one where it is certain which.
+        """
+        if self._warp.greedy:
+            ids = largest(self.scaled, count)
+            return [token for token in ids.tolist() if self.scaled[token] > -np.inf]
+        found: list[int] = chance.leading(self.scaled, place, count).tolist()
+        return found
 
     @cached_property
     def logs(self) -> Scores:
@@ -163,6 +192,10 @@ class Position:
     def logs(self) -> Scores:
         """The log-probabilities log p, float64 [V]."""
         return self.law.logs
+
+    def leaders(self, count: int) -> Sequence[int]:
+        """See `Distribution.leaders`."""
+        return self.law.leaders(self.chance, self.place, count)
 
     def pick(self, scores: Scores, ids: Ids, purpose: int = TOKENS) -> int:
         """Index of one of `ids`, see `Chance.pick`."""
@@ -293,7 +326,17 @@ class Sampler(ABC):
 
 
 class TokenSampler(Sampler):
-    """A sampler that decides token by token, without looking at other texts: such texts can be streamed."""
+    """A sampler that decides token by token, without looking at other texts: such texts can be streamed.
+
+    Attributes:
+        weights: draws carry a weight; otherwise it is not a number.
+    """
+
+    weights: bool = True
+
+    def looks_at(self, warp: Warp) -> int:
+        """How many of the leading tokens of a place it mostly looks at, and at no others; 0: at whole rows."""
+        return 0
 
     @abstractmethod
     def propose(self, position: Position) -> Draw:

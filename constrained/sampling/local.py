@@ -6,23 +6,50 @@ asking how likely it is that the model continues validly after it. `Output.log_w
 much, so weighted results are still unbiased. Drawn by the Gumbel-max rule, with temperature T:
 
     token = argmax over allowed a of  logit_a / T + G(seed, sequence, position, a)
+
+Which token that is can mostly be told without Z and without the mask: of the few tokens with the largest keys, the first
+one that is allowed. So a text that nobody weighs takes no mask where one of these is allowed.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from constrained.errors import ModelError
-from constrained.sampling.frame import Draw, Position, TokenSampler
+from constrained.errors import InvalidArgument, ModelError
+from constrained.sampling.frame import Draw, Pool, Position, Sample, TokenSampler
 from constrained.sampling.warp import Warp
 from spec.scores import log_sum_exp
+
+LEADERS = 16
+"""Tokens that are asked about before a mask is made."""
 
 
 @dataclass(frozen=True, slots=True)
 class Local(TokenSampler):
-    """The sampler ``"local"``; it has nothing to configure."""
+    """The sampler ``"local"``.
+
+    Attributes:
+        weights: report Z. Without it `log_weight` is not a number, tokens and `logprob` are the same, and masks are
+            made only where a truncation needs them or none of the tokens with the largest keys is allowed. A set of
+            texts (`draw`) is always weighed.
+    """
+
+    weights: bool = True
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.weights, bool):
+            raise InvalidArgument(f"weights is {self.weights!r}", action="pass True or False")
+
+    def looks_at(self, warp: Warp) -> int:
+        """A few, where nothing is weighed and nothing truncated."""
+        return 0 if self.weights or warp.truncates else LEADERS
+
+    def draw(self, pool: Pool, count: int) -> Sample:
+        """Independent texts; the mean of their weights estimates P(L)."""
+        return TokenSampler.draw(replace(self, weights=True), pool, count)
 
     def propose(self, position: Position) -> Draw:
         """One token of p f / Z, with W = Z (greedy: the most likely allowed token, with the same Z).
@@ -33,6 +60,10 @@ class Local(TokenSampler):
         Raises:
             ModelError: the logits are no distribution, or give no allowed token a probability.
         """
+        if self.looks_at(position.warp):
+            drawn = unweighed(position)
+            if drawn is not None:
+                return drawn
         normaliser = position.normaliser
         scaled = position.scaled[position.allowed]
         if not len(scaled):
@@ -50,7 +81,7 @@ class Local(TokenSampler):
         return Draw(
             token=int(ids[best]),  # of several maxima the first: the lowest id
             logprob=float(scaled[best]) - normaliser,
-            log_weight=log_weight,
+            log_weight=log_weight if self.weights else math.nan,
             checks=position.candidates.checks,
             bounds=(float(np.exp(log_weight)),) * 2,
         )
@@ -60,3 +91,16 @@ class Local(TokenSampler):
         if warp.greedy:
             return "greedy"
         return "local-truncated" if warp.truncates else "local"
+
+
+def unweighed(position: Position) -> Draw | None:
+    """The token of local masking, found by asking about the tokens with the largest keys; None if they do not tell.
+
+    Raises:
+        ModelError: the logits are no distribution.
+    """
+    position.normaliser  # noqa: B018 - keys mean nothing where the logits are no distribution
+    for token in position.leaders(LEADERS):
+        if position.candidates.permits(token):
+            return Draw(token, position.law.log(token), math.nan, position.candidates.checks)
+    return None

@@ -71,9 +71,10 @@ class MCMC(Sampler):
             raise InvalidArgument(f"cut is {self.cut!r}", action="use one of: restart, uniform, priority")
         if not isinstance(self.floor, float | int) or not 0 < self.floor < math.inf:
             raise InvalidArgument(f"floor is {self.floor!r}", action="pass a number above 0")
-        if not isinstance(self.proposal, TokenSampler):
+        if not isinstance(self.proposal, TokenSampler) or not self.proposal.weights:
             raise InvalidArgument(
-                f"proposal is {self.proposal!r}", action="pass a sampler of tokens, like AWRS() or Local()"
+                f"proposal is {self.proposal!r}",
+                action="pass a sampler of tokens that weighs them, like AWRS() or Local()",
             )
 
     def warp(self, **settings: Any) -> Warp:

@@ -58,9 +58,10 @@ class SMC(Sampler):
             raise InvalidArgument(
                 f"resampling is {self.resampling!r}", action=f"use one of: {', '.join(RESAMPLINGS)}"
             )
-        if not isinstance(self.proposal, TokenSampler):
+        if not isinstance(self.proposal, TokenSampler) or not self.proposal.weights:
             raise InvalidArgument(
-                f"proposal is {self.proposal!r}", action="pass a sampler of tokens, like AWRS() or Local()"
+                f"proposal is {self.proposal!r}",
+                action="pass a sampler of tokens that weighs them, like AWRS() or Local()",
             )
 
     def warp(self, **settings: Any) -> Warp:

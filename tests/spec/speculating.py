@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -139,4 +140,5 @@ def words(script: bytes, margin: float = 5.0) -> Whim:
 
 def facts(output: Any) -> tuple[Any, ...]:
     """What speculation must not change."""
-    return (output.tokens, output.text, output.logprob, output.log_weight, output.finish, output.stats.checks)
+    weight = None if math.isnan(output.log_weight) else output.log_weight
+    return (output.tokens, output.text, output.logprob, weight, output.finish, output.stats.checks)

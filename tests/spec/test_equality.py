@@ -28,6 +28,7 @@ SCHEMAS = [
 PATTERNS = ["[abc]{1,6}", "a(b|c)*a?", "(ab|ba|c){0,3}"]
 SAMPLERS = {
     "local": Local(),
+    "local-unweighed": Local(weights=False),
     "awrs": AWRS(),
     "awrs-2": AWRS(checks=2, patience=3, cached=False),
     "cars": CARS(parallel=3),
