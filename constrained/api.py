@@ -8,6 +8,7 @@ from constrained import prompt as prompts
 from constrained.decoding import Generator
 from constrained.errors import PromptError
 from constrained.models import Prompt
+from constrained.sampling import Local
 
 if TYPE_CHECKING:
     from constrained.constraint import Constraint
@@ -92,7 +93,10 @@ def generation_prompt(prompt: str, constraint: Constraint) -> str:
 
 
 def _generator(model: Any, constraint: Any, sampler: str | Sampler | None) -> Generator:
-    return Generator(model, constraint) if sampler is None else Generator(model, constraint, sampler=sampler)
+    made = Generator(model, constraint) if sampler is None else Generator(model, constraint, sampler=sampler)
+    if made.sampler == Local():
+        made.sampler = Local(weights=False)  # a value carries no weight: the same tokens, mostly without masks
+    return made
 
 
 def _request(constraint: Constraint) -> str:
