@@ -95,7 +95,9 @@ def generation_prompt(prompt: str, constraint: Constraint) -> str:
 def _generator(model: Any, constraint: Any, sampler: str | Sampler | None) -> Generator:
     made = Generator(model, constraint) if sampler is None else Generator(model, constraint, sampler=sampler)
     if made.sampler == Local():
-        made.sampler = Local(weights=False)  # a value carries no weight: the same tokens, mostly without masks
+        made.sampler = Local(
+            weights=False
+        )  # a value carries no weight: the same tokens, mostly without masks
     return made
 
 

@@ -163,9 +163,8 @@ class Drafter:
             self._node = NONE
 
     def _count(self, counts: list[int], bits: int) -> None:
-        number = 0
-        while bits:
-            if bits & 1:
-                counts[number if number < len(SOURCES) else 1] += 1
-            bits >>= 1
-            number += 1
+        """A source counts once, in however many scopes it guessed."""
+        if bits >> len(SOURCES):
+            bits |= 1 << SOURCES.index("ngram")
+        for number in range(len(SOURCES)):
+            counts[number] += bits >> number & 1

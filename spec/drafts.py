@@ -30,6 +30,10 @@ class Tree(Protocol):
         """Node before it."""
 
     @property
+    def sources(self) -> Sequence[int]:
+        """By node: bit i is set if source i guessed it, see `origin`."""
+
+    @property
     def depth(self) -> Sequence[int]:
         """Tokens after the root."""
 
@@ -171,3 +175,10 @@ def by_name(drafting: Drafting) -> dict[str, tuple[int, int]]:
     """(drafted, accepted) of each source that guessed anything."""
     pairs = zip(SOURCES, zip(drafting.drafted, drafting.accepted, strict=True), strict=True)
     return {name: counts for name, counts in pairs if counts[0]}
+
+
+def origin(tree: Tree, node: int) -> int:
+    """Who guessed a node: bit i is set for the i-th name of `SOURCES`, whatever its scope."""
+    bits = tree.sources[node]
+    own = bits & ((1 << len(SOURCES)) - 1)
+    return own | (1 << SOURCES.index("ngram") if bits > own else 0)

@@ -17,6 +17,7 @@ from spec.waiting import Waiting
 
 if TYPE_CHECKING:
     from constrained.automaton import TokenAutomaton
+    from constrained.decoding.drafting import Branch
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,9 @@ class Answer:
         log_weight: as in `Output`.
         chance: its randomness.
         row: of the cache that has read it, for a `Writers`.
-        node: of what was guessed to follow that row: where the text stands.
+        branch: what the last pass read after that row; None where nothing was guessed.
+        node: of the branch: where the text stands.
+        origins: by token: who guessed it (`spec.drafts.origin`), and the pass that it came in.
         drafter: guesses what follows; None where nothing is guessed.
         stats: what it has cost.
     """
@@ -103,6 +106,8 @@ class Answer:
         self.finish: Finish | None = None
         self.log_weight = 0.0
         self.row = self.node = 0
+        self.branch: Branch | None = None
+        self.origins: list[tuple[int, int]] = []
         self.drafter = drafter
         self.stats = Stats(prompt_tokens=len(prompt))
         self._look()
@@ -144,6 +149,8 @@ class Answer:
         else:
             if self.drafter is not None:
                 self.drafter.commit(draw.token)
+            guessed = 0 if self.branch is None else self.branch.origin(self.node, draw.token)
+            self.origins.append((guessed, self.stats.forwards))
             self.tokens.append(draw.token)
             self.unread.append(draw.token)
             self.state = automaton.next(self.state, draw.token)
@@ -157,12 +164,16 @@ class Answer:
         twin.__dict__.update(self.__dict__)
         twin.chance = chance
         twin.draws, twin.tokens, twin.unread = list(self.draws), list(self.tokens), list(self.unread)
+        twin.origins = list(self.origins)
         twin.stats = replace(self.stats)
         twin.drafter = None if self.drafter is None else self.drafter.copy()
         return twin
 
     def close(self) -> None:
-        """Enters into the stats what the drafts came to."""
+        """Enters into the stats where the tokens came from, and what the drafts came to."""
+        self.branch = None  # it holds the logits of a pass
+        self.stats.origins = bytes(guessed for guessed, _ in self.origins)
+        self.stats.passes = tuple(number for _, number in self.origins)
         if self.drafter is not None:
             self.stats.drafted, self.stats.accepted = self.drafter.nodes, self.drafter.hits
             self.stats.sources = by_name(self.drafter)

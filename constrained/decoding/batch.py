@@ -125,9 +125,10 @@ class Batch(Generic[Text]):
 def _follow(text: Writing, branch: Branch) -> int:
     """Draws tokens along what was guessed; the node where the last one was drawn."""
     node = after = 0
+    answer = text.answer
+    answer.branch = branch
     while after >= 0:
-        node = after
-        answer = text.answer
+        node = answer.node = after
         if answer.drafter is not None and answer.drafter.awake:
             answer.drafter.see(branch.favourites(node))
         text.take(branch.row(node))

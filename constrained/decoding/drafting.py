@@ -23,7 +23,7 @@ from constrained.errors import InvalidArgument, VocabularyError
 from constrained.models import Logits
 from constrained.sampling import Distribution, Warp
 from spec.budget import Budget
-from spec.drafts import Drafting, Drafts, Tree
+from spec.drafts import Drafting, Drafts, Tree, origin
 from spec.memory import Memory
 from spec.noise import Noise
 from spec.rehearsal import Rehearsal
@@ -222,6 +222,11 @@ class Branch:
             return -1
         child = self.tree.child(node, token)
         return child if child <= self.nodes else -1
+
+    def origin(self, node: int, token: int) -> int:
+        """Who guessed that a token follows a node, as bits (`spec.drafts.origin`); 0 where that was not read."""
+        child = self.after(node, token)
+        return 0 if self.tree is None or child < 0 else origin(self.tree, child)
 
     def path(self, node: int) -> list[int]:
         """The tokens of the pass that lead to a node, for `Cache.settle`."""

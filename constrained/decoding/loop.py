@@ -61,8 +61,9 @@ def run(
 
 def walk(answer: Answer, branch: Branch, sampler: TokenSampler) -> Iterator[int]:
     """Draws tokens along what was guessed; yields the node of each place where one was drawn."""
-    node = 0
+    node, answer.branch = 0, branch
     while node >= 0:
+        answer.node = node
         if answer.drafter is not None and answer.drafter.awake:
             answer.drafter.see(branch.favourites(node))
         answer.step(branch.law(node, answer.rules.warp), sampler)

@@ -29,6 +29,10 @@ class Stats:
         drafted: guessed tokens that the model read for this text.
         accepted: guessed tokens that turned out to be the text's.
         sources: per source of guesses: (drafted, accepted); a token that two guessed counts for both.
+        origins: a byte for each token: bit i is set if the i-th of `spec.sources.SOURCES` guessed it and the model had
+            read it when it was drawn; 0 where it was drawn without being guessed.
+        passes: for each token, the number of the pass it was drawn from, of those that this text itself took part in;
+            0 where it was taken over from another text.
         drafting: seconds spent on guessing, for all texts of the batch together.
         reading: seconds spent in the model, likewise.
         no_draft: why nothing was guessed although it was asked for; None otherwise.
@@ -46,6 +50,8 @@ class Stats:
     drafted: int = 0
     accepted: int = 0
     sources: dict[str, tuple[int, int]] = field(default_factory=dict)
+    origins: bytes = b""
+    passes: tuple[int, ...] = ()
     drafting: float = 0.0
     reading: float = 0.0
     no_draft: str | None = None
@@ -96,10 +102,12 @@ class Output:
         """Its tokens, each with where it came from and what else was allowed; found by going along the automaton."""
         from constrained.decoding.showing import shown_tokens
 
-        return [] if self.automaton is None else shown_tokens(self.automaton, self.tokens)
+        return [] if self.automaton is None else shown_tokens(self.automaton, self.tokens, self.stats)
 
     def show(self, *, details: bool = False, file: IO[str] | None = None) -> None:
         """Prints the text, its tokens coloured by where they came from, and what it cost.
+
+        Before each line of a text of several lines stands how many forward passes began there.
 
         Args:
             details: print the tokens too, one a line, with what else was allowed.
@@ -114,7 +122,7 @@ class Output:
         console.print(showing.coloured(tokens) if tokens else self.text, soft_wrap=True, markup=False)
         if details and tokens:
             console.print(showing.table(tokens))
-        console.print(showing.summary(self, tokens), style="dim", soft_wrap=True, markup=False)
+        console.print(showing.summary(self, tokens), soft_wrap=True, markup=False)
 
     def _repr_html_(self) -> str:
         from constrained.decoding.showing import as_html

@@ -128,6 +128,7 @@ class Writers:
         self._laws.clear()
         self._count(len(firsts))
         for text in texts:
+            text.branch = self._branches[text.row]
             text.stats.forwards += 1
         return [text.position(self._law(text)) for text in texts]
 

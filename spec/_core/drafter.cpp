@@ -238,10 +238,10 @@ void Drafter::judge(uint32_t token) {
     count(accepted, tree_->sources[static_cast<size_t>(node_)]);
 }
 
+/// A source counts once, in however many scopes it guessed.
 void Drafter::count(std::array<size_t, kNamed>& counts, uint32_t bits) {
-    for (uint32_t source = 0; source < kSources; ++source) {
-        if (bits >> source & 1) ++counts[source < kNamed ? source : static_cast<uint32_t>(kNgram)];
-    }
+    if (bits >> kNamed) bits |= 1u << kNgram;
+    for (uint32_t source = 0; source < kNamed; ++source) counts[source] += bits >> source & 1;
 }
 
 }  // namespace spec

@@ -229,7 +229,7 @@ def about(model: HuggingFaceModel, settings: Settings) -> dict[str, Any]:
 
     device = str(model.device)
     return {
-        "model": settings.random and f"random weights, {settings.random}" or settings.model,
+        "model": f"random weights, {settings.random}" if settings.random else settings.model,
         "weights": sum(weight.numel() for weight in model.model.parameters()),
         "vocabulary": model.vocabulary.size,
         "device": torch.cuda.get_device_name() if device.startswith("cuda") else device,

@@ -153,7 +153,10 @@ def prepare(
             seen[tuple(ids)] += copies
             tasks = [Task(rules, ids, limit, seed, first + i, drafting) for i in range(copies)]
             groups.append(
-                [Text(base + i, task.answer(), Local(), _top(request)) for i, task in enumerate(tasks)]
+                [
+                    Text(base + i, task.answer(), Local(weights=False), _top(request))
+                    for i, task in enumerate(tasks)
+                ]
             )
     except Exception as error:
         raise refused(error) from error
