@@ -103,8 +103,10 @@ class TokenAutomaton(_Face, _core.Automaton):
         lane = vocabulary.open_lanes.take()
         known = lane.regexes
         try:
-            later = grammar.rules if isinstance(grammar.rules, Deferred) else None
             rules = made_rules(grammar)
+            later = grammar.rules if isinstance(grammar.rules, Deferred) else None
+            if later is not None:
+                rules |= later.aside
             super().__init__(lane.core, rules, grammar.start, known, _FUEL, memory_limit, later)
         except _core.TooLarge as error:
             raise ConstraintTooLarge(

@@ -20,15 +20,23 @@ class Deferred(Mapping[str, ir.Expr]):
         made: rules that have a body.
         lengths: bytes of the shortest text of every other one; `make` adds those of rules that its bodies call.
         make: the body of one of these. It begins with a terminal, and its shortest text is as long as was said.
+        aside: expressions of bodies to come that may be too large, by what they are: whoever compiles the rules reads
+            them at once.
 
     Attributes:
         lengths: of all rules that were ever without a body.
+        aside: as it was given.
     """
 
     def __init__(
-        self, made: dict[str, ir.Expr], lengths: dict[str, int], make: Callable[[str], ir.Expr]
+        self,
+        made: dict[str, ir.Expr],
+        lengths: dict[str, int],
+        make: Callable[[str], ir.Expr],
+        aside: Mapping[str, ir.Expr] | None = None,
     ) -> None:
         self.lengths = lengths
+        self.aside = aside or {}
         self._made = made
         self._make = make
         self._lock = threading.Lock()

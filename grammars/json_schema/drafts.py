@@ -57,7 +57,6 @@ class Draft:
         """The keywords that may limit something."""
         return {name: function for name, function in self.table.items() if function is not annotation}
 
-
     @cached_property
     def read_natively(self) -> Keywords:
         """What a native reader must know of the keywords."""

@@ -102,6 +102,7 @@ class Lowering:
         self.obliged_count = 0
         self.needs: dict[str, list[str]] = {}  # rules that derive some text if these do
         self.put_off: PutOff | None = None
+        self.aside: dict[str, ir.Expr] = {}  # values that stand in bodies to come, and are not plain
 
     def run(self, put_off: PutOff | None = None) -> ir.Grammar:
         """The grammar of the document's root; branches that nothing completes are still in it.
@@ -117,7 +118,7 @@ class Lowering:
             rules = {"start": start, **rules}
         if put_off is None or not put_off.lengths:
             return ir.Grammar(rules, name)
-        return ir.Grammar(Deferred(rules, put_off.lengths, self.body), name)
+        return ir.Grammar(Deferred(rules, put_off.lengths, self.body, self.aside), name)
 
     def lower_queued(self) -> None:
         """Lowers all that is due, until nothing is."""
@@ -127,7 +128,8 @@ class Lowering:
                 name, case, shape = self.queue.popleft()
                 self.rules[name] = self.containers(name, case, shape) if case else self.anything(name)
             else:
-                self.goal((due.popleft(),))
+                node = due.popleft()
+                self.aside[f"values of {node.pointer}"] = self.goal((node,))
             if self.put_off is not None:
                 due.extend(self.put_off.owed())
 

@@ -95,25 +95,43 @@ def test_every_question_may_come_to_a_rule_without_a_body() -> None:
     whole = TokenAutomaton(ir.Grammar(dict(Chain().rules), "0"), byte_vocabulary(b"(0(1", b"(1(2(3(4"))
     for count in (0, 1, 2, 3, 17):
         expected = states(whole, count)[-1] if count else whole.start
-        for ask in (
-            lambda a, s: a.forced(s),
-            lambda a, s: a.shortest_completion(s),
-            lambda a, s: len(states(a, len(text))),
-            lambda a, s: _row(a, s, a.fill_mask),
-            lambda a, s: _row(a, s, lambda state, row: a.fill_mask_within(state, row, 400)),
-            lambda a, s: _row(a, s, lambda state, row: a.fill_masks([state], row.reshape(1, -1))),
-            lambda a, s: _row(a, s, lambda state, row: fill_masks([a], [state], row.reshape(1, -1))),
-            lambda a, s: a.vocabulary.rows.copy([a.row_id(s)], a.empty_row(1)),
-        ):
+        for ask in (forced, shortest, one_row, row_within, several_rows, pooled_rows):
             automaton = fresh()
             state = states(automaton, count)[-1] if count else automaton.start
             assert ask(automaton, state) == ask(whole, expected)
+        assert len(states(fresh(), len(text))) == len(text)
 
 
-def _row(automaton: TokenAutomaton, state: int, fill: object) -> list[int]:
+def forced(automaton: TokenAutomaton, state: int) -> object:
+    return automaton.forced(state)
+
+
+def shortest(automaton: TokenAutomaton, state: int) -> object:
+    return automaton.shortest_completion(state)
+
+
+def one_row(automaton: TokenAutomaton, state: int) -> object:
     row = automaton.empty_row()
-    fill(state, row)  # type: ignore[operator]
+    automaton.fill_mask(state, row)
     return row.tolist()
+
+
+def row_within(automaton: TokenAutomaton, state: int) -> object:
+    row = automaton.empty_row()
+    automaton.fill_mask_within(state, row, 400)
+    return row.tolist()
+
+
+def several_rows(automaton: TokenAutomaton, state: int) -> object:
+    rows = automaton.empty_row(1)
+    automaton.fill_masks([state], rows)
+    return rows.tolist()
+
+
+def pooled_rows(automaton: TokenAutomaton, state: int) -> object:
+    rows = automaton.empty_row(2)
+    fill_masks([automaton, automaton], [state, automaton.start], rows)
+    return rows.tolist()
 
 
 def test_threads_share_an_automaton_and_its_rules() -> None:
