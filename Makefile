@@ -6,7 +6,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-SOURCES := pyproject.toml constraints.txt CMakeLists.txt $(wildcard constrained/_core/* spec/_core/*)
+SOURCES := pyproject.toml constraints.txt CMakeLists.txt $(wildcard constrained/_core/* grammars/_core/* spec/_core/*)
 
 .PHONY: help demo test test-slow check format fuzz fuzz-native threads docs clean
 

@@ -1,11 +1,12 @@
 """Native part of the front ends: surveys of JSON Schema documents."""
 
+from typing import Any
 
 
 class Keywords:
     """The keywords of one draft."""
 
-    def __init__(self, checks: dict[str, str], limiting: Container[str], identifier: str, ref_alone: bool, formats: frozenset[str]) -> None:
+    def __init__(self, checks: dict[str, str], limiting: frozenset[str], identifier: str, ref_alone: bool, formats: frozenset[str]) -> None:
         """
         `checks`: what the value of each keyword must be, by the names in keywords.cpp; `limiting`: those that may
         limit something; `identifier`: the one that names a schema; `ref_alone`: others are ignored next to $ref.
@@ -35,6 +36,12 @@ class Survey:
         """
         Bytes of the shortest array or object that a schema at a pointer allows, if the rule of these may wait for
         its body, otherwise 0. `only`: 0 as well if the schema allows other values.
+        """
+
+    def leads_to(self, schema: object, pointer: str) -> str | None:
+        """
+        The reference by which a schema that says nothing else leads to one of which `put_off` says yes, with
+        `only`; None otherwise.
         """
 
     def owed(self) -> list[tuple[str | None, str | None, tuple[str | int, ...]]]:

@@ -13,9 +13,9 @@ NB_MODULE(_core, m) {
     m.doc() = "Native part of the front ends: surveys of JSON Schema documents.";
 
     nb::class_<Keywords>(m, "Keywords", "The keywords of one draft.")
-        .def(nb::init<nb::dict, nb::handle, nb::str, bool, nb::frozenset>(), "checks"_a, "limiting"_a, "identifier"_a,
+        .def(nb::init<nb::dict, nb::frozenset, nb::str, bool, nb::frozenset>(), "checks"_a, "limiting"_a, "identifier"_a,
              "ref_alone"_a, "formats"_a,
-             nb::sig("def __init__(self, checks: dict[str, str], limiting: Container[str], identifier: str, "
+             nb::sig("def __init__(self, checks: dict[str, str], limiting: frozenset[str], identifier: str, "
                      "ref_alone: bool, formats: frozenset[str]) -> None"),
              "`checks`: what the value of each keyword must be, by the names in keywords.cpp; `limiting`: those that may\n"
              "limit something; `identifier`: the one that names a schema; `ref_alone`: others are ignored next to $ref.")
@@ -26,7 +26,7 @@ NB_MODULE(_core, m) {
 
     m.def(
         "snapshot", [](nb::handle schema) { return schemas::snapshot(schema.ptr()); }, "schema"_a,
-        nb::sig("def snapshot(schema: object) -> Any"),
+        nb::sig("def snapshot(schema: object) -> typing.Any"),
         "A copy of the dicts and lists of a document and of all that is in them; None if one of them stands in two\n"
         "places, or is of a class of its own.");
 

@@ -38,17 +38,18 @@ Value named(const std::pair<std::string_view, Value> (&table)[size], std::string
 
 }  // namespace
 
-Keywords::Keywords(nb::dict checks, nb::handle limiting, nb::str identifier, bool ref_alone, nb::frozenset formats)
+Keywords::Keywords(nb::dict checks, nb::frozenset limiting, nb::str identifier, bool ref_alone, nb::frozenset formats)
     : identifier(std::move(identifier)), ref_alone(ref_alone), formats(std::move(formats)) {
     for (const auto [keyword, name] : checks) {
         const std::string_view text = nb::cast<std::string_view>(keyword);
         const Check check = named(kChecks, nb::cast<std::string_view>(name), Check::Any);
         Role role = Role::Silent;
-        if (PySequence_Contains(limiting.ptr(), keyword.ptr()) == 1) {
+        if (PySet_Contains(limiting.ptr(), keyword.ptr()) == 1) {
             role = named(kRolesByName, text, Role::Hard);
             const bool exclusive = role == Role::ExclusiveMinimum || role == Role::ExclusiveMaximum;
             if (exclusive && check == Check::Flag) role = Role::Hard;  // a switch, in draft 4
         }
+        // What an identifier hides from others matters even if the draft takes it for an annotation.
         if (keyword.equal(this->identifier)) role = Role::Identifier;
         codes_[keyword] = nb::int_(all_.size());
         all_.push_back({check, role});

@@ -34,7 +34,7 @@ public:
     };
 
     /// `checks`: names of checks by keyword; `limiting`: the keywords that may limit something.
-    Keywords(nb::dict checks, nb::handle limiting, nb::str identifier, bool ref_alone, nb::frozenset formats);
+    Keywords(nb::dict checks, nb::frozenset limiting, nb::str identifier, bool ref_alone, nb::frozenset formats);
 
     /// nullptr for a keyword that the draft does not know.
     const Keyword* find(PyObject* keyword) const {

@@ -19,7 +19,7 @@ from official_suite import VOCABULARY, archive, remotes, suite
 
 import grammars.json_schema
 from constrained.automaton import TokenAutomaton
-from grammars import ir
+from grammars import _core, ir
 from grammars._core import Survey, snapshot
 from grammars.deferred import Deferred, made_rules
 from grammars.errors import ConstraintError, ConstraintTooLarge, UnsupportedConstraint
@@ -302,6 +302,12 @@ def test_a_survey_knows_references_as_the_specification_does() -> None:
     }
     assert led == {"slash": "#/$defs/a~1b~0c", "index": "#/list/1", "percent": None, "hidden": None}
     check(document, (b'{"slash": {', b'{"index": {', b'{"percent": {"', b'{"hidden": {"'))
+
+
+def test_the_stub_is_that_of_the_build() -> None:
+    built = Path(_core.__file__).with_name("_core.pyi")
+    committed = Path(__file__).parents[2] / "grammars" / "_core.pyi"
+    assert committed.read_text() == built.read_text()
 
 
 @pytest.mark.skipif(archive() is None, reason="CONSTRAINED_DATA is not set")
