@@ -28,7 +28,7 @@ COARSE = 0.1
 LOST = 0.5
 """From this error on a model is taken to have forgotten what it read."""
 
-_MASKED = ("sdpa", "eager", "flex_attention")
+_MASKED = ("sdpa", "eager")
 """Attention that takes a mask of any shape."""
 _SIGHTS = ("full_attention", "sliding_attention", "chunked_attention")
 _KNOWN_WINDOWS = ("sliding_window", "max_window_layers", "use_sliding_window", "sliding_window_pattern")

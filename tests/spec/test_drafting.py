@@ -243,10 +243,14 @@ def test_pieces_are_mostly_what_the_tokenizer_writes() -> None:
     assert len(set(wanted) & set(found)) > 0.7 * len(set(wanted))
 
 
-@pytest.mark.parametrize("names", [*((name,) for name in SOURCES), SOURCES])
-def test_native_trees_are_those_of_the_python_drafter(automaton, names) -> None:
+@pytest.mark.parametrize(
+    ("names", "chains"), [*(((name,), False) for name in SOURCES), (SOURCES, False), (SOURCES, True)]
+)
+def test_native_trees_are_those_of_the_python_drafter(automaton, names, chains) -> None:
     vocabulary = automaton.vocabulary
-    drafts = [Drafts(automaton, Memory(), "k", names=names, native=native) for native in (False, True)]
+    drafts = [
+        Drafts(automaton, Memory(), "k", names=names, native=native, chains=chains) for native in (False, True)
+    ]
     assert drafts[1].native
     assert not drafts[0].native
     rng = random.Random(1)
@@ -261,6 +265,7 @@ def test_native_trees_are_those_of_the_python_drafter(automaton, names) -> None:
                 nodes, depth = rng.choice([1, 5, 20, 64]), rng.choice([2, 40])
                 python, native = (one.draft(nodes, depth) for one in both)
                 assert list(native.token) == list(python.token)
+                assert not chains or list(native.parent) == list(range(-1, len(native) - 1))
                 assert list(native.parent) == list(python.parent)
                 assert list(native.pi) == pytest.approx(list(python.pi))
                 assert list(native.sources) == list(python.sources)

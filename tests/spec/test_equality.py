@@ -11,7 +11,7 @@ import random
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from speculating import ADVERSARIES, Foreseeing, facts, generator, letters, words
+from speculating import ADVERSARIES, Foreseeing, Whim, facts, generator, letters, words
 
 import constrained
 from constrained import AWRS, CARS, MCMC, SMC, ASAp, Local, Rejection
@@ -117,6 +117,29 @@ def test_a_batch_of_ragged_texts_is_that_of_its_texts_alone() -> None:
     together = made.batch(prompts, **settings)
     alone = [made(prompts[i], sequence=int(i == 3), **settings) for i in range(4)]
     assert [facts(one)[:2] for one in together] == [facts(one)[:2] for one in alone]
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_a_model_that_reads_chains_says_the_same(number: int) -> None:
+    class Chained(Whim):
+        no_trees, no_chains = "it has states", None
+        longest = 0
+
+        def forward_trees(self, tokens, parents, skip, cache):
+            for row in parents:
+                assert row == list(range(-1, len(row) - 1))
+                self.longest = max(self.longest, len(row))
+            return super().forward_trees(tokens, parents, skip, cache)
+
+    constraint, script = SCHEMAS[number]
+    settings = {"max_tokens": 30, "temperature": 0.7, "seed": 2}
+    model = Chained(words(script).vocabulary, script, 5.0)
+    wanted = generator(words(script), constraint, Local(), None).batch(["Ann", "b", "Ann is 41"], **settings)
+    made = generator(model, constraint, Local(), Draft(nodes=16, adapts=False))
+    found = made.batch(["Ann", "b", "Ann is 41"], **settings)
+    assert [facts(one) for one in found] == [facts(one) for one in wanted]
+    assert sum(one.stats.accepted for one in found) > 0
+    assert model.longest > 3
 
 
 @pytest.mark.slow

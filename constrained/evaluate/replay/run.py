@@ -61,12 +61,14 @@ class Configuration:
         sources: that guess; none: prompt lookup.
         nodes: of a tree.
         forgets: everything is forgotten before each schema.
+        chains: one continuation is guessed, as for models that read no trees.
     """
 
     name: str
     sources: tuple[str, ...]
     nodes: int
     forgets: bool = False
+    chains: bool = False
 
 
 @dataclass(slots=True)
@@ -113,6 +115,7 @@ def configurations(settings: Settings) -> list[Configuration]:
     found += [Configuration(f"forced, {name}", ("forced", name), nodes) for name in names]
     found += [Configuration(f"all, {size} nodes", SOURCES, size) for size in sorted((*settings.sizes, nodes))]
     found.append(Configuration(f"all, {nodes} nodes, no memory", SOURCES, nodes, forgets=True))
+    found.append(Configuration("all, a chain of 16", SOURCES, 16, chains=True))
     unknown = set(settings.only) - {way.name for way in found}
     if unknown:
         known = "; ".join(way.name for way in found)
@@ -154,7 +157,7 @@ def _measure(
     prompt = case.document if "document" in scenario else []
     if not way.sources:
         return replay_lookup(case.texts[-1], prompt)
-    drafts = Drafts(case.automaton, memory, case.name, names=way.sources)
+    drafts = Drafts(case.automaton, memory, case.name, names=way.sources, chains=way.chains)
     if "skeleton" in way.sources:
         assert case.automaton.constraint is not None
         rehearse(drafts, case.automaton.constraint, vocabulary)
