@@ -233,7 +233,8 @@ def compile(constraint: Any, vocabulary: Vocabulary, *, memory_limit: int = _MEM
 
     Args:
         constraint: a `Constraint`, a Python type, or a JSON Schema as a dict or bool.
-        vocabulary: the tokens of the model that will follow it.
+        vocabulary: the tokens of the model that will follow it; for a constraint with special tokens in its texts,
+            the automaton's is `Vocabulary.marked`.
         memory_limit: bytes above which the automaton drops what it can compute again. States are not dropped: a
             state is valid as long as its automaton. The automaton of a grammar behind a lexer drops nothing.
 
@@ -253,6 +254,8 @@ def compile(constraint: Any, vocabulary: Vocabulary, *, memory_limit: int = _MEM
         outline = compile(wanted.inner, vocabulary, memory_limit=memory_limit)
         return cast("TokenAutomaton", GuardedAutomaton(outline, wanted))
     grammar = wanted.grammar
+    if wanted.marks:
+        vocabulary = vocabulary.marked(wanted.marks)
     if isinstance(grammar, Lexed):
         # The two native classes have the same methods, which no common base names.
         return cast("TokenAutomaton", LexedAutomaton(grammar, vocabulary, constraint=wanted))

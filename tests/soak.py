@@ -64,10 +64,10 @@ class Soak:
                 for i, kind, seed in left:
                     await self.one(client, i, kind, random.Random(seed))
                     done = sum(self.outcomes.values())
-                    if done % 50 == 0:
+                    if done % max(1, self.options.requests // 10) == 0:
                         self.memory.append(resident(self.process))
-                    if done % 200 == 0:
-                        print(f"{done}: {dict(self.outcomes)}", file=sys.stderr, flush=True)
+                        said = f"{done}: {dict(self.outcomes)}, {self.memory[-1] >> 20} MiB"
+                        print(said, file=sys.stderr, flush=True)
 
             await asyncio.gather(*(work() for _ in range(self.options.clients)))
 
@@ -195,9 +195,18 @@ class Soak:
                 lines.append(
                     f"{name}: {len(values)}, p50 {cuts[49]:.4f} s, p90 {cuts[89]:.4f} s, p99 {cuts[98]:.4f} s"
                 )
-        shown = [f"{bytes_ >> 20}" for bytes_ in self.memory[:: max(1, len(self.memory) // 10)]]
-        lines.append(f"resident MiB along the way: {', '.join(shown)}")
+        shown = [f"{bytes_ >> 20}" for bytes_ in self.memory]
+        lines.append(f"resident MiB after each tenth: {', '.join(shown)}")
         return "\n".join(lines)
+
+    def grew(self) -> float:
+        """MiB by which the memory of the second half is above that at its beginning, on average over its last three."""
+        later = self.memory[len(self.memory) // 2 :]
+        return (statistics.fmean(later[-3:]) - later[0]) / 2**20
+
+
+FLAT = 16.0
+"""MiB by which the second half of a soak may differ from its beginning: what is between two trimmings."""
 
 
 def resident(process: int) -> int:
@@ -205,13 +214,27 @@ def resident(process: int) -> int:
     return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+def processor(process: int) -> float:
+    """Processor seconds of a process so far, all threads together."""
+    times = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
+
+
+def written(url: str) -> int:
+    """Tokens that the server has written."""
+    page = httpx.get(url.replace("/v1", "/metrics")).text
+    return int(float(page.partition("\nconstrained_generated_tokens_total ")[2].split()[0]))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--requests", type=int, default=2000)
     parser.add_argument("--clients", type=int, default=32)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--draft", choices=("auto", "none"), default="none")
     options = parser.parse_args()
     command = [sys.executable, "-m", "constrained.cli", "serve", "--port", "0", "--max-batch", "32"]
+    command += ["--draft", options.draft]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         try:
@@ -220,9 +243,14 @@ def main() -> None:
                 raise SystemExit(line + process.stderr.read())
             url = line.split()[-1]
             soak = Soak(url, process.pid, options)
-            began = time.perf_counter()
+            began, spent = time.perf_counter(), processor(process.pid)
             asyncio.run(soak.run())
             print(soak.report(time.perf_counter() - began))
+            spent = processor(process.pid) - spent
+            tokens = written(url)
+            print(
+                f"{tokens} tokens in {spent:.1f} s of the server's processor time: {tokens / spent:.0f} a second"
+            )
             health = httpx.get(url.replace("/v1", "/health")).json()
             print(f"afterwards: {health}, {resident(process.pid) >> 20} MiB")
         finally:
@@ -231,6 +259,10 @@ def main() -> None:
     lost = options.requests - sum(soak.outcomes.values())
     if soak.outcomes["wrong"] or lost or health["running"] or health["waiting"]:
         raise SystemExit(f"{soak.outcomes['wrong']} wrong, {lost} lost")
+    if soak.grew() > FLAT:
+        raise SystemExit(
+            f"memory grew by {soak.grew():.0f} MiB in the second half; at most {FLAT:.0f} are expected"
+        )
 
 
 if __name__ == "__main__":

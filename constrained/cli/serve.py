@@ -48,9 +48,18 @@ def serve(
         bool,
         typer.Option("--isolate", help="Read each text in a pass of its own: bit-identical in any company."),
     ] = False,
+    tool_format: Annotated[
+        str | None,
+        typer.Option(
+            "--tool-format",
+            metavar="NAME",
+            help="How the model writes calls: hermes, llama3, mistral or mistral-args [default: as its template does].",
+        ),
+    ] = None,
     draft: Annotated[
-        Guesses, typer.Option("--draft", help="Guess ahead, or read one token at a time; the texts are the same.")
-    ] = Guesses.auto,
+        Guesses,
+        typer.Option("--draft", help="Guess ahead, or read one token at a time; the texts are the same."),
+    ] = Guesses.none,
     max_batch: Annotated[
         int, typer.Option("--max-batch", metavar="N", min=1, help="Texts that are written side by side.")
     ] = 32,
@@ -90,6 +99,10 @@ def serve(
         from constrained.integrations.server import serve as run
     except MissingExtra as error:
         raise BadInput(str(error)) from None
+    from constrained.integrations.formats import FORMATS
+
+    if tool_format is not None and tool_format not in FORMATS:
+        raise BadInput(f"the tool format {tool_format!r} is not known", action=f"use {', '.join(FORMATS)}")
     settings = Settings(
         name=name or (Path(model).name if model and Path(model).is_dir() else model) or "constrained-tiny",
         api_key=api_key,
@@ -118,4 +131,5 @@ def serve(
     def told(where: str) -> None:
         print(f"serving {settings.name} at {where}/v1", file=sys.stderr, flush=True)
 
-    run(loaded, settings, host=host, port=port, told=told)
+    format = None if tool_format is None else FORMATS[tool_format]
+    run(loaded, settings, host=host, port=port, format=format, told=told)

@@ -23,9 +23,15 @@ class Constraint:
             compiled automaton, but not `parse`: two Python types may have one schema.
         schema: JSON Schema that describes the values, to show in a prompt; None for a regex.
         is_json: whether the texts are JSON, rather than bare text.
+        marks: names of special tokens that stand in the texts; see `Vocabulary.marked`.
     """
 
     is_json: bool = False
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """See above."""
+        return ()
 
     @property
     def key(self) -> str:

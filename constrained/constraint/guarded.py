@@ -36,6 +36,11 @@ class Guarded(Constraint):
         """That of the grammar."""
         return self.inner.is_json
 
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """Those of the inner one."""
+        return self.inner.marks
+
     @cached_property
     def key(self) -> str:
         """Of the grammar and of each predicate: no two predicates have the same."""

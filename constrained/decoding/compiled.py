@@ -37,7 +37,8 @@ def compiled(asked: Any, vocabulary: Vocabulary) -> tuple[Constraint, TokenAutom
         ModelMismatch: an automaton was compiled for another vocabulary.
     """
     if hasattr(asked, "fill_mask_within"):
-        if asked.vocabulary != vocabulary:
+        marks = asked.vocabulary.marks
+        if asked.vocabulary != (vocabulary.marked(marks) if marks else vocabulary):
             raise ModelMismatch(
                 f"the automaton was compiled for {asked.vocabulary!r}, the model has {vocabulary!r}",
                 action="compile it with model.vocabulary, or pass the constraint itself",

@@ -293,7 +293,7 @@ class Generator:
                 raise nothing_left(1, self.constraint)
             tokens = tuple(answer.tokens[seen:])
             seen = len(answer.tokens)
-            delta = decoder.decode(self.model.vocabulary.decode(tokens), final=bool(answer.finish))
+            delta = decoder.decode(self.automaton.vocabulary.decode(tokens), final=bool(answer.finish))
             text += delta
             answer.stats.seconds = time.perf_counter() - began
             yield Chunk(delta, text, tokens, read, self._output(answer) if answer.finish else None)
@@ -335,7 +335,7 @@ class Generator:
         assert answer.finish
         answer.close()
         answer.stats.no_draft = self._no_draft
-        text = self.model.vocabulary.decode(answer.tokens).decode("utf-8")
+        text = self.automaton.vocabulary.decode(answer.tokens).decode("utf-8")
         return Output(
             value=self.constraint.parse(text),
             text=text,

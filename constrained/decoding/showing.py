@@ -78,9 +78,9 @@ def shown_tokens(
     state = automaton.start
     found = []
     for i, token in enumerate(tokens):
-        said = automaton.vocabulary.tokens[token]
+        said = automaton.vocabulary.decode((token,))
         source, read = _guesser(stats.origins[i] if known and stats else 0), 0
-        if automaton.forced(state).startswith(said):
+        if automaton.forced(state).startswith(automaton.vocabulary.tokens[token]):
             source = "forced"
         if known and stats:
             read = stats.passes[i]

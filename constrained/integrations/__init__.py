@@ -1,6 +1,7 @@
 """Other people's interfaces: each page translates one of them, the engine decides.
 
     tools.py         tools as OpenAI clients describe them, and how a model writes calls
+    formats.py       the same, read off a model's chat template
     replies.py       the constraint of a chat's answer: free text, or calls of tools
     reading.py       its text taken apart, also while it is written
     chat.py          messages and tools as the prompt that a model reads

@@ -5,11 +5,13 @@ Must not know: LangChain, servers.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from constrained.errors import PromptError
+from constrained.integrations.formats import is_of, written_ways
 from constrained.integrations.tools import HERMES, Tool, ToolFormat
 from constrained.models import LanguageModel, Prompt
 
@@ -48,11 +50,12 @@ def chat_prompt(
     """
     chat = read_messages(messages)
     tokenizer = getattr(model, "tokenizer", None)
+    own = is_of(model, format)
     if tokenizer is None or not getattr(tokenizer, "chat_template", None):
         return _plain(written_out(chat, tools, format), tokenizer)
     text = None
     if tools or any("tool_calls" in message or message["role"] == "tool" for message in chat):
-        text = _shown_by_template(tokenizer, chat, tools, format, template)
+        text = _shown_by_template(tokenizer, chat, tools, None if own else format, template)
     if text is None:
         text = _rendered(tokenizer, written_out(chat, tools, format), template)
     return [int(token) for token in tokenizer(text, add_special_tokens=False)["input_ids"]]
@@ -133,19 +136,21 @@ def _shown_by_template(
     tokenizer: Any,
     chat: list[dict[str, Any]],
     tools: Sequence[Tool],
-    format: ToolFormat,
+    format: ToolFormat | None,
     template: Mapping[str, Any],
 ) -> str | None:
-    """What the template writes, if it shows each tool, and the marker that this format opens calls with."""
+    """What the template writes, if it shows each tool, and the marker that this format (if any) opens calls with."""
     listed = [tool.as_openai() for tool in tools] or None
-    try:
-        text = _rendered(tokenizer, chat, {"tools": listed, **template})
-    except PromptError:
+    for way in written_ways(chat):
+        with contextlib.suppress(PromptError):
+            text = _rendered(tokenizer, way, {"tools": listed, **template})
+            break
+    else:
         return None
     calls = [call["function"] for message in chat for call in message.get("tool_calls", ())]
     results = [message["content"] for message in chat if message["role"] == "tool"]
     wanted = [*(tool.name for tool in tools), *(call["name"] for call in calls), *results]
-    opening = format.begin + format.head.partition("{name}")[0]
+    opening = "" if format is None else format.begin + format.before_name
     squeezed = "".join(text.split())
     shown = all(part in text for part in wanted) and "".join(opening.split()) in squeezed
     return text if shown else None
@@ -178,12 +183,11 @@ def written_out(
                 continue
             role = "user"
         calls = [
-            format.write(
-                call["function"]["name"], json.dumps(call["function"]["arguments"], ensure_ascii=False)
-            )
+            (call["function"]["name"], json.dumps(call["function"]["arguments"], ensure_ascii=False))
             for call in message.get("tool_calls", ())
         ]
-        chat.append({"role": role, "content": "\n".join(filter(None, [content, format.between.join(calls)]))})
+        written = format.write(*calls) if calls else ""
+        chat.append({"role": role, "content": "\n".join(filter(None, [content, written]))})
     if tools:
         request = tools_request(tools, format)
         if chat and chat[0]["role"] == "system":
@@ -196,7 +200,7 @@ def written_out(
 def tools_request(tools: Sequence[Tool], format: ToolFormat = HERMES) -> str:
     """What a model is told about tools, where no template does it."""
     listed = "\n".join(json.dumps(tool.as_openai()["function"], ensure_ascii=False) for tool in tools)
-    example = format.write("NAME", "{ARGUMENTS}")
+    example = format.write(("NAME", "{ARGUMENTS}"))
     return f"You can call these functions:\n{listed}\n\nTo call one, answer with its name and arguments:\n{example}"
 
 

@@ -92,7 +92,7 @@ class ReplyReader:
         free = self.replies.content is None
         # A text of JSON never begins with a marker, so that content and calls are told apart at its first character.
         self._markers = [*([form.begin] if calls else []), *(self.replies.stop if free else ())]
-        self._heads = {form.opening(tool.name): tool.name for tool in calls}
+        self._heads = {form.named(tool.name): tool.name for tool in calls}
         self._read = self._text
 
     @property
@@ -141,7 +141,7 @@ class ReplyReader:
         self._say(self._held[:at], pieces)
         self._held = self._held[at + len(marker) :]
         if self.replies.calls and marker == self.replies.format.begin:
-            self._read = self._head
+            self._read = self._first
         else:
             self._stop = marker
         return True
@@ -157,8 +157,20 @@ class ReplyReader:
     def _begins(self, text: str) -> bool:
         return any(marker.startswith(text) for marker in self._markers)
 
+    def _first(self, pieces: list[Piece]) -> bool:
+        """From a marker to the name of the first call."""
+        return self._skip(self.replies.format.before_name)
+
+    def _skip(self, text: str) -> bool:
+        """Reads what stands before a name."""
+        if not self._held.startswith(text):
+            return False
+        self._held = self._held[len(text) :]
+        self._read = self._head
+        return True
+
     def _head(self, pieces: list[Piece]) -> bool:
-        """From a marker to the arguments."""
+        """From the name of a call to its arguments."""
         for head, name in self._heads.items():
             if self._held.startswith(head):
                 self._held = self._held[len(head) :]
@@ -196,11 +208,5 @@ class ReplyReader:
         return True
 
     def _tail(self, pieces: list[Piece]) -> bool:
-        """From the arguments of a call to the marker of the next one."""
-        form = self.replies.format
-        rest = form.tail + form.between + form.begin
-        if not self._held.startswith(rest):
-            return False
-        self._held = self._held[len(rest) :]
-        self._read = self._head
-        return True
+        """From the arguments of a call to the name of the next one."""
+        return self._skip(self.replies.format.following) if self.replies.more else False

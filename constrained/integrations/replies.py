@@ -6,7 +6,7 @@ Must not know: LangChain, servers, models.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +14,23 @@ from constrained.constraint import Constraint, as_constraint
 from constrained.constraint.base import digest
 from constrained.errors import InvalidArgument, InvalidConstraint
 from constrained.integrations.reading import Piece, Reply, ReplyReader, ToolCall
-from constrained.integrations.tools import HERMES, Choice, Tool, ToolFormat, read_choice, read_tools
+from constrained.integrations.tools import (
+    HERMES,
+    Choice,
+    Tool,
+    ToolFormat,
+    common_start,
+    read_choice,
+    read_tools,
+)
+from constrained.vocabulary import spelled
 
 if TYPE_CHECKING:
     from grammars import ir
 
 __all__ = ["Piece", "Replies", "Reply", "ReplyReader", "ToolCall", "replies"]
+
+_JSON_BEGINS = frozenset(' \t\n\r{["-0123456789tfn')
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,16 +61,20 @@ class Replies(Constraint):
     @cached_property
     def key(self) -> str:
         """See `Constraint`."""
-        form = self.format
         tools = [part for tool in self.calls for part in (tool.name, tool.arguments.key)]
         content = "free" if self.content is None else self.content.key
         return digest(
             "reply",
             repr((self.choice, bool(self.tools), self.parallel, self.stop)),
-            repr((form.begin, form.head, form.tail, form.between)),
+            repr(astuple(self.format)),
             content,
             *tools,
         )
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """The special tokens with which calls are written."""
+        return self.format.special if self.calls else ()
 
     @cached_property
     def grammar(self) -> ir.Grammar:
@@ -70,35 +85,55 @@ class Replies(Constraint):
 
         rules: dict[str, ir.Expr] = {}
         form = self.format
-        calls: ir.Expr = ir.NEVER
-        if self.calls:
-            each = [
-                ir.sequence(
-                    ir.terminal(form.opening(tool.name)),
-                    added(tool.arguments.grammar, rules),
-                    ir.terminal(form.tail),
-                )
-                for tool in self.calls
-            ]
-            call = fresh("tool call", rules)
-            rules[call] = ir.choice(*each)
-            more = ir.sequence(ir.terminal(form.between + form.begin), ir.call(call))
-            calls = ir.sequence(ir.call(call), ir.loop(more, 0, None if self.parallel else 0))
+        begin = spelled(form.begin, form.special)
+        calls = self._called(rules) if self.calls else ir.NEVER
         body: ir.Expr
         if self.choice == "required":
-            body = ir.sequence(ir.terminal(form.begin), calls)
+            body = ir.sequence(ir.terminal(begin), calls)
         elif self.content is not None:
-            body = ir.choice(added(self.content.grammar, rules), ir.sequence(ir.terminal(form.begin), calls))
+            body = ir.choice(added(self.content.grammar, rules), ir.sequence(ir.terminal(begin), calls))
         else:
-            # Also where calls are ruled out, none may stand in the text.
+            # Also where calls are ruled out, none may stand in the text; nor may the name of a special token.
             markers = [*([form.begin] if self.tools else []), *self.stop]
             ends = [ir.terminal(up_to(stop, markers)) for stop in self.stop]
-            plain = ir.terminal(without(markers) if markers else ir.TEXT)
-            called = [ir.sequence(ir.terminal(up_to(form.begin, markers)), calls)] if self.calls else []
-            body = ir.choice(plain, *ends, *called)
+            plain = without(markers) if markers else ir.TEXT
+            # A special token is no text: what stands before it is cut in no other way.
+            marked = begin != form.begin.encode()
+            opened = ir.concat(plain, ir.literal(begin)) if marked else up_to(form.begin, markers)
+            called = [ir.sequence(ir.terminal(opened), calls)] if self.calls else []
+            body = ir.choice(ir.terminal(plain), *ends, *called)
         name = fresh("reply", rules)
         rules[name] = body
         return ir.Grammar(rules, name)
+
+    def _called(self, rules: dict[str, ir.Expr]) -> ir.Expr:
+        """Calls, from behind the marker that opens the first one."""
+        from grammars import ir
+        from grammars.merging import added, fresh
+
+        form = self.format
+        parts = (form.before_name, form.following, form.tail)
+        first, following, tail = (spelled(part, form.special) for part in parts)
+        # What closes the last call and what leads to another one begin alike: then it is said once.
+        alike = common_start(following, tail) if self.more else tail
+        each = [
+            ir.sequence(
+                ir.terminal(spelled(form.named(tool.name), form.special)),
+                added(tool.arguments.grammar, rules),
+                ir.terminal(alike),
+            )
+            for tool in self.calls
+        ]
+        call = fresh("tool call", rules)
+        rules[call] = ir.choice(*each)
+        another = ir.sequence(ir.terminal(following[len(alike) :]), ir.call(call))
+        more = ir.loop(another, 0, None if self.more else 0)
+        return ir.sequence(ir.terminal(first), ir.call(call), more, ir.terminal(tail[len(alike) :]))
+
+    @property
+    def more(self) -> bool:
+        """Whether a call may be followed by another one."""
+        return self.parallel and not self.format.single
 
     def parse(self, text: str) -> Reply:
         """The reply that a text is, also of a text that is not finished."""
@@ -161,6 +196,11 @@ def replies(
         raise InvalidConstraint(
             f"the content of a reply cannot be {wanted.render()}",
             action="use JSON, or generate under that constraint directly",
+        )
+    if wanted is not None and able and choice == "auto" and format.begin[0] in _JSON_BEGINS:
+        raise InvalidArgument(
+            f"a call that begins with {format.begin!r} cannot be told from an answer in JSON",
+            action="let calls be required or ruled out, or leave the form of the answer free",
         )
     if not able:
         choice = "none"

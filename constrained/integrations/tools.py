@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, AnyStr, Literal
 
 from constrained.constraint import Constraint, json_schema
 from constrained.errors import (
@@ -66,13 +66,18 @@ class ToolFormat:
     The default is what Hermes, Qwen 2.5 and Qwen 3 write. Others are said the same way:
 
         ToolFormat("<function=", "{name}>", "</function>")
-        ToolFormat('{"name": "', '{name}", "parameters": ', "}")
+        ToolFormat('{"name": "', '{name}", "parameters": ', "}", single=True)
+        ToolFormat("[TOOL_CALLS]", '[{"name": "{name}", "arguments": ', "}]", more='}, {"name": "', special=("[TOOL_CALLS]",))
 
     Attributes:
         begin: the marker that opens a call; free text in which it stands is no free text.
         head: what follows it, up to the arguments, with ``{name}`` for the name of the tool.
-        tail: what closes the call.
-        between: stands between two calls.
+        tail: what closes the last call.
+        between: stands between two calls that are written alike.
+        more: what stands between the arguments of a call and the name of the next one; None: `tail`, `between`, and
+            `begin` and `head` up to the name.
+        single: there is never a second call.
+        special: names of special tokens: where they stand in the parts, these tokens are meant and not their letters.
 
     Raises:
         InvalidArgument: the parts do not tell where a call, its name or its arguments begin.
@@ -82,6 +87,9 @@ class ToolFormat:
     head: str = '\n{"name": "{name}", "arguments": '
     tail: str = "}\n</tool_call>"
     between: str = "\n"
+    more: str | None = None
+    single: bool = False
+    special: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _, name, after = self.head.partition("{name}")
@@ -97,21 +105,39 @@ class ToolFormat:
                 action="let what follows {name} begin with another character than names have",
             )
 
-    def opening(self, name: str) -> str:
-        """What stands between `begin` and the arguments."""
-        return self.head.replace("{name}", name)
+    @property
+    def before_name(self) -> str:
+        """What stands between `begin` and the name of the first call."""
+        return self.head.partition("{name}")[0]
 
-    def write(self, name: str, arguments: str) -> str:
-        """A call as text.
+    def named(self, name: str) -> str:
+        """What stands from the name of a tool up to the arguments."""
+        return name + self.head.partition("{name}")[2]
+
+    @property
+    def following(self) -> str:
+        """What stands between the arguments of a call and the name of the next one."""
+        return self.tail + self.between + self.begin + self.before_name if self.more is None else self.more
+
+    def write(self, *calls: tuple[str, str]) -> str:
+        """Calls as text.
 
         Args:
-            name: of the tool.
-            arguments: their JSON.
+            calls: name and JSON of the arguments of each.
         """
-        return f"{self.begin}{self.opening(name)}{arguments}{self.tail}"
+        if self.single and len(calls) > 1:
+            return self.between.join(self.write(call) for call in calls)
+        written = self.following.join(self.named(name) + arguments for name, arguments in calls)
+        return f"{self.begin}{self.before_name}{written}{self.tail}"
 
 
 HERMES = ToolFormat()
+
+
+def common_start(one: AnyStr, other: AnyStr) -> AnyStr:
+    """The longest beginning of both."""
+    length = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), None)
+    return min(one, other, key=len) if length is None else one[:length]
 
 
 def read_tools(tools: Sequence[Any], *, closed: bool = True) -> tuple[Tool, ...]:

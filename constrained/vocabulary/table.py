@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from hashlib import blake2b
 from itertools import pairwise
+from threading import Lock
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -22,6 +23,26 @@ if TYPE_CHECKING:
 
 MEMORY_LIMIT = 256 << 20
 """Bytes that masks and what is known about languages may take for one vocabulary, unless another limit is given."""
+
+
+_MARKS = bytes((*range(0xFF, 0xF4, -1), 0xC1, 0xC0))
+"""Bytes that are in no UTF-8 text."""
+
+_marking = Lock()
+
+
+def spelled(text: str, special: Iterable[str]) -> bytes:
+    """A text in which special tokens are meant where their names stand, for the grammar of a `Constraint` with `marks`."""
+    data = text.encode()
+    for name, mark in _letters(special).items():
+        data = data.replace(name.encode(), mark)
+    return data
+
+
+def _letters(names: Iterable[str]) -> dict[str, bytes]:
+    """The byte that stands for each of some special tokens; a name before those that are part of it."""
+    ordered = sorted(names, key=lambda name: (-len(name), name))
+    return {name: bytes((mark,)) for name, mark in zip(ordered, _MARKS, strict=False)}
 
 
 class TokenBytes(Sequence[bytes]):
@@ -68,9 +89,13 @@ class Vocabulary:
             padding, a hole in the ids, an end of sequence. Ids with equal bytes are all kept, and all allowed.
         size: number of ids, which is the number of columns of the model's logits.
         eos_ids: ids that end a sequence, ascending; at least one.
+        special: ids of the tokenizer's special tokens, by name. They are no part of what makes two vocabularies equal.
+        marks: names of the special tokens that can stand in texts, see `marked`; none, by default.
         memory_limit: bytes that masks and what is known about languages may take; see `core`.
         lanes: groups of automata that never wait for each other; see `core`.
     """
+
+    marks: frozenset[str] = frozenset()
 
     def __init__(
         self,
@@ -78,6 +103,7 @@ class Vocabulary:
         eos_ids: Iterable[int],
         *,
         encoder: Encoder | None = None,
+        special: Mapping[str, int] | None = None,
         memory_limit: int = MEMORY_LIMIT,
         lanes: int = 1,
     ) -> None:
@@ -87,6 +113,7 @@ class Vocabulary:
             tokens: bytes per id.
             eos_ids: ids that end a sequence; whatever bytes they have are dropped.
             encoder: canonical ids of a text, if there is a tokenizer to ask.
+            special: ids of special tokens, by name.
             memory_limit: bytes that masks and what is known about languages may take; see `core`.
             lanes: groups of automata that never wait for each other; see `core`.
 
@@ -105,6 +132,8 @@ class Vocabulary:
         offsets.setflags(write=False)
         self.tokens = TokenBytes(b"".join(table), offsets)
         self._encoder = encoder
+        self.special = dict(special or {})
+        self._marked: dict[frozenset[str], Vocabulary] = {}
         if not self.tokens.blob:
             raise VocabularyError(
                 "no token of this vocabulary is text", action="pass at least one non-empty token"
@@ -188,6 +217,7 @@ class Vocabulary:
             [*reading.tokens, *padding],
             eos_ids,
             encoder=reading.encoder,
+            special=reading.special,
             memory_limit=memory_limit,
             lanes=lanes,
         )
@@ -211,7 +241,56 @@ class Vocabulary:
                     f"token id {token} is outside a vocabulary of {self.size}",
                     action="pass ids of the model this vocabulary was made for",
                 )
-        return b"".join([self.tokens[token] for token in numbers])
+        data = b"".join([self.tokens[token] for token in numbers])
+        for name, mark in _letters(self.marks).items():
+            data = data.replace(mark, name.encode())
+        return data
+
+    def marked(self, names: Iterable[str]) -> Vocabulary:
+        """The vocabulary over which these special tokens can stand in texts, as grammars of `spelled` texts want them.
+
+        Such a token, and nothing else, is one byte that is in no UTF-8 text. An ordinary token with that byte could
+        never be part of a text; here it is never allowed. `decode` gives the name.
+
+        Args:
+            names: of special tokens.
+
+        Raises:
+            VocabularyError: there is no such special token, it ends a sequence, or these are too many.
+        """
+        wanted = frozenset(names)
+        if wanted == self.marks:
+            return self
+        with _marking:
+            if wanted not in self._marked:
+                self._marked[wanted] = self._with_marks(wanted)
+            return self._marked[wanted]
+
+    def _with_marks(self, names: frozenset[str]) -> Vocabulary:
+        letters = _letters(names)
+        if len(letters) < len(names):
+            raise VocabularyError(
+                f"{len(names)} special tokens in texts", action=f"use at most {len(_MARKS)}"
+            )
+        taken = set(b"".join(letters.values()))
+        tokens = [b"" if taken.intersection(token) else token for token in self.tokens]
+        for name, mark in letters.items():
+            token = self.special.get(name)
+            if token is None or token in self.eos_ids:
+                what = "ends a sequence" if token is not None else "is no special token of this tokenizer"
+                known = ", ".join(list(self.special)[:8]) or "none"
+                raise VocabularyError(f"{name!r} {what}", action=f"use another one; there are: {known}")
+            tokens[token] = mark
+        made = Vocabulary(
+            tokens,
+            self.eos_ids,
+            encoder=self._encoder,
+            special=self.special,
+            memory_limit=self.memory_limit,
+            lanes=self.lanes,
+        )
+        made.marks = names
+        return made
 
     def encode(self, text: bytes | str) -> list[int]:
         """Token ids whose bytes are exactly `text`, as the tokenizer would write it in the middle of a text.
@@ -294,7 +373,9 @@ class Vocabulary:
 
     def __getstate__(self) -> dict[str, Any]:
         # What can be derived again stays behind: the native table does not travel, the index is as big as the rest.
-        return {k: v for k, v in self.__dict__.items() if k not in ("core", "ids_by_bytes", "open_lanes")}
+        return {k: v for k, v in self.__dict__.items() if k not in ("core", "ids_by_bytes", "open_lanes")} | {
+            "_marked": {}
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

@@ -56,8 +56,8 @@ class Served:
 
 
 @contextlib.contextmanager
-def served(model: LanguageModel, *, grace: int = 60, **settings: Any) -> Iterator[Served]:
-    app = create_app(model, Settings(**{"name": MODEL, **settings}))
+def served(model: LanguageModel, *, grace: int = 60, format: Any = None, **settings: Any) -> Iterator[Served]:
+    app = create_app(model, Settings(**{"name": MODEL, **settings}), format=format)
     config = uvicorn.Config(app, log_level="error", lifespan="on", timeout_graceful_shutdown=grace)
     server = uvicorn.Server(config)
     listening = socket.create_server(("127.0.0.1", 0), backlog=256)

@@ -24,6 +24,7 @@ from pydantic import ConfigDict, PrivateAttr, SecretStr
 from constrained.decoding import Chunk, Generator, Output
 from constrained.errors import InvalidArgument
 from constrained.integrations.chat import chat_prompt
+from constrained.integrations.formats import format_of
 from constrained.integrations.langchain.messages import call_id, chunk_of, plain, usage_of, with_request
 from constrained.integrations.langchain.structured import Method, content_of, structured
 from constrained.integrations.replies import Replies, Reply, replies
@@ -76,7 +77,7 @@ class ChatConstrained(BaseChatModel):
         timeout: seconds after which a call raises `TimeoutError`.
         max_retries: accepted and not needed: nothing fails that could succeed when it is tried again.
         sampler: as in `Generator`.
-        format: how the model writes calls.
+        format: how the model writes calls; None: as its chat template does, see `format_of`.
         closed: tools and structured answers have no members that their schemas do not name, unless they say so.
         describe: show the schema of a structured answer (``json_schema``) to the model, after the last message.
         template: more variables for the chat template, such as ``{"enable_thinking": True}``.
@@ -95,7 +96,7 @@ class ChatConstrained(BaseChatModel):
     timeout: float | None = None
     max_retries: int | None = None
     sampler: Any = None
-    format: ToolFormat = HERMES
+    format: ToolFormat | None = None
     closed: bool = True
     describe: bool = True
     template: dict[str, Any] = {}  # noqa: RUF012 (pydantic copies it)
@@ -221,6 +222,10 @@ class ChatConstrained(BaseChatModel):
                 f"{next(iter(asked))!r} is no setting of this chat model",
                 action="use " + ", ".join((*_OURS, "stop", "timeout", "tools", "response_format")),
             )
+        format = self.format
+        if format is None:
+            called = tools or any(getattr(message, "tool_calls", None) for message in messages)
+            format = format_of(model) if called else HERMES
         constraint = replies(
             tools,
             tool_choice=choice,
@@ -228,14 +233,14 @@ class ChatConstrained(BaseChatModel):
             stop=(self.stop if stop is None else stop) or (),
             content=content,
             closed=self.closed,
-            format=self.format,
+            format=format,
         )
         chat: list[dict[str, Any]] = convert_to_openai_messages(
             [plain(message) for message in messages], text_format="string"
         )
         if shown is not None and self.describe:
             chat = with_request(chat, shown)
-        prompt = chat_prompt(model, chat, constraint.calls, format=self.format, **self.template)
+        prompt = chat_prompt(model, chat, constraint.calls, format=format, **self.template)
         generator = Generator(model, constraint, sampler=self.sampler, **self.options)
         deadline = None if timeout is None else time.monotonic() + timeout
         return _Request(generator, constraint, prompt, settings, deadline)

@@ -32,7 +32,7 @@ from constrained.integrations.server.scheduler import Job, Scheduler, Stopped
 from constrained.integrations.server.settings import Settings
 from constrained.integrations.server.stream import EventStream, Gone, body, unless_gone
 from constrained.integrations.server.writing import Piece
-from constrained.integrations.tools import HERMES, ToolFormat
+from constrained.integrations.tools import ToolFormat
 from constrained.models import LanguageModel
 
 _log = logging.getLogger(__name__)
@@ -41,14 +41,14 @@ _Body = TypeVar("_Body", ChatRequest, CompletionRequest)
 
 
 def create_app(
-    model: LanguageModel, settings: Settings | None = None, *, format: ToolFormat = HERMES
+    model: LanguageModel, settings: Settings | None = None, *, format: ToolFormat | None = None
 ) -> FastAPI:
     """An ASGI application that serves a model as OpenAI's clients expect it.
 
     Args:
         model: is used by one thread of the application, while it runs.
         settings: limits and names.
-        format: how the model writes calls of tools.
+        format: how the model writes calls of tools; None: as its chat template does, see `format_of`.
     """
     service = _Service(model, settings or Settings(), format)
 
@@ -128,14 +128,13 @@ class _Request:
 class _Service:
     """The endpoints, and what they share."""
 
-    def __init__(self, model: LanguageModel, settings: Settings, format: ToolFormat) -> None:
+    def __init__(self, model: LanguageModel, settings: Settings, format: ToolFormat | None) -> None:
         self.settings = settings
         self.language_model = model
-        self.format = format
         draft = choose(settings.draft)
         drafts = None if draft is None or model.no_trees is not None else ServerDrafts(draft, model)
         self.scheduler = Scheduler(model, settings.max_batch, drafts and drafts.shared)
-        self.compiling = Compiling(model, settings, lambda: self.format, drafts)
+        self.compiling = Compiling(model, settings, format, drafts)
         self.metrics = Metrics(self.scheduler)
         self.open = 0
         self.recent: deque[float] = deque(maxlen=32)

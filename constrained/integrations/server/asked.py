@@ -181,6 +181,14 @@ def compile_constraint(
         raise refused(error, param) from error
 
 
+def has_calls(request: Request) -> bool:
+    """Whether it matters how calls of tools are written."""
+    return isinstance(request, ChatRequest) and (
+        bool(request.tools)
+        or any(message.tool_calls or message.role == "tool" for message in request.messages)
+    )
+
+
 def bare(request: Request) -> Request:
     """The request without what is not compiled."""
     left_out: dict[str, Any] = {"messages": []} if isinstance(request, ChatRequest) else {"prompt": ""}

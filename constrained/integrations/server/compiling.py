@@ -9,18 +9,19 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from queue import LifoQueue
 
+from constrained.errors import InvalidArgument
+from constrained.integrations.formats import format_of
 from constrained.integrations.server import asked
 from constrained.integrations.server.asked import Ready
 from constrained.integrations.server.drafts import ServerDrafts
-from constrained.integrations.server.problems import Refusal
+from constrained.integrations.server.problems import Refusal, refused
 from constrained.integrations.server.requests import Request
 from constrained.integrations.server.settings import Settings
 from constrained.integrations.server.trial import Trial, late
-from constrained.integrations.tools import ToolFormat
+from constrained.integrations.tools import HERMES, ToolFormat
 from constrained.models import LanguageModel
 
 _TRIED = 4096
@@ -36,7 +37,7 @@ class Compiling:
     Args:
         model: whose prompts and masks.
         settings: how many threads, and how long and how much one compile may take.
-        format: how the model writes calls of tools.
+        format: how the model writes calls of tools; None: as its chat template does.
         drafts: what texts guess ahead.
     """
 
@@ -44,7 +45,7 @@ class Compiling:
         self,
         model: LanguageModel,
         settings: Settings,
-        format: Callable[[], ToolFormat],
+        format: ToolFormat | None = None,
         drafts: ServerDrafts | None = None,
     ) -> None:
         self._model = model
@@ -95,7 +96,7 @@ class Compiling:
 
     def _prepared(self, request: Request) -> Ready:
         """What a thread does."""
-        format = self._format()
+        format = self._format_for(request)
         digest = asked.digest(request)
         if digest is not None and not self._known(digest):
             trial = self._free.get()  # there are as many as threads
@@ -108,6 +109,14 @@ class Compiling:
                 while len(self._tried) > _TRIED:
                     self._tried.popitem(last=False)
         return asked.prepare(request, self._model, self._settings, format, self._drafts)
+
+    def _format_for(self, request: Request) -> ToolFormat:
+        if not asked.has_calls(request):
+            return HERMES
+        try:
+            return format_of(self._model) if self._format is None else self._format
+        except InvalidArgument as error:
+            raise refused(error, "tools") from error
 
     def _known(self, digest: bytes) -> bool:
         with self._lock:

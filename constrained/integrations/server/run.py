@@ -13,7 +13,7 @@ import uvicorn
 from constrained.errors import InvalidArgument
 from constrained.integrations.server.app import create_app
 from constrained.integrations.server.settings import Settings
-from constrained.integrations.tools import HERMES, ToolFormat
+from constrained.integrations.tools import ToolFormat
 from constrained.models import LanguageModel
 
 
@@ -35,7 +35,7 @@ def serve(
     *,
     host: str = "127.0.0.1",
     port: int = 8000,
-    format: ToolFormat = HERMES,
+    format: ToolFormat | None = None,
     told: Callable[[str], None] = lambda where: None,
 ) -> None:
     """Serves until the process gets SIGTERM or SIGINT; then requests that run are finished.
@@ -48,7 +48,7 @@ def serve(
         settings: limits and names.
         host: address to listen at.
         port: 0: any that is free.
-        format: how the model writes calls of tools.
+        format: how the model writes calls of tools; None: as its chat template does.
         told: is told the address when requests are taken.
 
     Raises:

@@ -40,7 +40,7 @@ class Settings:
     compile_seconds: float = 10.0
     compile_threads: int = 2
     compile_memory: int = 1 << 30
-    draft: str | Draft | None = "auto"
+    draft: str | Draft | None = None
     grace_seconds: float = 60.0
 
     def __post_init__(self) -> None:

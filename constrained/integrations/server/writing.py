@@ -126,7 +126,7 @@ class Text:
         logs = position.logs
         others = np.argsort(-logs, kind="stable")[:top] if top else ()
         return Likely(
-            vocabulary.tokens[token],
+            vocabulary.decode((token,)),
             float(logs[token]),
-            tuple(Likely(vocabulary.tokens[int(i)], float(logs[i])) for i in others),
+            tuple(Likely(vocabulary.decode((int(i),)), float(logs[i])) for i in others),
         )

@@ -1,0 +1,52 @@
+"""Tools over the loopback, for models that write calls with special tokens of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from openai import OpenAI
+from serving import MODEL, served
+from speaking import ARGS, FENCED, HEADED, LIST, TAGGED, TOOLS, Speaker, speaker
+
+from constrained.integrations.formats import FORMATS, format_of
+
+ASKED: list[Any] = [{"type": "function", "function": tool} for tool in TOOLS]
+SHAPES = {"list": LIST, "args": ARGS, "headed": HEADED, "tagged": TAGGED, "fenced": FENCED}
+
+
+def ask(client: OpenAI, **more: Any) -> Any:
+    messages: Any = [{"role": "user", "content": "Weather?"}]
+    return client.chat.completions.create(model=MODEL, messages=messages, tools=ASKED, temperature=0, **more)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_format_is_that_of_the_template(shape: str) -> None:
+    format = format_of(speaker(SHAPES[shape]))
+    calls = [("weather", '{"city": "Rome"}'), ("weather_map", '{"a": 1}')][: 1 if format.single else 2]
+    model = speaker(SHAPES[shape], "I look. " + format.write(*calls))
+    with served(model) as server, server.openai() as client:
+        choice = ask(client).choices[0]
+        assert choice.finish_reason == "tool_calls"
+        assert choice.message.content == "I look. "
+        said = [(call.function.name, call.function.arguments) for call in choice.message.tool_calls]
+        assert said == calls
+        with ask(client, stream=True) as stream:
+            deltas = [chunk.choices[0].delta for chunk in stream]
+        assert "".join(delta.content or "" for delta in deltas) == "I look. "
+        parts = [call for delta in deltas for call in delta.tool_calls or ()]
+        for index, (name, arguments) in enumerate(calls):
+            own = [part.function for part in parts if part.index == index]
+            assert own[0].name == name
+            assert "".join(part.arguments or "" for part in own) == arguments
+
+
+def test_a_format_that_cannot_be_told_concerns_only_requests_with_tools() -> None:
+    model = Speaker(TAGGED.replace("<tool_call>", "<|channel|>commentary"), "hello")
+    with served(model) as server:
+        assert server.chat().json()["choices"][0]["message"]["content"] == "hello"
+        answer = server.chat(tools=ASKED)
+        assert (answer.status_code, answer.json()["error"]["param"]) == (400, "tools")
+        assert "channels" in answer.json()["error"]["message"]
+    with served(model, format=FORMATS["hermes"]) as server:
+        assert server.chat(tools=ASKED).status_code == 200
