@@ -137,6 +137,15 @@ def test_mistakes(server: Served, change: dict[str, Any], status: int, code: str
         assert error["param"] == param
 
 
+@pytest.mark.parametrize("name", ["", "a b", "a\n", "naïve", "x" * 65, '"}', "<tool_call>", None, 5, ["f"]])
+def test_names_that_no_tool_can_have(server: Served, name: Any) -> None:
+    tools = [TOOL, {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}]
+    answer = server.chat(tools=tools)
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"], error["param"]) == (400, "invalid_constraint", "tools")
+    assert [problem["place"] for problem in error["problems"]] == ["#/tools/1/function/name"]
+
+
 @pytest.mark.parametrize(
     "raw",
     [b"", b"{", b"[]", b"\xff\xfe", b'{"model": "told"}', b'{"a":' * 5000, b"null", b'{"messages": 1e999}'],

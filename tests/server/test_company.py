@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
 import subprocess
 import sys
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -128,6 +130,7 @@ def test_a_client_that_goes_away_stops_its_text(stream: bool) -> None:
             gone.start()
             assert model.reached.wait(60)
             wait_until(lambda: server.service.scheduler.running == 1)
+            held = weakref.ref(server.service.scheduler._running[0].texts[0])
             if stream:
                 model.gate.set()
             gone.join()
@@ -136,7 +139,11 @@ def test_a_client_that_goes_away_stops_its_text(stream: bool) -> None:
         wait_until(lambda: server.service.scheduler.running == 0)
         assert model.forwards < 9000
         assert "constrained_disconnects_total 1.0" in server.http.get("/metrics").text
-        wait_until(lambda: not server.service.scheduler._running)  # nothing is kept
+        wait_until(lambda: not server.service.scheduler._running)
+        assert server.chat("next", max_tokens=1).status_code == 200
+        wait_until(
+            lambda: gc.collect() >= 0 and held() is None
+        )  # nothing is kept, of its text or of its memory
 
 
 def _abandon(client: httpx.Client, server: Served, body: dict[str, Any]) -> None:

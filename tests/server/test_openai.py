@@ -38,6 +38,7 @@ SCRIPT = {
     "story": "once upon a time\nthere was",
     "naïve": "naïve — 漢字 🎈",
     "endless": "x" * 5000,
+    "never closed": '<tool_call>\n{"name": "weather", "arguments": {"name": "' + "R" * 5000,
     "colour": "purple",
     "": "hello",
 }
@@ -142,6 +143,23 @@ def test_a_tool_is_called_exactly(client: OpenAI) -> None:
     (called,) = choice.message.tool_calls
     assert (called.type, called.function.name) == ("function", "weather")
     assert json.loads(called.function.arguments) == {"name": "Rome"}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_call_that_the_model_would_never_close_is_closed_in_time(client: OpenAI, stream: bool) -> None:
+    messages: Any = [{"role": "user", "content": "never closed"}]
+    asked: Any = {"model": MODEL, "messages": messages, "tools": [WEATHER, CLOCK], "max_tokens": 120}
+    if stream:
+        chunks = list(client.chat.completions.create(**asked, temperature=0, stream=True))
+        parts = [call for chunk in chunks for call in chunk.choices[0].delta.tool_calls or ()]
+        arguments = "".join(part.function.arguments or "" for part in parts)
+    else:
+        answer = client.chat.completions.create(**asked, temperature=0)
+        assert answer.usage.completion_tokens <= 120
+        (called,) = answer.choices[0].message.tool_calls
+        arguments = called.function.arguments
+    assert set(json.loads(arguments)) == {"name"}
+    assert len(arguments) > 40
 
 
 def test_calls_side_by_side_and_one_alone(client: OpenAI) -> None:

@@ -133,7 +133,7 @@ class _Service:
         self.language_model = model
         draft = choose(settings.draft)
         drafts = None if draft is None or model.no_trees is not None else ServerDrafts(draft, model)
-        self.scheduler = Scheduler(model, settings.max_batch, drafts and drafts.shared)
+        self.scheduler = Scheduler(model, settings.max_batch, None if drafts is None else drafts.shared)
         self.compiling = Compiling(model, settings, format, drafts)
         self.metrics = Metrics(self.scheduler)
         self.open = 0

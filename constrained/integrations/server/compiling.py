@@ -7,6 +7,7 @@ here: a thread is back soon after its deadline, whatever it was given.
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +27,9 @@ from constrained.models import LanguageModel
 
 _TRIED = 4096
 """Digests of what was compiled before; the one that was not seen for longest goes first."""
+
+_FORKS = hasattr(os, "fork")
+"""Where there are no forks, as on Windows, nothing is tried out: a thread is kept until the compiler's own limits."""
 
 _LOADING = 30.0
 """Seconds after which a process for trials that is not ready never will be."""
@@ -65,7 +69,8 @@ class Compiling:
 
     def warm(self) -> None:
         """Starts a process, so that the first constraint does not wait for it."""
-        self._trials[-1].start()
+        if _FORKS:
+            self._trials[-1].start()
 
     async def __call__(self, request: Request) -> Ready:
         """What a request asks for, ready to be written.
@@ -98,7 +103,7 @@ class Compiling:
         """What a thread does."""
         format = self._format_for(request)
         digest = asked.digest(request)
-        if digest is not None and not self._known(digest):
+        if _FORKS and digest is not None and not self._known(digest):
             trial = self._free.get()  # there are as many as threads
             try:
                 trial(asked.bare(request), format, asked.constraint_field(request))
