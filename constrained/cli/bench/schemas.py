@@ -49,6 +49,17 @@ def jsonschemabench(
         int, typer.Option("--processes", metavar="N", min=1, help="Side by side, a model in each.")
     ] = 1,
     threads: Annotated[int, typer.Option("--threads", metavar="N", min=1, help="Of each process.")] = 1,
+    backend: Annotated[
+        str, typer.Option("--backend", metavar="NAME", help="Where the processes are: local, or ray.")
+    ] = "local",
+    address: Annotated[
+        str | None,
+        typer.Option(
+            "--address",
+            metavar="WHERE",
+            help="A Ray cluster that runs [default: one of this machine, for this run].",
+        ),
+    ] = None,
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where rows and reports go.")
     ] = Path("bench-jsonschemabench"),
@@ -75,6 +86,8 @@ def jsonschemabench(
         memory_limit=memory_limit,
         processes=processes,
         threads=threads,
+        backend=backend,
+        address=address,
     )
     with Bar(quiet) as bar:
         results = run(settings, out, bar)

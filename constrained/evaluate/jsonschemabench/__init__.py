@@ -5,7 +5,9 @@
     generating.py  a text under an engine's masks, timed
     judging.py     is the text valid, by an implementation that no engine uses
     worker.py      the process of one engine and its model
-    run.py         engines, shards, limits, and going on where a run was interrupted
+    local.py       such processes on this machine, held to their limits
+    cluster.py     such processes on a Ray cluster
+    run.py         engines one after another, rows written, and going on where a run was interrupted
     report.py      the paper's metrics per split, as tables, Markdown and HTML
 
 The metrics are those of Geng et al., "JSONSchemaBench: A Rigorous Benchmark of Structured Outputs for Language

@@ -1,25 +1,21 @@
-"""A whole run: engines one after another, schemas shared out over processes, rows written as they come."""
+"""A whole run: engines one after another, schemas shared out by a backend, rows written as they come."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import queue
-import threading
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from constrained.errors import InvalidArgument
 from constrained.evaluate.jsonschemabench import data
 from constrained.evaluate.jsonschemabench import rows as r
 from constrained.evaluate.masks import machine
-from constrained.evaluate.masks import rows as worker_rows
 from constrained.evaluate.masks.engines import checked
-from constrained.evaluate.masks.supervise import Died, Limits, Unavailable
-from constrained.evaluate.masks.supervise import Worker as _Worker
+from constrained.evaluate.masks.supervise import Unavailable
 
 ROWS = "rows.jsonl"
 FACTS = "settings.json"
@@ -45,9 +41,11 @@ class Settings:
         memory_limit: GiB of a process.
         processes: side by side; each has a model of its own.
         threads: of each process.
+        backend: where the processes are, out of `BACKENDS`.
+        address: of a Ray cluster that runs; None: one of this machine alone, for this run.
 
     Raises:
-        InvalidArgument: a value is out of range, or an engine unknown.
+        InvalidArgument: a value is out of range, or an engine or backend unknown.
     """
 
     data: str
@@ -63,12 +61,20 @@ class Settings:
     memory_limit: float = 8.0
     processes: int = 1
     threads: int = 1
+    backend: str = "local"
+    address: str | None = None
 
     def __post_init__(self) -> None:
         if not self.engines or len(set(self.engines)) != len(self.engines):
             raise InvalidArgument("engines are none, or named twice", action="name each engine once")
         for name in self.engines:
             checked(name)
+        if self.backend not in BACKENDS:
+            raise InvalidArgument(
+                f"the backend {self.backend!r} is not known", action=f"use one of: {', '.join(BACKENDS)}"
+            )
+        if self.address is not None and self.backend != "ray":
+            raise InvalidArgument("an address is for a Ray cluster", action="pass --backend ray with it")
         if self.sample < 0 or min(self.max_tokens, self.processes, self.threads) < 1:
             raise InvalidArgument("a number is below its least", action="give positive numbers")
         if min(self.compile_limit, self.time_limit, self.memory_limit) <= 0:
@@ -77,9 +83,14 @@ class Settings:
             )
 
     @property
+    def gpus(self) -> int:
+        """Of a process."""
+        return int((self.device or "").startswith("cuda"))
+
+    @property
     def measured(self) -> dict[str, Any]:
         """What rows depend on; the rest may change when a run goes on."""
-        left_out = ("engines", "processes", "sample", "splits")
+        left_out = ("engines", "processes", "sample", "splits", "backend", "address")
         return {name: value for name, value in asdict(self).items() if name not in left_out}
 
 
@@ -100,33 +111,32 @@ class Results:
     facts: dict[str, Any]
 
 
-class Worker(_Worker):
-    """The process of one engine with its model."""
+class Backend(Protocol):
+    """Where schemas are gone through.
 
-    module = "constrained.evaluate.jsonschemabench.worker"
-    pinned = False
+    Attributes:
+        versions: of the engines that have given a row.
+    """
 
-    def row(self, engine: str, item: data.Item, settings: Settings) -> r.Row:
-        """The row of a schema; if the process dies, one that says how. It is then closed."""
-        row = r.Row(engine, item.id, item.split, instances=len(item.tests)).to_json()
-        limits = {"compile": settings.compile_limit}
-        phase = "compile"
-        deadline = time.monotonic() + settings.compile_limit
-        try:
-            self._send(json.dumps(asdict(item)).encode() + b"\n", deadline)
-            while "row" not in (answer := self._answer(deadline)):
-                phase, row = answer["phase"], answer["row so far"]
-                deadline = time.monotonic() + limits.get(phase, settings.time_limit)
-        except Died as death:
-            self.close()
-            found = r.Row(**{**row, "phase": phase})
-            if phase == "instances":  # the text is there, and judged
-                return found
-            late = r.COMPILE_TIMEOUT if phase == "compile" else r.GENERATION_TIMEOUT
-            found.status = late if death.outcome == worker_rows.TIMEOUT else r.CRASH
-            found.message = f"{death.outcome} {death}".strip()
-            return found
-        return r.Row(**answer["row"])
+    versions: dict[str, str]
+
+    def rows(self, engine: str, items: Sequence[data.Item]) -> Generator[r.Row, None, None]:
+        """A row for each schema, as they come; an iterator that is closed early ends the work.
+
+        Args:
+            engine: its name.
+            items: at least one.
+
+        Raises:
+            Unavailable: the engine cannot be started.
+        """
+
+
+BACKENDS = {
+    "local": "constrained.evaluate.jsonschemabench.local:Processes",
+    "ray": "constrained.evaluate.jsonschemabench.cluster:Cluster",
+}
+"""Name -> module and class, which is called with the settings and the folder of the run."""
 
 
 def run(settings: Settings, out: Path, progress: Progress = lambda what, done, total: None) -> Results:
@@ -143,19 +153,28 @@ def run(settings: Settings, out: Path, progress: Progress = lambda what, done, t
     items = data.draw(data.read(settings.data), settings.splits, settings.sample, settings.seed)
     facts = _settle(settings, out)
     known = read_rows(out)
-    versions: dict[str, str] = facts["versions"]
     unavailable: dict[str, str] = {}
+    backend = _backend(settings, out)
+    backend.versions = facts["versions"]
     for engine in settings.engines:
         done = {row.id for row in known if row.engine == engine}
         left = [item for item in items if item.id not in done]
+        if not left:
+            continue
+        before = len(items) - len(left)
+        progress(engine, before, len(items))
         try:
-            known += _Shards(engine, settings, out, versions).measure(left, len(items), progress)
+            with contextlib.closing(backend.rows(engine, left)) as found:
+                for count, row in enumerate(found, before + 1):
+                    _append(row, out)
+                    known.append(row)
+                    progress(engine, count, len(items))
         except Unavailable as error:
             unavailable[engine] = str(error)
     (out / FACTS).write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
     wanted = {item.id for item in items}
     rows = [row for row in known if row.id in wanted and row.engine in settings.engines]
-    return Results(rows, versions, unavailable, facts)
+    return Results(rows, backend.versions, unavailable, facts)
 
 
 def read_rows(out: Path) -> list[r.Row]:
@@ -166,6 +185,17 @@ def read_rows(out: Path) -> list[r.Row]:
             with contextlib.suppress(ValueError, TypeError):
                 rows.append(r.Row(**json.loads(line)))
     return rows
+
+
+def _append(row: r.Row, out: Path) -> None:
+    with (out / ROWS).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row.to_json(), separators=(",", ":")) + "\n")
+
+
+def _backend(settings: Settings, out: Path) -> Backend:
+    module, _, name = BACKENDS[settings.backend].partition(":")
+    backend: Backend = getattr(import_module(module), name)(settings, out)
+    return backend
 
 
 def _settle(settings: Settings, out: Path) -> dict[str, Any]:
@@ -189,84 +219,3 @@ def _settle(settings: Settings, out: Path) -> dict[str, Any]:
             f"{str(out)!r} holds rows of other settings", action="name another folder with --out"
         )
     return facts
-
-
-class _Shards:
-    """The processes of one engine."""
-
-    def __init__(self, engine: str, settings: Settings, out: Path, versions: dict[str, str]) -> None:
-        self.engine = engine
-        self.settings = settings
-        self.out = out
-        self.versions = versions
-        self.rows: list[r.Row] = []
-        self.failed: Exception | None = None
-        self._queue: queue.SimpleQueue[data.Item] = queue.SimpleQueue()
-        self._workers: list[Worker] = []
-        self._lock = threading.Lock()
-        self._stopped = False
-
-    def measure(self, items: list[data.Item], total: int, progress: Progress) -> list[r.Row]:
-        """A row for each schema.
-
-        Raises:
-            Unavailable: the engine cannot be started.
-        """
-        if not items:
-            return []
-        for item in items:
-            self._queue.put(item)
-        before = total - len(items)
-        count = min(self.settings.processes, len(items))
-        threads = [threading.Thread(target=self._work, daemon=True) for _ in range(count)]
-        for thread in threads:
-            thread.start()
-        try:
-            while any(thread.is_alive() for thread in threads):
-                for thread in threads:
-                    thread.join(0.2)
-                progress(self.engine, before + len(self.rows), total)
-        finally:
-            with self._lock:
-                self._stopped = True
-                workers = list(self._workers)
-            for worker in workers:
-                worker.close()
-        if self.failed is not None:
-            raise self.failed
-        return self.rows
-
-    def _start(self) -> Worker:
-        settings = self.settings
-        limits = Limits(settings.time_limit, int(settings.memory_limit * 2**30), threads=settings.threads)
-        settings_file = self.out / f".{self.engine.replace(':', '.')}.json"
-        settings_file.write_text(json.dumps(asdict(settings)), encoding="utf-8")
-        log = self.out / f"{self.engine.replace(':', '.')}.log"
-        worker = Worker(self.engine, settings_file, limits, log)
-        with self._lock:
-            self._workers.append(worker)
-            self.versions.setdefault(self.engine, worker.ready.version)
-        return worker
-
-    def _work(self) -> None:
-        worker: Worker | None = None
-        try:
-            while not self._stopped and self.failed is None:
-                try:
-                    item = self._queue.get_nowait()
-                except queue.Empty:
-                    return
-                if worker is None or worker.closed:
-                    worker = self._start()
-                row = worker.row(self.engine, item, self.settings)
-                with self._lock:
-                    if self._stopped:  # it was ended from outside, and says nothing of the schema
-                        return
-                    with (self.out / ROWS).open("a", encoding="utf-8") as file:
-                        file.write(json.dumps(row.to_json(), separators=(",", ":")) + "\n")
-                    self.rows.append(row)
-        except Exception as error:
-            self.failed = error
-        finally:
-            if worker is not None:
-                worker.close()

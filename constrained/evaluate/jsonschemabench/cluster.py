@@ -1,0 +1,181 @@
+"""A Ray cluster: the same rows, by actors that hold an engine and its model once, through Ray Data.
+
+A schema goes out as a row of text with its id and comes back as one, whatever happens to it: an actor holds its
+engine in a process of its own, as the processes of this machine are held, with the same limits, and starts another
+where one died. Which schemas are left is settled before, by the ids of the rows that are there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import tempfile
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from constrained.errors import InvalidArgument
+from constrained.evaluate.jsonschemabench import rows as r
+from constrained.evaluate.jsonschemabench.data import Item
+from constrained.evaluate.jsonschemabench.local import Worker
+from constrained.evaluate.masks.supervise import Unavailable
+
+if TYPE_CHECKING:
+    from constrained.evaluate.jsonschemabench.run import Settings
+
+HAND = 4
+"""Schemas that an actor takes at a time: rows come in hands, and an interruption costs no more than these."""
+
+
+class Runner:
+    """What an actor runs: one engine with its model.
+
+    Args:
+        engine: its name.
+        settings: as `Settings`.
+    """
+
+    def __init__(self, engine: str, settings: Settings) -> None:
+        self._engine = engine
+        self._settings = settings
+        self._worker: Worker | None = None
+        self._folder = tempfile.TemporaryDirectory(prefix="jsonschemabench-")
+        self._missing = ""
+        try:
+            self._worker = self._start()
+        except Unavailable as error:
+            self._missing = str(error)
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, list[str]]:
+        """Columns ``id`` and ``item`` in; ``id``, ``row``, ``version`` and ``unavailable`` out, in the same order."""
+        rows = [self._row(text) for text in batch["item"]]
+        version = "" if self._worker is None else self._worker.ready.version
+        return {
+            "id": [str(name) for name in batch["id"]],
+            "row": rows,
+            "version": [version] * len(rows),
+            "unavailable": [self._missing] * len(rows),
+        }
+
+    def _row(self, text: str) -> str:
+        if self._worker is not None and self._worker.closed and not self._missing:
+            try:
+                self._worker = self._start()
+            except Unavailable as error:
+                self._missing = str(error)
+        if self._worker is None or self._missing:
+            return ""
+        item = Item(**json.loads(text))
+        return json.dumps(self._worker.row(self._engine, item, self._settings).to_json())
+
+    def _start(self) -> Worker:
+        return Worker(self._engine, self._settings, Path(self._folder.name))
+
+    def __del__(self) -> None:
+        if getattr(self, "_worker", None) is not None:
+            self._worker.close()  # type: ignore[union-attr]
+        self._folder.cleanup()
+
+
+class Cluster:
+    """The backend ``ray``, see `constrained.evaluate.jsonschemabench.run.Backend`.
+
+    Raises:
+        InvalidArgument: Ray is not installed.
+    """
+
+    def __init__(self, settings: Settings, out: Path) -> None:
+        _ray()
+        self.versions: dict[str, str] = {}
+        self._settings = settings
+
+    def rows(self, engine: str, items: Sequence[Item]) -> Generator[r.Row, None, None]:
+        """See `Backend`.
+
+        Raises:
+            InvalidArgument: the cluster cannot be reached.
+        """
+        with _connected(self._settings):
+            for answer in self._answers(engine, items):
+                if answer["unavailable"]:
+                    raise Unavailable(str(answer["unavailable"]))
+                self.versions.setdefault(engine, str(answer["version"]))
+                yield r.Row(**json.loads(answer["row"]))
+
+    def _answers(self, engine: str, items: Sequence[Item]) -> Iterable[dict[str, Any]]:
+        import ray.data
+
+        settings = self._settings
+        cards = [{"id": item.id, "item": json.dumps(asdict(item))} for hand in hands(items) for item in hand]
+        dealt = ray.data.from_items(cards, override_num_blocks=-(-len(cards) // HAND))
+        # One hand at a time: an actor that got hard ones is not given the next before it has done with them.
+        actors = ray.data.ActorPoolStrategy(size=settings.processes, max_tasks_in_flight_per_actor=1)
+        answers: Iterable[dict[str, Any]] = dealt.map_batches(
+            Runner,
+            fn_constructor_args=(engine, settings),
+            batch_size=None,  # whole hands
+            compute=actors,
+            num_cpus=settings.threads,
+            num_gpus=settings.gpus,
+        ).iter_rows()
+        return answers
+
+
+def hands(items: Sequence[Item]) -> list[list[Item]]:
+    """The schemas in hands of `HAND`, dealt by size like cards: no hand gets more than its part of the big ones.
+
+    Args:
+        items: any number.
+
+    Returns:
+        The hands; the one with the biggest schema comes first, so that no big one is begun at the very end.
+    """
+    count = -(-len(items) // HAND)
+    by_size = sorted(items, key=lambda item: (-len(json.dumps(item.schema)), item.id))
+    return [by_size[place::count] for place in range(count)]
+
+
+def _ray() -> Any:
+    try:
+        import ray
+        import ray.data
+    except ImportError as error:
+        raise InvalidArgument(
+            f"the backend 'ray' needs Ray: {error}",
+            action="pip install 'constrained[ray]', or use --backend local",
+        ) from None
+    return ray
+
+
+@contextlib.contextmanager
+def _connected(settings: Settings) -> Iterator[None]:
+    """A cluster: the one this program is connected to, one that runs at the address, or one of this machine alone.
+
+    Raises:
+        InvalidArgument: there is none at the address.
+    """
+    ray = _ray()
+    if ray.is_initialized():
+        yield
+        return
+    quiet: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
+    address = settings.address or os.environ.get("RAY_ADDRESS")
+    try:
+        if address:
+            ray.init(address, **quiet)
+        else:  # as many cores as are asked for: an actor that finds none would wait for ever
+            cores = max(os.cpu_count() or 1, settings.processes * settings.threads)
+            ray.init(num_cpus=cores, include_dashboard=False, **quiet)
+    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise InvalidArgument(
+            f"there is no Ray cluster to work on: {reason}", action="check --address, or leave it out"
+        ) from None
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        ray.shutdown()

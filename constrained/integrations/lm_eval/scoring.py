@@ -1,0 +1,49 @@
+"""Log-likelihoods: what a model thinks of texts that it did not write."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+from constrained.models.huggingface import HuggingFaceModel
+
+
+def scores(
+    model: HuggingFaceModel, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], context: int
+) -> list[tuple[float, bool]]:
+    """Scores continuations of token ids in one forward pass. No constraint is looked at.
+
+    Args:
+        model: reads them.
+        pairs: what stands before, at least one id, and the continuation, at least one; of what is longer than the
+            context and one more, the beginning is left out.
+        context: positions that the model reads.
+
+    Returns:
+        For each: the log-probability of the continuation in nats, and whether it is what greedy decoding would write.
+    """
+    import torch
+
+    rows = [[*before, *text][-(context + 1) :] for before, text in pairs]
+    wanted = [text[-len(row) + 1 :] for (_, text), row in zip(pairs, rows, strict=True)]
+    width = max(len(row) - 1 for row in rows)
+    # On the right, where no token of a causal model looks at it.
+    ids = torch.zeros((len(rows), width), dtype=torch.long, device=model.device)
+    for place, row in enumerate(rows):
+        ids[place, : len(row) - 1] = torch.tensor(row[:-1])
+    first = min(len(row) - 1 - len(text) for row, text in zip(rows, wanted, strict=True))
+    options: dict[str, Any] = {"use_cache": False}
+    if "logits_to_keep" in inspect.signature(model.model.forward).parameters:
+        options["logits_to_keep"] = width - first  # spares the columns in which nothing is asked about
+    found = []
+    with torch.inference_mode():
+        logits = model.model(input_ids=ids, **options).logits
+        skipped = width - logits.shape[1]
+        for place, (row, text) in enumerate(zip(rows, wanted, strict=True)):
+            end = len(row) - 1 - skipped
+            laws = logits[place, end - len(text) : end].to(torch.float32).log_softmax(-1)
+            targets = torch.tensor(text, device=laws.device)
+            total = float(laws.gather(1, targets[:, None]).sum())
+            found.append((total, bool((laws.argmax(-1) == targets).all())))
+    return found
