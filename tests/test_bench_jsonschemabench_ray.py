@@ -127,6 +127,7 @@ def test_where_schemas_ran_is_no_setting_of_their_rows() -> None:
 
 
 @SLOW
+@pytest.mark.filterwarnings("default")  # those of Ray are its own
 @RAY
 def test_a_cluster_gives_the_rows_of_this_machine(tmp_path: Path) -> None:
     import ray
@@ -159,6 +160,7 @@ def test_a_cluster_gives_the_rows_of_this_machine(tmp_path: Path) -> None:
 
 
 @SLOW
+@pytest.mark.filterwarnings("default")  # those of Ray are its own
 @RAY
 def test_a_cluster_that_is_not_there(tmp_path: Path) -> None:
     backend = Cluster(settings(backend="ray", address="127.0.0.1:1"), tmp_path)

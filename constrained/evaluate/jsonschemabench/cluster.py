@@ -11,6 +11,8 @@ import contextlib
 import json
 import logging
 import os
+import re
+import socket
 import tempfile
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import asdict
@@ -150,6 +152,16 @@ def _ray() -> Any:
     return ray
 
 
+def _knock(address: str) -> None:
+    """Ray itself would wait for minutes where nobody answers.
+
+    Raises:
+        OSError: nobody does.
+    """
+    if place := re.fullmatch(r"(?:ray://)?\[?([^\[\]]+?)\]?:(\d+)", address):
+        socket.create_connection((place[1], int(place[2])), timeout=10).close()
+
+
 @contextlib.contextmanager
 def _connected(settings: Settings) -> Iterator[None]:
     """A cluster: the one this program is connected to, one that runs at the address, or one of this machine alone.
@@ -165,11 +177,12 @@ def _connected(settings: Settings) -> Iterator[None]:
     address = settings.address or os.environ.get("RAY_ADDRESS")
     try:
         if address:
+            _knock(address)
             ray.init(address, **quiet)
         else:  # as many cores as are asked for: an actor that finds none would wait for ever
             cores = max(os.cpu_count() or 1, settings.processes * settings.threads)
             ray.init(num_cpus=cores, include_dashboard=False, **quiet)
-    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise InvalidArgument(
             f"there is no Ray cluster to work on: {reason}", action="check --address, or leave it out"

@@ -66,7 +66,7 @@ class ConstrainedLM(TemplateLM):  # type: ignore[misc]
         Args:
             pretrained: as `constrained.load` takes it; nothing: the bundled one.
             tokenizer: likewise.
-            device: likewise.
+            device: likewise; a GPU that is not there is none, since the harness asks for one by default.
             dtype: likewise.
             batch_size: requests side by side; ``auto``: 16.
             max_batch_size: accepted for the harness, and not needed.
@@ -97,7 +97,7 @@ class ConstrainedLM(TemplateLM):  # type: ignore[misc]
                 action="use the arguments of ConstrainedLM, or those of json_schema",
             ) from None
         self.sampler = choose(sampler)
-        loaded = load(pretrained, tokenizer, device=device, dtype=dtype)
+        loaded = load(pretrained, tokenizer, device=_there(device), dtype=dtype)
         if not isinstance(loaded, HuggingFaceModel) or loaded.tokenizer is None:
             raise ModelError(
                 f"a {type(loaded).__name__} cannot be evaluated",
@@ -236,3 +236,9 @@ class ConstrainedLM(TemplateLM):  # type: ignore[misc]
     def tokenizer_name(self) -> str:
         """Names the tokenizer where the harness keeps prompts."""
         return str(self.tokenizer.name_or_path).replace("/", "__")
+
+
+def _there(device: str | None) -> str | None:
+    import torch
+
+    return None if device and device.startswith("cuda") and not torch.cuda.is_available() else device
