@@ -229,6 +229,67 @@ def test_a_data_set_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
         data.read("some/dataset")
 
 
+@pytest.fixture
+def datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The package, which keeps what it reads in a folder of this test and asks nobody."""
+    package = pytest.importorskip("datasets", reason="data sets are read by it: pip install datasets")
+    monkeypatch.setattr(package.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    monkeypatch.setattr(package.config, "HF_HUB_OFFLINE", True)
+    return package
+
+
+def published(datasets: Any, rows: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """Splits of a data set with the columns that JSONSchemaBench has."""
+    return {
+        split: datasets.Dataset.from_list(
+            [{"json_schema": json.dumps(row["schema"]), "unique_id": row["id"]} for row in some]
+        )
+        for split, some in rows.items()
+    }
+
+
+@pytest.mark.filterwarnings("default")  # those of the package are its own
+def test_a_data_set_as_it_is_published(datasets: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "JSONSchemaBench"
+    heads = []
+    for name in ("Easy", "Hard"):
+        rows = [one for one in ITEMS if one["id"].startswith(name)]
+        (folder / name).mkdir(parents=True)
+        for split, part in published(datasets, {"train": rows[:1], "test": rows[1:]}).items():
+            part.to_parquet(folder / name / f"{split}-00000-of-00001.parquet")
+        heads.append(f"- config_name: {name}\n  data_files:\n")
+        heads += [f"  - split: {split}\n    path: {name}/{split}-*\n" for split in ("train", "test")]
+    heads.append("- config_name: default\n  data_files:\n  - split: train\n    path: '*/train-*'\n")
+    (folder / "README.md").write_text("---\nconfigs:\n" + "".join(heads) + "---\n")
+    items = data.read(str(folder))
+    assert {(item.id, item.split) for item in items} == {
+        (one["id"], one["id"].partition("---")[0]) for one in ITEMS
+    }
+    assert len(items) == len(ITEMS), "the configuration that holds all of them counts none twice"
+    assert {item.id: item.schema for item in items} == {one["id"]: one["schema"] for one in ITEMS}
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_data_set_that_was_saved(datasets: Any, tmp_path: Path, whole: bool) -> None:
+    parts = datasets.DatasetDict(published(datasets, {"train": ITEMS[:2], "test": ITEMS[2:]}))
+    folder = tmp_path / "saved"
+    (parts if whole else parts["train"]).save_to_disk(folder)
+    wanted = ITEMS if whole else ITEMS[:2]
+    assert [(item.id, item.split, item.schema) for item in data.read(str(folder))] == [
+        (one["id"], one["id"].partition("---")[0], one["schema"]) for one in wanted
+    ]
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_data_set_that_cannot_be_had(datasets: Any, tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match="no-such/benchmark"):
+        data.read("no-such/benchmark")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InvalidArgument, match="empty"):
+        data.read(str(tmp_path / "empty"))
+
+
 def test_both_verdicts() -> None:
     draft4 = {"$schema": "http://json-schema.org/draft-04/schema#", "minimum": 1, "exclusiveMinimum": True}
     assert judging.judge(draft4, "1")[0] is False

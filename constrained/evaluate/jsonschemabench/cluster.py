@@ -111,11 +111,13 @@ class Cluster:
         import ray.data
 
         settings = self._settings
-        cards = [{"id": item.id, "item": json.dumps(asdict(item))} for hand in hands(items) for item in hand]
-        dealt = ray.data.from_items(cards, override_num_blocks=-(-len(cards) // HAND))
+        dealt = hands(items)
+        cards = [{"id": item.id, "item": json.dumps(asdict(item))} for hand in dealt for item in hand]
+        blocks = ray.data.from_items(cards, override_num_blocks=len(dealt))
         # One hand at a time: an actor that got hard ones is not given the next before it has done with them.
-        actors = ray.data.ActorPoolStrategy(size=settings.processes, max_tasks_in_flight_per_actor=1)
-        answers: Iterable[dict[str, Any]] = dealt.map_batches(
+        size = min(settings.processes, len(dealt))
+        actors = ray.data.ActorPoolStrategy(size=size, max_tasks_in_flight_per_actor=1)
+        answers: Iterable[dict[str, Any]] = blocks.map_batches(
             Runner,
             fn_constructor_args=(engine, settings),
             batch_size=None,  # whole hands

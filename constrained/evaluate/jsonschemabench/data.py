@@ -1,4 +1,4 @@
-"""The schemas: out of a local checkout, a file of JSON lines, or a data set of the `datasets` package."""
+"""The schemas: out of a local checkout, a file of JSON lines, or a data set that the package `datasets` reads."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from constrained.errors import InvalidArgument
+
+_SAVED = ("dataset_dict.json", "dataset_info.json")
+"""Files by which a folder is known that ``save_to_disk`` wrote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,8 @@ def read(source: str) -> list[Item]:
 
     Args:
         source: a folder with ``SPLIT/NAME.json`` in it (or in its ``data``), a file of JSON lines, plain or gzipped,
-            with ``id`` and ``schema`` (or ``unique_id`` and ``json_schema``), or the name of a data set.
+            with ``id`` and ``schema`` (or ``unique_id`` and ``json_schema``), or a data set with these columns: its
+            name, or the folder of a copy, as it is published or as ``save_to_disk`` writes it.
 
     Raises:
         InvalidArgument: there is nothing like that, or it is something else.
@@ -44,7 +48,9 @@ def read(source: str) -> list[Item]:
     path = Path(source)
     try:
         if path.is_dir():
-            items = list(_folder(path / "data" if (path / "data").is_dir() else path))
+            saved = any((path / name).exists() for name in _SAVED)
+            items = [] if saved else list(_folder(path / "data" if (path / "data").is_dir() else path))
+            items = items or [_item(row, split) for split, row in (_saved(path) if saved else _named(source))]
         elif path.is_file():
             items = [_item(row) for row in _lines(path)]
         else:
@@ -117,17 +123,32 @@ def _item(row: Mapping[str, Any], split: str | None = None) -> Item:
     return Item(name, split or split_of(name), schema, list(row.get("tests", ())))
 
 
-def _named(name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _saved(path: Path) -> Iterator[tuple[str | None, Mapping[str, Any]]]:
+    """The rows of a data set that ``save_to_disk`` wrote."""
+    loaded = _datasets(str(path)).load_from_disk(str(path))
+    for part in loaded.values() if isinstance(loaded, Mapping) else [loaded]:
+        for row in part:
+            yield None, row
+
+
+def _named(name: str) -> Iterator[tuple[str | None, Mapping[str, Any]]]:
+    """The rows of a data set, each with its configuration, which is a split of the benchmark."""
+    datasets = _datasets(name)
+    splits: list[str] = datasets.get_dataset_config_names(name)
+    for split in splits:
+        if split == "default" and len(splits) > 1:  # all of the others together
+            continue
+        for part in datasets.load_dataset(name, split).values():
+            for row in part:
+                yield None if split == "default" else split, row
+
+
+def _datasets(name: str) -> Any:
     try:
         import datasets
     except ImportError:
         raise InvalidArgument(
-            f"{name!r} is no file or folder, and the package datasets is not installed",
+            f"{name!r} is no file or folder of schemas, and the package datasets is not installed",
             action="name a file or folder, or: pip install datasets",
         ) from None
-    for split in datasets.get_dataset_config_names(name):
-        if split == "default":
-            continue
-        for part in datasets.load_dataset(name, split).values():
-            for row in part:
-                yield split, row
+    return datasets
