@@ -14,7 +14,7 @@ class Keywords:
 
     def count(self, schema: object) -> int:
         """
-        How many schemas stand in a document, if all their keywords are as they must be; otherwise 0.
+        About how many schemas stand in a document, if all their keywords are as they must be; otherwise 0.
         """
 
 def snapshot(schema: object) -> Any:

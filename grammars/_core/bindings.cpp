@@ -22,7 +22,7 @@ NB_MODULE(_core, m) {
         .def(
             "count", [](const Keywords& self, nb::handle schema) { return schemas::count_sound(schema.ptr(), self); },
             "schema"_a, nb::sig("def count(self, schema: object) -> int"),
-            "How many schemas stand in a document, if all their keywords are as they must be; otherwise 0.");
+            "About how many schemas stand in a document, if all their keywords are as they must be; otherwise 0.");
 
     m.def(
         "snapshot", [](nb::handle schema) { return schemas::snapshot(schema.ptr()); }, "schema"_a,

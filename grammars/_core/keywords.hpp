@@ -54,7 +54,8 @@ private:
 /// Whether the value of a keyword is as it must be, but for the schemas in it, which are put on the stack.
 bool is_sound(Check check, PyObject* value, std::vector<PyObject*>& stack);
 
-/// How many schemas stand in a document, subschemas included, if all their keywords are as they must be; otherwise 0.
+/// About how many schemas stand in a document, subschemas included, if all their keywords are as they must be;
+/// otherwise 0.
 size_t count_sound(PyObject* schema, const Keywords& keywords);
 
 /// A copy of dicts and lists, and whatever else is in them; None if one of them stands in two places or is of a class

@@ -138,7 +138,11 @@ size_t count_sound(PyObject* schema, const Keywords& keywords) {
         PyObject *key, *value;
         for (Py_ssize_t at = 0; PyDict_Next(item, &at, &key, &value);) {
             const Keywords::Keyword* const keyword = keywords.find(key);
-            if (keyword && !is_sound(keyword->check, value, stack)) return 0;
+            if (keyword) {
+                if (!is_sound(keyword->check, value, stack)) return 0;
+            } else if (PyDict_Check(value)) {
+                count += PyDict_Size(value);  // definitions by a name of their own, mostly
+            }
         }
     }
     return count;

@@ -10,7 +10,7 @@ namespace schemas {
 namespace {
 
 constexpr uint32_t kNull = 1, kBoolean = 2, kInteger = 4, kFraction = 8, kString = 16, kArray = 32, kObject = 64, kEvery = 127;
-constexpr Py_ssize_t kMaxNames = 20'000, kMaxNameLength = 200, kMaxTextLength = 1'000, kMaxWays = 7, kMaxPrefix = 1'000;
+constexpr Py_ssize_t kMaxNames = 5'000, kMaxNameLength = 200, kMaxTextLength = 1'000, kMaxWays = 7, kMaxPrefix = 1'000;
 constexpr long long kMaxCount = 100'000, kMaxBound = 1'000'000'000'000'000'000;
 constexpr double kMaxFloat = 1e15, kMinFloat = 1e-6;
 

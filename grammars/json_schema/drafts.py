@@ -61,7 +61,9 @@ class Draft:
     def read_natively(self) -> Keywords:
         """What a native reader must know of the keywords."""
         checks = value_checks(self.name, self.table)
-        return Keywords(checks, frozenset(self.limiting), self.id_keyword, self.ref_alone, frozenset(self.formats))
+        return Keywords(
+            checks, frozenset(self.limiting), self.id_keyword, self.ref_alone, frozenset(self.formats)
+        )
 
 
 _ANNOTATIONS = dict.fromkeys(("title", "description", "default", "$schema", "definitions"), annotation)

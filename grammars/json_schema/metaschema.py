@@ -12,7 +12,7 @@ _MAX_PROBLEMS = 10
 
 
 def check(schema: Any, draft: Draft) -> int:
-    """Refuses what is not a schema; how many schemas it is made of otherwise.
+    """Refuses what is not a schema; about how many schemas it is made of otherwise.
 
     Raises:
         InvalidConstraint: names the places.

@@ -49,35 +49,33 @@ class PutOff:
     def __init__(self, document: Document, keywords: Keywords, layout: Layout) -> None:
         lengths = _punctuation(layout)
         self._document = document
+        self._root = document.root
         self._survey = Survey(document.root.value, keywords, lengths)
         self._shortest_container = min(lengths[2], lengths[5])
-        self._waiting: dict[str, tuple[Goal, Shape | None]] = {}
+        self._alone: dict[str, Node] = {}
+        self._cases: dict[str, tuple[Goal, Shape]] = {}
         self.lengths: dict[str, int] = {}
-
-    def _length(self, node: Node, only: bool) -> int:
-        """Bytes of the shortest array or object of a schema, if it is plain; 0 otherwise."""
-        if node.made or node.resource is not self._document.root:
-            return 0
-        return self._survey.put_off(node.value, node.pointer, only)
 
     def call(self, node: Node) -> ir.Call | None:
         """The call of a rule that stands for all values of a schema, put off; None where there is none."""
-        length = self._length(node, True)
+        if node.made or node.resource is not self._root:
+            return None
+        length = self._survey.put_off(node.value, node.pointer, True)
         if not length:
-            if node.made or node.resource is not self._document.root:
-                return None
             reference = self._survey.leads_to(node.value, node.pointer)
             if reference is None:
                 return None
             node = self._document.nodes.get(reference) or self._resolved(reference)
-            length = self._length(node, True)
-            if not length:
-                return None
-        return self._add(node.pointer, (node,), None, length)
+            length = self._survey.put_off(node.value, node.pointer, True)
+        name = node.pointer
+        if name not in self.lengths:
+            self.lengths[name] = length
+            self._alone[name] = node
+        return ir.Call(name)
 
     def _resolved(self, reference: str) -> Node:
         """What `Document.resolve` finds, for references that are pointers as nodes have them; there are many."""
-        root = self._document.root
+        root = self._root
         value = root.value
         for token in reference[2:].split("/"):
             if "~" in reference or type(value) is not dict:
@@ -88,22 +86,20 @@ class PutOff:
 
     def takes(self, name: str, case: Goal, shape: Shape) -> bool:
         """Puts off the rule of a case, if it can be."""
-        if len(case) > 1:
-            return False
-        length = self._length(case[0], False) if case else self._shortest_container
-        if length:
-            self._add(name, case, shape, length)
-        return bool(length)
-
-    def _add(self, name: str, case: Goal, shape: Shape | None, length: int) -> ir.Call:
-        if name not in self.lengths:
+        length = 0
+        if not case:
+            length = self._shortest_container
+        elif len(case) == 1 and not case[0].made and case[0].resource is self._root:
+            length = self._survey.put_off(case[0].value, name)
+        if length and name not in self.lengths:
             self.lengths[name] = length
-            self._waiting[name] = (case, shape)
-        return ir.Call(name)
+            self._cases[name] = case, shape
+        return bool(length)
 
     def waiting(self, name: str) -> tuple[Goal, Shape | None]:
         """What a rule is of; the shape is None where it is that of the only schema."""
-        return self._waiting[name]
+        node = self._alone.get(name)
+        return self._cases[name] if node is None else ((node,), None)
 
     def owed(self) -> Iterator[Node]:
         """Schemas that rules put off since the last call lead to, and that must be lowered at once."""
