@@ -156,7 +156,7 @@ NB_MODULE(_core, m) {
             [](Memory& self) {
                 const std::lock_guard<std::mutex> held(self.lock);
                 std::vector<std::pair<uint32_t, std::pair<double, double>>> kinds;
-                for (const auto& [kind, count] : self.calibration.counts) {
+                for (const auto& [kind, count] : self.calibration.counts()) {
                     kinds.push_back({kind, {count.hits, count.tries}});
                 }
                 return std::make_tuple(dump(self.ngrams), dump(self.slots), kinds);
@@ -169,12 +169,12 @@ NB_MODULE(_core, m) {
                 const std::lock_guard<std::mutex> held(self.lock);
                 restore(self.ngrams, ngrams, tokens);
                 restore(self.slots, slots, tokens);
-                self.calibration.counts.clear();
+                self.calibration.clear();
                 for (const auto& [kind, count] : kinds) {
                     if (!(count.first >= 0 && count.first <= count.second && count.second <= 2 * Calibration::kMany)) {
                         throw nb::value_error("these numbers are no calibration");
                     }
-                    self.calibration.counts[kind] = {count.first, count.second};
+                    self.calibration.set(kind, {count.first, count.second});
                 }
             },
             "ngrams"_a, "slots"_a, "kinds"_a, "tokens"_a, "What `dump` gave, for a vocabulary of so many tokens.");

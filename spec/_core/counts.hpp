@@ -8,6 +8,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "places.hpp"
+
 namespace spec {
 
 /// A guess of a source: a token, its probability by the source's own account, the kind of guess.
@@ -43,15 +45,15 @@ public:
     explicit Counts(size_t limit) : limit_(limit) {}
 
     const Entry* find(uint64_t key) const {
-        const auto found = places_.find(key);
-        return found == places_.end() ? nullptr : &entries_[found->second];
+        const uint32_t found = places_.find(key);
+        return found == Places::kNone ? nullptr : &entries_[found];
     }
 
     void learn(uint64_t key, uint32_t token) {
-        const auto found = places_.find(key);
-        if (found == places_.end()) {
+        const uint32_t found = places_.find(key);
+        if (found == Places::kNone) {
             if (entries_.size() >= limit_) drop(limit_ / 8 + 1);
-            places_.emplace(key, static_cast<uint32_t>(entries_.size()));
+            places_.insert(key, static_cast<uint32_t>(entries_.size()));
             Entry& entry = entries_.emplace_back();
             entry.key = key;
             entry.size = 1;
@@ -59,7 +61,7 @@ public:
             entry.counts[0] = 1;
             return;
         }
-        Entry& entry = entries_[found->second];
+        Entry& entry = entries_[found];
         for (uint32_t i = 0; i < entry.size; ++i) {
             if (entry.tokens[i] == token) {
                 ++entry.counts[i];
@@ -101,7 +103,9 @@ private:
     /// Finds all entries again, after they moved.
     void index() {
         places_.clear();
-        for (uint32_t i = 0; i < entries_.size(); ++i) places_[entries_[i].key] = i;
+        for (uint32_t i = 0; i < entries_.size(); ++i) {
+            if (places_.find(entries_[i].key) == Places::kNone) places_.insert(entries_[i].key, i);
+        }
     }
 
     void drop(size_t count) {
@@ -111,7 +115,7 @@ private:
 
     size_t limit_;
     std::vector<Entry> entries_;
-    std::unordered_map<uint64_t, uint32_t, AsItIs> places_;
+    Places places_;
 };
 
 /// One law out of the entries of several contexts, the most telling one first: `spec.sources.counts.blend`.

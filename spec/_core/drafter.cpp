@@ -15,13 +15,24 @@ constexpr uint32_t kKinds = 24;       // bits of a kind below the source's numbe
 }  // namespace
 
 double Calibration::probability(uint32_t kind, double prior) const {
-    const auto found = counts.find(kind);
-    if (found == counts.end()) return prior;
-    return (found->second.hits + kStrength * prior) / (found->second.tries + kStrength);
+    const uint32_t found = places_.find(mix(0, kind));
+    if (found == Places::kNone) return prior;
+    const Count& count = counts_[found].second;
+    return (count.hits + kStrength * prior) / (count.tries + kStrength);
+}
+
+Calibration::Count& Calibration::of(uint32_t kind) {
+    uint32_t place = places_.find(mix(0, kind));
+    if (place == Places::kNone) {
+        place = static_cast<uint32_t>(counts_.size());
+        places_.insert(mix(0, kind), place);
+        counts_.push_back({kind, {}});
+    }
+    return counts_[place].second;
 }
 
 void Calibration::learn(uint32_t kind, bool hit) {
-    Count& count = counts[kind];
+    Count& count = of(kind);
     count.tries += 1.0;
     count.hits += hit;
     if (count.tries >= kMany) {
@@ -76,7 +87,7 @@ Drafter::Drafter(std::shared_ptr<Grammar> grammar, std::shared_ptr<Memory> memor
     std::string text;
     for (size_t i = 0; i < prompt.size(); ++i) {
         if (has(kCopying)) text += grammar_->pieces().token(prompt[i]);
-        if (i > skipped && has(kNgram)) learn_ngrams(*own_, place_, prompt[i]);
+        if (i > skipped && has(kNgram)) learn_ngrams(*own_, place_, contexts_of(place_), prompt[i]);
         if (i >= skipped) place_.append(prompt[i]);
     }
     document_ = std::make_shared<const Document>(std::move(text));
@@ -85,7 +96,7 @@ Drafter::Drafter(std::shared_ptr<Grammar> grammar, std::shared_ptr<Memory> memor
 void Drafter::propose(uint32_t source, const Place& place, Guesses& out) {
     switch (source) {
         case kForced: return propose_forced(*grammar_, place, out);
-        case kNgram: return propose_ngrams(*own_, 0, place, out);
+        case kNgram: return propose_ngrams(*own_, 0, place, contexts_, out);
         case kSkeleton: return propose_slots({&scope_->paths, &scope_->states, &memory_->slots}, place, is_json_, out);
         case kCopying: return document_->propose(grammar_->pieces(), place, is_json_, out);
         case kSuffix: return scope_->past.propose(place, out);
@@ -98,8 +109,8 @@ void Drafter::propose(uint32_t source, const Place& place, Guesses& out) {
             }
             return;
         }
-        case kNgramScope: return propose_ngrams(scope_->ngrams, 1, place, out);
-        case kNgramWorld: return propose_ngrams(memory_->ngrams, 2, place, out);
+        case kNgramScope: return propose_ngrams(scope_->ngrams, 1, place, contexts_, out);
+        case kNgramWorld: return propose_ngrams(memory_->ngrams, 2, place, contexts_, out);
     }
 }
 
@@ -130,6 +141,7 @@ std::shared_ptr<Tree> Drafter::draft(size_t nodes_, size_t depth) {
     std::vector<Fused> fused;
     const auto look = [&](uint32_t node) {
         fused.clear();
+        if (has(kNgram)) contexts_ = contexts_of(places[node]);
         for (uint32_t source = 0; source < kSources; ++source) {
             if (!has(static_cast<Source>(source))) continue;
             guesses.clear();
@@ -195,9 +207,8 @@ void Drafter::commit(uint32_t token) {
 
 void Drafter::learn(const Place& place, uint32_t token) {
     if (has(kNgram)) {
-        learn_ngrams(*own_, place, token);
-        learn_ngrams(scope_->ngrams, place, token);
-        learn_ngrams(memory_->ngrams, place, token);
+        const Contexts contexts = contexts_of(place);
+        for (Counts* counts : {own_.get(), &scope_->ngrams, &memory_->ngrams}) learn_ngrams(*counts, place, contexts, token);
     }
     if (has(kSkeleton)) learn_slots({&scope_->paths, &scope_->states, &memory_->slots}, place, is_json_, token);
     if (has(kSuffix)) scope_->past.learn(place, token);

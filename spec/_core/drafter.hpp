@@ -23,7 +23,18 @@ public:
     };
     double probability(uint32_t kind, double prior) const;
     void learn(uint32_t kind, bool hit);
-    std::unordered_map<uint32_t, Count> counts;
+    const std::vector<std::pair<uint32_t, Count>>& counts() const { return counts_; }
+    void set(uint32_t kind, Count count) { of(kind) = count; }
+    void clear() {
+        counts_.clear();
+        places_.clear();
+    }
+
+private:
+    Count& of(uint32_t kind);
+
+    std::vector<std::pair<uint32_t, Count>> counts_;
+    Places places_;
 };
 
 /// What was learned under one constraint.
@@ -93,6 +104,7 @@ private:
     bool chains_;  // one child a node
     Place place_;
     std::shared_ptr<Tree> tree_;
+    Contexts contexts_{};         // of the place that is looked at
     std::vector<Said> said_;  // by node, in the order of the nodes
     int32_t node_ = 0;
     size_t read_ = 0;

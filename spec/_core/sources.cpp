@@ -9,7 +9,6 @@ namespace {
 
 constexpr std::string_view kProbes = "aeT1 \xc3";
 constexpr size_t kFew = 12, kLiteral = 40, kForced = 256, kStates = 1 << 16;
-constexpr uint32_t kLongestOrder = 6;
 constexpr size_t kLengths[] = {24, 16, 12, 8, 6, 5, 4, 3, 2, 1};
 constexpr size_t kAhead = 40, kOccurrences = 3, kCompared = 64, kDocument = 1 << 18;
 
@@ -85,17 +84,25 @@ void propose_forced(Grammar& grammar, const Place& place, Guesses& out) {
     }
 }
 
-void propose_ngrams(const Counts& counts, uint32_t scope, const Place& place, Guesses& out) {
+Contexts contexts_of(const Place& place) {
+    Contexts found{};
+    for (uint32_t order = std::min(kLongestOrder, place.tail_size); order > 0; --order) {
+        found[order - 1] = place.context(order);
+    }
+    return found;
+}
+
+void propose_ngrams(const Counts& counts, uint32_t scope, const Place& place, const Contexts& contexts, Guesses& out) {
     Blend blend(scope * 1024, out);
     for (uint32_t order = std::min(kLongestOrder, place.tail_size); order > 0; --order) {
-        const Counts::Entry* entry = counts.find(place.context(order));
+        const Counts::Entry* entry = counts.find(contexts[order - 1]);
         if (entry && !blend.add(order, *entry)) return;
     }
 }
 
-void learn_ngrams(Counts& counts, const Place& place, uint32_t token) {
+void learn_ngrams(Counts& counts, const Place& place, const Contexts& contexts, uint32_t token) {
     for (uint32_t order = std::min(kLongestOrder, place.tail_size); order > 0; --order) {
-        counts.learn(place.context(order), token);
+        counts.learn(contexts[order - 1], token);
     }
 }
 

@@ -1,6 +1,7 @@
 // The sources of guesses, as in spec/sources/: each looks at a place and appends guesses.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -45,8 +46,12 @@ using Guesses = std::vector<Guess>;
 
 void propose_forced(Grammar& grammar, const Place& place, Guesses& out);
 
-void propose_ngrams(const Counts& counts, uint32_t scope, const Place& place, Guesses& out);
-void learn_ngrams(Counts& counts, const Place& place, uint32_t token);
+/// Hashes of the last tokens of a place: entry i of i + 1 tokens. Made once for all scopes.
+inline constexpr uint32_t kLongestOrder = 6;
+using Contexts = std::array<uint64_t, kLongestOrder>;
+Contexts contexts_of(const Place& place);
+void propose_ngrams(const Counts& counts, uint32_t scope, const Place& place, const Contexts& contexts, Guesses& out);
+void learn_ngrams(Counts& counts, const Place& place, const Contexts& contexts, uint32_t token);
 
 /// Slots under one constraint (by path, by state) and under all.
 struct Slots {
