@@ -65,11 +65,13 @@ class Local(TokenSampler):
             if drawn is not None:
                 return drawn
         normaliser = position.normaliser
-        scaled = position.scaled[position.allowed]
+        ids = position.allowed
+        scaled = position.scaled[ids]
         if not len(scaled):
             return Draw(None, -np.inf, -np.inf, position.candidates.checks)
-        kept = position.warp.keep(scaled)
-        ids, scaled = position.allowed[kept], scaled[kept]
+        if position.warp.truncates:
+            kept = position.warp.keep(scaled)
+            ids, scaled = ids[kept], scaled[kept]
         mass = log_sum_exp(scaled)
         if mass == -np.inf:
             raise ModelError(

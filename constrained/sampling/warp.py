@@ -69,7 +69,7 @@ class Warp:
     def scale(self, logits: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
         """Logits after temperature, in float64 (greedy measures at temperature 1)."""
         wide: NDArray[np.float64] = logits.astype(np.float64)
-        return wide if self.greedy else wide / float(self.temperature or 1.0)
+        return wide if self.greedy else np.divide(wide, float(self.temperature or 1.0), out=wide)
 
     def keep(self, scaled: NDArray[np.float64]) -> NDArray[np.intp]:
         """Which of the allowed tokens survive the truncations.
