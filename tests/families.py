@@ -279,13 +279,6 @@ FAMILIES: dict[str, Family] = {
             "use_mamba_kernels": False,
         },
     ),
-    "RecurrentGemma": Family(
-        "recurrent_gemma", "steps", note="states in some layers, windows in the others",
-        settings=_HEAD | {
-            "num_hidden_layers": 3, "lru_width": 32, "attention_window_size": WINDOW,
-            "block_types": ["recurrent", "recurrent", "attention"],
-        },
-    ),
     "Zamba 2": Family(
         "zamba2", "steps", note="states beside attention", exact=False,
         settings={
@@ -300,6 +293,13 @@ FAMILIES: dict[str, Family] = {
             "num_hidden_layers": 3, "layers_block_type": ["mamba", "attention", "moe"], "mamba_num_heads": 4,
             "mamba_head_dim": 16, "ssm_state_size": 8, "n_groups": 1, "chunk_size": 8, "n_routed_experts": 4,
             "num_experts_per_tok": 2, "moe_intermediate_size": 16, "moe_shared_expert_intermediate_size": 16,
+        },
+    ),
+    "RecurrentGemma": Family(
+        "recurrent_gemma", "whole", note="states in the model itself", warns="without a cache",
+        settings=_HEAD | {
+            "num_hidden_layers": 3, "lru_width": 32, "attention_window_size": WINDOW,
+            "block_types": ["recurrent", "recurrent", "attention"],
         },
     ),
     "MiniMax": Family(

@@ -16,7 +16,14 @@ from constrained.models.cache import HuggingFaceCache, Run, SeparateCache
 from constrained.models.joined import JoinedCache
 from constrained.models.masks import Layout, Sight
 from constrained.models.single import SingleCache, Way
-from constrained.models.trial import chain_error, future_error, step_error, tree_error, tried
+from constrained.models.trial import (
+    chain_error,
+    future_error,
+    memory_error,
+    step_error,
+    tree_error,
+    tried,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -85,6 +92,7 @@ def ability(model: Any, run: Run, device: torch.device, size: int) -> Ability:
         lost: str | None = "it takes none"
         if cache_name(model) is not None:
             lost = tried(lambda: step_error(run, make, device, size), LOST)
+            lost = lost or tried(lambda: memory_error(run, make, device, size), tolerance / 10)
         if lost is not None:
             wrong = tried(lambda: future_error(run, device, size), tolerance)
             if wrong is not None:

@@ -88,6 +88,21 @@ def step_error(run: Run, make: Any, device: torch.device, size: int) -> float:
     return _error(torch.cat(steps), read_row(run, ids, None, 0, device, every=4))
 
 
+def memory_error(run: Run, make: Any, device: torch.device, size: int) -> float:
+    """A text read token by token, against the same while another text is read: some models keep states in themselves."""
+    import torch
+
+    ids, other = _ids(size, 2, 6).tolist()
+    alone, beside, between = (SingleCache(make, Way.STEPS) for _ in range(3))
+    parts, others = ([text[:3], *([one] for one in text[3:])] for text in (ids, other))
+    wanted = [alone.read(run, [part], device) for part in parts]
+    found = []
+    for part, more in zip(parts, others, strict=True):
+        found.append(beside.read(run, [part], device))
+        between.read(run, [more], device)
+    return _error(torch.cat(found), torch.cat(wanted))
+
+
 def chain_error(run: Run, make: Any, device: torch.device, size: int) -> float:
     """A text read with guesses, right and wrong, against the same token by token."""
     import torch
