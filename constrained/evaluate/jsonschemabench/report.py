@@ -144,32 +144,61 @@ def _page(tables: list[Section], about: list[str], picture: bytes | None) -> str
         "</ul>",
     ]
     parts.append(f"<p>{html.escape(_ABOUT)}</p>")
+    if not tables:
+        parts.append("<p><strong>There are no rows yet.</strong></p>")
+    if len(tables) > 1:
+        links = (f'<a href="#{_anchor(section)}">{html.escape(section.title)}</a>' for section in tables)
+        parts.append("<nav>" + " ".join(links) + "</nav>")
     if picture is not None:
         data = base64.b64encode(picture).decode()
         parts.append(
             f'<img alt="coverage by split, and times of the shared schemas" src="data:image/png;base64,{data}">'
         )
     for section in tables:
-        heads = "".join(f"<th>{html.escape(head)}</th>" for head in section.engines)
-        parts.append(f"<h2>{html.escape(section.title)}</h2><table><tr><th></th>{heads}</tr>")
+        heads = "".join(f'<th scope="col">{html.escape(head)}</th>' for head in section.engines)
+        parts.append(f'<h2 id="{_anchor(section)}">{html.escape(section.title)}</h2>')
+        parts.append(f'<div class="wide"><table><thead><tr><td></td>{heads}</tr></thead><tbody>')
         for label, cells in section.lines:
-            row = "".join(f"<td>{html.escape(cell)}</td>" for cell in cells)
-            parts.append(f"<tr><th>{html.escape(label)}</th>{row}</tr>")
-        parts.append("</table>")
+            row = "".join(f"<td>{_cell(cell)}</td>" for cell in cells)
+            kind = ' class="status"' if label in r.STATUSES else ""
+            parts.append(f'<tr{kind}><th scope="row">{html.escape(label)}</th>{row}</tr>')
+        parts.append("</tbody></table></div>")
     return _FRAME.format(body="\n".join(parts))
+
+
+def _anchor(section: Section) -> str:
+    return html.escape(section.title.replace(" ", "-"))
+
+
+def _cell(cell: str) -> str:
+    """A count with its part of the whole beside it, in a column of its own width."""
+    count, _, part = html.escape(cell).partition(" (")
+    return f"{count} <small>{part.removesuffix(')')}</small>" if part else count
 
 
 _FRAME = """<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
+<meta name="color-scheme" content="light dark">
 <title>JSONSchemaBench</title>
 <style>
-body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; color: #222; }}
-table {{ border-collapse: collapse; }}
-th, td {{ padding: .2rem .8rem; border-bottom: 1px solid #ddd; text-align: right; }}
-th:first-child {{ text-align: left; font-weight: normal; }}
-img {{ max-width: 100%; }}
+:root {{ --text: #222; --quiet: #667; --line: #ddd; --page: #fff; --link: #0645ad; }}
+@media (prefers-color-scheme: dark) {{
+  :root {{ --text: #dde; --quiet: #99a; --line: #445; --page: #17181c; --link: #8ab4f8; }}
+}}
+body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem;
+  color: var(--text); background: var(--page); }}
+a {{ color: var(--link); }}
+nav {{ display: flex; flex-wrap: wrap; gap: .2rem 1rem; margin: 1rem 0; }}
+.wide {{ overflow-x: auto; }}
+table {{ border-collapse: separate; border-spacing: 0; font-variant-numeric: tabular-nums; }}
+th, td {{ padding: .15rem .9rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }}
+tbody th {{ text-align: left; font-weight: normal; position: sticky; left: 0; background: var(--page); }}
+tr.status th {{ padding-left: 2rem; }}
+tr.status {{ color: var(--quiet); }}
+small {{ display: inline-block; min-width: 3.9rem; color: var(--quiet); }}
+img {{ max-width: 100%; background: #fff; border-radius: 6px; }}
 </style>
 {body}
 </html>
@@ -185,11 +214,12 @@ def _plot(rows: Sequence[r.Row]) -> bytes | None:
     if not rows:
         return None
     mpl.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib import pyplot, ticker
 
     engines = _engines(rows)
     splits = sorted({row.split for row in rows})
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(13, 5), layout="constrained")
+    # One below the other: there may be many splits, and their names are long.
+    figure, (left, right) = pyplot.subplots(2, 1, figsize=(12, 8), layout="constrained")
     width = 0.8 / len(engines)
     for i, engine in enumerate(engines):
         mine = [row for row in rows if row.engine == engine]
@@ -205,17 +235,29 @@ def _plot(rows: Sequence[r.Row]) -> bytes | None:
             right.step(
                 [1e3 * one for one in times], [1 - n / len(times) for n in range(len(times))], label=engine
             )
-    left.set_xticks([at + 0.4 - width / 2 for at in range(len(splits))], splits, rotation=30, ha="right")
+    left.set_xticks(
+        [at + 0.4 - width / 2 for at in range(len(splits))],
+        splits,
+        rotation=30,
+        ha="right",
+        rotation_mode="anchor",
+    )
     left.set(ylabel="complete and valid", ylim=(0, 1))
+    left.yaxis.set_major_formatter(ticker.PercentFormatter(1.0))
+    left.margins(x=0.01)
     right.set(
         xscale="log",
         yscale="log",
-        xlabel="compiling and first token, ms, of the schemas that an engine took",
+        xlabel="milliseconds for compiling and the first token, of the schemas that an engine took",
         ylabel="share that takes longer",
     )
+    right.xaxis.set_major_formatter(ticker.StrMethodFormatter("{x:,.0f}"))
+    right.yaxis.set_major_formatter(ticker.PercentFormatter(1.0, decimals=None))
     for panel in (left, right):
         panel.grid(alpha=0.3)
-    right.legend()
+        panel.set_axisbelow(True)
+        panel.spines[["top", "right"]].set_visible(False)
+    figure.legend(*left.get_legend_handles_labels(), loc="outside upper right", ncols=len(engines))
     picture = io.BytesIO()
     figure.savefig(picture, format="png", dpi=120)
     pyplot.close(figure)

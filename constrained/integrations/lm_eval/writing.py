@@ -26,7 +26,7 @@ from constrained.errors import (
 from constrained.integrations.lm_eval.asked import Asked
 from constrained.integrations.replies import replies
 from constrained.models import LanguageModel
-from constrained.sampling import Local, Sampler, TokenSampler
+from constrained.sampling import Local, Sampler, TokenSampler, Warp
 
 _log = logging.getLogger(__name__)
 _REFUSALS = (ConstraintError, ConstraintTooLarge, DoesNotFit, BudgetExhausted, RejectedValue)
@@ -175,15 +175,20 @@ class Writer:
     ) -> None:
         """Writes texts to their ends, or to the first stop of each."""
         ends = {
-            id(answer): [stop.encode() for stop in some] for answer, some in zip(answers, stops, strict=False)
+            id(answer): [stop.encode() for stop in some]
+            for answer, some in zip(answers, stops or [()] * len(answers), strict=True)
         }
-        for answer in run(self._model, answers, sampler):
-            if answer.finish is None and (wanted := ends.get(id(answer))):
-                # A stop that is new ends with the last token: no more tokens than it has bytes can be part of it.
-                last = answer.tokens[-max(map(len, wanted)) :]
-                said = self._model.vocabulary.decode(last)
-                if any(stop in said for stop in wanted):
-                    answer.finish = "end"
+        by_warp: dict[Warp, list[Answer]] = {}
+        for answer in answers:
+            by_warp.setdefault(answer.rules.warp, []).append(answer)
+        for some in by_warp.values():
+            for answer in run(self._model, some, sampler):
+                if answer.finish is None and (wanted := ends[id(answer)]):
+                    # A stop that is new ends with the last token: no more tokens than it has bytes can be part of it.
+                    last = answer.tokens[-max(map(len, wanted)) :]
+                    said = self._model.vocabulary.decode(last)
+                    if any(stop in said for stop in wanted):
+                        answer.finish = "end"
 
 
 def cut(text: str, stops: Sequence[str]) -> str:

@@ -1,0 +1,61 @@
+"""Makes the pictures of a shown text: ``show-terminal.svg`` and ``show-notebook.html`` beside this file.
+
+    python docs/pictures.py
+
+The picture of the notebook is a screenshot of the second:
+
+    chromium --headless --screenshot=docs/show-notebook.png --window-size=900,330 docs/show-notebook.html
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+import constrained
+
+HERE = Path(__file__).parent
+WIDTH = 96
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string"},
+        "born": {"type": "string", "format": "date"},
+        "languages": {"type": "array", "items": {"type": "string"}, "maxItems": 3},
+        "status": {"enum": ["active", "retired"]},
+    },
+    "required": ["name", "born", "languages", "status"],
+    "additionalProperties": False,
+}
+TEXT = "Ana Novák, born 1987-03-14, speaks Czech and Spanish. She is retired."
+
+
+def main() -> None:
+    """Writes both files."""
+    generator = constrained.Generator(
+        constrained.load(), constrained.json_schema(SCHEMA, whitespace="indent"), draft="auto"
+    )
+    prompt = f"Extract the person as JSON.\n\n{TEXT}"
+    output = generator(prompt, max_tokens=120)
+    # Colours are for terminals: say that this is one, and read back what was written to it.
+    os.environ.update(FORCE_COLOR="1", COLUMNS=str(WIDTH), TERM="xterm-256color")
+    written = io.StringIO()
+    output.show(file=written)
+    recorder = Console(record=True, width=WIDTH, file=io.StringIO())
+    recorder.print(Text.from_ansi("out.show()", style="dim"))
+    recorder.print(Text.from_ansi(written.getvalue()), soft_wrap=False)
+    picture = recorder.export_svg(title="constrained")
+    # No requests to other sites: whoever has the font sees it, others their own.
+    picture = re.sub(r"@font-face \{.*?\n    \}\n", "", picture, flags=re.DOTALL)
+    (HERE / "show-terminal.svg").write_text(picture, encoding="utf-8")
+    page = f'<!doctype html><meta charset="utf-8"><body style="font: 15px system-ui; margin: 1rem">{output._repr_html_()}'
+    (HERE / "show-notebook.html").write_text(page + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
