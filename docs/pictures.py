@@ -4,7 +4,7 @@
 
 The picture of the notebook is a screenshot of the second:
 
-    chromium --headless --screenshot=docs/show-notebook.png --window-size=900,330 docs/show-notebook.html
+    chromium --headless --screenshot=docs/show-notebook.png --window-size=900,130 docs/show-notebook.html
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.text import Text
 
 import constrained
+from constrained.api import extraction_prompt
 
 HERE = Path(__file__).parent
 WIDTH = 96
@@ -26,29 +27,26 @@ SCHEMA = {
     "properties": {
         "name": {"type": "string"},
         "born": {"type": "string", "format": "date"},
-        "languages": {"type": "array", "items": {"type": "string"}, "maxItems": 3},
-        "status": {"enum": ["active", "retired"]},
+        "languages": {"type": "array", "items": {"type": "string"}},
     },
-    "required": ["name", "born", "languages", "status"],
+    "required": ["name", "born", "languages"],
     "additionalProperties": False,
 }
-TEXT = "Ana Novák, born 1987-03-14, speaks Czech and Spanish. She is retired."
+TEXT = "Ana Novák, born 1987-03-14, speaks Czech and Spanish."
 
 
 def main() -> None:
     """Writes both files."""
-    generator = constrained.Generator(
-        constrained.load(), constrained.json_schema(SCHEMA, whitespace="indent"), draft="auto"
-    )
-    prompt = f"Extract the person as JSON.\n\n{TEXT}"
-    output = generator(prompt, max_tokens=120)
+    constraint = constrained.json_schema(SCHEMA)
+    generator = constrained.Generator(constrained.load(), constraint, draft="auto")
+    output = generator(extraction_prompt(TEXT, constraint), max_tokens=120)
     # Colours are for terminals: say that this is one, and read back what was written to it.
     os.environ.update(FORCE_COLOR="1", COLUMNS=str(WIDTH), TERM="xterm-256color")
     written = io.StringIO()
     output.show(file=written)
     recorder = Console(record=True, width=WIDTH, file=io.StringIO())
-    recorder.print(Text.from_ansi("out.show()", style="dim"))
-    recorder.print(Text.from_ansi(written.getvalue()), soft_wrap=False)
+    recorder.print(Text("out.show()", style="dim"))
+    recorder.print(Text.from_ansi(written.getvalue()))
     picture = recorder.export_svg(title="constrained")
     # No requests to other sites: whoever has the font sees it, others their own.
     picture = re.sub(r"@font-face \{.*?\n    \}\n", "", picture, flags=re.DOTALL)

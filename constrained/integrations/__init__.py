@@ -8,6 +8,7 @@
     transformers     under the `generate` of transformers
     langchain        as a chat model of LangChain
     server           for OpenAI's clients, over HTTP
+    lm_eval          as a model of lm-evaluation-harness
     missing.py       what to install where a library is missing
 
 Each page imports its library when it is imported itself, and no page imports that of another.
