@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 import time
 
@@ -185,3 +186,36 @@ def test_what_a_maker_raises_is_raised() -> None:
     for _ in range(2):
         with pytest.raises(OSError, match="later"):
             automaton.next(automaton.start, ord("<"))
+
+
+class Table(ctypes.Structure):
+    """What `spec/_core/table.hpp` says of the capsule of an automaton."""
+
+    _fields_ = (
+        ("automaton", ctypes.c_void_p),
+        ("next", ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32)),
+        (
+            "forced",
+            ctypes.CFUNCTYPE(
+                ctypes.c_size_t, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_char_p, ctypes.c_size_t
+            ),
+        ),
+    )
+
+
+def test_a_drafter_comes_to_rules_without_a_body() -> None:
+    """It asks natively, and without the lock of the interpreter."""
+    automaton = TokenAutomaton(Chain().grammar, byte_vocabulary())
+    capsule = automaton.draft_table
+    name, pointer = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
+    name.argtypes, name.restype = [ctypes.py_object], ctypes.c_char_p
+    pointer.argtypes, pointer.restype = [ctypes.py_object, ctypes.c_char_p], ctypes.c_void_p
+    table = Table.from_address(pointer(capsule, name(capsule)))
+    text = Chain().text
+    state = automaton.start
+    for byte in text[:9]:
+        state = table.next(table.automaton, state, byte)
+        assert state
+    room = ctypes.create_string_buffer(len(text))
+    assert table.forced(table.automaton, state, room, len(text)) == len(text) - 9
+    assert room.raw[: len(text) - 9] == text[9:]
