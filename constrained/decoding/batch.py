@@ -51,17 +51,21 @@ class Batch(Generic[Text]):
         texts: those that are being written, a row of the cache each.
     """
 
-    def __init__(self, model: LanguageModel, drafting: Speculation | None = None) -> None:
+    def __init__(
+        self, model: LanguageModel, drafting: Speculation | None = None, *, drafted: int | None = None
+    ) -> None:
         """Starts without texts.
 
         Args:
             model: reads the texts.
             drafting: decides how many guesses a pass reads, for texts of all constraints; their answers then have
                 drafters. None to read one token at a time.
+            drafted: guess only while there are at most so many texts; None: always.
         """
         self.texts: list[Text] = []
         self._model = model
         self._drafting = drafting
+        self._drafted = drafted
         self._cache: Cache | None = None
 
     def add(self, texts: Sequence[Text]) -> None:
@@ -94,11 +98,13 @@ class Batch(Generic[Text]):
         if not self.texts:
             return
         assert self._cache is not None
-        branches = read(self._model, self._cache, [text.answer for text in self.texts], self._drafting)
+        few = self._drafted is None or len(self.texts) <= self._drafted
+        drafting = self._drafting if few else None
+        branches = read(self._model, self._cache, [text.answer for text in self.texts], drafting)
         nodes = [_follow(text, branch) for text, branch in zip(self.texts, branches, strict=True)]
         came = sum(branch.depth(node) for branch, node in zip(branches, nodes, strict=True))
-        if self._drafting is not None and came:
-            self._drafting.came(self._model, len(self.texts), came)
+        if drafting is not None and came:
+            drafting.came(self._model, len(self.texts), came)
         rows = [i for i, text in enumerate(self.texts) if not text.finished]
         if rows and any(branch.tree is not None for branch in branches):
             self._cache.settle(rows, [branches[i].path(nodes[i]) for i in rows])

@@ -91,6 +91,11 @@ def choose(draft: Any) -> Draft | None:
     raise InvalidArgument(f"draft is {draft!r}", action='pass "auto", None, or a Draft')
 
 
+def no_draft(model: LanguageModel) -> str | None:
+    """Why nothing can be guessed ahead for a model; None where trees or at least chains can."""
+    return None if model.no_trees is None else model.no_chains
+
+
 class Speculation:
     """What the drafts of one generator share. Safe to share between threads.
 

@@ -15,7 +15,7 @@ from constrained.decoding import limits
 from constrained.decoding.answer import Answer, Rules
 from constrained.decoding.backtrack import backtracked
 from constrained.decoding.compiled import compiled
-from constrained.decoding.drafting import Draft, Speculation
+from constrained.decoding.drafting import Draft, Speculation, no_draft
 from constrained.decoding.drafting import choose as choose_draft
 from constrained.decoding.loop import run
 from constrained.decoding.output import Chunk, Output
@@ -109,9 +109,9 @@ class Generator:
         self._drafting: Speculation | None = None
         self._no_draft: str | None = None
         if self.draft is not None:
-            chains = self.model.no_trees is not None
-            self._no_draft = self.model.no_chains if chains else None
+            self._no_draft = no_draft(self.model)
             if self._no_draft is None:
+                chains = self.model.no_trees is not None
                 self._drafting = Speculation(self.draft, self.automaton, self.constraint, chains=chains)
             elif draft != "auto":
                 raise InvalidArgument(

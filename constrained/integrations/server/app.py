@@ -19,7 +19,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from constrained.decoding.compiled import compiled
-from constrained.decoding.drafting import choose
+from constrained.decoding.drafting import choose, no_draft
 from constrained.integrations.replies import replies
 from constrained.integrations.server import asked
 from constrained.integrations.server.answers import Wire
@@ -132,8 +132,9 @@ class _Service:
         self.settings = settings
         self.language_model = model
         draft = choose(settings.draft)
-        drafts = None if draft is None or model.no_trees is not None else ServerDrafts(draft, model)
-        self.scheduler = Scheduler(model, settings.max_batch, None if drafts is None else drafts.shared)
+        drafts = None if draft is None or no_draft(model) is not None else ServerDrafts(draft, model)
+        shared = None if drafts is None else drafts.shared
+        self.scheduler = Scheduler(model, settings.max_batch, shared, drafted=settings.draft_texts)
         self.compiling = Compiling(model, settings, format, drafts)
         self.metrics = Metrics(self.scheduler)
         self.open = 0

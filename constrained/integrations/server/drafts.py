@@ -31,6 +31,7 @@ class ServerDrafts:
             draft: the configuration; a memory in it is used.
             model: whose texts.
         """
+        self._chains = model.no_trees is not None
         self._draft = replace(draft, memory=draft.memory or Memory())
         self._known: OrderedDict[str, tuple[TokenAutomaton, Speculation]] = OrderedDict()
         self._lock = threading.Lock()
@@ -44,7 +45,7 @@ class ServerDrafts:
             if known is not None and known[0] is automaton:
                 self._known.move_to_end(constraint.key)
                 return known[1]
-        made = Speculation(self._draft, automaton, constraint)
+        made = Speculation(self._draft, automaton, constraint, chains=self._chains)
         with self._lock:
             self._known[constraint.key] = automaton, made
             while len(self._known) > KEPT:

@@ -79,10 +79,19 @@ class Scheduler:
         model: is read by this thread alone.
         rows: texts side by side at most. A job with more of them runs alone.
         drafting: as in `Batch`.
+        drafted: as in `Batch`.
     """
 
-    def __init__(self, model: LanguageModel, rows: int, drafting: Speculation | None = None) -> None:
+    def __init__(
+        self,
+        model: LanguageModel,
+        rows: int,
+        drafting: Speculation | None = None,
+        *,
+        drafted: int | None = None,
+    ) -> None:
         self._model = model
+        self._drafted = drafted
         self._drafting = drafting
         self._rows = rows
         self._changed = threading.Condition()
@@ -163,7 +172,7 @@ class Scheduler:
             job.fail(error)
 
     def _loop(self) -> None:
-        batch: Batch[Text] = Batch(self._model, self._drafting)
+        batch: Batch[Text] = Batch(self._model, self._drafting, drafted=self._drafted)
         trimming = Trimming()
         while self._wait():
             trimming()

@@ -24,6 +24,7 @@ class Settings:
         compile_threads: constraints that are compiled at the same time, each first in a process of its own.
         compile_memory: bytes that such a process may take for a constraint.
         draft: ``"auto"`` or a `Draft`: guess ahead, as in `Generator`; None: one token at a time. The texts are the same.
+        draft_texts: guess only while at most so many texts are written side by side.
         grace_seconds: how long requests that run may take to finish when the server is told to stop.
 
     Raises:
@@ -41,6 +42,7 @@ class Settings:
     compile_threads: int = 2
     compile_memory: int = 1 << 30
     draft: str | Draft | None = None
+    draft_texts: int = 4
     grace_seconds: float = 60.0
 
     def __post_init__(self) -> None:
@@ -51,6 +53,7 @@ class Settings:
             ("max_schema", 1),
             ("compile_threads", 1),
             ("compile_memory", 1),
+            ("draft_texts", 1),
             ("grace_seconds", 0),
         ):
             if getattr(self, name) < least:
