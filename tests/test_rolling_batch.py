@@ -116,6 +116,25 @@ def test_guesses_change_how_fast_texts_come_and_not_which(kind: str) -> None:
     assert passes[1] < passes[0], "and they were guessed"
 
 
+def test_nothing_is_guessed_while_texts_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = MODELS["no weights"]()
+    widths: list[int] = []
+    reads = model.forward_trees
+    monkeypatch.setattr(
+        model, "forward_trees", lambda *inputs: widths.append(len(inputs[0])) or reads(*inputs)
+    )
+    draft = Draft(nodes=12, adapts=False)
+    generator = Generator(model, WISHES[0][0], chat=False, draft=draft)
+    long, short = Writer(generator, "some numbers", 30), Writer(generator, "some numbers", 4, sequence=1)
+    batch: Batch[Writer] = Batch(model, generator._drafting, drafted=1)
+    batch.add([long])
+    batch.add([short])
+    while batch.texts:
+        batch.step()
+    assert widths
+    assert set(widths) == {1}
+
+
 def test_copies_of_a_prompt_read_it_once() -> None:
     model = MODELS["joined rows"]()
     generator = Generator(model, {"type": "array", "items": {"type": "integer"}}, chat=False)
