@@ -109,6 +109,30 @@ def test_its_own_task_of_the_benchmark_runs_through_us(page: ModuleType, bundled
 
 
 @needs_harness
+def test_what_its_scorers_make_of_answers(page: ModuleType) -> None:
+    from lm_eval.tasks.jsonschema_bench.metrics import json_validity, schema_compliance
+
+    def complies(schema: Any, text: str) -> bool:
+        return bool(schema_compliance([json.dumps(schema)], [text]))
+
+    assert complies(PERSON, '{"name": "Ana", "age": 3}')
+    draft4 = {"$schema": "http://json-schema.org/draft-04/schema#", "minimum": 1, "exclusiveMinimum": True}
+    assert judging.judge(draft4, "2")[0]
+    assert not complies(draft4, "2"), "that schema is none in draft 2020-12"
+    draft7 = {"$schema": "http://json-schema.org/draft-07/schema#", "dependencies": {"a": ["b"]}}
+    assert not judging.judge(draft7, '{"a": 1}')[0]
+    assert complies(draft7, '{"a": 1}'), "a keyword that draft 2020-12 does not have"
+    for name, value in {
+        "ipv4": "10.0.0.1",
+        "ipv6": "::1",
+        "uuid": "0" * 8 + "-0000" * 3 + "-" + "0" * 12,
+    }.items():
+        assert judging.judge({"format": name}, json.dumps(value))[0]
+        assert not complies({"format": name}, json.dumps(value)), "its checker returns nothing"
+    assert not json_validity([""], ["null"]), "the n is stripped"
+
+
+@needs_harness
 @pytest.mark.slow  # the command line looks through all tasks there are
 def test_its_command_line_knows_the_model(
     page: ModuleType, task: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

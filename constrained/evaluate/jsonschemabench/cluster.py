@@ -184,10 +184,11 @@ def _connected(settings: Settings) -> Iterator[None]:
         else:  # as many cores as are asked for: an actor that finds none would wait for ever
             cores = max(os.cpu_count() or 1, settings.processes * settings.threads)
             ray.init(num_cpus=cores, include_dashboard=False, **quiet)
-    except (OSError, RuntimeError, ValueError) as error:
+    except Exception as error:  # Ray has no name for a start that took too long
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise InvalidArgument(
-            f"there is no Ray cluster to work on: {reason}", action="check --address, or leave it out"
+            f"there is no Ray cluster to work on: {reason}",
+            action="check --address; without one a cluster is started here, for which this machine may be too busy",
         ) from None
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     try:
