@@ -185,6 +185,7 @@ def _connected(settings: Settings) -> Iterator[None]:
             cores = max(os.cpu_count() or 1, settings.processes * settings.threads)
             ray.init(num_cpus=cores, include_dashboard=False, **quiet)
     except Exception as error:  # Ray has no name for a start that took too long
+        ray.shutdown()  # what was started already
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise InvalidArgument(
             f"there is no Ray cluster to work on: {reason}",
