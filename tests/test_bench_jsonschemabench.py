@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -151,11 +152,17 @@ def test_the_reports(results: tuple[Results, Path], capsys: pytest.CaptureFixtur
     page = (out / "report.html").read_text()
     assert page.count("<table>") == 3
     assert "http://" not in page, "it needs nothing from elsewhere"
+    assert re.findall('href="#(.+?)"', page) == re.findall('id="(.+?)"', page) != []
     assert "| declared | 3 (75.0 %) |" in (out / "report.md").read_text()
     with pytest.raises(SystemExit) as done:
         main(["report", str(out)])
     assert not done.value.code
     assert "compliance" in capsys.readouterr().out
+
+
+def test_the_reports_of_nothing_say_so(tmp_path: Path, results: tuple[Results, Path]) -> None:
+    assert write(Results([], {}, {}, results[0].facts), tmp_path) == []
+    assert "no rows yet" in (tmp_path / "report.html").read_text()
 
 
 def test_the_command(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
