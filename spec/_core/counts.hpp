@@ -142,8 +142,7 @@ public:
             if (seen(token)) continue;
             const uint32_t count = entry.counts[ranked[i]];
             const double p = count * share;
-            const int level = p < 1.0 ? std::min(7, static_cast<int>(-std::log2(p) * 1.5)) : 0;
-            out_.push_back({token, p, kinds_ + order * 64 + std::min(count, 4u) * 8 + static_cast<uint32_t>(level)});
+            out_.push_back({token, p, kinds_ + order * 64 + std::min(count, 4u) * 8 + level(p)});
         }
         left_ -= share * static_cast<double>(total);
         if (out_.size() - begin_ < Counts::kKept) return true;
@@ -152,6 +151,15 @@ public:
     }
 
 private:
+    /// -log2(p) * 1.5, rounded down, at most 7.
+    static uint32_t level(double p) {
+        constexpr double kLeast[] = {0.62996052494743658, 0.39685026299204987, 0.25, 0.15749013123685915,
+                                     0.099212565748012467, 0.0625, 0.039372532809214787};
+        uint32_t level = 0;
+        while (level < std::size(kLeast) && p <= kLeast[level]) ++level;
+        return level;
+    }
+
     bool seen(uint32_t token) const {
         for (size_t i = begin_; i < out_.size(); ++i) {
             if (out_[i].token == token) return true;

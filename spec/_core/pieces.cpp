@@ -1,10 +1,12 @@
 #include "pieces.hpp"
 
+#include "counts.hpp"
+
 namespace spec {
 
 namespace {
 
-constexpr size_t kBefore = 24, kAfter = 40, kLongest = 64, kWords = 1 << 16;
+constexpr size_t kBefore = 24, kAfter = 40, kLongest = 64, kWords = 1 << 16, kAsked = 1 << 12;
 
 bool letter(unsigned char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c >= 0x80; }
 bool digit(unsigned char c) { return c >= '0' && c <= '9'; }
@@ -42,10 +44,15 @@ size_t word_end(std::string_view s, size_t at) {
 
 }  // namespace
 
-Pieces::Pieces(std::string blob, std::vector<int64_t> offsets) : blob_(std::move(blob)), offsets_(std::move(offsets)) {
+Pieces::Pieces(std::string blob, std::vector<int64_t> offsets)
+    : blob_(std::move(blob)), offsets_(std::move(offsets)), asked_(kAsked) {
     ids_.reserve(size());
     for (uint32_t id = 0; id < size(); ++id) {
         if (!token(id).empty()) ids_.emplace(token(id), id);
+    }
+    for (size_t byte = 0; byte < bytes_.size(); ++byte) {
+        const char text = static_cast<char>(byte);
+        bytes_[byte] = id(std::string_view(&text, 1));
     }
 }
 
@@ -62,6 +69,20 @@ std::optional<Pieces::Next> Pieces::next(std::string_view before, std::string_vi
     char buffer[kBefore + kAfter];
     const size_t cut = before.copy(buffer, kBefore);
     const std::string_view window(buffer, cut + after.copy(buffer + cut, kAfter));
+    // Two windows of one hash would only make a bad guess.
+    const uint64_t key = mix(std::hash<std::string_view>{}(window), 2 * cut + cut_off);
+    {
+        const std::lock_guard<std::mutex> held(lock_);
+        const Asked& known = asked_[key % kAsked];
+        if (known.key == key) return known.next;
+    }
+    const std::optional<Next> found = find(window, cut, cut_off);
+    const std::lock_guard<std::mutex> held(lock_);
+    asked_[key % kAsked] = {key, found};
+    return found;
+}
+
+std::optional<Pieces::Next> Pieces::find(std::string_view window, size_t cut, bool cut_off) const {
     size_t end = 0;
     for (size_t begin = 0; begin < window.size(); begin = end) {
         end = word_end(window, begin);

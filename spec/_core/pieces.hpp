@@ -2,6 +2,7 @@
 // vocabulary; what is remembered of words is under a lock.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -23,6 +24,8 @@ public:
     size_t size() const { return offsets_.size() - 1; }
     /// The lowest id with these bytes.
     std::optional<uint32_t> id(std::string_view bytes) const;
+    /// The same for a single byte.
+    std::optional<uint32_t> id(unsigned char byte) const { return bytes_[byte]; }
 
     struct Next {
         uint32_t token;
@@ -32,13 +35,20 @@ public:
     std::optional<Next> next(std::string_view before, std::string_view after) const;
 
 private:
+    std::optional<Next> find(std::string_view window, size_t cut, bool cut_off) const;
     std::vector<uint32_t> word(std::string_view text) const;
     std::vector<uint32_t> merged(std::string_view text) const;
 
     std::string blob_;
     std::vector<int64_t> offsets_;
     std::unordered_map<std::string_view, uint32_t> ids_;
+    std::array<std::optional<uint32_t>, 256> bytes_{};
     mutable std::mutex lock_;
+    struct Asked {
+        uint64_t key = 0;
+        std::optional<Next> next;
+    };
+    mutable std::vector<Asked> asked_;  // answers of `next`, by hash: a later one takes the place of an earlier one
     mutable std::unordered_map<std::string, std::vector<uint32_t>> words_;
 };
 

@@ -40,8 +40,8 @@ const std::vector<std::string>& Grammar::literals(uint32_t state) {
 
 bool Grammar::many(uint32_t state) const {
     int allowed = 0;
-    for (const char& byte : kProbes) {
-        const auto token = pieces_->id({&byte, 1});
+    for (const char byte : kProbes) {
+        const auto token = pieces_->id(static_cast<unsigned char>(byte));
         allowed += token && next(state, *token) != 0;
     }
     return allowed > 2;
@@ -52,7 +52,7 @@ std::vector<std::string> Grammar::find(uint32_t state) {
     if (many(state)) return found;
     for (int value = 0; value < 256; ++value) {
         const char byte = static_cast<char>(value);
-        const auto token = pieces_->id({&byte, 1});
+        const auto token = pieces_->id(static_cast<unsigned char>(byte));
         if (!token) continue;
         const uint32_t after = next(state, *token);
         if (!after) continue;
