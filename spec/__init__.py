@@ -1,5 +1,7 @@
 """What will probably be said, and how a guess is checked. Knows automata by protocol only.
 
+native.py       the native module, where it was built
+scores.py       a row of scores, as a draw reads it
 noise.py        position-keyed random numbers: a draw is the same whoever asks for it
 protocols.py    what is asked of an automaton and of a vocabulary
 place.py        a place in a text, as sources see it
