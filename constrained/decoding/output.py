@@ -78,7 +78,8 @@ class Output:
             mean of exp(log_weight) h(text) estimates the model's mean of h over valid texts, times P(L). For ``local``
             it is log P(text) / Q(text), or (`AWRS`) the log of an unbiased estimate of that; for laws that are, or
             tend to, the model's own, 0 for a single text. Under ``local-truncated`` the same holds over the texts that
-            truncation leaves; for ``greedy`` it only tells how much mass the constraint left.
+            truncation leaves; for ``greedy`` it only tells how much mass the constraint left. Not a number where the sampler
+            was told not to weigh (`Local`).
         law: which law the text was drawn from: ``greedy``, ``local``, ``local-truncated``, ``conditional`` (the model's own,
             exactly), ``asap``, ``mcmc``, ``smc`` (the model's own in the limit). A greedy text with `stats.steps_back` is
             the first in the order of the model's preferences, place by place, that meets no dead end.
