@@ -249,7 +249,8 @@ def test_pieces_are_mostly_what_the_tokenizer_writes() -> None:
 def test_native_trees_are_those_of_the_python_drafter(automaton, names, chains) -> None:
     vocabulary = automaton.vocabulary
     drafts = [
-        Drafts(automaton, Memory(), "k", names=names, native=native, chains=chains) for native in (False, True)
+        Drafts(automaton, Memory(), "k", names=names, native=native, chains=chains)
+        for native in (False, True)
     ]
     assert drafts[1].native
     assert not drafts[0].native
