@@ -12,11 +12,18 @@ from constrained.sampling import Local
 
 if TYPE_CHECKING:
     from constrained.constraint import Constraint
+    from constrained.decoding import Draft
     from constrained.sampling import Sampler
 
 
 def extract(
-    model: Any, text: str, constraint: Any, *, sampler: str | Sampler | None = None, **settings: Any
+    model: Any,
+    text: str,
+    constraint: Any,
+    *,
+    sampler: str | Sampler | None = None,
+    draft: str | Draft | None = "auto",
+    **settings: Any,
 ) -> Any:
     """Reads a text into a typed value.
 
@@ -27,6 +34,7 @@ def extract(
         text: what to read; it has to fit into the model's context.
         constraint: a Python type, a JSON Schema, or a `Constraint`.
         sampler: a name or a configured sampler, as for `Generator`.
+        draft: as for `Generator`; by default tokens are guessed ahead where that pays.
         settings: of the call: `max_tokens`, `temperature`, `top_k`, `top_p`, `min_p`, `seed`, as in `Generator`.
 
     Returns:
@@ -38,7 +46,7 @@ def extract(
     """
     # Before the constraint is compiled: nobody should wait for a compilation to hear of an empty file.
     _check_text(text)
-    generator = _generator(model, constraint, sampler)
+    generator = _generator(model, constraint, sampler, draft)
     return generator(extraction_prompt(text, generator.constraint), **settings).value
 
 
@@ -49,6 +57,7 @@ def generate(
     *,
     describe: bool = True,
     sampler: str | Sampler | None = None,
+    draft: str | Draft | None = "auto",
     **settings: Any,
 ) -> Any:
     """Writes a typed value for a prompt.
@@ -60,6 +69,7 @@ def generate(
         describe: show the model what to answer with, after a prompt that is a text (`generation_prompt`). With False
             the prompt is used as it is, as messages and ids always are.
         sampler: a name or a configured sampler, as for `Generator`.
+        draft: as for `Generator`; by default tokens are guessed ahead where that pays.
         settings: as for `extract`.
 
     Returns:
@@ -68,7 +78,7 @@ def generate(
     Raises:
         Described: as `Generator` and its call.
     """
-    generator = _generator(model, constraint, sampler)
+    generator = _generator(model, constraint, sampler, draft)
     if describe and isinstance(prompt, str) and prompt.strip():
         prompt = generation_prompt(prompt, generator.constraint)
     return generator(prompt, **settings).value
@@ -92,12 +102,12 @@ def generation_prompt(prompt: str, constraint: Constraint) -> str:
     return f"{prompt}\n\n{_request(constraint)}"
 
 
-def _generator(model: Any, constraint: Any, sampler: str | Sampler | None) -> Generator:
-    made = Generator(model, constraint) if sampler is None else Generator(model, constraint, sampler=sampler)
+def _generator(
+    model: Any, constraint: Any, sampler: str | Sampler | None, draft: str | Draft | None
+) -> Generator:
+    made = Generator(model, constraint, sampler=sampler, draft=draft)
     if made.sampler == Local():
-        made.sampler = Local(
-            weights=False
-        )  # a value carries no weight: the same tokens, mostly without masks
+        made.sampler = Local(weights=False)  # a value carries no weight: the same tokens, mostly without masks
     return made
 
 

@@ -6,8 +6,8 @@ tokens costs more than they bring. That decides about a pass.
 
 Whether to draft at all is decided by what came of it, for pi may be wrong, and drafts that are not read cost time, too.
 The account counts in plain passes: what passes with guesses took beyond a plain one is taken from it, every token that
-came without a pass of its own is paid in, and each plain pass pays in a hundredth. While it is empty nothing is guessed.
-So in the long run guessing costs a hundredth of the time at most; and where it begins to pay, the first trial that
+came without a pass of its own is paid in, and each plain pass pays in half a hundredth. While it is empty nothing is
+guessed. So in the long run guessing costs half a hundredth of the time at most; and where it begins to pay, the first trial that
 succeeds fills the account.
 
 Times are measured as passes happen; they decide how fast a text comes and not which one.
@@ -22,9 +22,9 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from statistics import median
 
-_SHARE = 0.01  # of a plain pass, paid in for each: what trials may cost
+_SHARE = 0.005  # of a plain pass, paid in for each: what trials may cost
 _LENT = 0.5  # plain passes that are in the account at first
-_MOST = 4.0  # and at most: so much is lost before guessing ends that has paid before
+_MOST = 2.0  # and at most: so much is lost before guessing ends that has paid before
 _BEFORE = 3  # plain passes are measured before anything is tried
 _RENEWED = 64  # passes with guesses after which a plain one is measured again
 _WIDER = 32  # one of so many passes with guesses tries more than seems best
@@ -35,20 +35,24 @@ _FIRST = 4  # nodes of the first drafts
 
 
 class Costs:
-    """What passes take, by the tokens they read of each text: medians of the last measurements."""
+    """What passes take, by the tokens they read of each text: medians of the last measurements (of two, the shorter)."""
 
     def __init__(self) -> None:
         """Knows nothing yet."""
         self._seconds: dict[int, deque[float]] = {}
+        self._usual: dict[int, float] = {}
         self._curve: list[tuple[int, float]] = []
 
     def measured(self, width: int, seconds: float) -> None:
         """A pass that read so many tokens of each text took so long."""
-        self._seconds.setdefault(_rounded(width), deque(maxlen=_KEPT)).append(seconds)
+        width = _rounded(width)
+        kept = self._seconds.setdefault(width, deque(maxlen=_KEPT))
+        kept.append(seconds)
+        self._usual[width] = sorted(kept)[(len(kept) - 1) // 2]
         curve, least = [], float("inf")
         # Reading more is never faster: a measurement that something else interrupted is corrected by those of wider passes.
-        for known in sorted(self._seconds, reverse=True):
-            least = min(least, median(self._seconds[known]))
+        for known in sorted(self._usual, reverse=True):
+            least = min(least, self._usual[known])
             curve.append((known, least))
         self._curve = curve[::-1]
 
@@ -108,6 +112,7 @@ class Budget:
         self._drafting: deque[float] = deque(maxlen=_KEPT)  # seconds a node
         self._since = 0  # passes with guesses since the last plain one
         self._read = 0  # passes with guesses
+        self._left = False  # the last pass read a tree
         self._lock = threading.Lock()
 
     def drafts(self) -> int:
@@ -154,9 +159,12 @@ class Budget:
         if not self.adapts:
             return
         with self._lock:
-            if plain:
+            usual = self.costs.seconds(1 + nodes) if self.costs.widest else seconds / texts
+            # The first plain pass after a tree also clears away what is left of it.
+            clears, self._left = self._left and not nodes, nodes > 0
+            if plain and not clears:
                 self.costs.measured(1 + nodes, seconds / texts)
-            elif not self.costs.widest:
+            if not self.costs.widest:
                 return
             unit, loss = self.costs.seconds(1), 0.0
             if drafting:
@@ -165,10 +173,12 @@ class Budget:
             if nodes:
                 self._since += 1
                 self._read += 1
-                usual = self.costs.seconds(1 + nodes)
                 loss += (min(seconds / texts, _CLIPPED * usual) if plain else usual) / unit - 1
             elif plain:
-                self._since = 0
+                if clears:
+                    loss += max(0.0, min(seconds / texts / unit, _CLIPPED) - 1)
+                else:
+                    self._since = 0
                 loss -= _SHARE
             self._pay(-loss)
 

@@ -28,7 +28,7 @@ class Waiting:
         self._said: list[int] = []
         self.awake = False
 
-    def draft(self, nodes: int, depth: int) -> Tree:
+    def draft(self, nodes: int, depth: int = 1 << 30) -> Tree:
         """The best tree at the end of the text; what it said while the drafts rested is learned now."""
         drafter = self._drafter
         if drafter is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -61,6 +62,12 @@ class FiniteAutomaton:
 
     def accepts(self, state: int) -> bool:
         return state == 1 or (state > 1 and self.prefixes[state - 2] in self.texts)
+
+    def forced(self, state: int) -> bytes:
+        if state < 2:
+            return b""
+        prefix = self.prefixes[state - 2]
+        return os.path.commonprefix([text[len(prefix) :] for text in self.texts if text.startswith(prefix)])
 
     def shortest_completion(self, state: int) -> int:
         return 0 if state == 1 else self.needs[self.prefixes[state - 2]]

@@ -99,9 +99,13 @@ def test_the_command_measures_and_writes(tmp_path, monkeypatch, capsys) -> None:
     assert command("--sample", "4") in (None, 0)
     assert "tokens per forward pass" in capsys.readouterr().out
     found = json.loads((out / "replay.json").read_text())
-    assert found["texts"] == {"cold": 4, "document": 4, "repeated": 4, "repeated, document": 4}
+    scenarios = ("cold", "cold, nothing learned", "document", "repeated", "repeated, document")
+    assert found["texts"] == dict.fromkeys(scenarios, 4)
     cold = found["found"]["cold"]
     assert cold["all, 64 nodes"]["passes"] < cold["forced only"]["passes"]
     assert found["found"]["repeated"]["all, 64 nodes"]["passes"] < cold["all, 64 nodes"]["passes"]
+    nothing = found["found"]["cold, nothing learned"]
+    assert cold["all, 64 nodes"]["passes"] < nothing["all, 64 nodes"]["passes"]
+    assert cold["forced only"]["passes"] == nothing["forced only"]["passes"]
     assert "| all, 64 nodes |" in (out / "replay.md").read_text()
     assert command("--only", "nothing") not in (None, 0)

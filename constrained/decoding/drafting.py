@@ -44,7 +44,7 @@ _FAVOURITES = 4
 """Tokens of a row that are worth remembering: a fifth one is hardly ever right."""
 
 
-_budgets: WeakKeyDictionary[LanguageModel, dict[tuple[int, int, bool], Budget]] = WeakKeyDictionary()
+_budgets: WeakKeyDictionary[Any, dict[tuple[int, int, bool], Budget]] = WeakKeyDictionary()
 _budgets_lock = threading.Lock()
 
 
@@ -131,13 +131,12 @@ class Speculation:
             if self._drafts is None:
                 # Predicates are asked about what is verified, never about guesses: these follow the grammar alone.
                 outline = getattr(self._automaton, "outline", self._automaton)
-                key, is_json = self._constraint.key, self._constraint.is_json
                 made = Drafts(
                     outline,
                     self.memory,
-                    key,
+                    getattr(self._constraint, "key", repr(self._constraint)),
                     names=self.draft.sources,
-                    is_json=is_json,
+                    is_json=self._constraint.is_json,
                     chains=self._chains,
                 )
                 rehearse(made, self._constraint, self._automaton.vocabulary)
@@ -155,8 +154,9 @@ class Speculation:
     def budget(self, model: LanguageModel, texts: int) -> Budget:
         """What passes of about so many texts cost, and how many guesses pay: the model's, for all its generators."""
         bucket = texts if texts <= 4 else next(size for size in _batches() if size >= texts)
+        wrapped = getattr(model, "model", model)  # which may be wrapped anew for each call
         with _budgets_lock:
-            known = _budgets.setdefault(model, {})
+            known = _budgets.setdefault(wrapped, {})
             key = (bucket, self.draft.nodes, self.draft.adapts)
             return known.setdefault(key, Budget(self.draft.nodes, adapts=self.draft.adapts))
 

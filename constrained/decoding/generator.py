@@ -88,7 +88,9 @@ class Generator:
             sampler: a name out of `constrained.sampling.SAMPLERS`, or a configured sampler. By default ``"local"``;
                 under a `predicate` ``"awrs"``, which draws the same tokens and asks about few of them.
             draft: guess tokens ahead, so that one pass of the model gives several: ``"auto"`` or a configured `Draft`.
-                The tokens are the same as without. By default nothing is guessed.
+                The tokens are the same as without. ``"auto"`` guesses where it pays, by what passes are measured to
+                take, and not at all for a model that is loaded with ``isolate=True``. By default nothing is guessed:
+                which passes read a tree depends on time then, and with it the last bits of `Output.logprob`.
             chat: put prompts that are texts into the tokenizer's chat template, if it has one.
 
         Raises:
@@ -110,6 +112,8 @@ class Generator:
         self._no_draft: str | None = None
         if self.draft is not None:
             self._no_draft = no_draft(self.model)
+            if draft == "auto" and self._no_draft is None and self.model.same_bits:
+                self._no_draft = "logits that are the same bits in every pass are asked for"
             if self._no_draft is None:
                 chains = self.model.no_trees is not None
                 self._drafting = Speculation(self.draft, self.automaton, self.constraint, chains=chains)

@@ -35,7 +35,7 @@ class Stats:
             0 where it was taken over from another text.
         drafting: seconds spent on guessing, for all texts of the batch together.
         reading: seconds spent in the model, likewise.
-        no_draft: why nothing was guessed although it was asked for; None otherwise.
+        no_draft: why nothing could be guessed, where it was to be; None otherwise.
         checks: questions put to the automaton: masks and single tokens.
         attempts: texts that were begun for this one; what they cost is counted here.
         steps_back: tokens that a greedy text took back because they led into dead ends of a predicate.

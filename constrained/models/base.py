@@ -72,6 +72,9 @@ class LanguageModel(ABC):
     """Why it cannot be called with chains either, where each token follows the one before it; None where it can. Not
     asked about a model that reads trees."""
 
+    same_bits: bool = False
+    """Logits are asked to be the same bits in whatever pass they are read: nothing is guessed unless a `Draft` asks."""
+
     @cached_property
     def fingerprint(self) -> str:
         """Names what the model computes. By default no other object has the same one, and no other process."""

@@ -78,6 +78,7 @@ class HuggingFaceModel(LanguageModel):
         self.vocabulary = vocabulary
         self.context = getattr(text_config(model), "max_position_embeddings", None)
         self._isolate = isolate
+        self.same_bits = isolate is True
         self._accepted = set(inspect.signature(model.forward).parameters)
         self._cache_name = cache_name(model)
 

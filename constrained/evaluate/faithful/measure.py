@@ -86,7 +86,7 @@ class Measured:
         """One set."""
         entry = ENTRIES[sampler]
         row = Row(self.task.name, sampler, size, repeat)
-        generator = Generator(self.model, self.task.constraint, sampler=entry.make())
+        generator = Generator(self.model, self.task.constraint, sampler=entry.make(), draft=None)
         try:
             found = generator.sample(
                 self.prompt,

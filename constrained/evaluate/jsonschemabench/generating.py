@@ -99,9 +99,9 @@ def by_masks(model: LanguageModel, compiled: Compiled, prompt: list[int], limit:
 
 
 def ours(model: LanguageModel, schema: Any) -> Generator:
-    """This library's compiled schema."""
+    """This library's compiled schema, read a token at a time, as the other engines' are."""
     constraint: Constraint = json_schema(schema)
-    return Generator(model, constraint)
+    return Generator(model, constraint, draft=None)
 
 
 def _timed(

@@ -21,8 +21,10 @@ from spec.drafts import Drafts
 from spec.memory import Memory
 from spec.sources import SOURCES
 
-SCENARIOS = ("cold", "document", "repeated", "repeated, document")
-"""Every schema for the first time; with a document in the prompt; after other values of the schema; both."""
+NOTHING = "cold, nothing learned"
+SCENARIOS = ("cold", NOTHING, "document", "repeated", "repeated, document")
+"""Every schema for the first time; the same with nothing learned from the schemas before; with a document in the prompt;
+after other values of the schema; both."""
 
 Progress = Callable[[str, int, int], None]
 
@@ -60,14 +62,12 @@ class Configuration:
         name: for the table.
         sources: that guess; none: prompt lookup.
         nodes: of a tree.
-        forgets: everything is forgotten before each schema.
         chains: one continuation is guessed, as for models that read no trees.
     """
 
     name: str
     sources: tuple[str, ...]
     nodes: int
-    forgets: bool = False
     chains: bool = False
 
 
@@ -114,7 +114,6 @@ def configurations(settings: Settings) -> list[Configuration]:
     names = [name for name in SOURCES if name not in ("forced", "recycle")]  # there are no logits to recycle
     found += [Configuration(f"forced, {name}", ("forced", name), nodes) for name in names]
     found += [Configuration(f"all, {size} nodes", SOURCES, size) for size in sorted((*settings.sizes, nodes))]
-    found.append(Configuration(f"all, {nodes} nodes, no memory", SOURCES, nodes, forgets=True))
     found.append(Configuration("all, a chain of 16", SOURCES, 16, chains=True))
     unknown = set(settings.only) - {way.name for way in found}
     if unknown:
@@ -127,7 +126,7 @@ def run(settings: Settings, progress: Progress = lambda what, done, total: None)
     """Measures everything.
 
     The texts of a scenario come one after the other, in the same order for every configuration; each configuration
-    has a memory of its own, which is empty before the first text.
+    has a memory of its own, which is empty before the first text (where nothing is learned, before every text).
     """
     vocabulary, _ = read_vocabulary(settings.vocabulary)
     results = Results(settings)
@@ -142,7 +141,7 @@ def run(settings: Settings, progress: Progress = lambda what, done, total: None)
             rows = results.found.setdefault(scenario, {})
             for way in ways:
                 key = (scenario, way.name)
-                if way.forgets:
+                if scenario == NOTHING:
                     memories[key] = Memory()
                 one = _measure(case, scenario, way, memories[key], vocabulary)
                 rows.setdefault(way.name, Replay()).add(one)

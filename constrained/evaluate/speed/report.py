@@ -21,18 +21,16 @@ constraint; seconds in the model, on guessing, and on everything else."""
 
 
 def title(about: dict[str, Any]) -> str:
-    """What was measured on what, and what the tokens are."""
-    said = f"{about['model']} ({about['weights'] / 1e6:.1f} million weights, {about['dtype']}), {about['device']}"
-    if str(about["model"]).startswith("random"):
-        said += ": it says recorded texts, whatever its weights say"
-    return said
+    """What was measured on what."""
+    return f"{about['model']} ({about['weights'] / 1e6:.1f} million weights, {about['dtype']}), {about['device']}"
 
 
 def section(results: Results) -> Section:
     """The ways, a line each."""
     base = results.found[UNCONSTRAINED]
     lines = [(name, _cells(one, base)) for name, one in results.found.items()]
-    return Section(f"{title(results.about)}; {results.texts} texts", _HEADS, lines)
+    texts = "texts" if results.settings.random is None else "recorded texts, which it is made to say"
+    return Section(f"{title(results.about)}; {results.texts} {texts}", _HEADS, lines)
 
 
 def _cells(one: Speed, base: Speed) -> list[str]:
