@@ -40,21 +40,32 @@ class Costs:
     def __init__(self) -> None:
         """Knows nothing yet."""
         self._seconds: dict[int, deque[float]] = {}
+        self._changed: set[int] = set()
         self._usual: dict[int, float] = {}
-        self._curve: list[tuple[int, float]] = []
+        self._known: list[tuple[int, float]] = []
 
     def measured(self, width: int, seconds: float) -> None:
         """A pass that read so many tokens of each text took so long."""
         width = _rounded(width)
         kept = self._seconds.setdefault(width, deque(maxlen=_KEPT))
         kept.append(seconds)
-        self._usual[width] = sorted(kept)[(len(kept) - 1) // 2]
-        curve, least = [], float("inf")
-        # Reading more is never faster: a measurement that something else interrupted is corrected by those of wider passes.
-        for known in sorted(self._usual, reverse=True):
-            least = min(least, self._usual[known])
-            curve.append((known, least))
-        self._curve = curve[::-1]
+        self._changed.add(width)
+
+    @property
+    def _curve(self) -> list[tuple[int, float]]:
+        """What is known, by width, made anew only when somebody asks: most passes are plain, and nobody does."""
+        if self._changed:
+            for width in self._changed:
+                kept = self._seconds[width]
+                self._usual[width] = sorted(kept)[(len(kept) - 1) // 2]
+            self._changed.clear()
+            curve, least = [], float("inf")
+            # Reading more is never faster: a pass that something else interrupted is corrected by wider ones.
+            for width in sorted(self._usual, reverse=True):
+                least = min(least, self._usual[width])
+                curve.append((width, least))
+            self._known = curve[::-1]
+        return self._known
 
     def times(self, width: int) -> int:
         """How many measurements of this width are kept."""
@@ -63,7 +74,7 @@ class Costs:
     @property
     def widest(self) -> int:
         """That was measured; 0 if nothing was."""
-        return self._curve[-1][0] if self._curve else 0
+        return max(self._seconds, default=0)
 
     def seconds(self, width: int) -> float:
         """Of a pass, between and beyond measured widths as on a straight line.
@@ -159,14 +170,20 @@ class Budget:
         if not self.adapts:
             return
         with self._lock:
-            usual = self.costs.seconds(1 + nodes) if self.costs.widest else seconds / texts
-            # The first plain pass after a tree also clears away what is left of it.
+            costs = self.costs
             clears, self._left = self._left and not nodes, nodes > 0
-            if plain and not clears:
-                self.costs.measured(1 + nodes, seconds / texts)
-            if not self.costs.widest:
+            if plain and not (drafting or nodes or clears):
+                costs.measured(1, seconds / texts)
+                self._since = 0
+                self._pay(_SHARE)
                 return
-            unit, loss = self.costs.seconds(1), 0.0
+            if not costs.widest:
+                return
+            usual = costs.seconds(1 + nodes)
+            # The first plain pass after a tree also clears away what is left of it: it is charged for, and not measured.
+            if plain and not clears:
+                costs.measured(1 + nodes, seconds / texts)
+            unit, loss = costs.seconds(1), 0.0
             if drafting:
                 self._drafting.append(drafting / texts / self._asked)
                 loss = min(drafting / texts, _CLIPPED * self._asked * median(self._drafting)) / unit
@@ -174,11 +191,10 @@ class Budget:
                 self._since += 1
                 self._read += 1
                 loss += (min(seconds / texts, _CLIPPED * usual) if plain else usual) / unit - 1
+            elif clears and plain:
+                loss += max(0.0, min(seconds / texts / unit, _CLIPPED) - 1) - _SHARE
             elif plain:
-                if clears:
-                    loss += max(0.0, min(seconds / texts / unit, _CLIPPED) - 1)
-                else:
-                    self._since = 0
+                self._since = 0
                 loss -= _SHARE
             self._pay(-loss)
 
@@ -203,12 +219,11 @@ class Budget:
         unit = costs.seconds(1)
         drafting /= texts
         stake = unit * (1 + self._stake)
+        furthest = _STEP * costs.widest
         best, most, gained, largest = 0, 1 / (drafting + unit), 1.0, 0
         for count, level in enumerate(zip_longest(*pis, fillvalue=0.0), 1):
-            if 1 + count > _STEP * costs.widest:
-                break
             cost = costs.seconds(1 + count)
-            if cost > stake:
+            if cost > stake or 1 + count > furthest:
                 break
             largest = count
             gained += sum(level) / texts

@@ -155,10 +155,14 @@ class Speculation:
         """What passes of about so many texts cost, and how many guesses pay: the model's, for all its generators."""
         bucket = texts if texts <= 4 else next(size for size in _batches() if size >= texts)
         wrapped = getattr(model, "model", model)  # which may be wrapped anew for each call
+        key = (bucket, self.draft.nodes, self.draft.adapts)
         with _budgets_lock:
-            known = _budgets.setdefault(wrapped, {})
-            key = (bucket, self.draft.nodes, self.draft.adapts)
-            return known.setdefault(key, Budget(self.draft.nodes, adapts=self.draft.adapts))
+            known = _budgets.get(wrapped)
+            if known is None:
+                known = _budgets[wrapped] = {}
+            if key not in known:
+                known[key] = Budget(self.draft.nodes, adapts=self.draft.adapts)
+            return known[key]
 
     def came(self, model: LanguageModel, texts: int, tokens: int) -> None:
         """So many tokens of the last pass over so many texts had been guessed."""
