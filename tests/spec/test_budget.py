@@ -79,7 +79,9 @@ def slanted(width: int) -> float:
 @pytest.mark.parametrize(
     "cost", [steep, slanted, flat, lambda n: 0.01 * n**0.5], ids=["steep", "slanted", "flat", "root"]
 )
-def test_where_nothing_comes_true_less_than_a_hundredth_is_lost_and_a_few_passes(cost: Cost, texts: int) -> None:
+def test_where_nothing_comes_true_less_than_a_hundredth_is_lost_and_a_few_passes(
+    cost: Cost, texts: int
+) -> None:
     """Whatever sources say of themselves, and whatever reading costs."""
     machine = Machine(cost, SURE, lambda number: 0, texts)
     machine.run(2000)
