@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -67,7 +66,10 @@ class FiniteAutomaton:
         if state < 2:
             return b""
         prefix = self.prefixes[state - 2]
-        return os.path.commonprefix([text[len(prefix) :] for text in self.texts if text.startswith(prefix)])
+        rests = [text[len(prefix) :] for text in self.texts if text.startswith(prefix)]
+        low, high = min(rests), max(rests)  # what these two have in common, all in between have
+        same = next((i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), len(low))
+        return low[:same]
 
     def shortest_completion(self, state: int) -> int:
         return 0 if state == 1 else self.needs[self.prefixes[state - 2]]
