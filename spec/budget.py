@@ -6,8 +6,8 @@ tokens costs more than they bring. That decides about a pass.
 
 Whether to draft at all is decided by what came of it, for pi may be wrong, and drafts that are not read cost time, too.
 The account counts in plain passes: what passes with guesses took beyond a plain one is taken from it, every token that
-came without a pass of its own is paid in, and each plain pass pays in half a hundredth. While it is empty nothing is
-guessed. So in the long run guessing costs half a hundredth of the time at most; and where it begins to pay, the first trial that
+came without a pass of its own is paid in, and each plain pass pays in a hundredth. While it is empty nothing is guessed.
+So in the long run guessing costs a hundredth of the time at most; and where it begins to pay, the first trial that
 succeeds fills the account.
 
 Times are measured as passes happen; they decide how fast a text comes and not which one.
@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from statistics import median
 
-_SHARE = 0.005  # of a plain pass, paid in for each: what trials may cost
+_SHARE = 0.01  # of a plain pass, paid in for each: what trials may cost
 _LENT = 0.5  # plain passes that are in the account at first
 _MOST = 2.0  # and at most: so much is lost before guessing ends that has paid before
 _BEFORE = 3  # plain passes are measured before anything is tried
