@@ -107,7 +107,9 @@ def _generator(
 ) -> Generator:
     made = Generator(model, constraint, sampler=sampler, draft=draft)
     if made.sampler == Local():
-        made.sampler = Local(weights=False)  # a value carries no weight: the same tokens, mostly without masks
+        made.sampler = Local(
+            weights=False
+        )  # a value carries no weight: the same tokens, mostly without masks
     return made
 
 
