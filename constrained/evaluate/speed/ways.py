@@ -85,6 +85,7 @@ def ways(model: HuggingFaceModel, tokens: Tokens, limit: int, threads: int, *, e
         threads: that an engine may use.
         exact: also the sampler ``cars``, at temperature 1; the others are greedy.
     """
+    _ = model.ability  # its trial is no pass of any way, nor of a model that is made to say something
     found: dict[str, Way] = {
         UNCONSTRAINED: lambda case: lambda: _generate(model, case, limit),
         LOOKUP: lambda case: lambda: _generate(model, case, limit, prompt_lookup_num_tokens=_AHEAD),
