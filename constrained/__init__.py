@@ -51,7 +51,7 @@ _HOMES = {
     "PromptTooLong": "errors",
     "RejectedValue": "errors",
     "Rejection": "sampling",
-    "RowMirror": "rows",
+    "RowMirror": "automaton.device_masks",
     "SMC": "sampling",
     "Samples": "decoding",
     "Section": "constraint",
@@ -95,6 +95,7 @@ if TYPE_CHECKING:
     from constrained.automaton import compile as compile
     from constrained.automaton import fill_masks as fill_masks
     from constrained.automaton import row_ids as row_ids
+    from constrained.automaton.device_masks import RowMirror as RowMirror
     from constrained.constraint import Answer as Answer
     from constrained.constraint import Constraint as Constraint
     from constrained.constraint import Section as Section
@@ -140,7 +141,6 @@ if TYPE_CHECKING:
     from constrained.integrations.transformers import decode as decode
     from constrained.models import LanguageModel as LanguageModel
     from constrained.models import load as load
-    from constrained.rows import RowMirror as RowMirror
     from constrained.sampling import AWRS as AWRS
     from constrained.sampling import CARS as CARS
     from constrained.sampling import MCMC as MCMC

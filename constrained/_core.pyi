@@ -99,7 +99,7 @@ class Automaton:
     def __init__(self, lane: Lane, rules: dict[str, Any], start: str, known: dict[Any, int], fuel: int, memory_limit: int, later: Any = None) -> None:
         """
         From the rules of a grammars.ir.Grammar. `known` maps expressions that this lane has read before to their
-        numbers; those that are read now are added. `later`: a grammars.deferred.Deferred that makes the bodies of
+        numbers; those that are read now are added. `later`: a grammars.transform.lazy_rules.Deferred that makes the bodies of
         other rules when a text first comes to them.
         """
 
@@ -169,7 +169,7 @@ class LexedAutomaton:
 
     def __init__(self, lane: Lane, rules: dict[str, Any], start: str, known: dict[Any, int], tokens: list[Any], ranks: Sequence[int], hosts: Sequence[Sequence[int]], everywhere: bool, fuel: int) -> None:
         """
-        As Automaton, with the regular expressions of the tokens of grammars.lexed.Lexed, their ranks and hosts.
+        As Automaton, with the regular expressions of the tokens of grammars.lexer.Lexed, their ranks and hosts.
         """
 
     @property

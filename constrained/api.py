@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from constrained import prompt as prompts
 from constrained.decoding import Generator
 from constrained.errors import PromptError
 from constrained.models import Prompt
+from constrained.prompting import schema_text as prompts
 from constrained.sampling import Local
 
 if TYPE_CHECKING:

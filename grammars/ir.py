@@ -371,7 +371,7 @@ class Entry:
 
 
 class Bag(Expr):
-    """Entries with a separator between them, in any order (build with `grammars.bags.bag`).
+    """Entries with a separator between them, in any order (build with `grammars.transform.interleave.bag`).
 
     Attributes:
         entries: of which the text may be made.

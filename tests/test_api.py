@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from functools import cache
 
 import pytest
-from finite import byte_vocabulary
-from tiny_models import llama
 
 import constrained
 from constrained.errors import ConstraintError, InvalidConstraint, PromptError, PromptTooLong
 from constrained.testing import ScriptedModel
+from tests.support.finite import byte_vocabulary
+from tests.support.tiny_models import llama
 
 
 @dataclass

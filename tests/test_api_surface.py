@@ -6,9 +6,9 @@ import ast
 from importlib import import_module
 
 import pytest
-from test_layers import modules
 
-from constrained.integrations.missing import MissingExtra
+from constrained.extras import MissingExtra
+from tests.test_layers import modules
 
 PROMISING = [
     name

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import support_table
 
 from constrained import UnsupportedConstraint, json_schema
-from constrained.cli.outcome import EXIT_CODES
+from constrained.cli.exit_status import EXIT_CODES
 from grammars.json_schema import DRAFTS
-from grammars.json_schema.formats import FORMATS
+from grammars.json_schema.text.formats import FORMATS
+from tests.tools import support_table
 
 DOCS = Path(__file__).parent.parent / "docs"
 ROWS = dict(
@@ -128,7 +128,7 @@ def test_what_is_called_refused_is(keyword: str) -> None:
 
 @pytest.mark.parametrize("keyword", [keyword for keyword, said in ROWS.items() if said == "annotation"])
 def test_what_is_called_an_annotation_limits_nothing(keyword: str) -> None:
-    from grammars.json_schema.keywords import annotation
+    from grammars.json_schema.source.keywords import annotation
 
     assert {draft.table[keyword] for draft in DRAFTS.values() if keyword in draft.table} == {annotation}
 
@@ -142,7 +142,9 @@ def test_the_formats_of_the_page_are_those_that_are_enforced() -> None:
 def test_the_table_of_the_official_suite_is_the_one_of_the_ratchet() -> None:
     ratchet = json.loads(support_table.RATCHET.read_text("utf-8"))
     page = support_table.PAGE.read_text("utf-8")
-    assert support_table.written(page) == support_table.table(ratchet), "run python tests/support_table.py"
+    assert support_table.written(page) == support_table.table(ratchet), (
+        "run python tests/tools/support_table.py"
+    )
 
 
 def test_a_table_of_two_cases() -> None:

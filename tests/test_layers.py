@@ -11,22 +11,32 @@ from pathlib import Path
 
 import pytest
 
-LAYERS = (
-    {"errors", "_core"},
-    {"json_text", "predicates", "prompt", "states", "vocabulary"},
-    {"constraint"},
-    {"guarded"},
-    {"automaton"},
-    {"models", "sampling", "rows"},
-    {"decoding"},
-    {"api"},
-    {"testing"},
-    {"integrations"},
-    {"evaluate"},
-    {"cli", "__main__"},
-)
-"""Rooms of `constrained`, lowest first: a room imports rooms of lower layers, and no neighbour."""
-LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
+LAYERS: dict[str, tuple[set[str], ...]] = {
+    "constrained": (
+        {"errors", "extras", "_core"},
+        {"predicates", "prompting", "vocabulary"},
+        {"constraint"},
+        {"automaton"},
+        {"models", "sampling"},
+        {"decoding"},
+        {"api"},
+        {"chat", "testing"},
+        {"server", "integrations"},
+        {"evaluate"},
+        {"cli"},
+    ),
+    "grammars": (
+        {"errors", "_core"},
+        {"ir"},
+        {"lexer", "visit"},
+        {"regex"},
+        {"transform"},
+        {"text", "json_schema", "types"},
+        {"notation"},
+    ),
+    "grammars.json_schema": ({"text"}, {"source"}, {"resolve"}, {"emit"}),
+}
+"""Rooms of a package, lowest first: a room imports rooms of lower layers, and no neighbour."""
 HEAVY = ("torch", "transformers", "tokenizers", "pydantic", "jsonschema", "lark", "triton")
 
 
@@ -67,18 +77,21 @@ def test_the_lower_packages_know_nothing_of_their_users(package: str, others: se
         assert not {target.split(".")[0] for target in imports(path, name)} & others, name
 
 
-def test_rooms_import_only_rooms_below() -> None:
+@pytest.mark.parametrize("package", LAYERS)
+def test_rooms_import_only_rooms_below(package: str) -> None:
+    level = {room: number for number, rooms in enumerate(LAYERS[package]) for room in rooms}
+    depth = package.count(".") + 1
     wrong = []
-    for name, path in modules("constrained"):
-        if name == "constrained":
-            continue  # the facade: names of every room, each loaded when it is first used
-        room = name.split(".")[1]
-        assert room in LEVEL, f"{room} has no layer yet: say in this test where it belongs"
+    for name, path in modules(package):
+        if name == package:
+            continue  # the facade: names of every room
+        room = name.split(".")[depth]
+        assert room in level, f"{name} has no layer yet: say in this test where it belongs"
         for target in imports(path, name):
             parts = target.split(".")
-            if parts[0] != "constrained" or len(parts) == 1 or parts[1] == room:
+            if not target.startswith(f"{package}.") or parts[depth] == room:
                 continue
-            if parts[1] not in LEVEL or LEVEL[parts[1]] >= LEVEL[room]:
+            if parts[depth] not in level or level[parts[depth]] >= level[room]:
                 wrong.append(f"{name} imports {target}")
     assert not wrong, "\n".join(wrong)
 

@@ -471,7 +471,7 @@ NB_MODULE(_core, m) {
             nb::sig("def __init__(self, lane: Lane, rules: dict[str, typing.Any], start: str, "
                     "known: dict[typing.Any, int], fuel: int, memory_limit: int, later: typing.Any = None) -> None"),
             "From the rules of a grammars.ir.Grammar. `known` maps expressions that this lane has read before to their\n"
-            "numbers; those that are read now are added. `later`: a grammars.deferred.Deferred that makes the bodies of\n"
+            "numbers; those that are read now are added. `later`: a grammars.transform.lazy_rules.Deferred that makes the bodies of\n"
             "other rules when a text first comes to them.");
     define_states(automaton);
 
@@ -501,7 +501,7 @@ NB_MODULE(_core, m) {
             nb::sig("def __init__(self, lane: Lane, rules: dict[str, typing.Any], start: str, known: dict[typing.Any, int], "
                     "tokens: list[typing.Any], ranks: Sequence[int], hosts: Sequence[Sequence[int]], everywhere: bool, "
                     "fuel: int) -> None"),
-            "As Automaton, with the regular expressions of the tokens of grammars.lexed.Lexed, their ranks and hosts.")
+            "As Automaton, with the regular expressions of the tokens of grammars.lexer.Lexed, their ranks and hosts.")
         .def_prop_ro("undecided", &LexedAutomaton::undecided, "Whether some search for a completion was given up.")
         .def_prop_ro("colliding", &LexedAutomaton::colliding,
                      "Without any text: pairs of tokens of which the second never stands right after the first.");

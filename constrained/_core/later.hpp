@@ -1,4 +1,4 @@
-// Bodies of rules that are made when a text first comes to them (`grammars.deferred`).
+// Bodies of rules that are made when a text first comes to them (`grammars.transform.lazy_rules`).
 //
 // The core never calls Python. What it is asked ends with `Needed` where a rule has no body yet; whoever asked, without
 // the lane's lock and with the GIL, has the bodies made, adds them, and asks again.
@@ -15,7 +15,7 @@ namespace core {
 /// The rules of one automaton that come later. Needs the GIL, but for its lock.
 class LaterRules {
 public:
-    /// `first`: has read what the automaton begins with. `known`: see `IrReader`. `source`: a grammars.deferred.Deferred.
+    /// `first`: has read what the automaton begins with. `known`: see `IrReader`. `source`: a grammars.transform.lazy_rules.Deferred.
     LaterRules(const IrReader& first, nanobind::dict known, nanobind::object source)
         : index_(first.index()), known_(std::move(known)), source_(std::move(source)),
           lengths_(nanobind::cast<nanobind::dict>(source_.attr("lengths"))), names_(first.names()) {}

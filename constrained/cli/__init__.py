@@ -1,7 +1,7 @@
 """The command line: `constrained extract | generate | check | demo`.
 
 Results go to standard output, whole or not at all; progress, statistics and errors go to standard error.
-Exit codes are the table in `constrained.cli.outcome`.
+Exit codes are the table in `constrained.cli.exit_status`.
 
     app.py       the commands, and their help
     options.py   the options of several commands

@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 from constrained.cli import inputs
 from constrained.cli.bench import bench
 from constrained.cli.bench.schemas import report
+from constrained.cli.exit_status import EXIT_CODES, concluded, emit
 from constrained.cli.options import (
     Choice,
     Closed,
@@ -42,7 +43,6 @@ from constrained.cli.options import (
     Whitespace,
     of_json,
 )
-from constrained.cli.outcome import EXIT_CODES, concluded, emit
 from constrained.cli.serve import serve
 
 if TYPE_CHECKING:
@@ -269,7 +269,7 @@ def _run(
     quiet: bool,
     **settings: Any,
 ) -> None:
-    from constrained.cli.produce import Voice, printed, produce
+    from constrained.cli.generation import Voice, printed, produce
 
     voice = Voice.of(stats=stats, quiet=quiet, stream=stream)
     output = produce(
@@ -350,6 +350,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         arguments: instead of those of the process.
 
     Raises:
-        SystemExit: always, with a code out of `constrained.cli.outcome.EXIT_CODES`.
+        SystemExit: always, with a code out of `constrained.cli.exit_status.EXIT_CODES`.
     """
     app(args=list(sys.argv[1:] if arguments is None else arguments), prog_name="constrained")

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from constrained.cli.outcome import Failed, code_of, emit
-from constrained.cli.produce import hush
+from constrained.cli.exit_status import Failed, code_of, emit
+from constrained.cli.generation import hush
 from constrained.errors import Described, ModelError
 from grammars import ir
 from grammars.errors import MISSING
-from grammars.walk import postorder
+from grammars.visit import postorder
 
 if TYPE_CHECKING:
     from constrained.constraint import Constraint

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any, Literal
 
-from constrained.cli.outcome import emit
-from constrained.cli.produce import Voice, indented, load_model, progress, statistics
+from constrained.cli.exit_status import emit
+from constrained.cli.generation import Voice, indented, load_model, progress, statistics
 
 
 @dataclass

@@ -14,7 +14,7 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from constrained.cli.outcome import BadInput
+from constrained.cli.exit_status import BadInput
 from constrained.errors import Described
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
+from constrained.cli.exit_status import BadInput
 from constrained.cli.options import Device
-from constrained.cli.outcome import BadInput
 
 
 class Guesses(str, Enum):
@@ -92,14 +92,14 @@ def serve(
 
     Runs until SIGTERM or Ctrl-C, and then finishes the requests that run; a second Ctrl-C ends it at once.
     """
-    from constrained.integrations.missing import MissingExtra
+    from constrained.extras import MissingExtra
 
     try:
-        from constrained.integrations.server import Settings
-        from constrained.integrations.server import serve as run
+        from constrained.server import Settings
+        from constrained.server import serve as run
     except MissingExtra as error:
         raise BadInput(str(error)) from None
-    from constrained.integrations.formats import FORMATS
+    from constrained.chat.tool_format_probe import FORMATS
 
     if tool_format is not None and tool_format not in FORMATS:
         raise BadInput(f"the tool format {tool_format!r} is not known", action=f"use {', '.join(FORMATS)}")
@@ -117,7 +117,7 @@ def serve(
         draft=None if draft is Guesses.none else draft.value,
         grace_seconds=grace,
     )
-    from constrained.cli.produce import hush
+    from constrained.cli.generation import hush
 
     hush(bars=model is not None)
     from constrained.models import load

@@ -22,12 +22,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from constrained.constraint.base import Constraint, shorten
-from constrained.constraint.guarded import Guarded, predicate
+from constrained.constraint.free_text import Answer, Section, after, tag, tags
+from constrained.constraint.grammar import ebnf, gbnf, lark
 from constrained.constraint.json import Whitespace, json_schema, python_type
-from constrained.constraint.notation import ebnf, gbnf, lark
-from constrained.constraint.sections import Answer, Section, after, tag, tags
-from constrained.constraint.spans import substring_of
-from constrained.constraint.structural import structural_tag
+from constrained.constraint.predicate import Guarded, predicate
+from constrained.constraint.structural_tag import structural_tag
+from constrained.constraint.substring import substring_of
 from constrained.constraint.text import choice, regex
 from constrained.errors import InvalidConstraint
 

@@ -80,7 +80,7 @@ class Constraint:
             ConstraintError: as `as_constraint`.
         """
         from constrained.constraint import as_constraint
-        from constrained.constraint.guarded import both
+        from constrained.constraint.predicate import both
 
         return both(self, as_constraint(other))
 

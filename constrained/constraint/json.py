@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from constrained.constraint.base import Constraint, digest, shorten
+from constrained.constraint.json_text import copy_schema, read_schema, read_value, write_schema
 from constrained.errors import InvalidConstraint, Problem, RejectedValue
-from constrained.json_text import copy_schema, read_schema, read_value, write_schema
 
 if TYPE_CHECKING:
     from grammars.ir import Grammar
@@ -83,7 +83,7 @@ class _Json(Constraint):
         lowered = self._lowered
         if not lowered.unchecked:
             return
-        from constrained.constraint.checks import problems
+        from constrained.constraint.post_validation import problems
 
         found = problems(self.schema, lowered.draft, self.options.get("registry"), value)
         if found:

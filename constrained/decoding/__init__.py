@@ -5,9 +5,9 @@ Must not know: how an automaton is built, which model it is, command lines or se
 
 from __future__ import annotations
 
-from constrained.decoding.drafting import Draft
 from constrained.decoding.generator import Generator
 from constrained.decoding.output import Chunk, Output, Stats
 from constrained.decoding.samples import Samples
+from constrained.decoding.speculation import Draft
 
 __all__ = ["Chunk", "Draft", "Generator", "Output", "Samples", "Stats"]

@@ -11,12 +11,12 @@ from collections.abc import Collection
 
 import numpy as np
 
-from constrained.decoding.answer import Answer
-from constrained.decoding.task import Task, nothing_left
+from constrained.decoding.request import Task, nothing_left
+from constrained.decoding.sequence import Answer
 from constrained.models import LanguageModel
 from constrained.sampling import Candidates, TokenSampler
-from constrained.sampling.chance import Ids
-from constrained.sampling.frame import write
+from constrained.sampling.base import write
+from constrained.sampling.randomness import Ids
 
 STEPS_BACK = 64
 """How many tokens of one text are taken back at most."""

@@ -11,17 +11,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from constrained.automaton.cache import compiled
 from constrained.decoding import limits
-from constrained.decoding.answer import Answer, Rules
 from constrained.decoding.backtrack import backtracked
-from constrained.decoding.compiled import compiled
-from constrained.decoding.drafting import Draft, Speculation, no_draft
-from constrained.decoding.drafting import choose as choose_draft
-from constrained.decoding.loop import run
 from constrained.decoding.output import Chunk, Output
-from constrained.decoding.partial import partial_json
+from constrained.decoding.partial_json import partial_json
+from constrained.decoding.request import Task, nothing_left, restarted
 from constrained.decoding.samples import Samples
-from constrained.decoding.task import Task, nothing_left, restarted
+from constrained.decoding.sequence import Answer, Rules
+from constrained.decoding.speculation import Draft, Speculation, no_draft
+from constrained.decoding.speculation import choose as choose_draft
+from constrained.decoding.step import run
 from constrained.errors import InvalidArgument, PromptError, RejectedValue
 from constrained.models import LanguageModel, Prompt, load
 from constrained.sampling import Sampler, TokenSampler, choose

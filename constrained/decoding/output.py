@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any, Literal
 
-from constrained.decoding.partial import partial_json
+from constrained.decoding.partial_json import partial_json
 
 if TYPE_CHECKING:
-    from constrained.decoding.showing import ShownToken
+    from constrained.decoding.display import ShownToken
 
 Finish = Literal["complete", "end", "limit", "dead"]
 """``complete``: nothing could follow, so the model was not asked; ``end``: the model chose to end the text here;
@@ -101,7 +101,7 @@ class Output:
     @property
     def shown(self) -> list[ShownToken]:
         """Its tokens, each with where it came from and what else was allowed; found by going along the automaton."""
-        from constrained.decoding.showing import shown_tokens
+        from constrained.decoding.display import shown_tokens
 
         return [] if self.automaton is None else shown_tokens(self.automaton, self.tokens, self.stats)
 
@@ -116,17 +116,17 @@ class Output:
         """
         from rich.console import Console
 
-        from constrained.decoding import showing
+        from constrained.decoding import display
 
         tokens = self.shown
         console = Console(file=file, highlight=False)
-        console.print(showing.coloured(tokens) if tokens else self.text, soft_wrap=True, markup=False)
+        console.print(display.coloured(tokens) if tokens else self.text, soft_wrap=True, markup=False)
         if details and tokens:
-            console.print(showing.table(tokens))
-        console.print(showing.summary(self, tokens), soft_wrap=True, markup=False)
+            console.print(display.table(tokens))
+        console.print(display.summary(self, tokens), soft_wrap=True, markup=False)
 
     def _repr_html_(self) -> str:
-        from constrained.decoding.showing import as_html
+        from constrained.decoding.display import as_html
 
         return as_html(self, self.shown)
 

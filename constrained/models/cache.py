@@ -1,7 +1,7 @@
 """Caches of transformers models that hold several texts of different lengths.
 
-`JoinedCache` (`constrained.models.joined`) keeps all rows side by side and reads them in one forward pass.
-`SingleCache` (`constrained.models.single`) keeps one row as the model itself would. `SeparateCache` puts one cache a row
+`JoinedCache` (`constrained.models.batched_cache`) keeps all rows side by side and reads them in one forward pass.
+`SingleCache` (`constrained.models.sequential_cache`) keeps one row as the model itself would. `SeparateCache` puts one cache a row
 next to each other, and reads them one after the other: for models in which padding would leave traces, and for logits that
 are bit-identical to a text alone.
 """

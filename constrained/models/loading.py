@@ -42,7 +42,7 @@ def load(
     if isinstance(model, LanguageModel):
         _refuse_settings(dict(tokenizer=tokenizer, isolate=isolate, **settings), "a LanguageModel")
         return model
-    from constrained.models.huggingface import HuggingFaceModel
+    from constrained.models.hugging_face import HuggingFaceModel
 
     if model is None:
         with _bundled() as folder:

@@ -24,9 +24,7 @@ from __future__ import annotations
 
 from constrained.sampling.asap import ASAp
 from constrained.sampling.awrs import AWRS
-from constrained.sampling.cars import CARS
-from constrained.sampling.chance import Chance, Keyed
-from constrained.sampling.frame import (
+from constrained.sampling.base import (
     Candidates,
     Distribution,
     Draw,
@@ -38,12 +36,14 @@ from constrained.sampling.frame import (
     Text,
     TokenSampler,
 )
+from constrained.sampling.cars import CARS
 from constrained.sampling.local import Local
 from constrained.sampling.mcmc import MCMC
+from constrained.sampling.randomness import Chance, Keyed
 from constrained.sampling.rejection import Rejection
 from constrained.sampling.smc import SMC
 from constrained.sampling.trie import Trie, Tries
-from constrained.sampling.warp import Warp
+from constrained.sampling.warpers import Warp
 
 SAMPLERS: dict[str, type[Sampler]] = {
     "local": Local,

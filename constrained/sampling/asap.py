@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from constrained.sampling.attempts import check_numbers
+from constrained.sampling.base import Pool, Sample, Sampler, evidence_of
 from constrained.sampling.cars import write_through
-from constrained.sampling.frame import Pool, Sample, Sampler, evidence_of
 from constrained.sampling.trie import Trie, Tries
-from constrained.sampling.walk import Weigh
-from constrained.sampling.warp import Warp, sampling_warp
+from constrained.sampling.trie_walk import Weigh
+from constrained.sampling.warpers import Warp, sampling_warp
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from constrained.errors import BudgetExhausted, InvalidArgument
-from constrained.sampling.frame import Pool, Sample
+from constrained.sampling.base import Pool, Sample
 
 ATTEMPTS = 1000
 """Attempts that each wanted text may take, where nothing else is said."""

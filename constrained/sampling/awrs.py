@@ -19,8 +19,8 @@ from typing import Any, Literal
 import numpy as np
 
 from constrained.errors import InvalidArgument
-from constrained.sampling.frame import Draw, Position, TokenSampler
-from constrained.sampling.warp import Warp, refuse_truncation
+from constrained.sampling.base import Draw, Position, TokenSampler
+from constrained.sampling.warpers import Warp, refuse_truncation
 from spec.scores import log_sum_exp
 
 PATIENCE = 32

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from constrained.sampling.attempts import ATTEMPTS, PARALLEL, check_numbers, until_valid
-from constrained.sampling.frame import Pool, Sample, Sampler
+from constrained.sampling.base import Pool, Sample, Sampler
 from constrained.sampling.trie import ROOT, Trie, Tries
-from constrained.sampling.walk import Accept, Use, Walk
-from constrained.sampling.warp import Warp, sampling_warp
+from constrained.sampling.trie_walk import Accept, Use, Walk
+from constrained.sampling.warpers import Warp, sampling_warp
 
 
 @dataclass(frozen=True, slots=True)

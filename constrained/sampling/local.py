@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from constrained.errors import InvalidArgument, ModelError
-from constrained.sampling.frame import Draw, Pool, Position, Sample, TokenSampler
-from constrained.sampling.warp import Warp
+from constrained.sampling.base import Draw, Pool, Position, Sample, TokenSampler
+from constrained.sampling.warpers import Warp
 from spec.scores import log_sum_exp
 
 LEADERS = 16

@@ -22,10 +22,10 @@ import numpy as np
 from constrained.errors import InvalidArgument
 from constrained.sampling.attempts import check_numbers
 from constrained.sampling.awrs import AWRS
-from constrained.sampling.chance import CUTS, MOVES, Chance, coin
-from constrained.sampling.frame import Pool, Position, Sample, Sampler, TokenSampler, evidence_of
+from constrained.sampling.base import Pool, Position, Sample, Sampler, TokenSampler, evidence_of
 from constrained.sampling.local import Local
-from constrained.sampling.warp import Warp, sampling_warp
+from constrained.sampling.randomness import CUTS, MOVES, Chance, coin
+from constrained.sampling.warpers import Warp, sampling_warp
 
 
 @dataclass(slots=True)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from constrained.sampling.attempts import ATTEMPTS, PARALLEL, check_numbers, until_valid
-from constrained.sampling.frame import Draw, Pool, Position, Sample, Sampler, TokenSampler, write
-from constrained.sampling.warp import Warp, sampling_warp
+from constrained.sampling.base import Draw, Pool, Position, Sample, Sampler, TokenSampler, write
+from constrained.sampling.warpers import Warp, sampling_warp
 
 
 @dataclass(frozen=True, slots=True)

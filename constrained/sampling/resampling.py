@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained.sampling.chance import RESAMPLING, Chance, Scores
+from constrained.sampling.randomness import RESAMPLING, Chance, Scores
 
 Indices = NDArray[np.intp]
 Resampling = Callable[[Scores, Chance, int], Indices]

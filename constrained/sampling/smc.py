@@ -18,10 +18,10 @@ import numpy as np
 from constrained.errors import InvalidArgument
 from constrained.sampling.attempts import check_numbers
 from constrained.sampling.awrs import AWRS
-from constrained.sampling.chance import CHOICES, Scores
-from constrained.sampling.frame import Pool, Sample, Sampler, TokenSampler
+from constrained.sampling.base import Pool, Sample, Sampler, TokenSampler
+from constrained.sampling.randomness import CHOICES, Scores
 from constrained.sampling.resampling import RESAMPLINGS
-from constrained.sampling.warp import Warp, sampling_warp
+from constrained.sampling.warpers import Warp, sampling_warp
 from spec.scores import log_sum_exp
 
 Potential = Callable[[bytes, bool], float]

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained.errors import InvalidArgument
-from constrained.sampling.frame import Pool
+from constrained.sampling.base import Pool
 
 ROOT = 0
 _NONE = -1

@@ -15,24 +15,24 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
-    "Dice": "dice",
+    "Dice": "enumerated_choices",
     "EnumerableModel": "models",
-    "Exact": "exact",
+    "Exact": "exact_distribution",
     "Judge": "judge",
     "Laws": "models",
     "NGramModel": "ngrams",
     "ScriptedModel": "models",
     "State": "judge",
     "brute_force_mask": "masks",
-    "check_proper": "laws",
-    "divergence": "exact",
-    "exact_laws": "exact",
-    "g_test": "laws",
+    "check_proper": "distributions",
+    "divergence": "exact_distribution",
+    "exact_laws": "exact_distribution",
+    "g_test": "distributions",
     "mask_diff": "masks",
-    "outcomes": "dice",
-    "text_law": "laws",
-    "token_law": "laws",
-    "total_variation": "exact",
+    "outcomes": "enumerated_choices",
+    "text_law": "distributions",
+    "token_law": "distributions",
+    "total_variation": "exact_distribution",
 }
 
 __all__ = sorted(_HOMES)

@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from constrained.testing.derivatives import Residuals, common_refinement, lowest
-from grammars.bags import unfolded
 from grammars.ir import Call, Choice, Expr, Grammar, Loop, Sequence, Terminal
-from grammars.lexed import refuse_lexer
+from grammars.lexer import refuse_lexer
+from grammars.transform.interleave import unfolded
 
 T = TypeVar("T")
 Item = tuple[Expr, int, "Column | None"]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from constrained.errors import PromptError
 from constrained.models.base import Cache, LanguageModel, Prompt
-from constrained.models.prompts import check_ids, is_chat
+from constrained.prompting.ids import check_ids, is_chat
 from constrained.vocabulary import Vocabulary
 
 Script = str | bytes | Mapping[str, str | bytes] | Callable[[str], str | bytes]

@@ -6,10 +6,10 @@ import re
 from typing import TYPE_CHECKING
 
 from constrained.errors import VocabularyError
-from constrained.vocabulary.reading import Encoder
+from constrained.vocabulary.tokenizer_info import Encoder
 
 if TYPE_CHECKING:
-    from constrained.vocabulary.table import Vocabulary
+    from constrained.vocabulary.vocabulary import Vocabulary
 
 # What Python makes of bytes that are not UTF-8, and turns back into them.
 _ESCAPE = "surrogateescape"

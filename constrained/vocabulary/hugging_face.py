@@ -13,7 +13,7 @@ from typing import Any
 
 from constrained.errors import VocabularyError
 from constrained.vocabulary.decoders import flatten, from_byte_level, token_bytes
-from constrained.vocabulary.reading import SPACE_MARK, Reading
+from constrained.vocabulary.tokenizer_info import SPACE_MARK, Reading
 
 Json = dict[str, Any]
 

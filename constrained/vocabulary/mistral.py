@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from constrained.vocabulary.reading import SPACE_MARK, Reading
+from constrained.vocabulary.tokenizer_info import SPACE_MARK, Reading
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from typing import Any
 
 from constrained.errors import VocabularyError
 from constrained.vocabulary import hugging_face, mistral
-from constrained.vocabulary.check import check
-from constrained.vocabulary.reading import Reading
+from constrained.vocabulary.tokenizer_info import Reading
+from constrained.vocabulary.verify import check
 
 # What only this kind of tokenizer has, and its reader; the first that fits.
 _READERS: tuple[tuple[tuple[str, ...], Callable[[Any], Reading]], ...] = (

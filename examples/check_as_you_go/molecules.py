@@ -3,7 +3,7 @@
 from rdkit import Chem, RDLogger
 
 import constrained
-from grammars import library
+from grammars.notation import library
 
 RDLogger.DisableLog("rdApp.*")  # what it refuses is no news here
 

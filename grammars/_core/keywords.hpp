@@ -12,7 +12,7 @@ namespace schemas {
 
 namespace nb = nanobind;
 
-/// What a value must be: see the table of `grammars.json_schema.metaschema`.
+/// What a value must be: see the table of `grammars.json_schema.source.metaschema`.
 enum class Check : uint8_t {
     Any, Text, Number, Positive, Count, Flag, Types, List, FilledList, Names, FilledNames, NameLists,
     Schema, SchemaOrList, SchemaList, SchemasByName, Dependencies,

@@ -2,7 +2,7 @@
 //
 // A schema is plain if whatever is lowered of it later can neither be refused nor turn out to be empty, and if the
 // length of its shortest JSON text is known without lowering it. The rule of a plain schema's arrays and objects may
-// wait for its body until a text comes there (`grammars.deferred`).
+// wait for its body until a text comes there (`grammars.transform.lazy_rules`).
 // Invariants
 //  * The document is a snapshot that nobody changes, in which no dict stands in two places.
 //  * Lengths are those of the bodies' shortest texts, to the byte. Where one cannot be told, the schema is not plain.

@@ -20,7 +20,6 @@ from typing import Any, Literal, get_args
 
 from grammars import ir
 from grammars._core import snapshot
-from grammars.deferred import made_rules
 from grammars.errors import (
     MISSING,
     InvalidConstraint,
@@ -28,16 +27,17 @@ from grammars.errors import (
     UnsatisfiableConstraint,
     UnsupportedConstraint,
 )
-from grammars.json_schema.document import Document, Node, position
-from grammars.json_schema.drafts import DRAFTS, draft_of
-from grammars.json_schema.escapes import respelled
-from grammars.json_schema.layout import Separators, Whitespace, layout
-from grammars.json_schema.lowering import Lowering
-from grammars.json_schema.metaschema import check
-from grammars.json_schema.plain import PutOff
-from grammars.json_schema.registry import Registry
-from grammars.json_schema.report import Entry, Report
-from grammars.productive import productive_rules
+from grammars.json_schema.emit.lazy_rules import PutOff
+from grammars.json_schema.emit.lowering import Lowering
+from grammars.json_schema.source.dialects import DRAFTS, draft_of
+from grammars.json_schema.source.document import Document, Node, position
+from grammars.json_schema.source.metaschema import check
+from grammars.json_schema.source.registry import Registry
+from grammars.json_schema.source.report import Entry, Report
+from grammars.json_schema.text.ensure_ascii import respelled
+from grammars.json_schema.text.punctuation import Separators, Whitespace, layout
+from grammars.transform.lazy_rules import made_rules
+from grammars.transform.productive import productive_rules
 
 __all__ = ["DRAFTS", "Entry", "Lowered", "PropertyOrder", "Registry", "Report", "Whitespace", "lower"]
 
@@ -45,7 +45,7 @@ PropertyOrder = Literal["schema", "any"]
 Unsupported = Literal["refuse", "check"]
 
 LARGE = 150
-"""Schemas in a document from which on the rules of plain ones are put off: see `grammars.json_schema.plain`."""
+"""Schemas in a document from which on the rules of plain ones are put off: see `grammars.json_schema.emit.lazy_rules`."""
 _MAX_CONFLICTS = 5
 
 
@@ -92,7 +92,7 @@ def lower(
 
     Args:
         schema: an object or a boolean, as `json.loads` gives it.
-        whitespace: ``"bounded"``, ``"none"``, ``"any"`` or ``"indent"``; see `grammars.json_schema.layout`.
+        whitespace: ``"bounded"``, ``"none"``, ``"any"`` or ``"indent"``; see `grammars.json_schema.text.punctuation`.
         draft: ``"4"``, ``"6"``, ``"7"``, ``"2019-09"`` or ``"2020-12"``; by default what ``$schema`` says, or
             else the newest.
         property_order: ``"schema"``, as above, or ``"any"``: members in every order.

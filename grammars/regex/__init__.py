@@ -7,7 +7,7 @@ languages, `classes` knows character sets. Must not know: JSON, tokenizers.
 from __future__ import annotations
 
 from grammars import ir
-from grammars.regex.assertions import lower
+from grammars.regex.lookaround import lower
 from grammars.regex.syntax import Dialect, Parser
 
 __all__ = ["Dialect", "parse"]

@@ -6,9 +6,9 @@ from typing import Literal
 
 from grammars import ir
 from grammars.errors import InvalidConstraint, UnsupportedConstraint
-from grammars.regex import classes
-from grammars.regex.classes import Ranges
-from grammars.regex.tree import position
+from grammars.regex import charset
+from grammars.regex.ast import position
+from grammars.regex.charset import Ranges
 
 Dialect = Literal["python", "ecma", "rust"]
 MAX_CLASS_DEPTH = 50
@@ -35,7 +35,7 @@ class Reader:
         if unknown := self.flags - set("imsxau"):
             raise ValueError(f"unknown flags {''.join(sorted(unknown))!r}: use any of i, m, s, x, a")
         self.at = 0
-        self.newline = classes.ECMA_NEWLINE if dialect == "ecma" else classes.NEWLINE
+        self.newline = charset.ECMA_NEWLINE if dialect == "ecma" else charset.NEWLINE
 
     def invalid(self, reason: str, at: int | None = None) -> InvalidConstraint:
         """The error for a malformed pattern."""
@@ -64,14 +64,14 @@ class Reader:
     def character(self, code: int) -> ir.Regex:
         """One literal character under the flags in force."""
         if "i" in self.flags:
-            ranges = classes.ignore_case(((code, code),))
+            ranges = charset.ignore_case(((code, code),))
             if ranges != ((code, code),):
                 return ir.chars(ranges)
         return ir.NOTHING if 0xD800 <= code <= 0xDFFF else ir.Literal(chr(code).encode())
 
     def set_of(self, ranges: Ranges) -> ir.Regex:
         """One character of a class under the flags in force."""
-        return ir.chars(classes.ignore_case(ranges) if "i" in self.flags else ranges)
+        return ir.chars(charset.ignore_case(ranges) if "i" in self.flags else ranges)
 
     def word(self) -> Ranges:
         """What a word boundary lies next to."""
@@ -80,13 +80,13 @@ class Reader:
     def shorthand(self, letter: str) -> Ranges:
         r"""``\d``, ``\w`` or ``\s`` in this dialect."""
         if self.dialect == "ecma" or "a" in self.flags:
-            space = classes.ECMA_SPACE if self.dialect == "ecma" else classes.SPACE
-            return {"d": classes.DIGIT, "w": classes.WORD, "s": space}[letter]
+            space = charset.ECMA_SPACE if self.dialect == "ecma" else charset.SPACE
+            return {"d": charset.DIGIT, "w": charset.WORD, "s": space}[letter]
         if self.dialect == "rust":
             if letter == "w":
-                return classes.rust_word()
-            return classes.unicode_property({"d": "Nd", "s": "White_Space"}[letter]) or ()
-        return classes.python_class(letter)
+                return charset.rust_word()
+            return charset.unicode_property({"d": "Nd", "s": "White_Space"}[letter]) or ()
+        return charset.python_class(letter)
 
     def class_escape(self, at: int, *, in_class: bool) -> tuple[Ranges, int | None]:
         """An escape that stands for a set of characters, or for one (then its code point comes second)."""
@@ -181,7 +181,7 @@ class Reader:
             name = self.pattern[self.at : self.at + 1] if self.dialect == "rust" else ""
             self.at += 1
         negated, name = name.startswith("^"), name.removeprefix("^")
-        ranges = classes.unicode_property(name) if name else None
+        ranges = charset.unicode_property(name) if name else None
         if ranges is None:
             raise self.invalid("unknown Unicode property", at)
         return ir.invert_ranges(ranges) if negated else ranges
@@ -200,15 +200,15 @@ class Reader:
 
         def combined() -> Ranges:
             ranges = (
-                classes.ignore_case(ir.merge_ranges(found)) if "i" in self.flags else ir.merge_ranges(found)
+                charset.ignore_case(ir.merge_ranges(found)) if "i" in self.flags else ir.merge_ranges(found)
             )
             if total is None:
                 return ranges
             if operation == "&&":
-                return classes.intersect(total, ranges)
+                return charset.intersect(total, ranges)
             if operation == "--":
-                return classes.difference(total, ranges)
-            return ir.merge_ranges((*classes.difference(total, ranges), *classes.difference(ranges, total)))
+                return charset.difference(total, ranges)
+            return ir.merge_ranges((*charset.difference(total, ranges), *charset.difference(ranges, total)))
 
         while True:
             if self.at >= len(self.pattern):
@@ -260,7 +260,7 @@ class Reader:
             if self.take(":"):
                 negated = self.take("^")
                 stop = self.pattern.find(":]", self.at)
-                ranges = classes.POSIX.get(self.pattern[self.at : stop] if stop > 0 else "")
+                ranges = charset.POSIX.get(self.pattern[self.at : stop] if stop > 0 else "")
                 if ranges is None:
                     raise self.invalid("unknown POSIX class", at)
                 self.at = stop + 2

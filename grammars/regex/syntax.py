@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 
 from grammars import ir
 from grammars.errors import ConstraintTooLarge
-from grammars.regex.escapes import Dialect, Reader
-from grammars.regex.tree import (
+from grammars.regex.ast import (
     Alternation,
     Boundary,
     End,
@@ -24,6 +23,7 @@ from grammars.regex.tree import (
     depth_of,
     position,
 )
+from grammars.regex.escapes import Dialect, Reader
 
 MAX_DEPTH = 400
 """Deepest nesting of groups that hold assertions."""

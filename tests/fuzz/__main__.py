@@ -9,14 +9,11 @@ import argparse
 import sys
 import time
 from collections import Counter
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from fuzz.check import check
-from fuzz.targets import TARGETS
+from tests.fuzz.check import check
+from tests.fuzz.targets import TARGETS
 
 ROUND = 100
 """Examples of one target before the next one has its turn."""

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from constrained.constraint import Constraint, ebnf, gbnf, json_schema, python_type, regex
-from fuzz import strategies as some
+from tests.fuzz import strategies as some
 
 Target = tuple[st.SearchStrategy[Any], Callable[[Any], Constraint]]
 

@@ -11,8 +11,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-from lexed_judge import Judge, Terminal
-from tokenizers_fixtures import small_bpe_vocabulary
 
 import constrained
 from constrained.automaton import DEAD, LexedAutomaton, TokenAutomaton, compile
@@ -24,9 +22,11 @@ from constrained.errors import (
 )
 from constrained.vocabulary import Vocabulary
 from grammars import ir
-from grammars.lark import parse
-from grammars.lexed import Lexed
+from grammars.lexer import Lexed
+from grammars.notation.lark import parse
 from grammars.regex import parse as parse_regex
+from tests.support.lexed_judge import Judge, Terminal
+from tests.support.tokenizers_fixtures import small_bpe_vocabulary
 
 BYTES = Vocabulary.from_bytes([bytes((byte,)) for byte in range(256)] + [b""], [256])
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-import strategies as some
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -13,9 +12,10 @@ from constrained.testing import Judge
 from constrained.vocabulary import Vocabulary
 from grammars import ir
 from grammars.errors import ConstraintTooLarge
-from grammars.left_recursion import remove_left_recursion
-from grammars.nonempty import Nonempty, solid_loops, solid_regex
-from grammars.walk import postorder
+from grammars.transform.left_recursion import remove_left_recursion
+from grammars.transform.nullable import Nonempty, solid_loops, solid_regex
+from grammars.visit import postorder
+from tests.support import strategies as some
 
 NAMES = ("start", "second", "third")
 ALPHABET = b"ab"

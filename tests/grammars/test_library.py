@@ -18,15 +18,17 @@ from constrained.automaton import DEAD, TokenAutomaton
 from constrained.testing import Judge
 from constrained.testing.masks import row_ids
 from constrained.vocabulary import Vocabulary
-from grammars import cfg, library
+from grammars import notation
 from grammars.errors import InvalidConstraint
+from grammars.notation import library
+from tests.support import paths
 
 try:
     import tomllib
 except ImportError:  # Python 3.10
     import tomli as tomllib
 
-CASES = Path(__file__).parents[1] / "cases" / "cfg" / "library"
+CASES = paths.CASES / "notation" / "library"
 BYTES = Vocabulary.from_bytes([bytes((byte,)) for byte in range(256)] + [b""], [256])
 
 
@@ -69,7 +71,7 @@ def sample(name: str, rng: random.Random, length: int) -> str:
 @pytest.mark.parametrize("name", library.NAMES)
 def test_examples(name: str) -> None:
     cases: dict[str, list[str]] = tomllib.loads((CASES / f"{name}.toml").read_text(encoding="utf-8"))
-    judge = Judge(cfg.as_written(library.text(name), library.notation(name)))
+    judge = Judge(notation.as_written(library.text(name), library.notation(name)))
     for wanted, texts in (True, cases["accepted"]), (False, cases["rejected"]):
         assert len(texts) >= 6
         for text in texts:
@@ -79,7 +81,7 @@ def test_examples(name: str) -> None:
 
 @pytest.mark.parametrize("name", library.NAMES)
 def test_the_judge_accepts_what_the_automaton_makes(name: str) -> None:
-    judge = Judge(cfg.as_written(library.text(name), library.notation(name)))
+    judge = Judge(notation.as_written(library.text(name), library.notation(name)))
     rng = random.Random(name)
     for _ in range(3):
         text = sample(name, rng, 25).encode()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 
-import strategies as some
 from hypothesis import given
 
 from grammars import ir
-from grammars.productive import productive_rules, pruned
+from grammars.transform.productive import productive_rules, pruned
+from tests.support import strategies as some
 
 
 def derives(expr: ir.Expr, alive: set[str]) -> bool:

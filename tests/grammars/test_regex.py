@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,15 +12,16 @@ from hypothesis import strategies as st
 from constrained.testing.judge import Judge
 from grammars import ir
 from grammars.errors import ConstraintTooLarge, InvalidConstraint, UnsupportedConstraint
-from grammars.membership import matches
 from grammars.regex import parse
+from grammars.regex.matching import matches
+from tests.support import paths
 
 try:
     import tomllib
 except ImportError:  # Python 3.10
     import tomli as tomllib
 
-CASES = Path(__file__).parents[1] / "cases" / "regex"
+CASES = paths.CASES / "regex"
 
 
 def cases(name: str) -> list[Any]:

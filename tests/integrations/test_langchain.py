@@ -9,7 +9,6 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
 from pydantic import BaseModel, Field, ValidationError, field_validator
-from scripted_chat import call, scripted
 
 from constrained.errors import (
     DoesNotFit,
@@ -18,8 +17,9 @@ from constrained.errors import (
     PromptError,
     UnsupportedConstraint,
 )
+from constrained.extras import MissingExtra
 from constrained.integrations.langchain import ChatConstrained
-from constrained.integrations.missing import MissingExtra
+from tests.chat.scripted_chat import call, scripted
 
 # langchain-core warns of its own future.
 pytestmark = pytest.mark.filterwarnings("default::DeprecationWarning")
@@ -91,9 +91,8 @@ def test_the_conversation_reaches_the_model_with_calls_and_results():
         seen.append(prompt)
         return "3"
 
-    from scripted_chat import vocabulary
-
     from constrained.testing import ScriptedModel
+    from tests.chat.scripted_chat import vocabulary
 
     chat = ChatConstrained(model=ScriptedModel(vocabulary(), script)).bind_tools([add])
     asked = {"name": "add", "args": {"a": 1, "b": 2}, "id": "x"}

@@ -13,10 +13,9 @@ with warnings.catch_warnings():
     from langchain_tests.integration_tests import ChatModelIntegrationTests
     from langchain_tests.unit_tests import ChatModelUnitTests
 
-from scripted_chat import call, vocabulary
-
 from constrained.integrations.langchain import ChatConstrained
 from constrained.testing import ScriptedModel
+from tests.chat.scripted_chat import call, vocabulary
 
 # The suite runs with its own warnings (deprecations of the library it comes from).
 pytestmark = pytest.mark.filterwarnings("default")

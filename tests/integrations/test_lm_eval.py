@@ -266,7 +266,7 @@ def test_chats_go_through_the_template(page: ModuleType, bundled: Any) -> None:
 
 
 def test_without_the_harness_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    from constrained.integrations.missing import MissingExtra
+    from constrained.extras import MissingExtra
 
     for name in [name for name in sys.modules if name.startswith("constrained.integrations.lm_eval")]:
         monkeypatch.delitem(sys.modules, name)

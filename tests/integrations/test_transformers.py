@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_models import llama, random_llama
-from tokenizers_fixtures import small_bpe_tokenizer
 
 import constrained
 from constrained import ConstraintLogitsProcessor, Generator, choice, decode, regex
 from constrained.errors import DoesNotFit, InvalidArgument, ModelMismatch, UnsupportedConstraint
 from constrained.integrations.transformers import ConstrainedOutput
 from constrained.integrations.transformers.processor import _clear_on_device, _clear_on_host
+from tests.support.tiny_models import llama, random_llama
+from tests.support.tokenizers_fixtures import small_bpe_tokenizer
 
 WORDS = regex(r"[a-z]{2,8}( [a-z]{2,8}){0,6}[.!]")
 NUMBERS = regex(r"[0-9]{3,12};")
@@ -162,8 +162,9 @@ def test_assisted_decoding_gives_the_text_of_the_model_alone(prompt):
 @cache
 def assistant() -> Any:
     """Another random model: its guesses are mostly wrong."""
-    from tiny_models import seeded
     from transformers import LlamaForCausalLM
+
+    from tests.support.tiny_models import seeded
 
     made = seeded(lambda: LlamaForCausalLM(model().config), 1)
     made.generation_config.eos_token_id = model().generation_config.eos_token_id

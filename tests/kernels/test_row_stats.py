@@ -7,11 +7,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import Row, bits, check
 
 from spec.kernels import InvalidTensor, noise_keys, row_stats, split_stats
 from spec.kernels.rows import merge_twin, row_noise, split_stats_twin
 from spec.noise import Noise
+from tests.kernels.reference import Row, bits, check
 
 
 def arguments(rows: list[Row], words: int, device: str = "cpu", dtype: torch.dtype = torch.float32):
@@ -108,9 +108,8 @@ def test_the_kernel_has_the_noise_of_the_definition(device):
 
 def test_the_noise_of_every_word_is_precise(device):
     """Also where the hardware's logarithm is not: words near 0 have the largest noise."""
-    from noise_kernel import noise_of
-
     from spec.noise import gumbel
+    from tests.kernels.noise_kernel import noise_of
 
     spread = np.concatenate([2 ** np.arange(32), 2**32 - 2 ** np.arange(32), [2**30 - 1, 2**30 + 1]])
     words = np.concatenate([spread, np.random.default_rng(0).integers(0, 2**32, 1024 - len(spread))])

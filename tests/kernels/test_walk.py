@@ -7,12 +7,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import Row, bits
 
 from spec.kernels import InvalidTensor, apply_rows, compact_kv, merge_walk, noise_keys, split_stats
 from spec.kernels.compaction import compact_kv_twin
 from spec.kernels.masking import apply_rows_twin
 from spec.noise import Noise
+from tests.kernels.reference import Row, bits
 
 VOCABULARY = 40
 

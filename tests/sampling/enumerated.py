@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 
-from finite import FiniteAutomaton
-
-from constrained.decoding.answer import Rules
-from constrained.decoding.pool import Writers
+from constrained.decoding.particle_batch import Writers
+from constrained.decoding.sequence import Rules
 from constrained.sampling import Warp
 from constrained.testing import EnumerableModel, outcomes
+from tests.support.finite import FiniteAutomaton
 
 LANGUAGE = {b"", b"ab", b"abc", b"abca", b"ba", b"bbbb", b"cab", b"ccc", b"cccc"}
 

@@ -7,8 +7,6 @@ import math
 
 import numpy as np
 import pytest
-from asked import Asked
-from finite import FiniteAutomaton
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,8 +14,10 @@ import constrained
 from constrained.errors import InvalidArgument
 from constrained.sampling import AWRS, Draw, Keyed, Listed, Local, Position, Warp
 from constrained.testing import EnumerableModel, ScriptedModel, check_proper, g_test, text_law, token_law
-from constrained.testing.laws import draws_of
+from constrained.testing.distributions import draws_of
 from spec.noise import Noise
+from tests.sampling.counted_candidates import Asked
+from tests.support.finite import FiniteAutomaton
 
 SAMPLED = Warp(1.0)
 SUBSETS = [list(s) for n in range(1, 5) for s in itertools.combinations(range(4), n)]
@@ -274,7 +274,7 @@ def test_greedy_awrs_says_what_greedy_masking_says():
 
 
 def test_the_same_text_as_local_over_a_real_vocabulary_with_fewer_questions_than_tokens():
-    from finite import byte_vocabulary
+    from tests.support.finite import byte_vocabulary
 
     vocabulary = byte_vocabulary("ab", "abc", "12", '{"')
     model = ScriptedModel(vocabulary, "ab12ab", margin=4.0)

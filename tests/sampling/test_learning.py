@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from enumerated import LANGUAGE
-from finite import FiniteAutomaton
-
 from constrained.evaluate.learning import series
 from constrained.testing import EnumerableModel
+from tests.sampling.enumerated import LANGUAGE
+from tests.support.finite import FiniteAutomaton
 
 
 def test_what_a_block_costs_falls_with_a_trie_and_not_without():

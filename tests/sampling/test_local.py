@@ -7,7 +7,6 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from finite import FiniteAutomaton
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ import constrained
 from constrained.errors import InvalidArgument, ModelError
 from constrained.sampling import SAMPLERS, Keyed, Listed, Local, Position, Warp, choose
 from constrained.testing import EnumerableModel, check_proper, g_test, text_law, token_law
+from tests.support.finite import FiniteAutomaton
 
 LOCAL = Local()
 

@@ -7,14 +7,14 @@ from collections import Counter, defaultdict
 from itertools import pairwise
 
 import pytest
-from enumerated import LANGUAGE, pool_of, small
-from finite import FiniteAutomaton
 
 import constrained
 from constrained.errors import InvalidArgument
 from constrained.sampling import AWRS, MCMC, Local, mcmc
 from constrained.sampling.mcmc import State
 from constrained.testing import EnumerableModel, g_test, outcomes
+from tests.sampling.enumerated import LANGUAGE, pool_of, small
+from tests.support.finite import FiniteAutomaton
 
 CUTS = ["restart", "uniform", "priority"]
 TINY = {b"a", b"ab", b"bb", b""}

@@ -7,19 +7,19 @@ from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
-from enumerated import LANGUAGE, distance, law_of, pool_of, small
-from finite import FiniteAutomaton
 from hypothesis import given
 from hypothesis import strategies as st
 
 import constrained
 from constrained.errors import BudgetExhausted, InvalidArgument
-from constrained.evaluate.faithful.measure import Measured
-from constrained.evaluate.faithful.tasks import TASKS
+from constrained.evaluate.fidelity.measure import Measured
+from constrained.evaluate.fidelity.tasks import TASKS
 from constrained.sampling import AWRS, SMC, Chance, Keyed, Local, Sample
 from constrained.sampling.resampling import RESAMPLINGS
 from constrained.testing import EnumerableModel, NGramModel, outcomes
 from constrained.vocabulary import Vocabulary
+from tests.sampling.enumerated import LANGUAGE, distance, law_of, pool_of, small
+from tests.support.finite import FiniteAutomaton
 
 SCHEMES = sorted(RESAMPLINGS)
 TINY = {b"a", b"ab", b"bb", b""}

@@ -9,19 +9,19 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from enumerated import LANGUAGE, distance, future, law_of, pool_of, small
-from finite import FiniteAutomaton
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import constrained
 from constrained.errors import BudgetExhausted, InvalidArgument
-from constrained.sampling import CARS, Keyed, Rejection, Trie, Tries, walk
+from constrained.sampling import CARS, Keyed, Rejection, Trie, Tries, trie_walk
 from constrained.sampling.attempts import Tally
 from constrained.sampling.cars import write_through
 from constrained.testing import EnumerableModel, g_test
+from tests.sampling.enumerated import LANGUAGE, distance, future, law_of, pool_of, small
+from tests.support.finite import FiniteAutomaton
 
-ACCEPT = walk.Accept()
+ACCEPT = trie_walk.Accept()
 
 
 def twin(trie):
@@ -57,7 +57,7 @@ def test_a_cars_attempt_draws_every_text_with_its_probability_over_theta(rounds,
     model = EnumerableModel(seed=1)
     laws = model.laws(LANGUAGE)
     trie = taught(model, rounds, costly=costly)
-    law = law_of(attempts(trie, walk.Accept()), model, LANGUAGE, costly=costly)
+    law = law_of(attempts(trie, trie_walk.Accept()), model, LANGUAGE, costly=costly)
     root = trie.theta[0]
     for text in LANGUAGE:
         assert law.get(((text, 0.0),), 0.0) == pytest.approx(laws.model[text] / root, abs=1e-12)
@@ -71,7 +71,7 @@ def test_the_bounds_hold_and_only_ever_tighten(costly):
     trie, before = Trie(), 1.0
     for i in range(150 if costly else 60):
         pool = pool_of(model, LANGUAGE, None, costly=costly)
-        write_through(pool, trie, pool.start([Keyed(3, i)]), walk.Accept())
+        write_through(pool, trie, pool.start([Keyed(3, i)]), trie_walk.Accept())
         assert mass - 1e-12 <= trie.theta[0] <= before
         before = trie.theta[0]
     assert mass / trie.theta[0] > 0.95  # and acceptance has become almost certain
@@ -96,8 +96,8 @@ def test_any_language_is_drawn_exactly(language, seed, rounds):
     trie = Trie()
     for i in range(rounds):
         pool = pool_of(model, language, None)
-        write_through(pool, trie, pool.start([Keyed(seed, i)]), walk.Accept())
-    law = law_of(attempts(trie, walk.Accept()), model, language)
+        write_through(pool, trie, pool.start([Keyed(seed, i)]), trie_walk.Accept())
+    law = law_of(attempts(trie, trie_walk.Accept()), model, language)
     for text in language:
         assert law.get(((text, 0.0),), 0.0) == pytest.approx(laws.model[text] / trie.theta[0], abs=1e-12)
 
@@ -110,9 +110,9 @@ def test_attempts_side_by_side_are_independent(use):
     trie = Trie()
     if use == "learned":
         pool = pool_of(model, language, None)
-        write_through(pool, trie, pool.start([Keyed(1, 0, 0)]), walk.Accept())
+        write_through(pool, trie, pool.start([Keyed(1, 0, 0)]), trie_walk.Accept())
     root = trie.theta[0]
-    law = law_of(attempts(trie, walk.Accept(), 2), model, language)
+    law = law_of(attempts(trie, trie_walk.Accept(), 2), model, language)
     chances = {(text, 0.0): laws.model[text] / root for text in language}
     chances[None] = 1 - sum(chances.values())
     for one, p in chances.items():
@@ -125,9 +125,9 @@ def test_attempts_side_by_side_are_independent(use):
 def test_asap_is_properly_weighted_at_every_state(rounds, costly):
     model = EnumerableModel(seed=1)
     laws = model.laws(LANGUAGE)
-    trie = taught(model, rounds, costly=costly, use=walk.Weigh(), width=1)
+    trie = taught(model, rounds, costly=costly, use=trie_walk.Weigh(), width=1)
     weighted: Counter[bytes] = Counter()
-    for outcome, chance in law_of(attempts(trie, walk.Weigh()), model, LANGUAGE, costly=costly).items():
+    for outcome, chance in law_of(attempts(trie, trie_walk.Weigh()), model, LANGUAGE, costly=costly).items():
         if outcome[0] is not None:
             weighted[outcome[0][0]] += chance * math.exp(outcome[0][1])
     for text in LANGUAGE:
@@ -140,7 +140,9 @@ def test_asap_starts_at_the_local_law_and_tends_to_the_conditional_one():
 
     def law(rounds):
         found = law_of(
-            attempts(taught(model, rounds, use=walk.Weigh(), width=1), walk.Weigh()), model, LANGUAGE
+            attempts(taught(model, rounds, use=trie_walk.Weigh(), width=1), trie_walk.Weigh()),
+            model,
+            LANGUAGE,
         )
         return {outcome[0][0]: chance for outcome, chance in found.items()}
 
@@ -152,7 +154,7 @@ def test_asap_starts_at_the_local_law_and_tends_to_the_conditional_one():
 # ---------------------------------------------------------------- negative controls
 
 
-class WithoutACoin(walk.Accept):
+class WithoutACoin(trie_walk.Accept):
     def __call__(self, position, ratio):
         return 0.0
 
@@ -169,14 +171,14 @@ def test_without_the_coin_the_law_is_another_one():
 def test_with_the_bound_of_now_in_place_of_the_one_that_was_used_attempts_are_not_exact(monkeypatch):
     model, language = small(3), {b"a", b"ab", b"bb"}
     laws = model.laws(language)
-    honest = walk.Walk.step
+    honest = trie_walk.Walk.step
 
     def step(self, position):
         self.used = self.trie.theta[self.node]
         honest(self, position)
 
-    monkeypatch.setattr(walk.Walk, "step", step)
-    law = law_of(attempts(Trie(), walk.Accept(), 2), model, language)
+    monkeypatch.setattr(trie_walk.Walk, "step", step)
+    law = law_of(attempts(Trie(), trie_walk.Accept(), 2), model, language)
     wrong = [
         abs(chance - math.prod(laws.model[one[0]] for one in pair))
         for pair, chance in law.items()

@@ -14,7 +14,7 @@ import uvicorn
 from openai import OpenAI
 
 from constrained import LanguageModel, Vocabulary
-from constrained.integrations.server import Settings, create_app
+from constrained.server import Settings, create_app
 from constrained.testing import ScriptedModel
 
 BYTES = Vocabulary.from_bytes([*(bytes([i]) for i in range(256)), b""], [256])

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from serving import MODEL, GatedModel, Served, served, told
+
+from tests.server.serving import MODEL, GatedModel, Served, served, told
 
 HI = [{"role": "user", "content": "hi"}]
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
@@ -196,9 +197,8 @@ def test_other_endpoints(server: Served) -> None:
 
 
 def test_the_context_of_the_model_ends() -> None:
-    from serving import BYTES
-
     from constrained.testing import ScriptedModel
+    from tests.server.serving import BYTES
 
     with served(ScriptedModel(BYTES, "hello", context=40)) as server:
         assert server.chat("x" * 20).status_code == 200

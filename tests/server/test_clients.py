@@ -9,7 +9,8 @@ from typing import Any, Literal
 import pytest
 from openai import AsyncOpenAI
 from pydantic import BaseModel
-from serving import MODEL, Served, served, told
+
+from tests.server.serving import MODEL, Served, served, told
 
 
 class Person(BaseModel):

@@ -10,7 +10,8 @@ from typing import Any, Literal
 import pytest
 from openai import AsyncOpenAI, BadRequestError, OpenAI
 from pydantic import BaseModel
-from serving import MODEL, Served, served, told
+
+from tests.server.serving import MODEL, Served, served, told
 
 CITY = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 WEATHER = {"type": "function", "function": {"name": "weather", "parameters": CITY}}

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from openai import OpenAI
-from serving import MODEL, served
-from speaking import ARGS, FENCED, HEADED, LIST, TAGGED, TOOLS, Speaker, speaker
 
-from constrained.integrations.formats import FORMATS, format_of
+from constrained.chat.tool_format_probe import FORMATS, format_of
+from tests.server.serving import MODEL, served
+from tests.support.speaking import ARGS, FENCED, HEADED, LIST, TAGGED, TOOLS, Speaker, speaker
 
 ASKED: list[Any] = [{"type": "function", "function": tool} for tool in TOOLS]
 SHAPES = {"list": LIST, "args": ARGS, "headed": HEADED, "tagged": TAGGED, "fenced": FENCED}

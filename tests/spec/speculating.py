@@ -8,10 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from tokenizers_fixtures import small_bpe_vocabulary
 
 import constrained
-from constrained.decoding.drafting import Draft
+from constrained.decoding.speculation import Draft
 from constrained.testing import EnumerableModel
 from constrained.testing.models import Weightless
 from constrained.vocabulary import Vocabulary
@@ -19,6 +18,7 @@ from spec.drafts import Drafts
 from spec.noise import Noise
 from spec.place import Place
 from spec.sources import Guess, Source
+from tests.support.tokenizers_fixtures import small_bpe_vocabulary
 
 
 def fresh(vocabulary: Vocabulary) -> Vocabulary:

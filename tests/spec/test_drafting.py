@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizers_fixtures import small_bpe_vocabulary
 
 import constrained
 from spec.builder import build
@@ -26,6 +25,8 @@ from spec.rehearsal import Rehearsal
 from spec.sources import SOURCES, Copying, Forced, NGram, Source
 from spec.sources.counts import Counts, blend
 from spec.tree import DraftTree
+from tests.support.paths import ROOT
+from tests.support.tokenizers_fixtures import small_bpe_vocabulary
 
 SCHEMA = {
     "type": "object",
@@ -388,7 +389,7 @@ def test_the_stub_is_that_of_the_build() -> None:
     from spec import _core
 
     built = Path(_core.__file__).with_name("_core.pyi")
-    committed = Path(__file__).parents[2] / "spec" / "_core.pyi"
+    committed = ROOT / "spec" / "_core.pyi"
     assert committed.read_text() == built.read_text()
 
 

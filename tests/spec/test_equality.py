@@ -11,13 +11,13 @@ import random
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from speculating import ADVERSARIES, Foreseeing, Whim, facts, generator, letters, words
 
 import constrained
 from constrained import AWRS, CARS, MCMC, SMC, ASAp, Local, Rejection
-from constrained.decoding.drafting import Draft
+from constrained.decoding.speculation import Draft
 from constrained.errors import BudgetExhausted
 from spec.sources import SOURCES
+from tests.spec.speculating import ADVERSARIES, Foreseeing, Whim, facts, generator, letters, words
 
 SCHEMAS = [
     ({"type": "object", "properties": {"name": {"type": "string", "maxLength": 12}, "age": {"type": "integer"}},

@@ -12,20 +12,20 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from speculating import facts, fresh, generator, letters, words
-from tokenizers_fixtures import small_bpe_vocabulary
 
 import constrained
 from constrained import AWRS, CARS, MCMC, SMC, Local
-from constrained.decoding.candidates import Following
-from constrained.decoding.drafting import Draft
-from constrained.decoding.laws import ReadLaw
+from constrained.decoding.allowed_tokens import Following
+from constrained.decoding.lazy_distribution import ReadLaw
+from constrained.decoding.speculation import Draft
 from constrained.errors import InvalidArgument, ModelError
 from constrained.models.logits import DeviceLogits, HostLogits
 from constrained.sampling import Distribution, Keyed, Listed, Position, Warp
 from constrained.sampling.local import LEADERS
 from constrained.testing import ScriptedModel
 from spec.noise import Noise
+from tests.spec.speculating import facts, fresh, generator, letters, words
+from tests.support.tokenizers_fixtures import small_bpe_vocabulary
 
 FREE, MASKED = Local(weights=False), Local()
 PLACE = 11

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from constrained.cli.outcome import BadInput
+from constrained.cli.exit_status import BadInput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

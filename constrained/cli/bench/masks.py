@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from constrained.cli.bench.common import Bar, Data, bench, data_file, printed
-from constrained.cli.outcome import Failed, emit
+from constrained.cli.exit_status import Failed, emit
 
 if TYPE_CHECKING:
     from constrained.evaluate.masks.run import Results
@@ -124,7 +124,7 @@ def memos(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
     """Replay recorded JSON with this library alone: which memo answers a mask, and what a miss costs."""
-    from constrained.evaluate.masks.memos import lines, measure
+    from constrained.evaluate.masks.memo_stats import lines, measure
     from constrained.evaluate.masks.workload import prepare, read_vocabulary
     from constrained.evaluate.masks.workload import sample as draw
 

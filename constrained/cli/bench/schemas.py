@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from constrained.cli.bench.common import Bar, bench, data_file, listed_names, printed
-from constrained.cli.outcome import BadInput, Failed, emit
+from constrained.cli.exit_status import BadInput, Failed, emit
 
 
 @bench.command()

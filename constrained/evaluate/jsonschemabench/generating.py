@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from constrained import prompt as prompts
 from constrained.constraint import Constraint, json_schema
 from constrained.decoding import Generator
-from constrained.decoding.candidates import ids_of
+from constrained.decoding.allowed_tokens import ids_of
 from constrained.errors import DoesNotFit, PromptTooLong
 from constrained.evaluate.masks.engines import Compiled
 from constrained.evaluate.masks.engines.text import Masked, Stuck
 from constrained.models import LanguageModel
+from constrained.prompting import schema_text as prompts
 
 _BUDGETS = (4000, 2000, 1000, 400, 100)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from constrained.automaton import TokenAutomaton
-from constrained.decoding.candidates import Following
+from constrained.decoding.allowed_tokens import Following
 from constrained.evaluate.replay.baselines import prompt_lookup
 from spec.drafts import Drafting
 

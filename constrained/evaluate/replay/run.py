@@ -10,7 +10,7 @@ from typing import Any
 
 from constrained.automaton import TokenAutomaton, compile
 from constrained.constraint import as_constraint
-from constrained.decoding.drafting import rehearse
+from constrained.decoding.speculation import rehearse
 from constrained.errors import ConstraintError, ConstraintTooLarge, InvalidArgument, VocabularyError
 from constrained.evaluate.masks.workload import read_vocabulary
 from constrained.evaluate.masks.workload import sample as draw

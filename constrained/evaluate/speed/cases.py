@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from constrained import prompt as prompts
 from constrained.models import LanguageModel
+from constrained.prompting import schema_text as prompts
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ def cases(model: LanguageModel, count: int, seed: int, *, recorded: bool) -> Ite
         seed: same seed, same texts.
         recorded: what the text says is to be said, in the tokens that the tokenizer would write it with.
     """
-    from constrained.models.tiny.score import heldout
+    from constrained.models.tiny.training.score import heldout
 
     for example in heldout(count, seed):
         if not recorded:

@@ -12,12 +12,12 @@ from constrained.errors import InvalidArgument
 from constrained.evaluate.masks.machine import describe
 from constrained.evaluate.masks.workload import Tokens
 from constrained.evaluate.speed.cases import Case, cases
+from constrained.evaluate.speed.forward_counter import Watch
 from constrained.evaluate.speed.recorded import Recorded
 from constrained.evaluate.speed.shapes import random_model, shape, tokens_of, vocabulary_of
-from constrained.evaluate.speed.watch import Watch
 from constrained.evaluate.speed.ways import Way, Write, Written, ways
 from constrained.models import load
-from constrained.models.huggingface import HuggingFaceModel
+from constrained.models.hugging_face import HuggingFaceModel
 
 Progress = Callable[[str, int, int], None]
 

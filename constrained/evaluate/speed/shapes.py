@@ -8,7 +8,7 @@ from typing import Any
 from constrained.errors import InvalidArgument
 from constrained.evaluate.masks.workload import Tokens, read_vocabulary
 from constrained.models import load
-from constrained.models.huggingface import HuggingFaceModel
+from constrained.models.hugging_face import HuggingFaceModel
 from constrained.vocabulary import Vocabulary
 
 CONTEXT = 8192

@@ -16,7 +16,7 @@ from constrained.constraint import json_schema, regex
 from constrained.decoding import Generator
 from constrained.evaluate.speed.cases import cases
 from constrained.evaluate.speed.run import Settings, made
-from constrained.models.huggingface import HuggingFaceModel
+from constrained.models.hugging_face import HuggingFaceModel
 
 EXTRACTIONS, NOISE = "extractions", "noise"
 _HOT = 4.0

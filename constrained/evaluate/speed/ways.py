@@ -17,7 +17,7 @@ from constrained.evaluate.masks.workload import Tokens
 from constrained.evaluate.speed.cases import Case
 from constrained.integrations.transformers import ConstraintLogitsProcessor
 from constrained.integrations.transformers.processor import forbidden
-from constrained.models.huggingface import HuggingFaceModel
+from constrained.models.hugging_face import HuggingFaceModel
 
 if TYPE_CHECKING:
     import torch

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from constrained.integrations.missing import explained
+from constrained.extras import explained
 
 with explained("langchain"):
     import langchain_core  # noqa: F401

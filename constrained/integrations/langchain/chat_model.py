@@ -21,14 +21,14 @@ from langchain_core.runnables import Runnable
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import ConfigDict, PrivateAttr, SecretStr
 
+from constrained.chat.messages import chat_prompt
+from constrained.chat.reply import Replies, Reply, replies
+from constrained.chat.tool_format_probe import format_of
+from constrained.chat.tools import HERMES, ToolFormat, read_choice, read_tools
 from constrained.decoding import Chunk, Generator, Output
 from constrained.errors import InvalidArgument
-from constrained.integrations.chat import chat_prompt
-from constrained.integrations.formats import format_of
 from constrained.integrations.langchain.messages import call_id, chunk_of, plain, usage_of, with_request
 from constrained.integrations.langchain.structured import Method, content_of, structured
-from constrained.integrations.replies import Replies, Reply, replies
-from constrained.integrations.tools import HERMES, ToolFormat, read_choice, read_tools
 from constrained.models import LanguageModel, load
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.messages.tool import tool_call_chunk
 
-from constrained import prompt as prompts
+from constrained.chat.reply import Piece
 from constrained.decoding import Output
-from constrained.integrations.replies import Piece
+from constrained.prompting import schema_text as prompts
 
 
 def plain(message: BaseMessage) -> BaseMessage:

@@ -14,7 +14,7 @@ own command line after that.
 
 from __future__ import annotations
 
-from constrained.integrations.missing import explained
+from constrained.extras import explained
 
 with explained("lm-eval"):
     import lm_eval  # noqa: F401

@@ -16,11 +16,11 @@ from tqdm import tqdm
 
 from constrained.constraint import json_schema
 from constrained.errors import InvalidArgument, ModelError, PromptError
-from constrained.integrations.lm_eval.asked import asked
+from constrained.integrations.lm_eval.generation import Tally, Writer
+from constrained.integrations.lm_eval.requests import asked
 from constrained.integrations.lm_eval.scoring import scores
-from constrained.integrations.lm_eval.writing import Tally, Writer
 from constrained.models import load
-from constrained.models.huggingface import HuggingFaceModel
+from constrained.models.hugging_face import HuggingFaceModel
 from constrained.sampling import Sampler, choose
 
 _log = logging.getLogger(__name__)

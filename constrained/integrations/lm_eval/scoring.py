@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
-from constrained.models.huggingface import HuggingFaceModel
+from constrained.models.hugging_face import HuggingFaceModel
 
 
 def scores(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from constrained.decoding import Generator, Output
 from constrained.errors import InvalidArgument, Problem
 from constrained.integrations.transformers.result import ConstrainedOutput
-from constrained.models.huggingface import HuggingFaceModel
+from constrained.models.hugging_face import HuggingFaceModel
 from constrained.vocabulary import Vocabulary
 
 if TYPE_CHECKING:

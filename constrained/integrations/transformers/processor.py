@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from transformers import LogitsProcessor
 
-from constrained.decoding.compiled import compiled
+from constrained.automaton.cache import compiled
+from constrained.automaton.device_masks import RowMirror
 from constrained.errors import BudgetExhausted, DoesNotFit, InvalidArgument, ModelMismatch
 from constrained.integrations.transformers.histories import DEAD, Histories, Place
-from constrained.rows import RowMirror
 from constrained.vocabulary import Vocabulary
 
 if TYPE_CHECKING:

@@ -1,0 +1,213 @@
+"""Messages and tools as the prompt that a model reads.
+
+Must not know: LangChain, servers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from constrained.chat.tool_format_probe import is_of, written_ways
+from constrained.chat.tools import HERMES, Tool, ToolFormat
+from constrained.errors import PromptError
+from constrained.models import LanguageModel, Prompt
+
+Message = Mapping[str, Any]
+
+_ROLES = ("system", "developer", "user", "assistant", "tool")
+
+
+def chat_prompt(
+    model: LanguageModel,
+    messages: Sequence[Message],
+    tools: Sequence[Tool] = (),
+    *,
+    format: ToolFormat = HERMES,
+    **template: Any,
+) -> Prompt:
+    """The prompt for the next answer of a chat.
+
+    A chat template that shows tools, and calls in this format, writes them itself. For others a system message
+    lists the tools and says how to call them; earlier calls are shown as text, and their results in messages of the
+    user.
+
+    Args:
+        model: whose template is used, if it has one.
+        messages: as OpenAI clients send them: role, content (a text, or a list of text parts, or None beside
+            calls), ``tool_calls`` of the assistant, ``tool_call_id`` of a tool's result.
+        tools: those that may be called.
+        format: how calls are written.
+        template: more variables for the chat template, such as ``enable_thinking`` (False by default).
+
+    Returns:
+        What `LanguageModel.encode` reads: ids, if a template wrote it.
+
+    Raises:
+        PromptError: the messages have a wrong shape, or the template refuses them.
+    """
+    chat = read_messages(messages)
+    tokenizer = getattr(model, "tokenizer", None)
+    own = is_of(model, format)
+    if tokenizer is None or not getattr(tokenizer, "chat_template", None):
+        return _plain(written_out(chat, tools, format), tokenizer)
+    text = None
+    if tools or any("tool_calls" in message or message["role"] == "tool" for message in chat):
+        text = _shown_by_template(tokenizer, chat, tools, None if own else format, template)
+    if text is None:
+        text = _rendered(tokenizer, written_out(chat, tools, format), template)
+    return [int(token) for token in tokenizer(text, add_special_tokens=False)["input_ids"]]
+
+
+def read_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Messages in the form in which chat templates take them: contents are texts, arguments are objects.
+
+    Raises:
+        PromptError: there are none, or one has a wrong shape; names it.
+    """
+    if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Sequence) or not messages:
+        raise PromptError("there are no messages", action="pass a list with at least one message")
+    return [_message(message, f"message {index}") for index, message in enumerate(messages)]
+
+
+def _message(message: Any, place: str) -> dict[str, Any]:
+    if not isinstance(message, Mapping):
+        raise PromptError(f"{place} is a {type(message).__name__}", action="pass {'role', 'content'}")
+    role = message.get("role")
+    if role not in _ROLES:
+        raise PromptError(f"{place} has the role {role!r}", action=f"use one of {', '.join(_ROLES)}")
+    read: dict[str, Any] = {"role": "system" if role == "developer" else role}
+    read["content"] = _content(message.get("content"), place, needed=not message.get("tool_calls"))
+    calls = message.get("tool_calls")
+    if calls:
+        if role != "assistant" or not isinstance(calls, Sequence):
+            raise PromptError(
+                f"{place} cannot have calls", action="put tool_calls into an assistant's message"
+            )
+        read["tool_calls"] = [_call(call, f"{place}, call {i}") for i, call in enumerate(calls)]
+    for name in ("tool_call_id", "name"):
+        if message.get(name) is not None:
+            read[name] = str(message[name])
+    return read
+
+
+def _content(content: Any, place: str, *, needed: bool) -> str:
+    if content is None and not needed:
+        return ""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, Sequence) or isinstance(content, bytes):
+        raise PromptError(f"the content of {place} is a {type(content).__name__}", action="pass a text")
+    texts = []
+    for part in content:
+        if isinstance(part, str):
+            texts.append(part)
+        elif isinstance(part, Mapping) and part.get("type") == "text" and isinstance(part.get("text"), str):
+            texts.append(part["text"])
+        else:
+            kind = part.get("type") if isinstance(part, Mapping) else type(part).__name__
+            raise PromptError(
+                f"the content of {place} has a part of the type {kind!r}",
+                action="pass texts: models here read only these",
+            )
+    return "".join(texts)
+
+
+def _call(call: Any, place: str) -> dict[str, Any]:
+    function = call.get("function") if isinstance(call, Mapping) else None
+    name = function.get("name") if isinstance(function, Mapping) else None
+    if not isinstance(function, Mapping) or not isinstance(name, str):
+        raise PromptError(f"{place} has no function with a name", action="pass the call as it was returned")
+    arguments = function.get("arguments") or {}
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments)
+        except (ValueError, RecursionError):
+            raise PromptError(
+                f"{place}: the arguments are not JSON", action="pass them as returned"
+            ) from None
+    read = {"type": "function", "function": {"name": name, "arguments": arguments}}
+    return read if call.get("id") is None else {"id": str(call["id"]), **read}
+
+
+def _shown_by_template(
+    tokenizer: Any,
+    chat: list[dict[str, Any]],
+    tools: Sequence[Tool],
+    format: ToolFormat | None,
+    template: Mapping[str, Any],
+) -> str | None:
+    """What the template writes, if it shows each tool, and the marker that this format (if any) opens calls with."""
+    listed = [tool.as_openai() for tool in tools] or None
+    for way in written_ways(chat):
+        with contextlib.suppress(PromptError):
+            text = _rendered(tokenizer, way, {"tools": listed, **template})
+            break
+    else:
+        return None
+    calls = [call["function"] for message in chat for call in message.get("tool_calls", ())]
+    results = [message["content"] for message in chat if message["role"] == "tool"]
+    wanted = [*(tool.name for tool in tools), *(call["name"] for call in calls), *results]
+    opening = "" if format is None else format.begin + format.before_name
+    squeezed = "".join(text.split())
+    shown = all(part in text for part in wanted) and "".join(opening.split()) in squeezed
+    return text if shown else None
+
+
+def _rendered(tokenizer: Any, chat: list[dict[str, Any]], template: Mapping[str, Any]) -> str:
+    settings = {"enable_thinking": False, **template}
+    try:
+        text = tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True, **settings)
+    except Exception as error:  # jinja2's, and whatever the template raises
+        reason = " ".join(str(error).split())
+        raise PromptError(
+            f"the model's chat template refuses the messages: {reason}",
+            action="let roles come in the order that the template wants",
+        ) from error
+    return str(text)
+
+
+def written_out(
+    messages: Sequence[Message], tools: Sequence[Tool], format: ToolFormat = HERMES
+) -> list[dict[str, str]]:
+    """A chat in which tools, calls and results are text: for models whose template does not know them."""
+    chat: list[dict[str, str]] = []
+    for message in messages:
+        role, content = message["role"], message["content"]
+        if role == "tool":
+            content = f"<tool_response>\n{content}\n</tool_response>"
+            if chat and chat[-1]["role"] == "user" and chat[-1]["content"].endswith("</tool_response>"):
+                chat[-1]["content"] += "\n" + content
+                continue
+            role = "user"
+        calls = [
+            (call["function"]["name"], json.dumps(call["function"]["arguments"], ensure_ascii=False))
+            for call in message.get("tool_calls", ())
+        ]
+        written = format.write(*calls) if calls else ""
+        chat.append({"role": role, "content": "\n".join(filter(None, [content, written]))})
+    if tools:
+        request = tools_request(tools, format)
+        if chat and chat[0]["role"] == "system":
+            chat[0]["content"] += "\n\n" + request
+        else:
+            chat.insert(0, {"role": "system", "content": request})
+    return chat
+
+
+def tools_request(tools: Sequence[Tool], format: ToolFormat = HERMES) -> str:
+    """What a model is told about tools, where no template does it."""
+    listed = "\n".join(json.dumps(tool.as_openai()["function"], ensure_ascii=False) for tool in tools)
+    example = format.write(("NAME", "{ARGUMENTS}"))
+    return f"You can call these functions:\n{listed}\n\nTo call one, answer with its name and arguments:\n{example}"
+
+
+def _plain(chat: list[dict[str, str]], tokenizer: Any) -> Prompt:
+    """A chat without a template: labelled lines for a tokenizer, messages for a model that reads them itself."""
+    if tokenizer is None:
+        return chat
+    lines = [f"{message['role'].capitalize()}: {message['content']}" for message in chat]
+    text = "\n\n".join([*lines, "Assistant:"])
+    return [int(token) for token in tokenizer(text)["input_ids"]]

@@ -1,0 +1,67 @@
+"""A text on standard error while it is written: for a person JSON as it grows, for a pipe its characters."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from constrained.decoding.partial_json import partial_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from constrained.decoding import Chunk
+
+Follow = Callable[["Chunk"], None]
+"""Shows a step of a text."""
+
+
+class _Value:
+    """The valid value so far, laid out; looked at only as often as the terminal is drawn."""
+
+    text = ""
+
+    def __rich__(self) -> Any:
+        from rich.json import JSON
+        from rich.text import Text
+
+        value = partial_json(self.text)
+        return Text("") if value is None else JSON.from_data(value, indent=2, ensure_ascii=False)
+
+
+@contextlib.contextmanager
+def growing(*, shown: bool, is_json: bool, console: Console | None = None) -> Iterator[Follow]:
+    """Follows a text that is being written.
+
+    Args:
+        shown: False: nothing is shown.
+        is_json: it is JSON: on a terminal its value is shown as it grows, and not its characters.
+        console: where to; standard error by default.
+    """
+    if not shown:
+        yield lambda chunk: None
+        return
+    if console is None:
+        from rich.console import Console
+
+        console = Console(stderr=True)
+    if not (is_json and console.is_terminal):
+        yield _write
+        sys.stderr.write("\n")
+        return
+    from rich.live import Live
+
+    value = _Value()
+    with Live(value, console=console, refresh_per_second=12, vertical_overflow="visible"):
+
+        def follow(chunk: Chunk) -> None:
+            value.text = chunk.text
+
+        yield follow
+
+
+def _write(chunk: Chunk) -> None:
+    sys.stderr.write(chunk.delta)
+    sys.stderr.flush()

@@ -1,0 +1,277 @@
+"""Constraints of free text around something structured: tool calls in prose, an answer after thinking."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from constrained.constraint.base import Constraint, digest, shorten
+from constrained.constraint.json_text import read_value
+from constrained.errors import (
+    InvalidConstraint,
+    Problem,
+    RejectedValue,
+    UnsatisfiableConstraint,
+    UnsupportedConstraint,
+)
+
+if TYPE_CHECKING:
+    from grammars.ir import Grammar
+
+_GOES_ON = frozenset("0123456789.eE+-")  # what may follow a number without ending it
+
+
+class Section(NamedTuple):
+    """A structured part of a text.
+
+    Attributes:
+        begin: the marker that opened it.
+        value: what its constraint made of it.
+        text: what stands between the markers.
+    """
+
+    begin: str
+    value: Any
+    text: str
+
+
+class Answer(NamedTuple):
+    """What follows a marker, and what came before it.
+
+    Attributes:
+        thinking: the free text before the marker.
+        value: what the constraint made of the rest.
+    """
+
+    thinking: str
+    value: Any
+
+
+class _Tag(NamedTuple):
+    begin: str
+    content: Constraint
+    end: str
+
+    def body(self) -> Grammar:
+        """The content and the closing marker."""
+        from grammars import ir
+        from grammars.lexer import refuse_lexer
+        from grammars.text.free_text import up_to
+
+        grammar = self.content.grammar
+        refuse_lexer(grammar, "in a section")
+        if self.content.is_json:
+            whole = ir.sequence(ir.call(grammar.start), ir.terminal(self.end))
+            name = "section"
+            while name in grammar.rules:
+                name += "'"
+            return ir.Grammar({**grammar.rules, name: whole}, name)
+        body = grammar.rules[grammar.start]
+        if not isinstance(body, ir.Terminal):
+            raise UnsupportedConstraint(
+                "where a section ends cannot be told",
+                Problem(self.content.render(), f"its texts may hold {self.end!r} themselves"),
+                action="let the content be JSON, a regex or a choice",
+            )
+        closed = ir.concat(body.regex, ir.literal(self.end))
+        return ir.Grammar.of(ir.intersection(closed, up_to(self.end, [self.end])))
+
+    def read(self, text: str, start: int) -> tuple[Section, int]:
+        """The section whose opening marker ends at `start`, and where it ends."""
+        stop = text.find(self.end, start)
+        while stop >= 0:
+            inner = text[start:stop]
+            if not self.content.is_json or _is_json(inner):
+                return Section(self.begin, self.content.parse(inner), inner), stop + len(self.end)
+            stop = text.find(self.end, stop + 1)  # that one stands in a string
+        raise RejectedValue(f"a section that {self.begin!r} begins has no end", text=text)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        read_value(text)
+    except RejectedValue:
+        return False
+    return True
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Tagged(Constraint):
+    """Free text with sections."""
+
+    tags: tuple[_Tag, ...]
+    at_least: int
+    at_most: int | None
+
+    @cached_property
+    def key(self) -> str:
+        parts = [part for tag in self.tags for part in (tag.begin, tag.content.key, tag.end)]
+        return digest("tags", str(self.at_least), str(self.at_most), *parts)
+
+    @cached_property
+    def grammar(self) -> Grammar:
+        from grammars.text.free_text import Section as Part
+        from grammars.text.free_text import among_text
+
+        parts = [Part(tag.begin, tag.body()) for tag in self.tags]
+        return among_text(parts, low=self.at_least, high=self.at_most)
+
+    def parse(self, text: str) -> list[str | Section]:
+        found: list[str | Section] = []
+        by_marker = {tag.begin: tag for tag in self.tags}
+        marker = re.compile("|".join(map(re.escape, by_marker)))
+        at = 0
+        while (begun := marker.search(text, at)) is not None:
+            if begun.start() > at:
+                found.append(text[at : begun.start()])
+            section, at = by_marker[begun.group()].read(text, begun.end())
+            found.append(section)
+        return [*found, text[at:]] if at < len(text) else found
+
+    def render(self) -> str:
+        kinds = ", ".join(f"{tag.begin}...{tag.end}" for tag in self.tags)
+        return f"text with sections {shorten(kinds)}"
+
+    def __repr__(self) -> str:
+        return " or ".join(f"tag({tag.begin!r}, {tag.content!r}, {tag.end!r})" for tag in self.tags)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Tagged) and super().__eq__(other) and self.tags == other.tags
+
+    __hash__ = Constraint.__hash__
+
+
+def tag(begin: str, content: Any, end: str, *, at_least: int = 0, at_most: int | None = None) -> Constraint:
+    """Free text in which every `begin` is followed by the content and `end`, as tool calls in prose are.
+
+    The value is a list of what stands in the text, in order: `str` for free text (none that is empty), `Section`
+    for sections. Free text is any text in which no `begin` stands; `end` may stand in it.
+
+    Args:
+        begin: the marker that opens a section.
+        content: what stands between the markers: a constraint, a type or a JSON Schema. JSON may hold `end` in its
+            strings; a regex or choice ends at the first `end`, so its texts that hold `end` are left out.
+        end: the marker that closes a section.
+        at_least: sections that there must be.
+        at_most: sections that there may be.
+
+    Raises:
+        InvalidConstraint: an empty marker, counts in the wrong order, or an `end` after JSON that could be more of
+            a number.
+        ConstraintError: as `as_constraint`.
+    """
+    from constrained.constraint import as_constraint
+
+    inner = as_constraint(content)
+    for marker in (begin, end):
+        _check_marker(marker)
+    if inner.is_json and end[0] in _GOES_ON:
+        raise InvalidConstraint(
+            f"the end marker {end!r} could be more of a number", action="begin it with another character"
+        )
+    return _tagged((_Tag(begin, inner, end),), at_least, at_most)
+
+
+def tags(*kinds: Constraint, at_least: int = 0, at_most: int | None = None) -> Constraint:
+    """Free text with sections of several kinds, in any order; the value is as that of `tag`.
+
+    Args:
+        kinds: what `tag` returns, one for each kind; their own counts do not matter.
+        at_least: sections that there must be, of all kinds together.
+        at_most: sections that there may be.
+
+    Raises:
+        InvalidConstraint: not made by `tag`, or one opening marker is part of another.
+    """
+    for kind in kinds:
+        if not isinstance(kind, _Tagged):
+            raise InvalidConstraint(f"{kind!r} is no kind of section", action="make it with tag(...)")
+    return _tagged(
+        tuple(one for kind in kinds if isinstance(kind, _Tagged) for one in kind.tags), at_least, at_most
+    )
+
+
+def _tagged(kinds: tuple[_Tag, ...], at_least: int, at_most: int | None) -> Constraint:
+    if not kinds:
+        raise UnsatisfiableConstraint("sections of no kind", action="give at least one tag(...)")
+    if at_least < 0 or (at_most is not None and at_most < at_least):
+        raise InvalidConstraint(
+            f"at_least={at_least}, at_most={at_most} are no counts", action="0 <= least <= most"
+        )
+    for index, kind in enumerate(kinds):
+        for other in kinds[:index]:
+            if kind.begin in other.begin or other.begin in kind.begin:
+                raise InvalidConstraint(
+                    "which section begins cannot be told",
+                    Problem(f"markers {other.begin!r} and {kind.begin!r}", "one is part of the other"),
+                    action="let all markers end alike: <a>, <ab>",
+                )
+    return _Tagged(kinds, at_least, at_most)
+
+
+def _check_marker(marker: str) -> None:
+    if not isinstance(marker, str) or not marker:
+        raise InvalidConstraint(f"{marker!r} is no marker", action="use some text that is not empty")
+    try:
+        marker.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidConstraint(f"the marker {marker!r} is no Unicode text: {error.reason}") from None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _After(Constraint):
+    """Free text up to a marker, then a constraint."""
+
+    marker: str
+    content: Constraint
+
+    @cached_property
+    def key(self) -> str:
+        return digest("after", self.marker, self.content.key)
+
+    @property
+    def schema(self) -> Any:
+        return self.content.schema
+
+    @cached_property
+    def grammar(self) -> Grammar:
+        from grammars.text.free_text import after_text
+
+        return after_text(self.marker, self.content.grammar)
+
+    def parse(self, text: str) -> Answer:
+        thinking, marker, rest = text.partition(self.marker)
+        if not marker:
+            raise RejectedValue(f"the text has no {self.marker!r}", text=text)
+        return Answer(thinking, self.content.parse(rest))
+
+    def render(self) -> str:
+        return f"text up to {self.marker!r}, then {self.content.render()}"
+
+    def __repr__(self) -> str:
+        return f"after({self.marker!r}, {self.content!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _After) and super().__eq__(other) and self.content == other.content
+
+    __hash__ = Constraint.__hash__
+
+
+def after(marker: str, content: Any) -> Constraint:
+    """Free text up to a marker, as models that think first write it, then the content; the value is an `Answer`.
+
+    Args:
+        marker: ends the free text, such as ``"</think>"``; it always comes, the text before it may be empty. What
+            stands after it belongs to the content, a newline too.
+        content: a constraint, a type or a JSON Schema.
+
+    Raises:
+        InvalidConstraint: an empty marker.
+        ConstraintError: as `as_constraint`.
+    """
+    from constrained.constraint import as_constraint
+
+    _check_marker(marker)
+    return _After(marker, as_constraint(content))

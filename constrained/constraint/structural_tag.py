@@ -1,0 +1,164 @@
+"""Structural tags: free text in which a trigger begins one of several sections, as xgrammar and vLLM describe it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from constrained.constraint.base import Constraint, digest
+from constrained.constraint.free_text import _Tag, _Tagged, tag, tags
+from constrained.constraint.grammar import gbnf
+from constrained.constraint.json import json_schema
+from constrained.constraint.text import choice, regex
+from constrained.errors import InvalidConstraint, Problem, UnsupportedConstraint
+
+if TYPE_CHECKING:
+    from grammars.ir import Grammar
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Triggered(_Tagged):
+    """Free text with sections; no trigger stands in the free text."""
+
+    triggers: tuple[str, ...]
+
+    @cached_property
+    def key(self) -> str:
+        return digest("triggered", super().key, *self.triggers)
+
+    @cached_property
+    def grammar(self) -> Grammar:
+        from grammars import ir
+        from grammars.text.free_text import Section, among_text
+        from grammars.transform.imports import added, fresh
+
+        sections = []
+        for trigger in self.triggers:
+            rules: dict[str, ir.Expr] = {}
+            kinds = []
+            for kind in self.tags:
+                if kind.begin.startswith(trigger):
+                    rest = ir.terminal(kind.begin[len(trigger) :])
+                    kinds.append(ir.sequence(rest, added(kind.body(), rules)))
+            name = fresh("section", rules)
+            rules[name] = ir.choice(*kinds)
+            sections.append(Section(trigger, ir.Grammar(rules, name)))
+        return among_text(sections, low=self.at_least, high=self.at_most)
+
+    def __repr__(self) -> str:
+        return f"structural_tag({super().__repr__()}, triggers={list(self.triggers)})"
+
+
+def structural_tag(described: Mapping[str, Any]) -> Constraint:
+    """Free text with sections that a trigger begins; the value is as that of `tag`.
+
+    Args:
+        described: ``{"type": "structural_tag", "format": {"type": "triggered_tags", "triggers": [...], "tags":
+            [{"begin", "content": {"type": "json_schema", "json_schema": ...}, "end"}], "at_least_one": bool,
+            "stop_after_first": bool}}``, or the older form ``{"type": "structural_tag", "triggers": [...],
+            "structures": [{"begin", "schema", "end"}]}``. A content can also be a ``regex`` with its ``pattern`` or a
+            ``const_string`` with its ``value``. A format can also be a content alone.
+
+    Raises:
+        InvalidConstraint: of another shape, or a tag that no trigger or several begin.
+        UnsupportedConstraint: a format or content of another type; ``stop_after_first``, for free text may follow.
+        ConstraintError: as the constructors of the contents.
+    """
+    if not isinstance(described, Mapping) or described.get("type") != "structural_tag":
+        raise _wrong("#", "is no structural tag", 'an object with "type": "structural_tag"')
+    if "structures" in described:
+        kinds = [
+            _tag(one, f"#/structures/{i}", lambda found, place: json_schema(_get(found, "schema", place)))
+            for i, one in enumerate(_list(described, "structures", "#"))
+        ]
+        return _triggered(kinds, _list(described, "triggers", "#"), "#", at_least=0)
+    form = _get(described, "format", "#")
+    if not isinstance(form, Mapping):
+        raise _wrong("#/format", "is no format", 'an object with a "type"')
+    if form.get("type") != "triggered_tags":
+        return _content(form, "#/format")
+    if form.get("stop_after_first"):
+        raise UnsupportedConstraint(
+            "the structural tag cannot be enforced",
+            Problem("#/format/stop_after_first", "is not known here", keyword="stop_after_first"),
+            action="leave it out",
+        )
+    kinds = [
+        _tag(
+            one,
+            f"#/format/tags/{i}",
+            lambda found, place: _content(_get(found, "content", place), f"{place}/content"),
+        )
+        for i, one in enumerate(_list(form, "tags", "#/format"))
+    ]
+    triggers = _list(form, "triggers", "#/format")
+    return _triggered(kinds, triggers, "#/format", at_least=1 if form.get("at_least_one") else 0)
+
+
+def _triggered(kinds: list[Constraint], triggers: Sequence[Any], place: str, *, at_least: int) -> Constraint:
+    found = tuple(one for kind in kinds if isinstance(kind, _Tagged) for one in kind.tags)
+    tags(*kinds)  # its checks of the markers are wanted here, too
+    for i, trigger in enumerate(triggers):
+        if not isinstance(trigger, str) or not trigger:
+            raise _wrong(f"{place}/triggers/{i}", "is no trigger", "a text that is not empty")
+        if any(trigger in other for j, other in enumerate(triggers) if i != j):
+            raise _wrong(f"{place}/triggers/{i}", "is part of another one", "triggers that differ")
+        if not any(one.begin.startswith(trigger) for one in found):
+            raise _wrong(f"{place}/triggers/{i}", "begins no tag", "a beginning of a tag's begin")
+    for one in found:
+        _check_triggered(one, triggers, place)
+    return _Triggered(found, at_least, None, tuple(triggers))
+
+
+def _check_triggered(one: _Tag, triggers: Sequence[str], place: str) -> None:
+    if sum(one.begin.startswith(trigger) for trigger in triggers) != 1:
+        raise _wrong(f"{place}/triggers", f"no trigger begins {one.begin!r}", "one trigger for each begin")
+    if any(one.begin.find(trigger, 1) >= 0 for trigger in triggers):
+        raise _wrong(f"{place}/triggers", f"a trigger stands within {one.begin!r}", "shorter begins")
+
+
+def _tag(described: Any, place: str, content: Callable[[Mapping[str, Any], str], Constraint]) -> Constraint:
+    if not isinstance(described, Mapping):
+        raise _wrong(place, "is no tag", "an object with begin and end")
+    begin, end = _get(described, "begin", place), _get(described, "end", place)
+    return tag(begin, content(described, place), end)
+
+
+def _content(described: Any, place: str) -> Constraint:
+    if not isinstance(described, Mapping):
+        raise _wrong(place, "is no content", 'an object with a "type"')
+    kind = described.get("type")
+    readers: dict[Any, Callable[[], Constraint]] = {
+        "json_schema": lambda: json_schema(_get(described, "json_schema", place)),
+        "regex": lambda: regex(_get(described, "pattern", place)),
+        "const_string": lambda: choice([_get(described, "value", place)]),
+        "grammar": lambda: gbnf(_get(described, "grammar", place)),
+    }
+    if kind not in readers:
+        raise UnsupportedConstraint(
+            "the structural tag cannot be enforced",
+            Problem(f"{place}/type", "is not known here", kind, keyword="type"),
+            action=f"use one of {', '.join(map(repr, readers))}",
+        )
+    return readers[kind]()
+
+
+def _get(described: Mapping[str, Any], name: str, place: str) -> Any:
+    if name not in described:
+        raise _wrong(f"{place}/{name}", "is missing", f"{name!r} there")
+    return described[name]
+
+
+def _list(described: Mapping[str, Any], name: str, place: str) -> list[Any]:
+    found = _get(described, name, place)
+    if not isinstance(found, list) or not found:
+        raise _wrong(f"{place}/{name}", "is no list, or an empty one", "a list of at least one")
+    return found
+
+
+def _wrong(place: str, reason: str, wanted: str) -> InvalidConstraint:
+    return InvalidConstraint(
+        "the structural tag cannot be read", Problem(place, reason), action=f"give {wanted}"
+    )

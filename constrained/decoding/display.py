@@ -1,0 +1,217 @@
+"""A finished text, token by token: where each token came from, and what else was allowed in its place.
+
+What was guessed is in the stats of the text; the rest is found by going along the automaton once more.
+"""
+
+from __future__ import annotations
+
+import codecs
+import html
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from constrained.decoding.allowed_tokens import Following
+from spec.sources import SOURCES
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from constrained.automaton import TokenAutomaton
+    from constrained.decoding.output import Output, Stats
+
+Source = Literal["model", "forced", "literal", "copying", "skeleton", "suffix", "ngram", "recycle"]
+"""``model``: it was chosen among others, and nobody had guessed it; ``forced``: the constraint leaves no other
+characters; ``literal``: it leaves few, and all of them were guessed; then the sources of guesses that the model agreed
+with (of several for one token the first in this order)."""
+
+_LOOKS: dict[Source, tuple[str, str]] = {
+    "model": ("bold green", "rgba(46, 160, 67, .30)"),
+    "forced": ("cyan", "rgba(56, 139, 253, .22)"),
+    "literal": ("blue", "rgba(9, 105, 218, .30)"),
+    "copying": ("magenta", "rgba(191, 57, 137, .25)"),
+    "skeleton": ("yellow", "rgba(210, 153, 34, .30)"),
+    "suffix": ("bright_red", "rgba(248, 81, 73, .25)"),
+    "ngram": ("bright_yellow", "rgba(219, 171, 9, .22)"),
+    "recycle": ("bright_magenta", "rgba(163, 113, 247, .25)"),
+}
+"""By source, in the order of the legend: the style for terminals, the background for notebooks."""
+
+_GUESSES: tuple[Source, ...] = ("copying", "skeleton", "suffix", "ngram", "recycle")
+_SHOWN = 5  # of the other tokens
+_UNLIMITED = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class ShownToken:
+    """A token of a text.
+
+    Attributes:
+        text: its characters; a character that several tokens share stands with the last of them.
+        source: where it came from.
+        allowed: tokens that the constraint allowed in this place (an end of sequence counts as one); None under a
+            predicate, which would have to be asked about each.
+        others: a few of those that were not taken.
+        read: number of the forward pass that it was drawn from; 0 where that is not known.
+    """
+
+    text: str
+    source: Source
+    allowed: int | None
+    others: tuple[str, ...]
+    read: int = 0
+
+
+def shown_tokens(
+    automaton: TokenAutomaton, tokens: Sequence[int], stats: Stats | None = None
+) -> list[ShownToken]:
+    """The tokens of a text of this automaton; limits on the number of tokens are not looked at.
+
+    Args:
+        automaton: of its constraint.
+        tokens: ids.
+        stats: of the text; without them no token counts as guessed.
+    """
+    known = stats is not None and len(stats.passes) == len(stats.origins) == len(tokens)
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    state = automaton.start
+    found = []
+    for i, token in enumerate(tokens):
+        said = automaton.vocabulary.decode((token,))
+        source, read = _guesser(stats.origins[i] if known and stats else 0), 0
+        if automaton.forced(state).startswith(automaton.vocabulary.tokens[token]):
+            source = "forced"
+        if known and stats:
+            read = stats.passes[i]
+        allowed, others = _alternatives(automaton, state, token)
+        found.append(ShownToken(decoder.decode(said), source, allowed, others, read))
+        state = automaton.next(state, token)
+    return found
+
+
+def _guesser(origin: int) -> Source:
+    """The source out of the bits of `Stats.origins`."""
+    for name in _GUESSES:
+        if origin >> SOURCES.index(name) & 1:
+            return name
+    return "literal" if origin else "model"
+
+
+def _alternatives(automaton: TokenAutomaton, state: int, token: int) -> tuple[int | None, tuple[str, ...]]:
+    following = Following(automaton, state, _UNLIMITED)
+    if following.costly:
+        return None, ()
+    ids = following.ids
+    rest = [int(other) for other in ids[: _SHOWN + 1] if other != token][:_SHOWN]
+    ends = automaton.vocabulary.eos_ids
+    names = [
+        "(end)" if other in ends else automaton.vocabulary.tokens[other].decode("utf-8", "backslashreplace")
+        for other in rest
+    ]
+    return len(ids), tuple(names)
+
+
+def _counted(output: Output, tokens: Sequence[ShownToken]) -> Iterator[tuple[str, Source | None]]:
+    """What a text cost and where its tokens came from, part by part, with the source that a part speaks of."""
+    counts = Counter(token.source for token in tokens)
+    for source in _LOOKS:
+        if counts[source]:
+            yield f"{counts[source]} {source}", source
+    stats = output.stats
+    if stats.drafted:
+        yield f"{stats.accepted} of {stats.drafted} guesses right", None
+    yield f"{stats.forwards} forward passes", None
+    yield output.law, None
+    yield f"ended: {output.finish}", None
+
+
+def summary(output: Output, tokens: Sequence[ShownToken]) -> Text:
+    """What a text cost and where its tokens came from, in one line: the legend of the colours."""
+    from rich.text import Text
+
+    parts = [Text(part, _LOOKS[source][0] if source else "dim") for part, source in _counted(output, tokens)]
+    return Text(", ", "dim").join(parts)
+
+
+def _lines(tokens: Sequence[ShownToken]) -> list[tuple[int, list[tuple[str, int]]]]:
+    """The lines of a text: how many passes began there, and the pieces of its tokens with the tokens' numbers."""
+    lines: list[tuple[int, list[tuple[str, int]]]] = [(0, [])]
+    last = 0
+    for number, token in enumerate(tokens):
+        pieces = token.text.split("\n")
+        for i, piece in enumerate(pieces):
+            begun, line = lines[-1]
+            if token.read != last:
+                begun, last = begun + 1, token.read
+            line.append((piece if i == len(pieces) - 1 else piece + "\n", number))
+            lines[-1] = (begun, line)
+            if i < len(pieces) - 1:
+                lines.append((0, []))
+    return lines
+
+
+def _gutter(begun: int, lines: int, last: int) -> str:
+    """What stands before a line: nothing in a text of one line, or of unknown passes."""
+    return f"{begun or '':>{len(str(last))}} \u2502 " if lines > 1 and last else ""
+
+
+def coloured(tokens: Sequence[ShownToken]) -> Text:
+    """The text for a terminal; before each of several lines how many passes began in it."""
+    from rich.text import Text
+
+    text = Text()
+    lines, last = _lines(tokens), max((token.read for token in tokens), default=0)
+    for begun, line in lines:
+        text.append(_gutter(begun, len(lines), last), style="dim")
+        for piece, number in line:
+            text.append(piece, style=_LOOKS[tokens[number].source][0])
+    return text
+
+
+def table(tokens: Sequence[ShownToken]) -> Any:
+    """The tokens for a terminal, one a line, with what else was allowed."""
+    from rich.table import Table
+    from rich.text import Text
+
+    rows = Table("token", "from", "pass", "allowed", "among them", box=None, pad_edge=False)
+    for token in tokens:
+        allowed = "" if token.allowed is None else f"{token.allowed:,}"
+        others = "  ".join(repr(other) for other in token.others)
+        name = Text(repr(token.text), style=_LOOKS[token.source][0])
+        rows.add_row(name, token.source, str(token.read or ""), allowed, Text(others))
+    return rows
+
+
+def as_html(output: Output, tokens: Sequence[ShownToken]) -> str:
+    """The text for a notebook: colours, and what else was allowed where the pointer rests on a token."""
+    notes = []
+    for token in tokens:
+        note: str = token.source
+        if token.read:
+            note += f", pass {token.read}"
+        if token.allowed is not None:
+            note += f", {token.allowed:,} allowed"
+        if token.others:
+            note += ": " + "  ".join(repr(other) for other in token.others)
+        notes.append(note)
+    spans = []
+    lines, last = _lines(tokens), max((token.read for token in tokens), default=0)
+    for begun, line in lines:
+        gutter = _gutter(begun, len(lines), last)
+        spans += [f'<span style="opacity: .5; user-select: none">{gutter}</span>'] if gutter else []
+        for piece, number in line:
+            style = _background(tokens[number].source)
+            spans.append(f'<span title="{html.escape(notes[number])}" {style}>{html.escape(piece)}</span>')
+    legend = [
+        f"<span {_background(source)}>{html.escape(part)}</span>" if source else html.escape(part)
+        for part, source in _counted(output, tokens)
+    ]
+    return (
+        '<div><pre style="white-space: pre-wrap; margin: 0">' + "".join(spans) + "</pre>"
+        f"<small>{', '.join(legend)}</small></div>"
+    )
+
+
+def _background(source: Source) -> str:
+    return f'style="background: {_LOOKS[source][1]}; border-radius: 2px"'

@@ -1,0 +1,114 @@
+"""genlm-control beside this library: SMC with AWRS over the same law, in an interpreter of its own."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from constrained.evaluate.fidelity.measure import Measured
+from constrained.evaluate.fidelity.rows import Row
+from constrained.testing import divergence, total_variation
+
+if TYPE_CHECKING:
+    from constrained.evaluate.fidelity.run import Settings
+
+NAME = "genlm-control"
+
+_WORKER = Path(__file__).with_name("genlm_worker.py")
+
+
+class Unavailable(Exception):
+    """It is not installed, or fails."""
+
+
+def available(interpreter: str) -> str:
+    """Its version.
+
+    Raises:
+        Unavailable: this interpreter does not have it.
+    """
+    code = "import genlm.control; from importlib.metadata import version; print(version('genlm-control'))"
+    try:
+        done = subprocess.run(
+            [interpreter, "-W", "ignore", "-c", code],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Unavailable(str(error)) from None
+    if done.returncode:
+        raise Unavailable((done.stderr.strip().splitlines() or ["it cannot be imported"])[-1])
+    return done.stdout.strip()
+
+
+def sets(measured: Measured, settings: Settings, interpreter: str) -> Iterator[Row]:
+    """A row for each size and repetition. A forward is a distinct beginning for which the model was asked.
+
+    Args:
+        measured: a task with its n-gram model.
+        settings: of the measurement; all sets together get the sum of their time limits.
+        interpreter: a Python that has genlm-control.
+
+    Raises:
+        Unavailable: it failed or took too long.
+    """
+    asked = [(size, repeat) for size in settings.sizes for repeat in range(settings.repeats)]
+    task = _task(measured) | {"sets": [(size, settings.seed * 1000 + repeat) for size, repeat in asked]}
+    try:
+        done = subprocess.run(
+            [interpreter, "-W", "ignore", str(_WORKER)],
+            input=json.dumps(task),
+            capture_output=True,
+            text=True,
+            timeout=60 + settings.time_limit * len(asked),
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise Unavailable(f"{measured.task.name} took longer than {settings.time_limit:g} s a set") from None
+    if done.returncode:
+        raise Unavailable((done.stderr.strip().splitlines() or ["it failed"])[-1])
+    for (size, repeat), line in zip(asked, done.stdout.splitlines(), strict=True):
+        found = json.loads(line)
+        exact = measured.exact
+        yield Row(
+            measured.task.name,
+            NAME,
+            size,
+            repeat,
+            drawn=size,
+            forwards=found["forwards"],
+            checks=found["checks"],
+            attempts=size,
+            seconds=found["seconds"],
+            distance=total_variation(found["posterior"], exact.conditional),
+            divergence=divergence(found["posterior"], exact.conditional),
+            evidence=math.exp(found["log_evidence"]) / exact.mass,
+            effective=found["effective"],
+        )
+
+
+def _task(measured: Measured) -> dict[str, Any]:
+    """The law as a table, with the same ends: certain where nothing else can follow, and at the limit."""
+    model, limit = measured.model, measured.task.limit
+    letters = [piece.decode() for piece in model.vocabulary.tokens if piece]
+    texts = list(measured.exact.conditional)
+    beginnings = {text[:n] for text in texts for n in range(len(text) + 1)}
+    ended = [text for text in texts if not any(text + letter in beginnings for letter in letters)]
+    place = {letter: i for i, letter in enumerate(letters)}
+    rows: dict[str, list[float | None]] = {}
+    for text in beginnings:
+        if text in ended or len(text) == limit:
+            rows[text] = [None] * len(letters) + [0.0]
+            continue
+        logits: Any = model.logits([], [place[letter] for letter in text])  # type: ignore[attr-defined]
+        logs = logits - np.log(np.exp(logits).sum())
+        rows[text] = [float(value) if np.isfinite(value) else None for value in logs]
+    return {"letters": letters, "limit": limit, "rows": rows, "texts": texts, "ended": ended}

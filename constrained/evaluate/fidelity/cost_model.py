@@ -1,0 +1,176 @@
+"""What AWRS asks of a constraint, beside a mask: questions per token, and the price of a dear predicate."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from constrained.constraint import json_schema, predicate, regex
+from constrained.decoding import Generator
+from constrained.errors import Described
+from constrained.evaluate.fidelity.retokenized import Bytes, Retold
+from constrained.evaluate.masks import workload
+from constrained.models import LanguageModel
+from constrained.sampling import AWRS, Local
+from constrained.sampling.awrs import PATIENCE
+from constrained.vocabulary import Vocabulary
+
+_PROMPT = "A record as JSON:"
+_PATTERN = "[ -~]+"
+_TOKENS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """How often AWRS asks, with a model that reads prompts, over recorded schemas.
+
+    Attributes:
+        vocabulary: tokens: what a mask decides about.
+        retold: whether these are not the model's own tokens, see `retold`.
+        patience: visits without a permitted token after which the row was asked for; None for never.
+        schemas: that texts were to be written for.
+        texts: how many were written with every vocabulary: the figures are of these.
+        tokens: of these texts.
+        mean, median, most: questions per token of a text.
+    """
+
+    vocabulary: int
+    retold: bool
+    patience: int | None
+    schemas: int
+    texts: int
+    tokens: int
+    mean: float
+    median: float
+    most: float
+
+    def to_json(self) -> dict[str, Any]:
+        """The figures as JSON values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Time per token under a predicate that takes a while, by masks and by AWRS, in one run.
+
+    Attributes:
+        milliseconds: that one question takes.
+        tokens: written by each.
+        masked, checked: seconds per token.
+        masked_calls, checked_calls: questions per token that the predicate was really asked.
+    """
+
+    milliseconds: float
+    tokens: int
+    masked: float
+    checked: float
+    masked_calls: float
+    checked_calls: float
+
+    @property
+    def ratio(self) -> float:
+        """How many times as long masks take."""
+        return self.masked / self.checked
+
+    def to_json(self) -> dict[str, Any]:
+        """The figures as JSON values."""
+        return asdict(self) | {"ratio": self.ratio}
+
+
+def questions(
+    model: LanguageModel, data: Path, sample: int, seed: int, vocabularies: Sequence[Vocabulary] = ()
+) -> list[Questions]:
+    """Writes a text for each schema of a sample, at temperature 1 and up to 64 tokens, once per vocabulary.
+
+    Rows that are known are not used. The same texts are written twice: with a row never being asked for, as under
+    a predicate, and with the patience that AWRS has by default where a row is one question.
+
+    Args:
+        model: reads prompts.
+        data: MaskBench data.
+        sample: how many schemas; 0: all.
+        seed: of the sample and the texts.
+        vocabularies: in which the model's law is told besides its own, see `retold`.
+    """
+    rows = list(workload.sample(data, sample, seed))
+    models = [model]
+    if vocabularies:
+        law = Bytes(model, _PROMPT)
+        models += [Retold(law, vocabulary) for vocabulary in vocabularies]
+    ways = [(one, patience) for one in models for patience in (None, PATIENCE)]
+    asked = [[_asked(one, row["schema"], patience, seed) for row in rows] for one, patience in ways]
+    common = [i for i in range(len(rows)) if all(found[i] for found in asked)]
+    told = []
+    for (one, patience), found in zip(ways, asked, strict=True):
+        kept = [pair for i in common if (pair := found[i])]
+        ratios = [checks / tokens for checks, tokens in kept] or [0.0]
+        told.append(
+            Questions(
+                vocabulary=one.vocabulary.size,
+                retold=one is not model,
+                patience=patience,
+                schemas=len(rows),
+                texts=len(kept),
+                tokens=sum(tokens for _, tokens in kept),
+                mean=statistics.fmean(ratios),
+                median=statistics.median(ratios),
+                most=max(ratios),
+            )
+        )
+    return told
+
+
+def _asked(model: LanguageModel, schema: Any, patience: int | None, seed: int) -> tuple[int, int] | None:
+    """(questions, tokens) of one text; None where none is written: refused, too large, longer than 64 tokens."""
+    sampler = AWRS(cached=False, patience=patience or model.vocabulary.size)
+    try:
+        generator = Generator(model, json_schema(schema), sampler=sampler, draft=None)
+        out = generator(_PROMPT, seed=seed, temperature=1.0, max_tokens=64)
+    except Described:
+        return None
+    return (out.stats.checks, len(out.tokens)) if out.tokens else None
+
+
+def price(model: LanguageModel, milliseconds: float, seed: int) -> Price:
+    """Writes one text twice, printable ASCII under a predicate that takes its time: by masks, then by AWRS.
+
+    Both draw the same tokens. The first pass of the model, which is slower than others, is not measured.
+
+    Args:
+        model: reads prompts.
+        milliseconds: for one question, spent waiting in a loop.
+        seed: of the text.
+    """
+    seconds: list[float] = []
+    calls: list[float] = []
+    texts: list[str] = []
+    for sampler in (Local(), AWRS()):
+        asked = 0
+
+        def slow(text: str) -> bool:
+            nonlocal asked
+            asked += 1
+            until = time.perf_counter() + milliseconds / 1000
+            while time.perf_counter() < until:
+                pass
+            return not text.endswith("  ")
+
+        generator = Generator(model, regex(_PATTERN) & predicate(slow), sampler=sampler, draft=None)
+        Generator(model, regex(_PATTERN))("A line of text:", seed=seed, max_tokens=2)
+        began = time.perf_counter()
+        out = generator("A line of text:", seed=seed, temperature=1.0, max_tokens=_TOKENS)
+        seconds.append((time.perf_counter() - began) / len(out.tokens))
+        calls.append(asked / len(out.tokens))
+        texts.append(out.text)
+    assert texts[0] == texts[1], texts
+    return Price(milliseconds, len(out.tokens), *seconds, *calls)
+
+
+def as_json(row: Any) -> str:
+    """One line."""
+    return json.dumps(row.to_json())

@@ -1,0 +1,263 @@
+"""Tables, a page and a plot."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from constrained.evaluate.fidelity.cost_model import Price, Questions
+from constrained.evaluate.fidelity.rows import DRAWN, Block, Law, Row
+from constrained.evaluate.masks.report import Section
+
+_NONE = "-"
+
+
+@dataclass(slots=True)
+class Everything:
+    """All that a run has measured."""
+
+    laws: list[Law] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)
+    questions: list[Questions] = field(default_factory=list)
+    price: Price | None = None
+
+
+def sections(found: Everything) -> list[Section]:
+    """All tables of a run: the columns are the tasks."""
+    tasks = [law.task for law in found.laws]
+    sections = [Section("exact laws", tasks, _laws(found.laws))]
+    samplers = list(dict.fromkeys(row.sampler for row in found.rows))
+    sizes = sorted({row.texts for row in found.rows})
+    for size in sizes[-1:]:
+        for title, value in (
+            ("total variation to the exact law", lambda row: _number(row.distance)),
+            ("KL(set || exact law), nats", lambda row: _number(row.divergence)),
+            ("forwards per text", lambda row: _number(row.forwards / max(1, row.drawn))),
+            ("milliseconds per text", lambda row: _number(1000 * row.seconds / max(1, row.drawn))),
+            ("p-value of the G-test (unweighted texts)", lambda row: _p(row.fit)),
+            ("estimate of P(L) / P(L)", lambda row: _estimate(row)),
+        ):
+            lines = []
+            for sampler in samplers:
+                cells = [_cell(found.rows, task, sampler, size, value) for task in tasks]
+                if any(cell != _NONE for cell in cells):
+                    lines.append((sampler, cells))
+            if "variation" in title:
+                lines.append(("exact draws", [_number(law.floor.get(size)) for law in found.laws]))
+            if lines:
+                sections.append(Section(f"{size} texts: {title}", tasks, lines))
+    for sampler in dict.fromkeys(block.sampler for block in found.blocks):
+        sections.append(
+            Section(f"{sampler}: forwards per text, as texts come", tasks, _blocks(found, sampler, tasks))
+        )
+    if found.questions:
+        told = [one for one in found.questions if one.patience is None]
+        sizes_told = [f"{one.vocabulary:,}{'' if one.retold else ' (own)'}" for one in told]
+        sections.append(Section("questions of awrs per token", sizes_told, _questions(found.questions)))
+    if found.price is not None:
+        sections.append(
+            Section(f"a predicate of {found.price.milliseconds:g} ms", ["masks", "awrs"], _price(found.price))
+        )
+    return sections
+
+
+def _laws(laws: Sequence[Law]) -> list[tuple[str, Sequence[str]]]:
+    return [
+        ("texts", [str(law.texts) for law in laws]),
+        ("P(L)", [_number(law.mass) for law in laws]),
+        ("total variation of masking", [_number(law.local) for law in laws]),
+        ("KL(masking || exact law), nats", [_number(law.local_divergence) for law in laws]),
+    ]
+
+
+def _cell(rows: Iterable[Row], task: str, sampler: str, size: int, value: Any) -> str:
+    """The value of a set; of several repetitions the one of median distance."""
+    fitting = [row for row in rows if (row.task, row.sampler, row.texts) == (task, sampler, size)]
+    drawn = sorted((row for row in fitting if row.outcome == DRAWN), key=lambda row: row.distance or 0.0)
+    if drawn:
+        return str(value(drawn[len(drawn) // 2]))
+    return fitting[0].outcome if fitting else _NONE
+
+
+def _blocks(found: Everything, sampler: str, tasks: Sequence[str]) -> list[tuple[str, Sequence[str]]]:
+    blocks = [block for block in found.blocks if block.sampler == sampler]
+    spans = sorted({(block.first, block.last) for block in blocks})
+    by_place = {(block.task, block.first): block for block in blocks}
+    return [
+        (
+            f"texts {first} to {last}",
+            [
+                _number(by_place[task, first].per_text) if (task, first) in by_place else _NONE
+                for task in tasks
+            ],
+        )
+        for first, last in spans
+    ]
+
+
+def _questions(found: Sequence[Questions]) -> list[tuple[str, Sequence[str]]]:
+    by_patience: dict[int | None, list[Questions]] = {}
+    for one in found:
+        by_patience.setdefault(one.patience, []).append(one)
+    lines: list[tuple[str, Sequence[str]]] = [
+        ("texts (of so many schemas)", [f"{one.texts} ({one.schemas})" for one in by_patience[None]]),
+        ("tokens per text", [_number(one.tokens / max(1, one.texts)) for one in by_patience[None]]),
+        ("a mask decides about", [f"{one.vocabulary:,}" for one in by_patience[None]]),
+    ]
+    for patience, told in by_patience.items():
+        until = "" if patience is None else f", at most {patience} and then the row"
+        lines += [
+            (f"mean{until}", [_number(one.mean) for one in told]),
+            (f"median{until}", [_number(one.median) for one in told]),
+            (f"most{until}", [_number(one.most) for one in told]),
+        ]
+    return lines
+
+
+def _price(found: Price) -> list[tuple[str, Sequence[str]]]:
+    return [
+        ("milliseconds per token", [_number(1000 * found.masked), _number(1000 * found.checked)]),
+        ("questions per token", [_number(found.masked_calls), _number(found.checked_calls)]),
+        ("times as long", [_number(found.ratio), "1"]),
+    ]
+
+
+def _number(value: float | None) -> str:
+    """Three significant digits, no exponent."""
+    if value is None:
+        return _NONE
+    if not math.isfinite(value):
+        return "inf"
+    digits = max(0, 2 - math.floor(math.log10(value))) if 0 < value < 100 else 0
+    return f"{value:,.{min(digits, 5)}f}"
+
+
+def _p(value: float | None) -> str:
+    if value is None:
+        return _NONE
+    return f"{value:.1e}" if value < 0.001 else f"{value:.3f}"
+
+
+def _estimate(row: Row) -> str:
+    if row.evidence is None:
+        return _NONE
+    error = "" if row.evidence_error is None else f" ± {row.evidence_error:.2f}"
+    return f"{row.evidence:.2f}{error}"
+
+
+def markdown(sections: Iterable[Section], facts: dict[str, Any]) -> str:
+    """A page with all tables, and how they came about."""
+    machine, settings = facts["machine"], facts["settings"]
+    text = [
+        "# Faithful sampling, sampler beside sampler",
+        "",
+        f"- {machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB, {machine['system']}, "
+        f"Python {machine['python']}; load before the run {machine['load']}",
+        f"- {settings['repeats']} set(s) of each size; of several the one of median distance is shown; "
+        f"{settings['time_limit']:g} s a set at most",
+        "- a forward is one row of a forward pass; texts that stand at the same tokens share it",
+        f"- begun {facts['begun']}, ended {facts['ended']}",
+        f"- `{facts['command']}`",
+    ]
+    for section in sections:
+        text += ["", f"## {section.title[0].upper()}{section.title[1:]}", ""]
+        text.append("| | " + " | ".join(section.engines) + " |")
+        text.append("|---|" + "---:|" * len(section.engines))
+        text += [f"| {label} | " + " | ".join(cells) + " |" for label, cells in section.lines]
+    skipped = facts["skipped"]
+    if skipped:
+        text += ["", "Not measured:", ""] + [f"- {what}: {why}" for what, why in skipped.items()]
+    return "\n".join(text) + "\n"
+
+
+def plot(found: Everything, path: Path) -> bool:
+    """Draws distance against forwards, a panel a task; what learning saves; and what awrs asks.
+
+    Returns:
+        False without matplotlib or data.
+    """
+    several = len({one.vocabulary for one in found.questions}) > 1
+    if not found.rows and not several:
+        return False
+    try:
+        import matplotlib as mpl
+    except ImportError:
+        return False
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    panels = len(found.laws) + bool(found.blocks) + several
+    columns = min(4, panels)
+    lines = -(-panels // columns)
+    figure, axes = pyplot.subplots(
+        lines, columns, figsize=(4.2 * columns, 3.6 * lines), layout="constrained", squeeze=False
+    )
+    places = [panel for row in axes for panel in row]
+    samplers = list(dict.fromkeys(row.sampler for row in found.rows))
+    for panel, law in zip(places, found.laws, strict=False):
+        for number, sampler in enumerate(samplers):
+            points = [
+                (row.forwards, row.distance)
+                for row in found.rows
+                if (row.task, row.sampler, row.outcome) == (law.task, sampler, DRAWN)
+            ]
+            if points:
+                panel.plot(
+                    *zip(*sorted(points), strict=True), marker="o", markersize=3, color=f"C{number}", label=sampler,
+                    linestyle="--" if number >= 10 else "-",
+                )  # fmt: skip
+        panel.axhline(law.local, color="grey", linewidth=0.8, linestyle=":")
+        panel.set(
+            title=f"{law.task}, P(L) = {law.mass:.2g}", xscale="log", yscale="log",
+            xlabel="forwards", ylabel="total variation",
+        )  # fmt: skip
+        panel.grid(alpha=0.3)
+    if found.blocks:
+        panel = places[len(found.laws)]
+        for number, law in enumerate(found.laws):
+            for sampler, style in (("cars", "-"), ("rejection", ":")):
+                blocks = [b for b in found.blocks if (b.task, b.sampler) == (law.task, sampler)]
+                if blocks:
+                    label = law.task if sampler == "cars" else None
+                    panel.plot(
+                        [b.last for b in blocks], [b.per_text for b in blocks], style, color=f"C{number}", label=label
+                    )  # fmt: skip
+        panel.set(
+            title="cars (rejection dotted)", yscale="log", xlabel="texts so far", ylabel="forwards per text"
+        )
+        panel.grid(alpha=0.3)
+        panel.legend(fontsize=6)
+    if several:
+        _draw_questions(found.questions, places[panels - 1])
+    for panel in places[panels:]:
+        panel.set_axis_off()
+    if found.rows:
+        places[0].legend(fontsize=6)
+    figure.savefig(path, dpi=130)
+    pyplot.close(figure)
+    return True
+
+
+def _draw_questions(found: Sequence[Questions], panel: Any) -> None:
+    """Questions per token against the size of the vocabulary."""
+    told = sorted((one for one in found if one.patience is None), key=lambda one: one.vocabulary)
+    rows = sorted((one for one in found if one.patience is not None), key=lambda one: one.vocabulary)
+    sizes = [one.vocabulary for one in told]
+    for label, values, style in (
+        ("mask", sizes, "k:"),
+        ("awrs, most", [one.most for one in told], "C0--"),
+        ("awrs, mean", [one.mean for one in told], "C0o-"),
+        ("awrs, median", [one.median for one in told], "C1o-"),
+        (f"mean, patience {rows[0].patience}", [one.mean for one in rows], "C2o-"),
+    ):
+        panel.plot(sizes, values, style, markersize=3, label=label)
+    panel.set(
+        title="questions of awrs", xscale="log", yscale="log",
+        xlabel="tokens of the vocabulary", ylabel="questions per token",
+    )  # fmt: skip
+    panel.grid(alpha=0.3)
+    panel.legend(fontsize=6)

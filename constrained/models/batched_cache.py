@@ -1,0 +1,346 @@
+"""A cache whose rows are read in one forward pass, whatever their lengths, with trees behind them.
+
+Rows are made equally wide by padding anywhere, which a boolean table marks and a mask hides; positions count true tokens.
+Layers that see only so far back hold what was read like all others: how far each query sees is in its mask.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from constrained.models.attention_masks import Layout, branches, is_chain, masks
+from constrained.models.base import Cache
+from constrained.models.cache import HuggingFaceCache, Run
+
+if TYPE_CHECKING:
+    import torch
+
+_WASTE, _SPARE = 1.25, 256
+"""More columns than this times the longest row, and so many more, are compacted."""
+
+_BEYOND = 64
+"""So many columns more than it can see are held by a layer before it lets go of them."""
+
+
+class JoinedCache(HuggingFaceCache):
+    """One cache of transformers for all rows.
+
+    Invariant: column c of row r holds a true token of that row iff `_valid[r, c]`, and the true columns of a row
+    stand in the order of its text. Columns that are true in no row are what remains of trees; they are dropped when
+    they are many. The columns of a tree are not valid before it is settled. Layers of a kind have let go of their first
+    `_gone[kind]` columns, which no later query of theirs sees. Where all of a single row is valid and held no mask is
+    used.
+    """
+
+    def __init__(self, rows: int, layout: Layout) -> None:
+        """Holds nothing.
+
+        Args:
+            rows: how many.
+            layout: of the model's layers.
+        """
+        super().__init__(rows)
+        self._layout = layout
+        self._cache: Any = None
+        self._valid: torch.Tensor | None = None  # bool [rows, columns], on the device
+        self._pending: list[int] = []  # the first column of each row's tree
+        self._gone = dict.fromkeys(layout.sights, 0)  # replaced, never changed: copies share it
+
+    def fork(self, rows: Sequence[int]) -> Cache:
+        """A cache of its own with these rows. Layers only ever replace their tensors, so nothing is copied twice.
+
+        What several copies of a single row have in common they hold once.
+        """
+        from constrained.models.shared_prefix import shared
+
+        twin = copy.copy(self)
+        if self._cache is None or self._valid is None:
+            twin.keep(rows)
+            return twin
+        twin._cache = copy.copy(self._cache)
+        if len(self._lengths) == 1 and len(rows) > 1 and bool(self._valid.all()):
+            layers = shared(self._cache, len(rows))
+            if layers is not None:
+                twin._cache.layers = layers
+                twin._lengths = self._lengths * len(rows)
+                twin._valid = self._valid.repeat(len(rows), 1)
+                return twin
+        twin._cache.layers = [copy.copy(layer) for layer in self._cache.layers]
+        if list(rows) != list(range(len(self._lengths))):
+            twin.keep(rows)
+        return twin
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Keeps these rows, in this order, and drops the columns that only padded the others."""
+        import torch
+
+        self._lengths = [self._lengths[row] for row in rows]
+        if self._cache is None or self._valid is None:
+            return
+        index = torch.tensor(list(rows), dtype=torch.long, device=self._valid.device)
+        self._valid = self._valid[index]
+        self._select(index, self._valid.any(dim=0).nonzero().squeeze(1))
+
+    def join(self, other: Cache) -> None:
+        """Takes the rows of another cache behind its own; the narrower of the two is padded on the left."""
+        import torch
+        from torch.nn.functional import pad
+
+        from constrained.models.shared_prefix import len_of
+
+        assert isinstance(other, JoinedCache)
+        if not other._lengths or other._cache is None or other._valid is None:
+            assert not other._lengths, "rows that have read nothing cannot be joined to others"
+            return
+        if not self._lengths or self._cache is None or self._valid is None:
+            assert not self._lengths, "rows that have read nothing cannot take in others"
+            self.__dict__.update(other.__dict__)
+            return
+        width = max(self._valid.shape[1], other._valid.shape[1])
+        theirs = {id(layer): twin for (_, layer), (_, twin) in zip(self._held(), other._held(), strict=True)}
+        for kind, layer in self._held():
+            # What one of the two let go of no row of the other sees either, or it is not there.
+            gone = width - max(len_of(layer), len_of(theirs[id(layer)]))
+            for name in ("keys", "values"):
+                both = (getattr(layer, name), getattr(theirs[id(layer)], name))
+                wide = [pad(part, (0, 0, width - gone - part.shape[2], 0)) for part in both]
+                setattr(layer, name, torch.cat(wide))
+            self._gone = self._gone | {kind: gone}
+        valid = [pad(part, (width - part.shape[1], 0)) for part in (self._valid, other._valid)]
+        self._valid = torch.cat(valid)
+        self._lengths = self._lengths + other._lengths
+
+    def read(self, run: Run, tokens: Sequence[Sequence[int]], device: torch.device) -> torch.Tensor:
+        """First every row alone, then all rows in one forward pass.
+
+        Prompts differ in length, so a pass of them all would mostly read padding; and alone they have the same logits
+        in every batch.
+        """
+        import torch
+
+        if self._cache is None:
+            caches = [self._new() for _ in tokens]
+            firsts = [read_row(run, ids, caches[row], 0, device) for row, ids in enumerate(tokens)]
+            self._join(caches, [len(ids) for ids in tokens], device)
+            self._lengths = [len(ids) for ids in tokens]
+            columns = torch.arange(self._valid.shape[1], device=device)  # type: ignore[union-attr]
+            self._valid = columns >= len(columns) - torch.tensor(self._lengths, device=device).unsqueeze(1)
+            return torch.cat(firsts)
+        self._tidy(alone=len(tokens) == 1)
+        counts = [len(ids) for ids in tokens]
+        logits: torch.Tensor
+        if len(tokens) == 1 and not any(self._gone.values()):
+            logits = read_row(run, tokens[0], self._cache, self._lengths[0], device)
+        else:
+            width = max(counts)
+            # Of the new columns a query sees those up to itself; what only pads comes after all that is true.
+            new = torch.ones(len(tokens), width, width, dtype=torch.bool, device=device).tril()
+            depths = [list(range(width))] * len(tokens)
+            whole = self._look(run, tokens, depths, new, every=width > 1)
+            last = torch.tensor(counts, device=device) - 1
+            logits = whole[torch.arange(len(tokens), device=device), last]
+        assert self._valid is not None
+        columns = torch.arange(max(counts), device=device)
+        self._valid = torch.cat(
+            [self._valid, columns < torch.tensor(counts, device=device).unsqueeze(1)], dim=1
+        )
+        self._lengths = [length + count for length, count in zip(self._lengths, counts, strict=True)]
+        return logits
+
+    def read_trees(
+        self,
+        run: Run,
+        tokens: Sequence[Sequence[int]],
+        parents: Sequence[Sequence[int]],
+        skip: Sequence[int],
+        device: torch.device,
+    ) -> list[torch.Tensor]:
+        """As `read`: at first every row alone, then all rows in one forward pass."""
+        import torch
+        from torch.nn.functional import pad
+
+        if self._cache is None:
+            trees = zip(tokens, parents, skip, strict=True)
+            caches, logits = zip(*(self._first(run, *tree, device) for tree in trees), strict=True)
+            # The columns stand at the right: those of the shorter rows begin later.
+            width = self._join(list(caches), [len(ids) for ids in tokens], device)
+            self._pending = [width - len(ids) for ids in tokens]
+            return list(logits)
+        self._tidy()
+        assert self._valid is not None
+        width = max(map(len, tokens))
+        depths, new = zip(*(branches(row, width) for row in parents), strict=True)
+        outputs = self._look(run, tokens, depths, torch.stack(new).to(device), every=True)
+        self._pending = [self._valid.shape[1]] * len(tokens)
+        self._valid = pad(self._valid, (0, width))
+        return [outputs[row, skip[row] : len(ids)] for row, ids in enumerate(tokens)]
+
+    def settle(self, rows: Sequence[int], paths: Sequence[Sequence[int]]) -> None:
+        """Marks one path of each row as valid."""
+        import torch
+
+        assert self._valid is not None
+        begins = [self._pending[row] for row in rows]
+        self._lengths = [self._lengths[row] + len(path) for row, path in zip(rows, paths, strict=True)]
+        if list(rows) != list(range(len(self._valid))):
+            index = torch.tensor(list(rows), dtype=torch.long, device=self._valid.device)
+            self._valid = self._valid[index]
+            self._select(index, torch.arange(self._valid.shape[1], device=index.device))
+        marks = np.zeros(self._valid.shape, dtype=np.bool_)
+        for row, path in enumerate(paths):
+            marks[row, [begins[row] + i for i in path]] = True
+        self._valid = self._valid | torch.from_numpy(marks).to(self._valid.device)
+
+    def _new(self) -> Any:
+        from transformers import DynamicCache
+        from transformers.cache_utils import DummyLayer, DynamicLayer
+
+        cache = DynamicCache()
+        cache.layers = [
+            DummyLayer() if kind is None else DynamicLayer()  # type: ignore[no-untyped-call]
+            for kind in self._layout.kinds
+        ]
+        return cache
+
+    def _held(self) -> Iterator[tuple[str, Any]]:
+        """The layers that hold something, with their kinds."""
+        for kind, layer in zip(self._layout.kinds, self._cache.layers, strict=True):
+            if kind is not None and layer.is_initialized:
+                yield kind, layer
+
+    def _first(
+        self, run: Run, ids: Sequence[int], parents: Sequence[int], skip: int, device: torch.device
+    ) -> tuple[Any, torch.Tensor]:
+        """A row that begins with a tree: its cache, and logits after the tokens that are not skipped."""
+        import torch
+
+        cache, wanted = self._new(), len(ids) - skip
+        if is_chain(parents):
+            logits = read_row(run, ids, cache, 0, device, every=wanted)
+        else:
+            depths, new = branches(parents, len(ids))
+            alone = JoinedCache(1, self._layout)
+            alone._cache, alone._valid = cache, torch.zeros((1, 0), dtype=torch.bool, device=device)
+            logits = alone._look(run, [ids], [depths], new.unsqueeze(0).to(device), every=wanted)[0]
+        return cache, logits[len(logits) - wanted :]
+
+    def _look(
+        self,
+        run: Run,
+        tokens: Sequence[Sequence[int]],
+        depths: Sequence[Sequence[int]],
+        new: torch.Tensor,
+        *,
+        every: bool | int,
+    ) -> Any:
+        """One forward pass of all rows: logits [rows, width, V], or of the last columns.
+
+        Args:
+            run: the model.
+            tokens: one sequence a row.
+            depths: of each token, and of what pads the row: its position after the row's end.
+            new: which of the new columns each query sees, bool [rows, width, width].
+            every: as in `Run`.
+        """
+        import torch
+
+        assert self._valid is not None
+        device, width = self._valid.device, new.shape[1]
+        seen = torch.cat([self._valid.unsqueeze(1).expand(-1, width, -1), new], dim=2)
+        queries = self._ends() + torch.tensor(depths, device=device)
+        places = torch.cat([self._places(), queries], dim=1) if self._layout.bounds else queries
+        return run(
+            every=every,
+            input_ids=torch.tensor([[*ids, *[0] * (width - len(ids))] for ids in tokens], device=device),
+            position_ids=queries,
+            attention_mask=masks(self._layout, seen, queries, places, self._gone),
+            past_key_values=self._cache,
+        )
+
+    def _ends(self) -> torch.Tensor:
+        """The position after each row, int [rows, 1]."""
+        import torch
+
+        assert self._valid is not None
+        return torch.tensor(self._lengths, device=self._valid.device).unsqueeze(1)
+
+    def _places(self) -> torch.Tensor:
+        """Positions of the valid columns, int [rows, columns]: counted from the end, as first columns may be gone."""
+        assert self._valid is not None
+        after = self._valid.flip(1).cumsum(dim=1).flip(1)
+        return self._ends() - after
+
+    def _select(self, rows: torch.Tensor, columns: torch.Tensor) -> None:
+        """Keeps rows of all layers, and columns of all layers and of the table; its rows were kept before."""
+        from constrained.models.shared_prefix import select
+
+        assert self._valid is not None
+        for kind, layer in self._held():
+            gone = self._gone[kind]
+            select(layer, rows, columns[columns >= gone] - gone if gone else columns)
+        self._gone = {kind: int((columns < gone).sum()) if gone else 0 for kind, gone in self._gone.items()}
+        self._valid = self._valid[:, columns]
+
+    def _tidy(self, *, alone: bool = False) -> None:
+        """Drops columns that are true in no row if they are many (or any, for a row alone), and those out of sight."""
+        from constrained.models.shared_prefix import drop
+
+        assert self._valid is not None
+        width, longest = self._valid.shape[1], max(self._lengths)
+        held = min(longest, width)
+        if width > (held if alone else _WASTE * held + _SPARE) and not bool(self._valid.any(dim=0).all()):
+            self.keep(range(len(self._lengths)))
+        bounds = {
+            kind: sight
+            for kind, sight in self._layout.bounds.items()
+            if self._valid.shape[1] - self._gone[kind] > (sight.bound or 0) + _BEYOND
+        }
+        for kind, sight in bounds.items():
+            needed = (self._valid & (self._places() >= sight.first(self._ends()))).any(dim=0)
+            first = int(needed.int().argmax()) if bool(needed.any()) else len(needed)
+            first = max(first, self._gone[kind])
+            for other, layer in self._held():
+                if other == kind:
+                    drop(layer, first - self._gone[kind])
+            self._gone = self._gone | {kind: first}
+        common = min(self._gone.values()) if bounds else 0
+        if common:  # no layer holds these
+            self._gone = {kind: gone - common for kind, gone in self._gone.items()}
+            self._valid = self._valid[:, common:]
+
+    def _join(self, caches: list[Any], lengths: Sequence[int], device: torch.device) -> int:
+        """Puts caches of single rows side by side, padded at the left; the number of columns, none of them valid."""
+        import torch
+        from torch.nn.functional import pad
+
+        width = max(lengths)
+        self._cache = caches[0]
+        self._valid = torch.zeros((len(lengths), width), dtype=torch.bool, device=device)
+        if len(caches) > 1:
+            for i, layer in enumerate(self._cache.layers):
+                rows = [cache.layers[i] for cache in caches]
+                if self._layout.kinds[i] is None or not layer.is_initialized:
+                    continue
+                layer.keys = torch.cat([pad(r.keys, (0, 0, width - r.keys.shape[2], 0)) for r in rows])
+                layer.values = torch.cat([pad(r.values, (0, 0, width - r.values.shape[2], 0)) for r in rows])
+        return width
+
+
+def read_row(
+    run: Run, ids: Sequence[int], cache: Any, start: int, device: torch.device, *, every: int = 1
+) -> torch.Tensor:
+    """Reads tokens of one text, without padding or mask; logits after the last ones, [every, V]."""
+    import torch
+
+    positions = torch.arange(start, start + len(ids), device=device).unsqueeze(0)
+    logits = run(
+        every=every,
+        input_ids=torch.tensor([list(ids)], device=device),
+        position_ids=positions,
+        past_key_values=cache,
+    )
+    return logits[0, -every:]  # type: ignore[no-any-return]

@@ -1,0 +1,241 @@
+"""Causal language models of transformers."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from constrained.errors import ModelError
+from constrained.models.base import Cache, LanguageModel, Prompt
+from constrained.models.cache import HuggingFaceCache
+from constrained.models.capabilities import Ability, ability, cache_name, make_cache, text_config
+from constrained.models.logits import DeviceLogits, Logits
+from constrained.models.sequential_cache import Way
+from constrained.prompting import schema_text as prompts
+from constrained.prompting.ids import check_ids, is_chat
+from constrained.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    import torch
+
+
+class HuggingFaceModel(LanguageModel):
+    """A transformers causal language model with its tokenizer.
+
+    The checkpoint's generation configuration is asked for ends of sequence and for nothing else: temperature,
+    top-p and the like are never taken from it.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any, *, isolate: bool | None = None) -> None:
+        """Puts the model into evaluation mode and reads the vocabulary.
+
+        Args:
+            model: a `PreTrainedModel` with a language modelling head; stays on its device and in its dtype.
+            tokenizer: its tokenizer.
+            isolate: run each text of a batch in a forward pass of its own. Then a batch has bit-identical logits
+                to its texts alone, at the price of its speed. By default only models that cannot read padded
+                batches exactly (recurrent layers, flash attention, see `ability`) do so; for the others logits
+                differ by float rounding between batch sizes.
+
+        Raises:
+            ModelError: not a causal language model, or not a tokenizer of transformers.
+            VocabularyError, ModelMismatch: the tokenizer does not fit, see `Vocabulary.from_tokenizer`.
+        """
+        _check_causal(model)
+        if not callable(tokenizer):
+            raise ModelError(
+                f"a {type(tokenizer).__name__} cannot encode prompts for a transformers model",
+                action="pass a transformers tokenizer; PreTrainedTokenizerFast(tokenizer_object=...) makes one",
+            )
+        self._take(model, tokenizer, Vocabulary.from_tokenizer(tokenizer, model=model), isolate)
+
+    @classmethod
+    def of_ids(cls, model: Any, vocabulary: Vocabulary, *, isolate: bool | None = None) -> HuggingFaceModel:
+        """A model without a tokenizer: its prompts are token ids.
+
+        Args:
+            model: as above.
+            vocabulary: of its tokenizer.
+            isolate: as above.
+
+        Raises:
+            ModelError: not a causal language model.
+        """
+        _check_causal(model)
+        made = cls.__new__(cls)
+        made._take(model, None, vocabulary, isolate)
+        return made
+
+    def _take(self, model: Any, tokenizer: Any, vocabulary: Vocabulary, isolate: bool | None) -> None:
+        self.model = model.eval()
+        self.tokenizer = tokenizer
+        self.vocabulary = vocabulary
+        self.context = getattr(text_config(model), "max_position_embeddings", None)
+        self._isolate = isolate
+        self.same_bits = isolate is True
+        self._accepted = set(inspect.signature(model.forward).parameters)
+        self._cache_name = cache_name(model)
+
+    @cached_property
+    def ability(self) -> Ability:
+        """How the model is read: found out when it is first asked for, by a trial of a few tokens.
+
+        Raises:
+            ModelError: it is no causal language model.
+        """
+        return ability(self.model, self._run, self.device, self.vocabulary.size)
+
+    @property
+    def isolate(self) -> bool:
+        """Whether each text of a batch has a forward pass of its own."""
+        return self.ability.way is not Way.TREES if self._isolate is None else self._isolate
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of the configuration and of some numbers of every weight: the same in every process."""
+        import torch
+
+        digest = hashlib.sha256(repr(self.model.config.to_dict()).encode())
+        for name, weight in self.model.named_parameters():
+            flat = weight.detach().reshape(-1)
+            some = flat[:: max(1, flat.numel() // 64)][:64].to("cpu", torch.float32)
+            digest.update(f"{name} {tuple(weight.shape)} {weight.dtype}".encode() + some.numpy().tobytes())
+        return digest.hexdigest()
+
+    @property
+    def device(self) -> torch.device:
+        """Where token ids go."""
+        device: torch.device = self.model.get_input_embeddings().weight.device
+        return device
+
+    def encode(self, prompt: Prompt, *, chat: bool = True) -> list[int]:
+        """See `LanguageModel.encode`. A text without a template gets the special tokens its tokenizer adds."""
+        ids: Any = prompt
+        if self.tokenizer is None:
+            pass
+        elif isinstance(prompt, str):
+            templated = chat and bool(getattr(self.tokenizer, "chat_template", None))
+            if templated:
+                ids = prompts.render([{"role": "user", "content": prompt}], self.tokenizer)
+            else:
+                ids = self.tokenizer(prompt)["input_ids"]
+        elif is_chat(prompt):
+            ids = prompts.render(prompt, self.tokenizer)
+        return check_ids(ids, self.vocabulary.size)
+
+    def cache(self, rows: int) -> Cache:
+        """An empty cache for this many texts."""
+        return make_cache(self.model, self.ability, rows, self.isolate)
+
+    def forward(self, tokens: Sequence[Sequence[int]], cache: Cache) -> NDArray[np.float32]:
+        """See `LanguageModel.forward`.
+
+        Raises:
+            ModelError: the model's output is not as wide as its vocabulary.
+        """
+        import torch
+
+        (logits,) = self._logits(tokens, None, cache)
+        array: NDArray[np.float32] = logits.to(torch.float32).cpu().numpy()
+        return array
+
+    @property
+    def no_trees(self) -> str | None:  # type: ignore[override]
+        """Why trees cannot be read: attention that takes no mask, recurrent states, a trial that failed."""
+        return self.ability.no_trees
+
+    @property
+    def no_chains(self) -> str | None:  # type: ignore[override]
+        """Why not even chains can be read: behind its first tokens the model reads one at a time."""
+        return self.ability.no_trees if self.ability.way is Way.STEPS else None
+
+    def forward_trees(
+        self,
+        tokens: Sequence[Sequence[int]],
+        parents: Sequence[Sequence[int]],
+        skip: Sequence[int],
+        cache: Cache,
+    ) -> list[NDArray[np.float32]]:
+        """See `LanguageModel.forward_trees`."""
+        import torch
+
+        found = self._logits(tokens, (parents, skip), cache)
+        return [logits.to(torch.float32).cpu().numpy() for logits in found]
+
+    def read(
+        self,
+        tokens: Sequence[Sequence[int]],
+        trees: tuple[Sequence[Sequence[int]], Sequence[int]] | None,
+        cache: Cache,
+    ) -> Logits:
+        """See `LanguageModel.read`: on a device other than the host's logits stay there."""
+        import torch
+
+        if self.device.type == "cpu":
+            return super().read(tokens, trees, cache)
+        return DeviceLogits(torch.cat(self._logits(tokens, trees, cache)))
+
+    def _logits(
+        self,
+        tokens: Sequence[Sequence[int]],
+        trees: tuple[Sequence[Sequence[int]], Sequence[int]] | None,
+        cache: Cache,
+    ) -> list[torch.Tensor]:
+        """Logits [places, vocabulary.size] of all rows together, or of each tree."""
+        import torch
+
+        if not isinstance(cache, HuggingFaceCache):
+            raise TypeError(f"a cache of another model was passed: {type(cache).__name__}")
+        with torch.inference_mode():
+            if trees is None:
+                found = [cache.read(self._run, tokens, self.device)]
+            else:
+                found = cache.read_trees(self._run, tokens, *trees, self.device)
+        width = found[0].shape[-1]
+        if width < self.vocabulary.size:
+            raise ModelError(
+                f"the model gives {width} logits for a vocabulary of {self.vocabulary.size} ids",
+                action="use the tokenizer the model was trained with",
+            )
+        return [logits[:, : self.vocabulary.size] for logits in found]
+
+    def _run(self, *, every: bool | int = False, **inputs: Any) -> torch.Tensor:
+        """One forward pass: logits [rows, columns, V], of the last column or columns unless `every` one is wanted."""
+        if every is not True:
+            inputs["logits_to_keep"] = int(every) or 1  # spares a long prompt's logits: columns x V floats
+        cache = inputs.pop("past_key_values", None)
+        inputs = {name: value for name, value in inputs.items() if name in self._accepted}
+        if self._cache_name is not None:
+            inputs[self._cache_name] = cache
+        mask = inputs.get("attention_mask")
+        if mask is not None:
+            dtype = self.model.dtype
+            several = isinstance(mask, dict)
+            inputs["attention_mask"] = (
+                {kind: one.to(dtype) for kind, one in mask.items()} if several else mask.to(dtype)
+            )
+        logits: torch.Tensor = self.model(**inputs, use_cache=True).logits
+        return logits if every is True else logits[:, -(int(every) or 1) :]
+
+    def __repr__(self) -> str:
+        return f"HuggingFaceModel({type(self.model).__name__}, {self.vocabulary!r}, context={self.context})"
+
+
+def _check_causal(model: Any) -> None:
+    config = getattr(model, "config", None)
+    name = type(model).__name__
+    if config is None or not callable(getattr(model, "forward", None)):
+        raise ModelError(
+            f"{name} is not a transformers model",
+            action="pass a causal language model and its tokenizer, or the name of one",
+        )
+    if getattr(config, "is_encoder_decoder", False):
+        raise ModelError(f"{name} is an encoder-decoder model", action="pass a causal (decoder-only) model")
+    if getattr(model, "get_output_embeddings", lambda: None)() is None:
+        raise ModelError(f"{name} has no language modelling head", action="load it with AutoModelForCausalLM")

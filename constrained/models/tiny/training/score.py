@@ -1,0 +1,190 @@
+"""Scores a model on held-out extraction: schemas, values and three domains that training never saw.
+
+    python -m constrained.models.tiny.training.score --count 300 --out scores.json
+
+The measure takes any function from an example to an answer text, so that every way of decoding can be compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from constrained.models.tiny import WEIGHTS
+from constrained.models.tiny.training import corpus
+from constrained.models.tiny.training.corpus import Example
+from constrained.prompting.schema_text import extraction_messages, render
+
+Answer = Callable[[Example], str]
+"""From an example (its text and schema; the value is not for it to see) to the text of an answer."""
+
+
+@dataclass
+class Scores:
+    """Counts over examples; `report` turns them into shares."""
+
+    examples: int = 0
+    json: int = 0
+    valid: int = 0
+    exact: int = 0
+    fields: int = 0
+    fields_right: int = 0
+    strings: int = 0
+    strings_right: int = 0
+    groups: dict[str, Scores] = field(default_factory=dict)
+
+    def add(self, example: Example, answer: str) -> None:
+        """Counts one answer."""
+        from jsonschema import Draft202012Validator
+
+        self.examples += 1
+        right = leaves(example.value)
+        copied = {path for path, value in right.items() if isinstance(value, str) and value in example.text}
+        self.strings += len(copied)
+        try:
+            value = json.loads(answer)
+        except ValueError:
+            self.fields += len(right)
+            return
+        said = leaves(value)
+        good = {path for path, leaf in right.items() if path in said and same(leaf, said[path])}
+        self.json += 1
+        self.valid += Draft202012Validator(example.schema).is_valid(value)
+        self.exact += len(good) == len(right) == len(said)
+        self.fields += len(right.keys() | said.keys())
+        self.fields_right += len(good)
+        self.strings_right += len(good & copied)
+
+    def report(self) -> dict[str, Any]:
+        """Shares, rounded to four digits."""
+
+        def share(part: int, whole: int) -> float:
+            return round(part / whole, 4) if whole else 0.0
+
+        shares: dict[str, Any] = {
+            "examples": self.examples,
+            "json": share(self.json, self.examples),
+            "valid": share(self.valid, self.examples),
+            "exact_object": share(self.exact, self.examples),
+            "field_accuracy": share(self.fields_right, self.fields),
+            "copied_strings": share(self.strings_right, self.strings),
+        }
+        if self.groups:
+            shares["by_group"] = {name: group.report() for name, group in sorted(self.groups.items())}
+        return shares
+
+
+def leaves(value: Any, path: str = "") -> dict[str, Any]:
+    """The fields of a value: every scalar and every empty list or object, by its JSON Pointer."""
+    items: Iterator[tuple[str, Any]] | None = None
+    if isinstance(value, dict) and value:
+        items = ((str(key), part) for key, part in value.items())
+    elif isinstance(value, list) and value:
+        items = ((str(index), part) for index, part in enumerate(value))
+    if items is None:
+        return {path: value}
+    return {place: leaf for key, part in items for place, leaf in leaves(part, f"{path}/{key}").items()}
+
+
+def same(left: Any, right: Any) -> bool:
+    """JSON equality: 1 is 1.0, but true is not 1."""
+    return isinstance(left, bool) == isinstance(right, bool) and bool(left == right)
+
+
+def group_of(example: Example) -> str:
+    """Which kind of unseen an example is."""
+    from constrained.models.tiny.training import domains
+
+    if example.domain == "attributes":
+        return "made-up fields"
+    known = example.domain not in {domain.name for domain in domains.HELD_OUT}
+    return "known domain, unseen keys" if known else "unseen domain"
+
+
+def score(answer: Answer, examples: Iterable[Example]) -> Scores:
+    """Asks for every example's answer and counts."""
+    scores = Scores()
+    for example in examples:
+        text = answer(example)
+        scores.add(example, text)
+        scores.groups.setdefault(group_of(example), Scores()).add(example, text)
+    return scores
+
+
+def heldout(count: int, seed: int = 0) -> Iterator[Example]:
+    """The first examples of the held-out split."""
+    return (corpus.example((seed << 40) + number, "heldout") for number in range(count))
+
+
+def unconstrained(model: Any, tokenizer: Any, max_tokens: int = 256) -> Answer:
+    """Greedy decoding by transformers, with nothing between the model and its answer."""
+
+    def answer(example: Example) -> str:
+        import torch
+
+        prompt = torch.tensor([render(extraction_messages(example.text, example.schema), tokenizer)])
+        with torch.inference_mode():
+            out = model.generate(
+                prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=max_tokens, do_sample=False
+            )
+        return str(tokenizer.decode(out[0, prompt.shape[1] :], skip_special_tokens=True))
+
+    return answer
+
+
+def under_constraint(model: Any, max_tokens: int = 256) -> Answer:
+    """Greedy decoding under the example's schema, by this library."""
+    import constrained
+
+    def answer(example: Example) -> str:
+        generator = constrained.Generator(model, constrained.json_schema(example.schema))
+        messages = extraction_messages(example.text, example.schema)
+        return generator(messages, max_tokens=max_tokens, temperature=0).text
+
+    return answer
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--weights", type=Path, default=WEIGHTS, help="folder of the model (default: the bundled one)"
+    )
+    parser.add_argument("--count", type=int, default=300, help="held-out examples (default 300)")
+    parser.add_argument("--seed", type=int, default=0, help="of the held-out stream (default 0)")
+    parser.add_argument("--out", type=Path, help="file to write the scores to, besides printing them")
+    options = parser.parse_args()
+
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    import constrained
+
+    model = AutoModelForCausalLM.from_pretrained(options.weights, dtype=torch.float32, local_files_only=True)
+    tokenizer = AutoTokenizer.from_pretrained(options.weights, local_files_only=True)
+    ways = {
+        "unconstrained": unconstrained(model, tokenizer),
+        "constrained": under_constraint(constrained.load(model, tokenizer)),
+    }
+    report = {
+        "split": "heldout",
+        "seed": options.seed,
+        **{
+            name: score(answer, heldout(options.count, options.seed)).report()
+            for name, answer in ways.items()
+        },
+    }
+    text = json.dumps(report, indent=2)
+    print(text)
+    if options.out:
+        options.out.write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What the model reads before it writes: schemas as text, chat templates, token ids of a prompt."""

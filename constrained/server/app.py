@@ -1,0 +1,321 @@
+"""The endpoints."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import logging
+import math
+import time
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import Any, TypeVar
+
+from fastapi import FastAPI
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from constrained.automaton.cache import compiled
+from constrained.chat.reply import replies
+from constrained.chat.tools import ToolFormat
+from constrained.decoding.speculation import choose, no_draft
+from constrained.models import LanguageModel
+from constrained.server import prepare
+from constrained.server.compile_pool import Compiling
+from constrained.server.errors import Refusal, refused
+from constrained.server.metrics import Metrics
+from constrained.server.requests import ChatRequest, CompletionRequest
+from constrained.server.responses import Wire
+from constrained.server.scheduler import Job, Scheduler, Stopped
+from constrained.server.sequence_stream import Piece
+from constrained.server.settings import Settings
+from constrained.server.speculation import ServerDrafts
+from constrained.server.stream import EventStream, Gone, body, unless_gone
+
+_log = logging.getLogger(__name__)
+_CLIENT_GONE = 499
+_Body = TypeVar("_Body", ChatRequest, CompletionRequest)
+
+
+def create_app(
+    model: LanguageModel, settings: Settings | None = None, *, format: ToolFormat | None = None
+) -> FastAPI:
+    """An ASGI application that serves a model as OpenAI's clients expect it.
+
+    Args:
+        model: is used by one thread of the application, while it runs.
+        settings: limits and names.
+        format: how the model writes calls of tools; None: as its chat template does, see `format_of`.
+    """
+    service = _Service(model, settings or Settings(), format)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        await asyncio.to_thread(service.warm)
+        service.scheduler.start()
+        yield
+        await asyncio.to_thread(service.compiling.close)
+        await asyncio.to_thread(service.scheduler.stop)
+
+    app = FastAPI(title="constrained", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
+    app.state.service = service
+    app.add_api_route("/health", service.health, methods=["GET"])
+    app.add_api_route("/metrics", service.metrics_page, methods=["GET"])
+    app.add_api_route("/v1/models", service.models, methods=["GET"])
+    app.add_api_route("/v1/models/{name:path}", service.model, methods=["GET"])
+    app.add_api_route("/v1/chat/completions", service.chat, methods=["POST"])
+    app.add_api_route("/v1/completions", service.completions, methods=["POST"])
+    app.add_exception_handler(Refusal, _refusal)
+    app.add_exception_handler(HTTPException, _http)
+    return app
+
+
+async def _refusal(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Refusal)
+    return JSONResponse(error.body, error.status, headers=error.headers)
+
+
+async def _http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    what = f"{request.method} {request.url.path}: {error.detail}"
+    return JSONResponse(Refusal(error.status_code, what, code="no_such_endpoint").body, error.status_code)
+
+
+def _stopped(error: Stopped) -> Refusal:
+    return Refusal(503, str(error), code="dead" if error.dead else "stopping", headers={"Retry-After": "1"})
+
+
+class _Request:
+    """A request from its body to the end of its answer; `close` is called once, whatever happens."""
+
+    def __init__(self, service: _Service, endpoint: str) -> None:
+        self.began = time.perf_counter()
+        self.jobs: list[Job] = []
+        self.pieces: asyncio.Queue[list[Piece]] = asyncio.Queue()
+        self._service = service
+        self._endpoint = endpoint
+        self._loop = asyncio.get_running_loop()
+        self._closed = False
+        service.open += 1
+
+    def tell(self, pieces: list[Piece]) -> None:
+        """Hands pieces over; called by the scheduler."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens
+            self._loop.call_soon_threadsafe(self.pieces.put_nowait, pieces)
+
+    def close(self, status: int) -> None:
+        """Frees what is still held."""
+        if self._closed:
+            return
+        self._closed = True
+        service = self._service
+        service.open -= 1
+        for job in self.jobs:
+            if not job.finished:
+                service.scheduler.cancel(job)
+        seconds = time.perf_counter() - self.began
+        service.metrics.requests.labels(self._endpoint, str(status)).inc()
+        if status == _CLIENT_GONE:
+            service.metrics.disconnects.inc()
+        elif status == 200:
+            service.metrics.seconds.observe(seconds)
+            service.recent.append(seconds)
+
+
+class _Service:
+    """The endpoints, and what they share."""
+
+    def __init__(self, model: LanguageModel, settings: Settings, format: ToolFormat | None) -> None:
+        self.settings = settings
+        self.language_model = model
+        draft = choose(settings.draft)
+        drafts = None if draft is None or no_draft(model) is not None else ServerDrafts(draft, model)
+        shared = None if drafts is None else drafts.shared
+        self.scheduler = Scheduler(model, settings.max_batch, shared, drafted=settings.draft_texts)
+        self.compiling = Compiling(model, settings, format, drafts)
+        self.metrics = Metrics(self.scheduler)
+        self.open = 0
+        self.recent: deque[float] = deque(maxlen=32)
+        self._created = int(time.time())
+
+    def warm(self) -> None:
+        """Does what the first request would wait for: what is imported and built when it is first used."""
+        self.compiling.warm()
+        model = self.language_model
+        for constraint in ({"type": "object"}, replies()):
+            compiled(constraint, model.vocabulary)
+
+    async def health(self) -> Response:
+        """Whether requests can be served, and how many there are; 503 if none will be any more."""
+        scheduler = self.scheduler
+        said = {"status": "ok", "running": scheduler.running, "waiting": scheduler.waiting}
+        if scheduler.death is None:
+            return JSONResponse(said)
+        return JSONResponse({**said, "status": "dead", "reason": scheduler.death}, 503)
+
+    async def metrics_page(self) -> Response:
+        """For Prometheus."""
+        return Response(self.metrics.page(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def models(self, request: Request) -> dict[str, Any]:
+        """The list of one model."""
+        self._check_key(request)
+        return {"object": "list", "data": [self._described()]}
+
+    async def model(self, request: Request, name: str) -> dict[str, Any]:
+        """The model."""
+        self._check_key(request)
+        if name != self.settings.name:
+            raise Refusal(404, f"the model {name!r} does not exist", code="model_not_found", param="model")
+        return self._described()
+
+    def _described(self) -> dict[str, Any]:
+        return {
+            "id": self.settings.name,
+            "object": "model",
+            "created": self._created,
+            "owned_by": "constrained",
+            "max_model_len": self.language_model.context,
+        }
+
+    async def chat(self, request: Request) -> Response:
+        """``POST /v1/chat/completions``."""
+        return await self._answer(request, ChatRequest)
+
+    async def completions(self, request: Request) -> Response:
+        """``POST /v1/completions``."""
+        return await self._answer(request, CompletionRequest)
+
+    def _check_key(self, request: Request) -> None:
+        key = self.settings.api_key
+        if key is None:
+            return
+        shown = request.headers.get("authorization", "").encode("latin-1")  # the bytes as they came
+        if not hmac.compare_digest(shown, f"Bearer {key}".encode()):
+            raise Refusal(
+                401,
+                "the API key is missing or wrong",
+                code="invalid_api_key",
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+
+    async def _answer(self, request: Request, kind: type[_Body]) -> Response:
+        endpoint = request.url.path
+        try:
+            self._check_key(request)
+            self._check_room()
+        except Refusal as refused_at_once:
+            self.metrics.requests.labels(endpoint, str(refused_at_once.status)).inc()
+            raise
+        mine = _Request(self, endpoint)
+        status = 500
+        try:
+            response = await self._opened(mine, request, kind)
+            status = response.status_code
+            if isinstance(response, EventStream):
+                return response  # it closes the request itself
+        except (Gone, ClientDisconnect):
+            status, response = _CLIENT_GONE, Response(status_code=_CLIENT_GONE)
+        except Exception as error:
+            refusal = refused(error)
+            status = refusal.status
+            if status >= 500 and not isinstance(error, Refusal):
+                _log.exception("a request failed", exc_info=error)
+            raise refusal from error
+        finally:
+            if status != 200 or not isinstance(response, EventStream):
+                mine.close(status)
+        return response
+
+    def _check_room(self) -> None:
+        """Refuses a request where too many wait."""
+        if self.open < self.settings.max_batch + self.settings.max_queue:
+            return
+        mean = sum(self.recent) / len(self.recent) if self.recent else 1.0
+        rounds = 1 + self.settings.max_queue / self.settings.max_batch
+        raise Refusal(
+            429,
+            f"{self.open} requests are being served or wait; try again later",
+            code="queue_full",
+            headers={"Retry-After": str(max(1, math.ceil(mean * rounds)))},
+        )
+
+    async def _opened(self, mine: _Request, request: Request, kind: type[_Body]) -> Response:
+        read = await body(request, self.settings.max_body)
+        if read is None:
+            raise Refusal(
+                413, f"the body is larger than {self.settings.max_body} bytes", code="body_too_large"
+            )
+        wanted = kind.model_validate_json(read)
+        prepare.check(wanted, self.settings)
+        ready = await unless_gone(request.receive, self.compiling(wanted))
+        self.metrics.compile.observe(time.perf_counter() - mine.began)
+        self.metrics.prompt_tokens.inc(ready.prompt_tokens)
+        options = wanted.stream_options
+        wire = Wire(
+            self.settings.name,
+            ready.constraint,
+            sum(map(len, ready.groups)),
+            ready.prompt_tokens,
+            chat=kind is ChatRequest,
+            logprobs=bool(wanted.logprobs) if kind is ChatRequest else wanted.logprobs is not None,
+            usage=options is not None and options.include_usage,
+        )
+        mine.jobs = [Job(texts, mine.tell) for texts in ready.groups]
+        try:
+            for job in mine.jobs:
+                self.scheduler.submit(job)
+        except Stopped as error:
+            raise _stopped(error) from None
+        if wanted.stream:
+            return EventStream(
+                self._chunks(mine, wire), lambda gone: mine.close(_CLIENT_GONE if gone else 200)
+            )
+        return JSONResponse(await unless_gone(request.receive, self._whole(mine, wire)))
+
+    async def _pieces(self, mine: _Request, wire: Wire) -> AsyncIterator[Piece]:
+        """All pieces of a request, until each of its texts has ended.
+
+        Raises:
+            Refusal: one of them failed.
+        """
+        left = len(wire.choices)
+        began = False
+        while left:
+            for piece in await mine.pieces.get():
+                if piece.error is not None:
+                    if isinstance(piece.error, Stopped):
+                        raise _stopped(piece.error)
+                    raise piece.error
+                if not began and piece.count:
+                    self.metrics.first_token.observe(time.perf_counter() - mine.began)
+                    began = True
+                if piece.finish is not None:
+                    left -= 1
+                    self.metrics.tokens.inc(piece.count)
+                yield piece
+
+    async def _whole(self, mine: _Request, wire: Wire) -> dict[str, Any]:
+        async for piece in self._pieces(mine, wire):
+            wire.choices[piece.index].take(piece)
+        return wire.whole()
+
+    async def _chunks(self, mine: _Request, wire: Wire) -> AsyncIterator[dict[str, Any]]:
+        """A stream; what goes wrong after its beginning is told in it."""
+        for chunk in wire.first():
+            yield chunk
+        try:
+            async for piece in self._pieces(mine, wire):
+                for chunk in wire.chunks(piece):
+                    yield chunk
+        except Exception as error:
+            refusal = refused(error)
+            if refusal.code == "internal_error":
+                _log.exception("a stream failed", exc_info=error)
+            yield refusal.body
+            return
+        for chunk in wire.last():
+            yield chunk

@@ -1,0 +1,57 @@
+"""Figures for Prometheus, in a registry of their own for each server."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from constrained.server.scheduler import Scheduler
+
+_SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+
+
+class Metrics:
+    """What is counted.
+
+    Args:
+        scheduler: is asked how much it has to do when somebody looks.
+    """
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        registry = self._registry = CollectorRegistry()
+        self.requests = Counter(
+            "constrained_requests",
+            "Requests, by endpoint and status.",
+            ["endpoint", "status"],
+            registry=registry,
+        )
+        self.disconnects = Counter(
+            "constrained_disconnects", "Requests whose client went away.", registry=registry
+        )
+        self.prompt_tokens = Counter("constrained_prompt_tokens", "Tokens of prompts.", registry=registry)
+        self.tokens = Counter("constrained_generated_tokens", "Tokens written.", registry=registry)
+        self.compile = Histogram(
+            "constrained_compile_seconds",
+            "From the body of a request to its first mask.",
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self.first_token = Histogram(
+            "constrained_first_token_seconds",
+            "From the body of a request to its first token.",
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self.seconds = Histogram(
+            "constrained_request_seconds",
+            "From the body of a request to the end of its answer.",
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        running = Gauge("constrained_texts_running", "Texts being written.", registry=registry)
+        running.set_function(lambda: scheduler.running)
+        waiting = Gauge("constrained_requests_waiting", "Prompts in the queue.", registry=registry)
+        waiting.set_function(lambda: scheduler.waiting)
+
+    def page(self) -> bytes:
+        """Everything, in the text format."""
+        return generate_latest(self._registry)

@@ -1,0 +1,232 @@
+"""Answers as they go over the wire, whole and in chunks."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from constrained.chat.reply import Replies
+from constrained.chat.reply_parser import Piece as Part
+from constrained.chat.reply_parser import ReplyReader, ToolCall
+from constrained.constraint import Constraint
+from constrained.server.sequence_stream import Likely, Piece
+
+Json = dict[str, Any]
+
+
+class _Plain:
+    """Reads a text that is content from its beginning to its end."""
+
+    def feed(self, delta: str) -> list[Part]:
+        return [Part(delta)] if delta else []
+
+    def finish(self) -> list[Part]:
+        return []
+
+
+@dataclass
+class Choice:
+    """One text of an answer, as far as it is there.
+
+    Attributes:
+        index: its number.
+        content: the free text, or the text that was asked for.
+        calls: of tools: id, name and arguments.
+        tokens: with their log-probabilities.
+        finish: why it ended, as OpenAI calls it.
+        count: tokens.
+    """
+
+    index: int
+    reader: ReplyReader | _Plain
+    content: str = ""
+    calls: list[tuple[str, ToolCall]] = field(default_factory=list)
+    tokens: list[Likely] = field(default_factory=list)
+    finish: str | None = None
+    count: int = 0
+
+    def take(self, piece: Piece) -> list[Part]:
+        """Reads a piece; returns its parts."""
+        parts = self.reader.feed(piece.delta)
+        if piece.finish is not None:
+            parts += self.reader.finish()
+        for part in parts:
+            if part.call is None:
+                self.content += part.text
+            elif part.name is not None:
+                self.calls.append((f"call_{uuid.uuid4().hex[:24]}", ToolCall(part.name, "")))
+            else:
+                known, call = self.calls[part.call]
+                self.calls[part.call] = (known, ToolCall(call.name, call.text + part.text))
+        self.tokens += piece.tokens
+        self.count = piece.count
+        if piece.finish is not None:
+            self.finish = "tool_calls" if self.calls and piece.finish == "stop" else piece.finish
+        return parts
+
+
+class Wire:
+    """What all answers to one request have in common.
+
+    Args:
+        model: its name.
+        chat: chat completions, or the older kind.
+        constraint: says how texts are read.
+        count: texts.
+        prompt_tokens: of all prompts.
+        logprobs: whether they were asked for.
+        usage: whether a stream ends with it.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        constraint: Constraint,
+        count: int,
+        prompt_tokens: int,
+        *,
+        chat: bool,
+        logprobs: bool,
+        usage: bool = False,
+    ) -> None:
+        self.id = f"{'chatcmpl' if chat else 'cmpl'}-{uuid.uuid4().hex}"
+        self.created = int(time.time())
+        self.chat = chat
+        self._model = model
+        self._prompt_tokens = prompt_tokens
+        self._logprobs = logprobs
+        self._usage = usage
+        self.choices = [
+            Choice(i, constraint.reader() if isinstance(constraint, Replies) else _Plain())
+            for i in range(count)
+        ]
+
+    @property
+    def usage(self) -> Json:
+        """Tokens so far."""
+        written = sum(choice.count for choice in self.choices)
+        return {
+            "prompt_tokens": self._prompt_tokens,
+            "completion_tokens": written,
+            "total_tokens": self._prompt_tokens + written,
+        }
+
+    def whole(self) -> Json:
+        """The answer, when all texts are finished."""
+        kind = "chat.completion" if self.chat else "text_completion"
+        make = _chat_choice if self.chat else _text_choice
+        choices = [make(choice, self._logprobs) for choice in self.choices]
+        return {**self._head(kind), "choices": choices, "usage": self.usage}
+
+    def first(self) -> list[Json]:
+        """The chunks with which a stream begins."""
+        if not self.chat:
+            return []
+        return [self._chunk(one.index, {"role": "assistant", "content": ""}) for one in self.choices]
+
+    def chunks(self, piece: Piece) -> list[Json]:
+        """The chunks for a piece."""
+        choice = self.choices[piece.index]
+        offset = len(choice.content)
+        parts = choice.take(piece)
+        deltas = [_delta(part, choice) if self.chat else {"text": part.text} for part in parts]
+        if not deltas and piece.tokens:
+            deltas = [{"content": ""} if self.chat else {"text": ""}]
+        chunks = [self._chunk(piece.index, delta) for delta in deltas]
+        if piece.tokens:
+            tokens = _chat_tokens(piece.tokens) if self.chat else _text_tokens(piece.tokens, offset)
+            chunks[0]["choices"][0]["logprobs"] = tokens
+        if choice.finish is not None:
+            chunks.append(self._chunk(piece.index, {} if self.chat else {"text": ""}, choice.finish))
+        return chunks
+
+    def last(self) -> list[Json]:
+        """The chunks with which a stream ends."""
+        return [{**self._head(self._kind), "choices": [], "usage": self.usage}] if self._usage else []
+
+    @property
+    def _kind(self) -> str:
+        return "chat.completion.chunk" if self.chat else "text_completion"
+
+    def _chunk(self, index: int, delta: Json, finish: str | None = None) -> Json:
+        said = {"delta": delta} if self.chat else delta
+        choice = {"index": index, **said, "logprobs": None, "finish_reason": finish}
+        chunk = {**self._head(self._kind), "choices": [choice]}
+        return {**chunk, "usage": None} if self._usage else chunk
+
+    def _head(self, kind: str) -> Json:
+        head = {"id": self.id, "object": kind, "created": self.created, "model": self._model}
+        return {**head, "system_fingerprint": None}
+
+
+def _delta(part: Part, choice: Choice) -> Json:
+    if part.call is None:
+        return {"content": part.text}
+    if part.name is None:
+        return {"tool_calls": [{"index": part.call, "function": {"arguments": part.text}}]}
+    known, _ = choice.calls[part.call]
+    called = {"name": part.name, "arguments": ""}
+    return {"tool_calls": [{"index": part.call, "id": known, "type": "function", "function": called}]}
+
+
+def _chat_choice(choice: Choice, logprobs: bool) -> Json:
+    message: Json = {"role": "assistant", "content": choice.content, "refusal": None}
+    if choice.calls:
+        message["content"] = choice.content or None
+        message["tool_calls"] = [
+            {"id": known, "type": "function", "function": {"name": call.name, "arguments": call.text}}
+            for known, call in choice.calls
+        ]
+    tokens = _chat_tokens(choice.tokens) if logprobs else None
+    return {
+        "index": choice.index,
+        "message": message,
+        "logprobs": tokens,
+        "finish_reason": choice.finish,
+    }
+
+
+def _text_choice(choice: Choice, logprobs: bool) -> Json:
+    tokens = _text_tokens(choice.tokens, 0) if logprobs else None
+    return {
+        "index": choice.index,
+        "text": choice.content,
+        "logprobs": tokens,
+        "finish_reason": choice.finish,
+    }
+
+
+def _chat_tokens(tokens: Iterable[Likely]) -> Json:
+    def shown(one: Likely) -> Json:
+        return {
+            "token": one.token.decode("utf-8", "replace"),
+            "logprob": max(one.logprob, _LEAST),
+            "bytes": list(one.token),
+        }
+
+    content = [{**shown(one), "top_logprobs": [shown(other) for other in one.others]} for one in tokens]
+    return {"content": content, "refusal": None}
+
+
+def _text_tokens(tokens: Sequence[Likely], offset: int) -> Json:
+    texts = [one.token.decode("utf-8", "replace") for one in tokens]
+    offsets = []
+    for text in texts:
+        offsets.append(offset)
+        offset += len(text)
+    return {
+        "tokens": texts,
+        "token_logprobs": [max(one.logprob, _LEAST) for one in tokens],
+        "top_logprobs": [
+            {other.token.decode("utf-8", "replace"): max(other.logprob, _LEAST) for other in one.others}
+            for one in tokens
+        ],
+        "text_offset": offsets,
+    }
+
+
+_LEAST = -9999.0
+"""JSON has no infinity: OpenAI's number for a token that is next to impossible."""

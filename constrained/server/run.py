@@ -1,0 +1,99 @@
+"""The server as a process: it listens, serves, and finishes what it has begun before it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import uvicorn
+
+from constrained.chat.tools import ToolFormat
+from constrained.errors import InvalidArgument
+from constrained.models import LanguageModel
+from constrained.server.app import create_app
+from constrained.server.settings import Settings
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, told: Callable[[str], None], where: str) -> None:
+        super().__init__(config)
+        self._told = told
+        self._where = where
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._told(self._where)
+
+
+def serve(
+    model: LanguageModel,
+    settings: Settings | None = None,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    format: ToolFormat | None = None,
+    told: Callable[[str], None] = lambda where: None,
+) -> None:
+    """Serves until the process gets SIGTERM or SIGINT; then requests that run are finished.
+
+    A second SIGINT ends it at once. If the thread that owns the model dies, it ends, too: whoever supervises the
+    process can start a fresh one.
+
+    Args:
+        model: what is served.
+        settings: limits and names.
+        host: address to listen at.
+        port: 0: any that is free.
+        format: how the model writes calls of tools; None: as its chat template does.
+        told: is told the address when requests are taken.
+
+    Raises:
+        InvalidArgument: the address cannot be listened at.
+        RuntimeError: the thread that owns the model died.
+    """
+    settings = settings or Settings()
+    listening = _listen(host, port)
+    app = create_app(model, settings, format=format)
+    scheduler = app.state.service.scheduler
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        timeout_graceful_shutdown=max(1, round(settings.grace_seconds)),
+        lifespan="on",
+    )
+    shown = f"[{host}]" if ":" in host else host
+    with listening, _handled_signals():
+        server = _Server(config, told, f"http://{shown}:{listening.getsockname()[1]}")
+        scheduler.died = lambda: setattr(server, "should_exit", True)
+        server.run(sockets=[listening])
+    if scheduler.death is not None:
+        raise RuntimeError(f"the server ended: its scheduler died of {scheduler.death}")
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=1024)
+    except (OSError, OverflowError) as error:
+        raise InvalidArgument(
+            f"nothing can listen at {host} port {port}: {error}", action="name another --port or --host"
+        ) from None
+
+
+@contextlib.contextmanager
+def _handled_signals() -> Iterator[None]:
+    """A signal that uvicorn handled is raised once more when it is done: nothing is left to do then."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {one: signal.signal(one, signal.SIG_IGN) for one in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)

@@ -1,0 +1,69 @@
+"""What a server is told when it starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from constrained.decoding.speculation import Draft, choose
+from constrained.errors import InvalidArgument
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Limits and names of a server.
+
+    Attributes:
+        name: what clients call the model.
+        api_key: what clients have to show as ``Authorization: Bearer ...``; None: nothing.
+        max_batch: texts that are written side by side.
+        max_queue: requests that may wait beyond those; more are refused with 429.
+        max_body: bytes of a request.
+        max_schema: bytes of the JSON of everything in a request that is compiled.
+        max_tokens: greatest number of tokens of a text, whatever a request asks for; None: the model's context.
+        compile_seconds: how long a request may wait for its constraint to be compiled.
+        compile_threads: constraints that are compiled at the same time, each first in a process of its own.
+        compile_memory: bytes that such a process may take for a constraint.
+        draft: ``"auto"`` or a `Draft`: guess ahead, as in `Generator`; None: one token at a time. The texts are the same.
+        draft_texts: guess only while at most so many texts are written side by side.
+        grace_seconds: how long requests that run may take to finish when the server is told to stop.
+
+    Raises:
+        InvalidArgument: a limit leaves nothing.
+    """
+
+    name: str = "constrained-tiny"
+    api_key: str | None = None
+    max_batch: int = 32
+    max_queue: int = 128
+    max_body: int = 8 << 20
+    max_schema: int = 1 << 20
+    max_tokens: int | None = None
+    compile_seconds: float = 10.0
+    compile_threads: int = 2
+    compile_memory: int = 1 << 30
+    draft: str | Draft | None = None
+    draft_texts: int = 4
+    grace_seconds: float = 60.0
+
+    def __post_init__(self) -> None:
+        for name, least in (
+            ("max_batch", 1),
+            ("max_queue", 0),
+            ("max_body", 1),
+            ("max_schema", 1),
+            ("compile_threads", 1),
+            ("compile_memory", 1),
+            ("draft_texts", 1),
+            ("grace_seconds", 0),
+        ):
+            if getattr(self, name) < least:
+                raise InvalidArgument(f"{name} is {getattr(self, name)}", action=f"give at least {least}")
+        choose(self.draft)
+        if self.compile_seconds <= 0:
+            raise InvalidArgument(f"compile_seconds is {self.compile_seconds}", action="give a positive time")
+        if self.max_tokens is not None and self.max_tokens < 1:
+            raise InvalidArgument(f"max_tokens is {self.max_tokens}", action="give at least 1, or None")
+        if not self.name:
+            raise InvalidArgument("the model has no name", action="give one that clients can ask for")
+        if self.api_key == "":
+            raise InvalidArgument("the API key is empty", action="give one, or none at all")

@@ -1,0 +1,53 @@
+"""What the texts of a server guess ahead, and learn from each other."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from constrained.automaton.cache import KEPT, compiled
+from constrained.decoding.speculation import Draft, Speculation
+from spec.memory import Memory
+
+if TYPE_CHECKING:
+    from constrained.automaton import TokenAutomaton
+    from constrained.constraint import Constraint
+    from constrained.models import LanguageModel
+
+
+class ServerDrafts:
+    """The drafts of all constraints, with one memory. Safe to share between threads.
+
+    Attributes:
+        shared: decides how many guesses a pass of the whole batch reads.
+    """
+
+    def __init__(self, draft: Draft, model: LanguageModel) -> None:
+        """Learns nothing yet.
+
+        Args:
+            draft: the configuration; a memory in it is used.
+            model: whose texts.
+        """
+        self._chains = model.no_trees is not None
+        self._draft = replace(draft, memory=draft.memory or Memory())
+        self._known: OrderedDict[str, tuple[TokenAutomaton, Speculation]] = OrderedDict()
+        self._lock = threading.Lock()
+        constraint, automaton = compiled({"type": "object"}, model.vocabulary)
+        self.shared = self.of(constraint, automaton)
+
+    def of(self, constraint: Constraint, automaton: TokenAutomaton) -> Speculation:
+        """Those of a constraint; made once while it is in use."""
+        with self._lock:
+            known = self._known.get(constraint.key)
+            if known is not None and known[0] is automaton:
+                self._known.move_to_end(constraint.key)
+                return known[1]
+        made = Speculation(self._draft, automaton, constraint, chains=self._chains)
+        with self._lock:
+            self._known[constraint.key] = automaton, made
+            while len(self._known) > KEPT:
+                self._known.popitem(last=False)
+        return made

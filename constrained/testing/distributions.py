@@ -1,0 +1,185 @@
+"""The laws of samplers: exact, by enumerating every random choice, and measured, by a test of fit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from constrained.decoding.allowed_tokens import Following
+from constrained.decoding.sequence import Answer, Rules
+from constrained.decoding.step import run
+from constrained.sampling import Candidates, Draw, Listed, Position, TokenSampler, Warp
+from constrained.testing.enumerated_choices import Dice, outcomes
+from constrained.testing.models import EnumerableModel
+
+K = TypeVar("K", bound=Hashable)
+TokenLaw = list[tuple[int | None, tuple[float, float]]]
+"""(token, (probability, expected weight)) of one position, by token."""
+
+
+def g_test(counts: Mapping[K, int], law: Mapping[K, float], *, least: float = 5.0) -> float:
+    """p-value of the G-test (likelihood ratio against multinomial counts; Sokal and Rohlf 1981, ch. 17).
+
+    Args:
+        counts: how often each outcome was seen.
+        law: probability of each possible outcome, of sum 1.
+        least: outcomes expected less often than this are pooled into one.
+
+    Returns:
+        Probability of a fit at least this bad when the law is true; 0 if something impossible was seen.
+    """
+    import torch
+
+    total = sum(counts.values())
+    if any(law.get(outcome, 0.0) == 0.0 for outcome, n in counts.items() if n):
+        return 0.0
+    seen, expected = [0.0], [0.0]  # the pool comes first
+    for outcome, p in law.items():
+        if p * total < least:
+            seen[0] += counts.get(outcome, 0)
+            expected[0] += p * total
+        else:
+            seen.append(counts.get(outcome, 0))
+            expected.append(p * total)
+    cells = [(o, e) for o, e in zip(seen, expected, strict=True) if e > 0]
+    g = 2 * math.fsum(o * math.log(o / e) for o, e in cells if o)
+    degrees = len(cells) - 1
+    if degrees < 1:
+        return 1.0
+    tail = torch.special.gammaincc(
+        torch.tensor(degrees / 2, dtype=torch.float64), torch.tensor(max(g, 0.0) / 2, dtype=torch.float64)
+    )
+    return float(tail)
+
+
+def token_law(
+    sampler: TokenSampler,
+    logits: NDArray[np.floating[Any]],
+    candidates: Candidates | NDArray[np.intp] | Callable[[], Candidates],
+    warp: Warp,
+) -> dict[int | None, tuple[float, float]]:
+    """The exact law of one draw: the sampler is run once for every choice, or order of visits, that noise can make.
+
+    For small vocabularies: there may be V! orders.
+
+    Args:
+        sampler: the production sampler.
+        logits: floating [V].
+        candidates: allowed ids, ascending; or a function that makes fresh candidates for each run.
+        warp: temperature and truncations.
+
+    Returns:
+        Token (None: nothing was drawn) -> (P(X = token), E[W 1{X = token}]).
+    """
+    law: dict[int | None, tuple[float, float]] = {}
+    for chance, draw in draws_of(sampler, logits, candidates, warp):
+        old = law.get(draw.token, (0.0, 0.0))
+        law[draw.token] = (old[0] + chance, old[1] + chance * math.exp(draw.log_weight))
+    return law
+
+
+def draws_of(
+    sampler: TokenSampler,
+    logits: NDArray[np.floating[Any]],
+    candidates: Candidates | NDArray[np.intp] | Callable[[], Candidates],
+    warp: Warp,
+) -> Iterator[tuple[float, Draw]]:
+    """Every draw that can be made at a position, with its probability; arguments as for `token_law`."""
+
+    def fresh() -> Candidates:
+        if isinstance(candidates, Candidates):
+            return candidates
+        return candidates() if callable(candidates) else Listed(candidates)
+
+    return outcomes(lambda dice: sampler.propose(Position(logits, fresh(), dice, warp)))
+
+
+def check_proper(
+    sampler: TokenSampler,
+    logits: NDArray[np.floating[Any]],
+    allowed: NDArray[np.intp],
+    temperature: float = 1.0,
+    *,
+    candidates: Callable[[], Candidates] | None = None,
+    tolerance: float = 1e-12,
+) -> None:
+    """Checks that a sampler's draw is properly weighted: E[W 1{X = x}] = p(x) f(x) for every x.
+
+    Args:
+        sampler: any.
+        logits: floating [V].
+        allowed: ids.
+        temperature: of the law.
+        tolerance: greatest deviation.
+        candidates: how the sampler meets the allowed ids, where it shall not be as a list.
+
+    Raises:
+        AssertionError: it is not; the message has the token and both numbers.
+    """
+    warp = Warp(temperature)
+    law = token_law(sampler, logits, candidates or allowed, warp)
+    scaled = warp.scale(logits)
+    p = np.exp(scaled - scaled.max())
+    p /= p.sum()
+    for token in range(len(p)):
+        wanted = float(p[token]) if token in allowed else 0.0
+        got = law.get(token, (0.0, 0.0))[1]
+        assert abs(got - wanted) < tolerance, f"token {token}: E[W 1{{X = x}}] is {got!r}, p f is {wanted!r}"
+
+
+def text_law(
+    model: EnumerableModel, automaton: Any, sampler: TokenSampler, warp: Warp, limit: int
+) -> dict[bytes, tuple[float, float]]:
+    """The exact law of finished texts: the production loop is run once for every sequence of tokens.
+
+    Texts that were given up are not in it.
+
+    Returns:
+        Text -> (probability that it is drawn, expected exp(log_weight) 1{it is drawn}).
+    """
+    known: dict[tuple[int, ...], TokenLaw] = {}
+
+    def play(dice: Dice) -> Answer:
+        answer = Answer(Rules(automaton, warp), model.encode(""), dice, limit)
+        for _ in run(model, [answer], _Collapsed(sampler, answer, known)):
+            pass
+        return answer
+
+    law: dict[bytes, tuple[float, float]] = {}
+    for chance, answer in outcomes(play):
+        if answer.finish != "dead":
+            old = law.get(answer.content, (0.0, 0.0))
+            law[answer.content] = (old[0] + chance, old[1] + chance * math.exp(answer.log_weight))
+    return law
+
+
+class _Collapsed(TokenSampler):
+    """A sampler of which only the tokens are chances: the weight of each is its mean, given the token."""
+
+    def __init__(self, inner: TokenSampler, answer: Answer, known: dict[tuple[int, ...], TokenLaw]) -> None:
+        self.inner = inner
+        self.answer = answer
+        self.known = known  # laws of positions, by the tokens before them
+
+    def propose(self, position: Position) -> Draw:
+        place = tuple(self.answer.tokens)
+        if place not in self.known:
+
+            def fresh() -> Candidates:
+                return Following(
+                    self.answer.rules.automaton, self.answer.state, self.answer.limit - len(place)
+                )
+
+            self.known[place] = list(token_law(self.inner, position.logits, fresh, position.warp).items())
+        law = self.known[place]
+        chances = np.log([chance for _, (chance, _) in law])
+        token, (chance, weighted) = law[position.pick(chances, np.arange(len(law)))]
+        logprob = -np.inf if token is None else float(position.logs[token])
+        return Draw(token, logprob, math.log(weighted / chance) if weighted else -np.inf)
+
+    def law(self, warp: Warp) -> str:
+        return self.inner.law(warp)

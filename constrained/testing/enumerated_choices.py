@@ -1,0 +1,80 @@
+"""Randomness that is enumerated: a run is repeated once for every sequence of choices it can make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import numpy as np
+
+from constrained.sampling import Chance
+from constrained.sampling.randomness import TOKENS, Ids, Scores
+
+T = TypeVar("T")
+
+
+class Dice(Chance):
+    """Makes given choices first, and then always the first possible one.
+
+    Attributes:
+        chance: probability of the choices made so far.
+    """
+
+    def __init__(self, choices: list[int]) -> None:
+        self.chance = 1.0
+        self._choices = choices  # numbers among the possible outcomes of each question
+        self._options: list[int] = []
+
+    def pick(self, scores: Scores, ids: Ids, place: int, purpose: int = TOKENS) -> int:
+        """The next given choice."""
+        assert len(scores) == len(ids)
+        p = np.exp(scores - scores.max())
+        possible = np.flatnonzero(p)
+        if len(possible) == 1:
+            return int(possible[0])
+        step = len(self._options)
+        if step == len(self._choices):
+            self._choices.append(0)
+        self._options.append(len(possible))
+        index = int(possible[self._choices[step]])
+        self.chance *= float(p[index] / p.sum())
+        return index
+
+    def order(self, scores: Scores, ids: Ids, place: int) -> Iterator[int]:
+        """Without replacement: one pick after the other."""
+        left = list(np.flatnonzero(scores > -np.inf))
+        while left:
+            index = self.pick(scores[left], ids[left], place)
+            yield int(left.pop(index))
+
+    def uniform(self, count: int, place: int, purpose: int) -> Scores:
+        """Not possible: there is no list of the numbers between 0 and 1."""
+        raise NotImplementedError("a continuous choice cannot be enumerated")
+
+    def advance(self) -> bool:
+        """Turns to the next sequence of choices, as on an odometer; False after the last."""
+        choices = self._choices
+        while choices and choices[-1] + 1 == self._options[len(choices) - 1]:
+            choices.pop()
+        if choices:
+            choices[-1] += 1
+        return bool(choices)
+
+
+def outcomes(play: Callable[[Dice], T]) -> Iterator[tuple[float, T]]:
+    """Every outcome of a random run, with its probability.
+
+    Args:
+        play: the run; all its choices are made by the chance that it is given, and nothing else may change between
+            two runs.
+
+    Yields:
+        (probability, what `play` returned), once for each sequence of choices; the probabilities add up to 1.
+    """
+    choices: list[int] = []
+    while True:
+        dice = Dice(choices)
+        outcome = play(dice)
+        yield dice.chance, outcome
+        if not dice.advance():
+            return

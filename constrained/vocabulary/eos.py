@@ -1,0 +1,87 @@
+"""Where a sequence ends and how wide the logits are: what the tokenizer, the model and its configuration say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from constrained.errors import VocabularyError
+from constrained.vocabulary.tokenizer_info import Reading
+
+ENDS_OF_TURN = ("<|im_end|>", "<|eot_id|>", "<|eot|>", "<end_of_turn>", "<|end|>", "<turn|>")
+"""Tokens that end an assistant's turn in common chat templates. They count only where the tokenizer has the token
+as a special one and its own chat template writes it."""
+
+
+def checked(eos_ids: Iterable[int], size: int) -> tuple[int, ...]:
+    """The ids sorted, each once.
+
+    Raises:
+        VocabularyError: there are none, or one is outside the vocabulary.
+    """
+    ids = tuple(sorted({int(token) for token in eos_ids}))
+    if not ids:
+        raise VocabularyError(
+            "no token ends a sequence", action="pass eos_ids=[...], the ids after which the model stops"
+        )
+    outside = [token for token in ids if not 0 <= token < size]
+    if outside:
+        raise VocabularyError(
+            f"end-of-sequence id {outside[0]} is outside a vocabulary of {size} ids",
+            action="pass ids of this model, or its padded vocabulary as size=...",
+        )
+    return ids
+
+
+def find(reading: Reading, model: Any, generation_config: Any) -> list[int]:
+    """Every id that ends a sequence: the tokenizer's, the generation configuration's, the model configuration's.
+
+    With a model or a generation configuration, generation is likely to go through the chat template, so the end of
+    a turn that the template writes is an end of sequence too, even where the configuration forgot to say so.
+
+    Raises:
+        VocabularyError: nobody names one.
+    """
+    configs = (generation_config, getattr(model, "generation_config", None), text_config(model))
+    ids = list(reading.eos_ids)
+    for config in configs:
+        ids += _as_ids(getattr(config, "eos_token_id", None))
+    if reading.chat_template and any(config is not None for config in configs):
+        ids += [
+            reading.special[name]
+            for name in ENDS_OF_TURN
+            if name in reading.special and name in reading.chat_template
+        ]
+    if not ids:
+        known = ", ".join(f"{name}={token}" for name, token in list(reading.special.items())[:8])
+        raise VocabularyError(
+            "the tokenizer names no end-of-sequence token"
+            + (f"; its special tokens: {known}" if known else ""),
+            action="set tokenizer.eos_token, pass the model, or pass eos_ids=[...]",
+        )
+    return ids
+
+
+def model_size(model: Any) -> int | None:
+    """Columns of a Hugging Face model's logits, or None without a model."""
+    if model is None:
+        return None
+    head = getattr(model, "get_output_embeddings", lambda: None)()
+    weight = getattr(head, "weight", None)
+    if weight is not None:
+        return int(weight.shape[0])
+    size = getattr(text_config(model), "vocab_size", None)
+    return None if size is None else int(size)
+
+
+def text_config(model: Any) -> Any:
+    """The configuration of a model's language part (a model that also sees or hears nests it)."""
+    config = getattr(model, "config", None)
+    inner = getattr(config, "get_text_config", None)
+    return inner() if callable(inner) else config
+
+
+def _as_ids(value: Any) -> list[int]:
+    if value is None:
+        return []
+    return [int(value)] if not isinstance(value, Iterable) else [int(token) for token in value]

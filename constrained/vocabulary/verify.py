@@ -1,0 +1,83 @@
+"""Are the bytes exact? A quick proof on samples when a tokenizer is read, so that a wrong reading cannot go unnoticed.
+
+Two directions. Text -> ids: the bytes of the ids are the text again, up to what the tokenizer's normaliser does to it
+and one space in front. Ids -> text: behind another token, a token adds what the tokenizer's decoder says it adds.
+The tests do the same for every token of whole vocabularies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from constrained.errors import VocabularyError
+from constrained.vocabulary.tokenizer_info import Reading
+
+PROBES = (
+    "Hello, world! It's",
+    " one  two   three ",
+    "line\nbreak\r\n\ttab",
+    '{"name": "Zoë", "list": [1, 23, -4.5e6, true, null]}',
+    "0123456789",
+    "naïve café Ελληνικά русский",
+    "日本語のテキスト 한국어",
+    "😀 👩‍👩‍👧",
+)
+_SAMPLES = 256
+_SHOWN = 3
+
+
+def check(reading: Reading) -> None:
+    """Compare samples in both directions.
+
+    Raises:
+        VocabularyError: bytes and tokenizer disagree; shows where.
+    """
+    problems = [*_texts_that_change(reading), *_tokens_that_differ(reading)]
+    if problems:
+        raise VocabularyError(
+            f"the bytes of this tokenizer's tokens cannot be told exactly: {len(problems)} samples disagree"
+            + "".join(f"\n  {problem}" for problem in problems[:_SHOWN]),
+            action="use a model with a byte-level or SentencePiece tokenizer, or list the bytes with "
+            "Vocabulary.from_bytes",
+        )
+
+
+def _samples(reading: Reading) -> Iterator[tuple[int, str]]:
+    """Ids spread over the vocabulary that are whole characters, with their text."""
+    for i in range(0, len(reading.tokens), max(1, len(reading.tokens) // _SAMPLES)):
+        if i not in reading.added and reading.tokens[i]:
+            try:
+                yield i, reading.tokens[i].decode()
+            except UnicodeDecodeError:
+                continue
+
+
+def _texts_that_change(reading: Reading) -> Iterator[str]:
+    known: set[bytes] | None = None
+    for text in (*PROBES, *(text for _, text in _samples(reading))):
+        ids = reading.encoder(text)
+        spelled = b"".join(reading.tokens[i] for i in ids)
+        wanted = {text.encode()} | reading.normalize(text)
+        if spelled in wanted or spelled.removeprefix(b" ") in wanted:
+            continue
+        # A vocabulary that lacks a character cannot be blamed for losing it.
+        known = known or set(reading.tokens)
+        if any(_can_spell(known, candidate.decode()) for candidate in wanted):
+            yield f"text {text!r} becomes {spelled!r}, the ids {ids[:8]}"
+
+
+def _can_spell(known: set[bytes], text: str) -> bool:
+    return all(
+        char.encode() in known or all(bytes([byte]) in known for byte in char.encode()) for char in set(text)
+    )
+
+
+def _tokens_that_differ(reading: Reading) -> Iterator[str]:
+    tokens = reading.tokens
+    before = next((i for i, token in enumerate(tokens) if token.isalnum() and i not in reading.added), None)
+    if reading.decoder is None or before is None:
+        return
+    for i, text in _samples(reading):
+        decoded = reading.decoder([before, i])
+        if decoded != tokens[before].decode() + text:
+            yield f"token {i}, read as {text!r}, is decoded as {decoded!r} behind {tokens[before]!r}"

@@ -1,0 +1,382 @@
+"""`Vocabulary`: the bytes of every token id in one block of memory, with everything that follows from them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from hashlib import blake2b
+from itertools import pairwise
+from threading import Lock
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+
+from constrained.errors import ModelMismatch, VocabularyError
+from constrained.vocabulary import encoding, eos
+from constrained.vocabulary.shards import Lanes
+from constrained.vocabulary.table_cache import open_tables
+from constrained.vocabulary.tokenizer_info import Encoder
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MEMORY_LIMIT = 256 << 20
+"""Bytes that masks and what is known about languages may take for one vocabulary, unless another limit is given."""
+
+
+_MARKS = bytes((*range(0xFF, 0xF4, -1), 0xC1, 0xC0))
+"""Bytes that are in no UTF-8 text."""
+
+_marking = Lock()
+
+
+def spelled(text: str, special: Iterable[str]) -> bytes:
+    """A text in which special tokens are meant where their names stand, for the grammar of a `Constraint` with `marks`."""
+    data = text.encode()
+    for name, mark in _letters(special).items():
+        data = data.replace(name.encode(), mark)
+    return data
+
+
+def _letters(names: Iterable[str]) -> dict[str, bytes]:
+    """The byte that stands for each of some special tokens; a name before those that are part of it."""
+    ordered = sorted(names, key=lambda name: (-len(name), name))
+    return {name: bytes((mark,)) for name, mark in zip(ordered, _MARKS, strict=False)}
+
+
+class TokenBytes(Sequence[bytes]):
+    """The bytes of every token, read straight out of one block: a sequence without a Python object per token."""
+
+    __slots__ = ("blob", "offsets")
+
+    def __init__(self, blob: bytes, offsets: NDArray[np.int64]) -> None:
+        self.blob = blob
+        self.offsets = offsets
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> bytes: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[bytes]: ...
+    def __getitem__(self, index: int | slice) -> bytes | list[bytes]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if index < 0:
+            index += len(self)
+        if not 0 <= index < len(self):
+            raise IndexError(f"token id {index} is outside a vocabulary of {len(self)}")
+        return self.blob[self.offsets[index] : self.offsets[index + 1]]
+
+    def __iter__(self) -> Iterator[bytes]:
+        ends = self.offsets.tolist()
+        return (self.blob[start:end] for start, end in pairwise(ends))
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} tokens, {len(self.blob)} bytes>"
+
+
+class Vocabulary:
+    """The exact bytes of every token id of a model, and the ids that end a sequence.
+
+    Immutable, shared freely between threads; equal and hashed by content. A pickle carries the tokenizer along, for
+    `encode`, and not the native table.
+
+    Attributes:
+        tokens: bytes per token id. ``b""`` means the id is never allowed in text: special, control, unknown or
+            padding, a hole in the ids, an end of sequence. Ids with equal bytes are all kept, and all allowed.
+        size: number of ids, which is the number of columns of the model's logits.
+        eos_ids: ids that end a sequence, ascending; at least one.
+        special: ids of the tokenizer's special tokens, by name. They are no part of what makes two vocabularies equal.
+        marks: names of the special tokens that can stand in texts, see `marked`; none, by default.
+        memory_limit: bytes that masks and what is known about languages may take; see `core`.
+        lanes: groups of automata that never wait for each other; see `core`.
+    """
+
+    marks: frozenset[str] = frozenset()
+
+    def __init__(
+        self,
+        tokens: Iterable[bytes],
+        eos_ids: Iterable[int],
+        *,
+        encoder: Encoder | None = None,
+        special: Mapping[str, int] | None = None,
+        memory_limit: int = MEMORY_LIMIT,
+        lanes: int = 1,
+    ) -> None:
+        """Use `from_tokenizer` or `from_bytes`; this is what both end in.
+
+        Args:
+            tokens: bytes per id.
+            eos_ids: ids that end a sequence; whatever bytes they have are dropped.
+            encoder: canonical ids of a text, if there is a tokenizer to ask.
+            special: ids of special tokens, by name.
+            memory_limit: bytes that masks and what is known about languages may take; see `core`.
+            lanes: groups of automata that never wait for each other; see `core`.
+
+        Raises:
+            VocabularyError: no end of sequence, one outside the vocabulary, or no token that is text.
+        """
+        table = list(tokens)
+        self.memory_limit = memory_limit
+        self.lanes = lanes
+        self.size = len(table)
+        self.eos_ids = eos.checked(eos_ids, self.size)
+        for token in self.eos_ids:
+            table[token] = b""
+        offsets = np.zeros(self.size + 1, dtype=np.int64)
+        np.cumsum(np.fromiter(map(len, table), np.int64, self.size), out=offsets[1:])
+        offsets.setflags(write=False)
+        self.tokens = TokenBytes(b"".join(table), offsets)
+        self._encoder = encoder
+        self.special = dict(special or {})
+        self._marked: dict[frozenset[str], Vocabulary] = {}
+        if not self.tokens.blob:
+            raise VocabularyError(
+                "no token of this vocabulary is text", action="pass at least one non-empty token"
+            )
+
+    @classmethod
+    def from_bytes(
+        cls,
+        tokens: Iterable[bytes],
+        eos_ids: Iterable[int],
+        *,
+        memory_limit: int = MEMORY_LIMIT,
+        lanes: int = 1,
+    ) -> Vocabulary:
+        """A vocabulary written out: token id is the position in `tokens`.
+
+        Args:
+            tokens: bytes per id; ``b""`` for an id that is never allowed in text.
+            eos_ids: ids that end a sequence. Their bytes, if any, are dropped: an end is not text.
+            memory_limit: bytes that masks and what is known about languages may take; see `core`.
+            lanes: groups of automata that never wait for each other; see `core`.
+
+        Raises:
+            VocabularyError: `eos_ids` is empty or outside the list, a token is not `bytes`, or none is text.
+        """
+        table = list(tokens)
+        wrong = [i for i, token in enumerate(table) if not isinstance(token, bytes)]
+        if wrong:
+            kind = type(table[wrong[0]]).__name__
+            raise VocabularyError(
+                f"{len(wrong)} tokens are not bytes, the first is id {wrong[0]} of type {kind}",
+                action='encode text first: token.encode("utf-8")',
+            )
+        return cls(table, eos_ids, memory_limit=memory_limit, lanes=lanes)
+
+    @classmethod
+    def from_tokenizer(
+        cls,
+        tokenizer: Any,
+        *,
+        model: Any = None,
+        generation_config: Any = None,
+        size: int | None = None,
+        eos_ids: Iterable[int] | None = None,
+        memory_limit: int = MEMORY_LIMIT,
+        lanes: int = 1,
+    ) -> Vocabulary:
+        """The vocabulary of a tokenizer, checked to be exact.
+
+        Args:
+            tokenizer: a fast tokenizer of transformers, a `tokenizers.Tokenizer`, a tokenizer of mistral-common
+                (Tekken or SentencePiece, also wrapped in `MistralTokenizer`), or a `SentencePieceProcessor`.
+            model: the Hugging Face model, if at hand: gives `size` and further ends of sequence.
+            generation_config: its generation configuration, when it is not the model's own.
+            size: columns of the logits, where the model pads its vocabulary; by default the model's, or else the
+                number of ids of the tokenizer. Ids the tokenizer does not know are never allowed.
+            eos_ids: ids that end a sequence, instead of those that tokenizer and model name.
+            memory_limit: bytes that masks and what is known about languages may take; see `core`.
+            lanes: groups of automata that never wait for each other; see `core`.
+
+        Raises:
+            VocabularyError: the tokenizer names no end of sequence, is of no known kind, or has no exact bytes
+                (WordPiece, say, which forgets where spaces were).
+            ModelMismatch: the model has fewer ids than the tokenizer.
+        """
+        from constrained.vocabulary.readers import read
+
+        reading = read(tokenizer)
+        if size is None:
+            size = eos.model_size(model)
+        needed = len(reading.tokens)
+        if size is not None and size < needed:
+            raise ModelMismatch(
+                f"the tokenizer has {needed} token ids, the model only {size}",
+                action=f"use the tokenizer the model was trained with, or model.resize_token_embeddings({needed})",
+            )
+        if eos_ids is None:
+            eos_ids = eos.find(reading, model, generation_config)
+        padding = [b""] * ((size or needed) - len(reading.tokens))
+        return cls(
+            [*reading.tokens, *padding],
+            eos_ids,
+            encoder=reading.encoder,
+            special=reading.special,
+            memory_limit=memory_limit,
+            lanes=lanes,
+        )
+
+    def without_tokenizer(self) -> Vocabulary:
+        """An equal vocabulary that `encode`s by the fewest tokens: small when it is sent to another process."""
+        twin = copy.copy(self)
+        twin._encoder = None
+        return twin
+
+    def decode(self, ids: Iterable[int]) -> bytes:
+        """The text that token ids add in the middle of a generation; ids that are never text add nothing.
+
+        Raises:
+            VocabularyError: an id is outside the vocabulary.
+        """
+        numbers = [int(token) for token in ids]
+        for token in numbers:
+            if not 0 <= token < self.size:
+                raise VocabularyError(
+                    f"token id {token} is outside a vocabulary of {self.size}",
+                    action="pass ids of the model this vocabulary was made for",
+                )
+        data = b"".join([self.tokens[token] for token in numbers])
+        for name, mark in _letters(self.marks).items():
+            data = data.replace(mark, name.encode())
+        return data
+
+    def marked(self, names: Iterable[str]) -> Vocabulary:
+        """The vocabulary over which these special tokens can stand in texts, as grammars of `spelled` texts want them.
+
+        Such a token, and nothing else, is one byte that is in no UTF-8 text. An ordinary token with that byte could
+        never be part of a text; here it is never allowed. `decode` gives the name.
+
+        Args:
+            names: of special tokens.
+
+        Raises:
+            VocabularyError: there is no such special token, it ends a sequence, or these are too many.
+        """
+        wanted = frozenset(names)
+        if wanted == self.marks:
+            return self
+        with _marking:
+            if wanted not in self._marked:
+                self._marked[wanted] = self._with_marks(wanted)
+            return self._marked[wanted]
+
+    def _with_marks(self, names: frozenset[str]) -> Vocabulary:
+        letters = _letters(names)
+        if len(letters) < len(names):
+            raise VocabularyError(
+                f"{len(names)} special tokens in texts", action=f"use at most {len(_MARKS)}"
+            )
+        taken = set(b"".join(letters.values()))
+        tokens = [b"" if taken.intersection(token) else token for token in self.tokens]
+        for name, mark in letters.items():
+            token = self.special.get(name)
+            if token is None or token in self.eos_ids:
+                what = "ends a sequence" if token is not None else "is no special token of this tokenizer"
+                known = ", ".join(list(self.special)[:8]) or "none"
+                raise VocabularyError(f"{name!r} {what}", action=f"use another one; there are: {known}")
+            tokens[token] = mark
+        made = Vocabulary(
+            tokens,
+            self.eos_ids,
+            encoder=self._encoder,
+            special=self.special,
+            memory_limit=self.memory_limit,
+            lanes=self.lanes,
+        )
+        made.marks = names
+        return made
+
+    def encode(self, text: bytes | str) -> list[int]:
+        """Token ids whose bytes are exactly `text`, as the tokenizer would write it in the middle of a text.
+
+        What the tokenizer cannot write as it stands takes the fewest tokens with those bytes: bytes that are not
+        UTF-8, a text its normaliser would change, any text in a vocabulary without a tokenizer.
+
+        Raises:
+            VocabularyError: no sequence of tokens has these bytes.
+        """
+        return encoding.encode(self, text, self._encoder)
+
+    @cached_property
+    def ids_by_bytes(self) -> dict[bytes, int]:
+        """The lowest id of each token's bytes."""
+        table = {token: i for i, token in reversed(list(enumerate(self.tokens)))}
+        table.pop(b"", None)
+        return table
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of size, bytes and ends: what a compiled automaton depends on."""
+        digest = blake2b(digest_size=16)
+        for part in (
+            np.array([self.size, len(self.eos_ids), *self.eos_ids], dtype="<i8"),
+            self.tokens.offsets,
+        ):
+            digest.update(part.astype("<i8", copy=False).tobytes())
+        digest.update(self.tokens.blob)
+        return digest.hexdigest()
+
+    @cached_property
+    def core(self) -> Any:
+        """The same table on the native side, made once, with what automata over it share.
+
+        What is shared takes `memory_limit` bytes at most, besides the tables, and besides what living automata still
+        need; beyond that it is dropped and computed again. Automata are dealt to `lanes` in turn. Automata of one
+        lane share what they learn and take turns when something is learned; those of different lanes learn at the
+        same time, each lane for itself.
+        """
+        from constrained import _core
+
+        def build(image: Any) -> Any:
+            return _core.Vocabulary(
+                self.tokens.blob,
+                self.tokens.offsets,
+                list(self.eos_ids),
+                memory_limit=self.memory_limit,
+                lanes=self.lanes,
+                image=image,
+            )
+
+        return open_tables(self.fingerprint, self.size, build)
+
+    @cached_property
+    def open_lanes(self) -> Lanes:
+        """Where automata go."""
+        return Lanes(self.core)
+
+    @property
+    def rows(self) -> Any:
+        """The masks of all automata over this vocabulary by id (native): `first`, `end`, `words`, `copy`.
+
+        An id never names two masks. Rows from `first` on are held; those before were dropped to save memory, and a
+        state whose row was dropped has one with a new id when it is next asked for.
+        """
+        return self.core.rows
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vocabulary) and self.fingerprint == other.fingerprint
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
+
+    def __repr__(self) -> str:
+        return f"Vocabulary(size={self.size}, eos_ids={self.eos_ids}, fingerprint={self.fingerprint[:8]})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What can be derived again stays behind: the native table does not travel, the index is as big as the rest.
+        return {k: v for k, v in self.__dict__.items() if k not in ("core", "ids_by_bytes", "open_lanes")} | {
+            "_marked": {}
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.tokens.offsets.setflags(write=False)

@@ -1,0 +1,1 @@
+"""From constraints on one value to rules of the grammar."""

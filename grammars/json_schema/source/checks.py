@@ -1,0 +1,44 @@
+"""What the value of each keyword must be, by the names that `grammars._core.Keywords` knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from grammars.json_schema.source.document import NAMED, ONE, SEVERAL
+
+_CHECKS: dict[str, str] = {
+    **dict.fromkeys(
+        ("$id", "$ref", "$schema", "$comment", "$anchor", "title", "description", "pattern", "format"), "text"
+    ),
+    **dict.fromkeys(("contentMediaType", "contentEncoding"), "text"),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), "number"),
+    **dict.fromkeys(
+        ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), "count"
+    ),
+    **dict.fromkeys(("minContains", "maxContains"), "count"),
+    **dict.fromkeys(("uniqueItems", "readOnly", "writeOnly", "deprecated"), "flag"),
+    "multipleOf": "positive",
+    "type": "types",
+    "enum": "list",
+    "examples": "list",
+    "required": "names",
+    "dependentRequired": "name lists",
+    "dependencies": "dependencies",
+    **dict.fromkeys(ONE, "schema"),
+    **dict.fromkeys(SEVERAL, "schema list"),
+    **dict.fromkeys(NAMED, "schemas by name"),
+}
+_OF_DRAFT_4 = {
+    **dict.fromkeys(("exclusiveMinimum", "exclusiveMaximum"), "flag"),
+    "required": "filled names",
+    "enum": "filled list",
+}
+
+
+def value_checks(draft: str, keywords: Iterable[str]) -> dict[str, str]:
+    """What the values of a draft's keywords must be."""
+    keywords = list(keywords)
+    checks = {**_CHECKS, **_OF_DRAFT_4} if draft == "4" else dict(_CHECKS)
+    if "prefixItems" not in keywords:
+        checks["items"] = "schema or list"
+    return {keyword: checks.get(keyword, "any") for keyword in keywords}

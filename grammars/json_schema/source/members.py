@@ -1,0 +1,66 @@
+"""The members of objects: which are declared, and which schemas the value of a key must satisfy."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from grammars import ir
+from grammars.json_schema.source.constraints import Goal, Members, Shape
+from grammars.json_schema.source.document import Node
+from grammars.json_schema.source.key_classes import classes
+from grammars.json_schema.text.patterns import Pattern
+from grammars.json_schema.text.strings import other_keys
+
+
+def goal_of(shape: Shape, name: str) -> Goal:
+    """The schemas for the value of a key."""
+    if len(shape.members) == 1:  # by far the most common: one schema object speaks of members
+        members = shape.members[0]
+        if members.patterns:
+            return tuple(members.on(name))
+        node = members.properties.get(name, members.additional)
+        return () if node is None else (node,)
+    return tuple(dict.fromkeys(node for members in shape.members for node in members.on(name)))
+
+
+def goal_of_class(parts: Sequence[Members], matched: Collection[Pattern]) -> Goal:
+    """The schemas for the values of keys that are not declared and match these patterns."""
+    goal: dict[Node, None] = {}
+    for members in parts:
+        found = [node for pattern, node in members.patterns if pattern in matched]
+        if not found and members.additional is not None:
+            found = [members.additional]
+        goal.update(dict.fromkeys(found))
+    return tuple(goal)
+
+
+def forbidden(parts: Sequence[Members]) -> set[Pattern]:
+    """Patterns that no key may match."""
+    return {pattern for members in parts for pattern, node in members.patterns if node.value is False}
+
+
+def declared_names(shape: Shape) -> list[str]:
+    """Properties in the order of the schemas, then names that are only required."""
+    names: dict[str, None] = {}
+    for members in shape.members:
+        names.update(dict.fromkeys(members.properties))
+    names.update(dict.fromkeys(shape.required))
+    return list(names)
+
+
+def key_classes(shape: Shape, names: Sequence[str], place: str) -> list[tuple[ir.Regex, Goal]]:
+    """The keys that are not declared, as disjoint classes, each with the schemas for its values.
+
+    Raises:
+        ConstraintTooLarge: patterns can be matched together in too many ways.
+    """
+    if not any(members.patterns for members in shape.members):
+        rest = tuple(dict.fromkeys(m.additional for m in shape.members if m.additional is not None))
+        return [] if any(node.value is False for node in rest) else [(other_keys(names), rest)]
+    patterns = dict.fromkeys(pattern for members in shape.members for pattern, _ in members.patterns)
+    found = []
+    for keys in classes(list(patterns), forbidden(shape.members), place):
+        goal = goal_of_class(shape.members, keys.matched)
+        if not any(node.value is False for node in goal):
+            found.append((keys.texts(names), goal))
+    return found

@@ -1,0 +1,44 @@
+"""Whether a value is a schema of its draft: a quick check of our own (`grammars/_core/sound.cpp`), and `jsonschema` to name what is wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grammars.errors import MISSING, InvalidConstraint, Problem
+from grammars.json_schema.source.dialects import Draft
+from grammars.json_schema.source.document import step
+
+_MAX_PROBLEMS = 10
+
+
+def check(schema: Any, draft: Draft) -> int:
+    """Refuses what is not a schema; about how many schemas it is made of otherwise.
+
+    Raises:
+        InvalidConstraint: names the places.
+    """
+    count = draft.read_natively.count(schema)
+    if not count:
+        raise InvalidConstraint(
+            "the schema is malformed", _problems(schema, draft), action=f"correct it (draft {draft.name})"
+        )
+    return count
+
+
+def _problems(schema: Any, draft: Draft) -> list[Problem]:
+    """What `jsonschema` finds wrong, place by place."""
+    import jsonschema.validators
+
+    validator = jsonschema.validators.validator_for({"$schema": draft.uri + "#" * (draft.ref_alone)})
+    try:
+        errors = list(validator(validator.META_SCHEMA).iter_errors(schema))
+    except RecursionError:
+        return [Problem("#", "is not a schema, and too deep to say where")]
+    problems: dict[str, Problem] = {}
+    for error in errors[:_MAX_PROBLEMS]:
+        best = jsonschema.exceptions.best_match([error])
+        place = step("#", *(best.absolute_path))
+        value = best.instance if not isinstance(best.instance, dict) else MISSING
+        reason = best.message if len(best.message) < 200 else "is malformed"
+        problems.setdefault(place, Problem(place, reason, value))
+    return list(problems.values()) or [Problem("#", "holds a number or a key that JSON cannot write")]

@@ -1,0 +1,1 @@
+"""Languages of JSON texts: strings, numbers, literals, patterns, formats, and the whitespace between tokens."""

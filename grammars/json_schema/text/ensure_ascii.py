@@ -1,0 +1,127 @@
+r"""Which escapes the strings of a grammar use: ``ensure_ascii`` as `json.dumps` has it.
+
+Every string is lowered in all the spellings that are allowed; here the grammar is narrowed to the texts without
+characters beyond ASCII, or to those without escapes that nothing asks for. Every value keeps a text: a character
+beyond ASCII may be escaped, and one that may be escaped without need may stand for itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+
+from grammars import ir, visit
+from grammars.json_schema.text import strings
+from grammars.regex.analysis import children
+from grammars.regex.charset import intersect
+
+_ASCII = ((0x00, 0x7F),)
+_COMPLETE = re.compile(rb'(?:[^\\]|\\["\\/bfnrt]|\\u[0-9A-Fa-f]{4})*')
+"""A text whose escapes neither begin nor end outside of it."""
+_UNITS = re.compile(rb"\\u[dD][89abAB][0-9A-Fa-f]{2}\\u[dD][c-fC-F][0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}|\\.")
+"""The escapes of such a text; a pair of surrogates is one."""
+_NEEDED = re.compile(rb'\\["\\bfnrt]|\\u(?:00[01].|0022|005[cC]|[dD][89a-fA-F]..)')
+"""Escapes of what cannot stand for itself: quotes, backslashes, controls, and halves of pairs."""
+_CANNOT_STAND = ((0x00, 0x1F), (0x22, 0x22), (0x5C, 0x5C))
+_LEAST = strings.Style((), slash=False)
+"""Strings with no escape that is not needed."""
+
+Known = dict[ir.Regex, ir.Regex]
+
+
+def respelled(grammar: ir.Grammar, ensure_ascii: bool) -> ir.Grammar:
+    """The texts of a grammar of JSON that have no character beyond ASCII, or no escape without need."""
+    made: dict[ir.Expr, ir.Expr] = {}
+    narrowed: Known = {}
+    narrow = _in_ascii if ensure_ascii else _without_needless()
+
+    def value(expr: ir.Expr, known: dict[ir.Expr, ir.Expr]) -> ir.Expr:
+        if isinstance(expr, ir.Terminal):
+            regex = narrow(expr.regex, narrowed)
+            return expr if regex is expr.regex else ir.Terminal(regex)
+        return visit.rebuilt(expr, tuple(known[part] for part in visit.children(expr)))
+
+    rules = {name: visit.fold(body, visit.children, value, made) for name, body in grammar.rules.items()}
+    return ir.Grammar(rules, grammar.start)
+
+
+def _positive(regex: ir.Regex) -> tuple[ir.Regex, ...]:
+    """Parts whose texts are written. A complement is always met with what is wanted, so it may stay as it is."""
+    return () if isinstance(regex, ir.Complement) else children(regex)
+
+
+def _over(node: ir.Regex, known: Known) -> ir.Regex:
+    """The same operation over narrowed parts; the node itself if they did not change."""
+    parts = [known[part] for part in _positive(node)]
+    if all(part is before for part, before in zip(parts, _positive(node), strict=True)):
+        return node
+    if isinstance(node, ir.Repeat):
+        return ir.repeat(parts[0], node.low, node.high)
+    if isinstance(node, ir.Concat):
+        return ir.concat(*parts)
+    return (ir.union if isinstance(node, ir.Union) else ir.intersection)(*parts)
+
+
+# ---------------------------------------------------------------- nothing beyond ASCII
+
+
+def _in_ascii(regex: ir.Regex, known: Known) -> ir.Regex:
+    return visit.fold(regex, _positive, _ascii_value, known)
+
+
+def _ascii_value(node: ir.Regex, known: Known) -> ir.Regex:
+    if isinstance(node, ir.Chars):
+        ranges = intersect(node.ranges, _ASCII)
+        return node if ranges == node.ranges else ir.chars(ranges)
+    if isinstance(node, ir.Literal):
+        return node if node.data.isascii() else ir.NOTHING
+    return _over(node, known)
+
+
+# ---------------------------------------------------------------- no escape without need
+
+
+@cache
+def _least_texts() -> ir.Regex:
+    """Texts whose escapes are all needed."""
+    plain = ir.chars([(0x00, 0x5B), (0x5D, ir.MAX_CODE_POINT)])
+    return ir.repeat(ir.union(plain, _LEAST.unit(_CANNOT_STAND)))
+
+
+def _without_needless() -> Callable[[ir.Regex, Known], ir.Regex]:
+    """Narrows one regular expression.
+
+    The units that strings are made of are swapped for others, so that what is shared stays shared. Only where an
+    escape was put together by other means are the texts filtered.
+    """
+    swapped = {
+        unit: _LEAST.unit(ranges)
+        for style in (strings.CANONICAL, strings.ANY)
+        for ranges, unit in list(style.known.items())
+    }
+    unsure: set[ir.Regex] = set()  # may still hold an escape without need
+
+    def below(node: ir.Regex) -> tuple[ir.Regex, ...]:
+        return () if node in swapped else _positive(node)
+
+    def value(node: ir.Regex, known: Known) -> ir.Regex:
+        if node in swapped:
+            return swapped[node]
+        if isinstance(node, ir.Literal):
+            if b"\\" not in node.data:
+                return node
+            if _COMPLETE.fullmatch(node.data):
+                needed = all(_NEEDED.fullmatch(unit[0]) for unit in _UNITS.finditer(node.data))
+                return node if needed else ir.NOTHING
+            unsure.add(node)
+            return node
+        if any(part in unsure for part in _positive(node)):
+            unsure.add(node)
+        return _over(node, known)
+
+    def narrow(regex: ir.Regex, known: Known) -> ir.Regex:
+        narrowed = visit.fold(regex, below, value, known)
+        return ir.intersection(narrowed, _least_texts()) if regex in unsure else narrowed
+
+    return narrow

@@ -1,0 +1,59 @@
+"""The formats of JSON Schema by name, each a language of characters from `rfc`.
+
+A name that is not in the table is an annotation, as the specification says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from grammars import ir
+from grammars.json_schema.text.rfc import hosts, identifiers, patterns, times
+
+__all__ = ["BEFORE_7", "FORMATS", "Format"]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One format.
+
+    Attributes:
+        name: as ``format`` says it.
+        build: its texts.
+        loosest: where `build` leaves some out because they are not regular: a language that holds all of them, so
+            that what lies outside of it is surely not of this format.
+    """
+
+    name: str
+    build: Callable[[], ir.Regex]
+    loosest: Callable[[], ir.Regex] | None = None
+
+
+FORMATS: dict[str, Format] = {
+    format.name: format
+    for format in (
+        Format("date-time", times.date_time, times.loosest_date_time),
+        Format("date", times.date),
+        Format("time", times.time, times.loosest_time),
+        Format("duration", times.duration),
+        Format("email", hosts.email),
+        Format("idn-email", hosts.idn_email),
+        Format("hostname", hosts.hostname, hosts.ldh_hostname),
+        Format("idn-hostname", hosts.idn_hostname, hosts.loosest_idn_hostname),
+        Format("ipv4", hosts.ipv4),
+        Format("ipv6", hosts.ipv6),
+        Format("uri", identifiers.uri),
+        Format("uri-reference", identifiers.uri_reference),
+        Format("iri", identifiers.iri),
+        Format("iri-reference", identifiers.iri_reference),
+        Format("uri-template", identifiers.uri_template),
+        Format("uuid", identifiers.uuid),
+        Format("json-pointer", identifiers.json_pointer),
+        Format("relative-json-pointer", identifiers.relative_json_pointer),
+        Format("regex", patterns.regex, patterns.loosest_regex),
+    )
+}
+"""Formats by name."""
+BEFORE_7: dict[str, Format] = {**FORMATS, "hostname": Format("hostname", hosts.ldh_hostname)}
+"""The same up to draft 6, where what a label decodes to was no concern."""

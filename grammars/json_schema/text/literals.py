@@ -1,0 +1,101 @@
+"""JSON values that stand in a schema: equality, and the texts they are written as."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Hashable
+from decimal import Decimal
+from typing import Any
+
+from grammars import ir
+from grammars.json_schema.text.punctuation import Layout
+from grammars.json_schema.text.strings import declared
+from grammars.transform.interleave import bag
+
+
+def key_of(value: Any) -> Hashable:
+    """Equal for values that JSON Schema holds equal: 1 and 1.0, objects in any order; never True and 1."""
+    if value is None or isinstance(value, (bool, str)):
+        return type(value).__name__, value
+    if isinstance(value, (int, float, Decimal)):
+        return "number", value  # Python hashes equal numbers alike
+    if isinstance(value, (list, tuple)):
+        return "array", tuple(key_of(item) for item in value)
+    return "object", frozenset((name, key_of(item)) for name, item in value.items())
+
+
+def text_of(value: Any, layout: Layout) -> ir.Regex:
+    """The texts of one value: members in their order, numbers as `json.dumps` writes them, free whitespace."""
+    if isinstance(value, str):
+        return declared(value)
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e16:
+        return ir.concat(ir.literal(str(int(value))), ir.optional(ir.literal(".0")))
+    if isinstance(value, (list, tuple)):
+        if not value:
+            return _regex(layout.empty_array)
+        parts = [_regex(layout.open_array)]
+        for i, item in enumerate(value):
+            parts += [layout.comma.regex] if i else []
+            parts.append(text_of(item, layout))
+        return ir.concat(*parts, _regex(layout.close_array))
+    if isinstance(value, dict):
+        if not value:
+            return _regex(layout.empty_object)
+        parts = [_regex(layout.open_object)]
+        for i, (name, item) in enumerate(value.items()):
+            parts += [layout.comma.regex] if i else []
+            parts += [declared(name), layout.colon, text_of(item, layout)]
+        return ir.concat(*parts, _regex(layout.close_object))
+    return ir.literal(json.dumps(value))
+
+
+def expr_of(value: Any, layout: Layout) -> ir.Expr:
+    """The texts of one value with members in every order, in other respects as `text_of`."""
+    if not _may_be_reordered(value):
+        return ir.Terminal(text_of(value, layout))
+    if isinstance(value, dict):
+        entries = [
+            ir.Entry(layout.declared_key(name), expr_of(item, layout), slot)
+            for slot, (name, item) in enumerate(value.items())
+        ]
+        inside = bag(entries, needed=range(len(entries)), separator=layout.comma)
+        return ir.sequence(layout.open_object, inside, layout.close_object)
+    items = [part for item in value for part in (layout.comma, expr_of(item, layout))]
+    return ir.sequence(layout.open_array, *items[1:], layout.close_array)
+
+
+def _may_be_reordered(value: Any) -> bool:
+    if isinstance(value, dict):
+        return len(value) > 1 or any(map(_may_be_reordered, value.values()))
+    return isinstance(value, (list, tuple)) and any(map(_may_be_reordered, value))
+
+
+def _regex(expr: ir.Expr) -> ir.Regex:
+    assert isinstance(expr, ir.Terminal)
+    return expr.regex
+
+
+_SURE = frozenset((str, int, bool, type(None)))
+"""Types of which every value is JSON."""
+
+
+def writable(value: Any) -> bool:
+    """Whether a value is JSON: no infinity or NaN, no keys but strings."""
+    if isinstance(value, list) and _SURE.issuperset(map(type, value)):
+        return True
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, float):
+            if not math.isfinite(item):
+                return False
+        elif isinstance(item, dict):
+            if not all(isinstance(name, str) for name in item):
+                return False
+            stack.extend(item.values())
+        elif isinstance(item, (list, tuple)):
+            stack.extend(item)
+        elif not (item is None or isinstance(item, (bool, int, str))):
+            return False
+    return True

@@ -1,0 +1,204 @@
+"""Multiples of a number as regular expressions, whatever the number, between bounds or without.
+
+Everything is counted in units of the last digit of the step: a step of 0.25 is 25 units with two places after the
+point. What comes after a beginning of a number is then an `ir.Multiple`, which knows the beginning by its remainder.
+Bounds are met by writing out how the number begins until it has left both of them behind; what follows is free. So
+no residual has to be searched for a way to the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from fractions import Fraction
+from math import gcd, lcm
+from typing import Literal
+
+from grammars import ir
+from grammars.errors import ConstraintTooLarge, Problem
+from grammars.json_schema.text import numbers
+from grammars.json_schema.text.numbers import Bounds
+
+MAX_PLACES = 400
+"""Most places after the point of a step; the least number that a 64-bit float can hold has 324."""
+
+_MINUS, _POINT, _ZEROS = ir.literal("-"), ir.literal("."), ir.repeat(ir.literal("0"))
+_NO_FRACTION = ir.optional(ir.concat(_POINT, ir.repeat(ir.literal("0"), 1)))
+
+
+def multiples_of(steps: tuple[Decimal, ...], bounds: Bounds, whole: bool) -> ir.Regex:
+    """The numbers within bounds that are multiples of all the steps, written without an exponent.
+
+    Args:
+        steps: positive numbers.
+        bounds: where the numbers lie.
+        whole: integers only, written without a fraction.
+
+    Returns:
+        `ir.NOTHING` if there are none.
+
+    Raises:
+        ConstraintTooLarge: the least common multiple of the steps has too many digits.
+    """
+    return _Multiples(least_common([*steps, *([Decimal(1)] if whole else [])]), whole).within(bounds)
+
+
+def other_than_multiples_of(step: Decimal, bounds: Bounds, whole: bool) -> ir.Regex:
+    """The numbers within bounds that are no multiples of a step, written without an exponent. Raises as above."""
+    every = numbers.integers(bounds) if whole else numbers.numbers(bounds)
+    if not whole:
+        every = ir.intersection(every, numbers.PLAIN)
+    return ir.difference(every, multiples_of((step,), numbers.UNBOUNDED, whole))
+
+
+def least_common(steps: list[Decimal]) -> Fraction:
+    """The least number that is a multiple of all."""
+    fractions = [Fraction(step) for step in steps]
+    result = fractions[0]
+    for step in fractions[1:]:
+        result = Fraction(lcm(result.numerator, step.numerator), gcd(result.denominator, step.denominator))
+    return result
+
+
+class _Multiples:
+    """Texts of multiples of one step: digits that count units of ``10 ** -places``, then `zeros` that are always 0."""
+
+    def __init__(self, step: Fraction, whole: bool) -> None:
+        self.places = self.zeros = 0
+        while (step * 10**self.places).denominator > 1:
+            self.places += 1
+            if self.places > MAX_PLACES:
+                raise _too_large(step)
+        self.modulus = int(step * 10**self.places)
+        while self.modulus % 10 == 0:  # only where there are no places
+            self.modulus //= 10
+            self.zeros += 1
+        if self.modulus > ir.MAX_MODULUS:
+            raise _too_large(step)
+        self.step = step
+        self.whole = whole
+        self.tail = ir.concat(
+            ir.literal("0" * self.zeros), _NO_FRACTION if self.zeros and not whole else ir.EMPTY
+        )
+
+    def within(self, bounds: Bounds) -> ir.Regex:
+        """The multiples within bounds."""
+        first = None if bounds.low is None else -(-Fraction(bounds.low) // self.step)
+        last = None if bounds.high is None else Fraction(bounds.high) // self.step
+        if first is not None and bounds.low_strict and first * self.step == Fraction(bounds.low or 0):
+            first += 1
+        if last is not None and bounds.high_strict and last * self.step == Fraction(bounds.high or 0):
+            last -= 1
+        options = []
+        if (first is None or first <= 0) and (last is None or last >= 0):
+            zero = ir.literal("0") if self.whole else ir.concat(ir.literal("0"), _NO_FRACTION)
+            options.append(ir.concat(ir.optional(_MINUS), zero))
+        if last is None or last > 0:
+            options.append(self.between(max(first or 0, 1), last))
+        if first is None or first < 0:
+            nearest = 1 if last is None else max(-last, 1)
+            options.append(ir.concat(_MINUS, self.between(nearest, None if first is None else -first)))
+        return ir.union(*options)
+
+    def between(self, first: int, last: int | None) -> ir.Regex:
+        """From the `first` multiple, at least 1, to the `last` one."""
+        low, high = first * self.modulus, None if last is None else last * self.modulus
+        if high is not None and low > high:
+            return ir.NOTHING
+        unit = 10**self.places
+        if unit == 1:
+            return ir.union(*(ir.concat(text, self.tail) for text in self.wholes(low, high)))
+        bottom, low_digits = divmod(low, unit)
+        top, high_digits = (None, 0) if high is None else divmod(high, unit)
+        nines = unit - 1
+        if bottom == top:
+            return ir.union(*self.fractions(bottom, low_digits, high_digits))
+        options = [*self.fractions(bottom, low_digits, nines)]
+        options += self.wholes(bottom + 1, None if top is None else top - 1)
+        if top is not None:
+            options += self.fractions(top, 0, high_digits)
+        return ir.union(*options)
+
+    # ------------------------------------------------------------ digits before the point
+
+    def wholes(self, low: int, high: int | None) -> Iterator[ir.Regex]:
+        """Texts whose digits before the point are a number from `low` (at least 1) to `high`, of any fraction."""
+        first = str(low)
+        last = str(high) if high is not None else "9" * len(first)
+        if high is not None and low > high:
+            return
+        if len(first) == len(last):
+            yield from self.same_length(first, last)
+        else:
+            yield from self.same_length(first, "9" * len(first))
+            yield from self.same_length("1" + "0" * (len(last) - 1), last)
+        most = None if high is None else len(last) - 2
+        if most is None or most >= len(first):
+            yield from (self.beginning(str(digit), len(first), most) for digit in range(1, 10))
+
+    def same_length(self, low: str, high: str) -> Iterator[ir.Regex]:
+        """Digit strings of one length between two."""
+        for text, free in _ranges(low, high):
+            yield self.beginning(text, free, free)
+
+    def beginning(self, text: str, low: int, high: int | None) -> ir.Regex:
+        """Some first digits, then from `low` to `high` more."""
+        form: Literal["whole", "number"] = "whole" if self.whole or self.zeros else "number"
+        rest = ir.Multiple(self.modulus, int(text) % self.modulus, low, high, self.places, form)
+        return ir.concat(ir.literal(text), rest)
+
+    # ------------------------------------------------------------ digits after the point
+
+    def fractions(self, whole: int, low: int, high: int) -> Iterator[ir.Regex]:
+        """Texts with these digits before the point, and after it from `low` to `high` units."""
+        size = self.places
+        if low == 0 and high == 10**size - 1:
+            yield self.beginning(str(whole), 0, 0)
+            return
+        first, last = f"{low:0{size}d}", f"{high:0{size}d}"
+        stem = ir.literal(f"{whole}.")
+        for text, free in _ranges(first, last):
+            value = (whole * 10 ** len(text) + int(text)) % self.modulus
+            rest: ir.Regex = ir.Multiple(self.modulus, value, 0, None, free, "fraction")
+            yield ir.concat(stem, ir.literal(text), rest)
+        # What ends before it has left the bounds behind has zeros up to the last place.
+        base = whole * 10**size
+        for length in range(size):
+            for text in {first[:length], last[:length]}:
+                value = int(text or "0") * 10 ** (size - length)
+                if low <= value <= high and (base + value) % self.modulus == 0:
+                    yield ir.concat(stem, ir.literal(text)) if text else ir.literal(str(whole))
+
+
+def _ranges(low: str, high: str) -> Iterator[tuple[str, int]]:
+    """Digit strings of one length between two, as beginnings and the number of digits that are free after each."""
+    size = len(low)
+    if low == high:
+        yield low, 0
+        return
+    shared = 0
+    while low[shared] == high[shared]:
+        shared += 1
+    # Where nothing but zeros or nines is left, all that follows is free.
+    floor, ceiling = len(low.rstrip("0")), len(high.rstrip("9"))
+    down = max(floor, shared + 1)
+    up = max(ceiling, shared + 1)
+    yield low[:down], size - down
+    for at in range(shared + 1, down):
+        for digit in range(int(low[at]) + 1, 10):
+            yield f"{low[:at]}{digit}", size - at - 1
+    for digit in range(int(low[shared]) + 1, int(high[shared])):
+        yield f"{low[:shared]}{digit}", size - shared - 1
+    for at in range(shared + 1, up):
+        for digit in range(int(high[at])):
+            yield f"{high[:at]}{digit}", size - at - 1
+    yield high[:up], size - up
+
+
+def _too_large(step: Fraction) -> ConstraintTooLarge:
+    places = f"at most {MAX_PLACES} places after the point"
+    return ConstraintTooLarge(
+        "a step of multipleOf has too many digits",
+        Problem("multipleOf", f"the least common step needs at most 18 digits, with {places}", float(step)),
+        action="use a simpler step",
+    )

@@ -1,0 +1,161 @@
+"""Where whitespace may stand between the tokens of JSON, and terminals made of punctuation with its whitespace.
+
+bounded   at every gap nothing, one space, or one newline with at most 40 spaces or 10 tabs (the default):
+          takes what `json.dumps` writes with its defaults, compact, or with any usual indentation, and
+          leaves a model no endless run of spaces
+none      no whitespace at all
+any       all that JSON permits
+indent    like `bounded`, but a space stands exactly after ``:`` and a newline with spaces everywhere else
+
+With separators, as `json.dumps` takes them, commas and colons are written exactly so, and no other white space stands
+anywhere but the newlines of `indent`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from typing import Literal
+
+from grammars import ir
+from grammars.errors import InvalidConstraint, Problem
+from grammars.json_schema.text.strings import declared
+
+Whitespace = Literal["bounded", "none", "any", "indent"]
+
+_NAMES_KEPT = 10_000
+
+_SPACE, _NEWLINE = ir.Literal(b" "), ir.Literal(b"\n")
+_BOUNDED = ir.union(
+    ir.EMPTY,
+    _SPACE,
+    ir.concat(_NEWLINE, ir.union(ir.repeat(_SPACE, 0, 40), ir.repeat(ir.Literal(b"\t"), 1, 10))),
+)
+_ANY = ir.repeat(ir.chars([(0x20, 0x20), (0x09, 0x0A), (0x0D, 0x0D)]))
+_LINE = ir.concat(_NEWLINE, ir.repeat(_SPACE, 0, 40))
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Terminals of JSON's punctuation.
+
+    Attributes:
+        open_object, close_object, empty_object: ``{``, ``}`` and ``{}``.
+        open_array, close_array, empty_array: ``[``, ``]`` and ``[]``.
+        comma: ``,`` between members or items.
+        colon: the regex of ``:``, to follow a key in the key's own terminal.
+    """
+
+    open_object: ir.Expr
+    close_object: ir.Expr
+    empty_object: ir.Expr
+    open_array: ir.Expr
+    close_array: ir.Expr
+    empty_array: ir.Expr
+    comma: ir.Terminal
+    colon: ir.Regex
+    keys: dict[str, ir.Terminal] = field(default_factory=dict)
+    next_keys: dict[str, ir.Terminal] = field(default_factory=dict)
+
+    def declared_key(self, name: str) -> ir.Terminal:
+        """`key` of a name that a schema declares; names recur from schema to schema."""
+        found = self.keys.get(name)
+        if found is None:
+            found = self.key(declared(name))
+            if len(self.keys) < _NAMES_KEPT:
+                self.keys[name] = found
+        return found
+
+    def declared_next_key(self, name: str) -> ir.Terminal:
+        """`next_key` of a name that a schema declares."""
+        found = self.next_keys.get(name)
+        if found is None:
+            found = self.next_key(declared(name))
+            if len(self.next_keys) < _NAMES_KEPT:
+                self.next_keys[name] = found
+        return found
+
+    def key(self, regex: ir.Regex) -> ir.Terminal:
+        """A key, quotes included, and its colon."""
+        if self.spaced and not isinstance(regex, (ir.Concat, ir.Nothing)):  # nothing melts together
+            return ir.Terminal(ir.Concat((regex, *self.spaced[1])))
+        return ir.Terminal(ir.concat(regex, self.colon))
+
+    def next_key(self, regex: ir.Regex) -> ir.Terminal:
+        """The comma after a member, the next key and its colon: one terminal where no other key may come."""
+        if self.spaced and not isinstance(regex, (ir.Concat, ir.Nothing)):
+            return ir.Terminal(ir.Concat((*self.spaced[0], regex, *self.spaced[1])))
+        return ir.Terminal(ir.concat(self.comma.regex, regex, self.colon))
+
+    @cached_property
+    def spaced(self) -> tuple[tuple[ir.Regex, ...], tuple[ir.Regex, ...]] | None:
+        """The parts of the comma and of the colon, if they end and begin with white space."""
+        comma, colon = self.comma.regex, self.colon
+        if not isinstance(comma, ir.Concat) or not isinstance(colon, ir.Concat):
+            return None
+        if isinstance(comma.parts[-1], ir.Literal) or isinstance(colon.parts[0], ir.Literal):
+            return None
+        return comma.parts, colon.parts
+
+
+Separators = tuple[str, str]
+"""What stands between items or members, and between a key and its value."""
+
+
+@cache
+def layout(whitespace: Whitespace, separators: Separators | None = None) -> Layout:
+    """The terminals of a whitespace policy.
+
+    Raises:
+        ValueError: there is no such policy.
+        InvalidConstraint: the separators are no comma and colon in white space, or any white space is asked for too.
+    """
+    gaps: dict[str, tuple[ir.Regex, ir.Regex, ir.Regex, ir.Regex, ir.Regex]] = {
+        # within brackets, before and after a comma, before and after a colon
+        "bounded": (_BOUNDED,) * 5,
+        "none": (ir.EMPTY,) * 5,
+        "any": (_ANY,) * 5,
+        "indent": (_LINE, ir.EMPTY, _LINE, ir.EMPTY, _SPACE),
+    }
+    if whitespace not in gaps:
+        raise ValueError(f"unknown whitespace {whitespace!r}: use {', '.join(map(repr, gaps))}")
+    inside, before_comma, after_comma, before_colon, after_colon = gaps[whitespace]
+    if separators is not None:
+        comma, colon = _checked(separators, whitespace)
+        inside, after_line = (_LINE, _LINE) if whitespace == "indent" else (ir.EMPTY, ir.EMPTY)
+        before_comma, before_colon = (
+            ir.literal(text[: text.index(sign)]) for text, sign in ((comma, ","), (colon, ":"))
+        )
+        after_comma = ir.concat(ir.literal(comma[comma.index(",") + 1 :]), after_line)
+        after_colon = ir.literal(colon[colon.index(":") + 1 :])
+    within_empty = ir.EMPTY if whitespace == "indent" else inside
+
+    def around(left: ir.Regex, text: bytes, right: ir.Regex) -> ir.Terminal:
+        return ir.Terminal(ir.concat(left, ir.Literal(text), right))
+
+    return Layout(
+        open_object=around(ir.EMPTY, b"{", inside),
+        close_object=around(inside, b"}", ir.EMPTY),
+        empty_object=ir.Terminal(ir.concat(ir.Literal(b"{"), within_empty, ir.Literal(b"}"))),
+        open_array=around(ir.EMPTY, b"[", inside),
+        close_array=around(inside, b"]", ir.EMPTY),
+        empty_array=ir.Terminal(ir.concat(ir.Literal(b"["), within_empty, ir.Literal(b"]"))),
+        comma=around(before_comma, b",", after_comma),
+        colon=ir.concat(before_colon, ir.Literal(b":"), after_colon),
+    )
+
+
+def _checked(separators: Separators, whitespace: Whitespace) -> Separators:
+    comma, colon = separators
+    for text, sign in ((comma, ","), (colon, ":")):
+        if text.strip(" \t\n\r") != sign:
+            raise InvalidConstraint(
+                "the separators are not JSON",
+                Problem("separators", f"{text!r} is not {sign!r} with white space around it"),
+                action='use (", ", ": ") or (",", ":")',
+            )
+    if whitespace == "any":
+        raise InvalidConstraint(
+            "separators and whitespace='any' exclude each other", action="leave one of them out"
+        )
+    return separators

@@ -1,0 +1,94 @@
+"""URIs (RFC 3986), IRIs (RFC 3987), templates (RFC 6570), JSON Pointers (RFC 6901) and UUIDs (RFC 4122)."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from grammars import ir
+from grammars.json_schema.text.rfc.hosts import ipv6
+from grammars.json_schema.text.rfc.notation import re
+
+_ESCAPE = "%[0-9A-Fa-f]{2}"
+_SUB = "!$&'()*+,;="
+_UCS = (
+    r"\x{A0}-\x{D7FF}\x{F900}-\x{FDCF}\x{FDF0}-\x{FFEF}"
+    + "".join(rf"\x{{{plane:X}0000}}-\x{{{plane:X}FFFD}}" for plane in range(1, 14))
+    + r"\x{E1000}-\x{EFFFD}"
+)
+_PRIVATE = r"\x{E000}-\x{F8FF}\x{F0000}-\x{FFFFD}\x{100000}-\x{10FFFD}"
+
+
+@cache
+def _parts(beyond: str, private: str) -> tuple[ir.Regex, ir.Regex]:
+    """A URI and a relative reference, with more characters allowed in general and in the query."""
+    free = rf"A-Za-z0-9\-._~{beyond}"
+    sub = _SUB
+    characters = re(rf"[{free}{sub}:@]|{_ESCAPE}")
+    slash = ir.literal("/")
+    segments = ir.repeat(ir.concat(slash, ir.repeat(characters)))
+    some = ir.repeat(characters, 1)
+    absolute = ir.concat(slash, ir.optional(ir.concat(some, segments)))
+    rootless = ir.concat(some, segments)
+    noscheme = ir.concat(re(rf"(?:[{free}{sub}@]|{_ESCAPE})+"), segments)
+    # an IPv4 address is a registered name to this grammar
+    literal = ir.concat(
+        re(r"\["), ir.union(ipv6(), re(rf"[Vv][0-9A-Fa-f]+\.[A-Za-z0-9\-._~{sub}:]+")), re(r"\]")
+    )
+    host = ir.union(literal, re(rf"(?:[{free}{sub}]|{_ESCAPE})*"))
+    authority = ir.concat(
+        ir.literal("//"), re(rf"(?:(?:[{free}{sub}:]|{_ESCAPE})*@)?"), host, re("(?::[0-9]*)?"), segments
+    )
+    query = ir.optional(ir.concat(re(r"\?"), re(rf"(?:[{free}{sub}:@/?{private}]|{_ESCAPE})*")))
+    fragment = ir.optional(ir.concat(re("#"), ir.repeat(ir.union(characters, re("[/?]")))))
+    scheme = re(r"[A-Za-z][A-Za-z0-9+.\-]*:")
+    full = ir.concat(scheme, ir.union(authority, absolute, rootless, ir.EMPTY), query, fragment)
+    return full, ir.concat(ir.union(authority, absolute, noscheme, ir.EMPTY), query, fragment)
+
+
+def uri() -> ir.Regex:
+    """``URI``, with a scheme."""
+    return _parts("", "")[0]
+
+
+@cache
+def uri_reference() -> ir.Regex:
+    """``URI-reference``."""
+    return ir.union(*_parts("", ""))
+
+
+def iri() -> ir.Regex:
+    """``IRI``, with a scheme."""
+    return _parts(_UCS, _PRIVATE)[0]
+
+
+@cache
+def iri_reference() -> ir.Regex:
+    """``IRI-reference``."""
+    return ir.union(*_parts(_UCS, _PRIVATE))
+
+
+@cache
+def uri_template() -> ir.Regex:
+    """RFC 6570, section 2."""
+    name = f"(?:[A-Za-z0-9_]|{_ESCAPE})"
+    variable = rf"{name}(?:\.?{name})*(?::[1-9][0-9]{{0,3}}|\*)?"
+    literals = re(rf"[!#$&-;=?@-\[\]_a-z~{_UCS}{_PRIVATE}]|{_ESCAPE}")
+    return ir.repeat(ir.union(literals, re(rf"\{{[+#./;?&=,!@|]?{variable}(?:,{variable})*\}}")))
+
+
+@cache
+def json_pointer() -> ir.Regex:
+    """RFC 6901, as a string."""
+    return re("(?:/(?:[^~/]|~[01])*)*")
+
+
+@cache
+def relative_json_pointer() -> ir.Regex:
+    """A number of levels up, then a pointer or ``#``."""
+    return ir.concat(re("0|[1-9][0-9]*"), ir.union(re("#"), json_pointer()))
+
+
+@cache
+def uuid() -> ir.Regex:
+    """RFC 4122, section 3."""
+    return re("[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}")

@@ -1,0 +1,80 @@
+r"""ECMA-262: regular expressions as strings.
+
+Parentheses to any depth are no regular language, so groups are written down to `MAX_DEPTH`. Of what is left, only what
+ECMA-262 and Python's `re` read alike is written: no empty classes, no named groups or back-references, no look-behind,
+braces and brackets escaped where they stand for themselves, ranges of a class between two ASCII characters.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from grammars import ir
+from grammars.json_schema.text.rfc.notation import re, separated
+
+MAX_DEPTH = 5
+"""Deepest nesting of groups that is written."""
+
+_ESCAPE = r"\\(?:[dDwWsStnrvf!-/:-@\[-`{-~]|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4})"
+_SYNTAX = r"^$\\.*+?()\[\]{}|"
+
+
+@cache
+def regex() -> ir.Regex:
+    """Patterns with groups at most `MAX_DEPTH` deep."""
+    inner: ir.Regex | None = None
+    for _ in range(MAX_DEPTH + 1):
+        inner = _alternatives(inner)
+    assert inner is not None
+    return inner
+
+
+@cache
+def loosest_regex() -> ir.Regex:
+    """All texts but some that are surely no pattern: nothing stands before a quantifier or a closing parenthesis."""
+    return re(r"(?:[^*+?)].*)?")
+
+
+def _alternatives(inner: ir.Regex | None) -> ir.Regex:
+    """Patterns whose groups hold `inner`; without groups when that is None."""
+    atoms = [re(rf"[^{_SYNTAX}]|\.|{_ESCAPE}"), _class()]
+    assertions = [re(r"\^|\$|\\[bB]")]
+    if inner is not None:
+        close = ir.literal(")")
+        atoms.append(ir.concat(re(r"\((?:\?:)?"), inner, close))
+        assertions.append(ir.concat(re(r"\(\?[=!]"), inner, close))
+    term = ir.union(ir.concat(ir.union(*atoms), ir.optional(_quantifier())), *assertions)
+    return separated(ir.repeat(term), "|")
+
+
+@cache
+def _quantifier() -> ir.Regex:
+    counts: list[ir.Regex] = [re("[0-9]{1,3},?"), re("[0-9]{1,2},[1-9][0-9]{2}"), re("[0-9],[1-9][0-9]")]
+    for low in range(100):  # two of as many digits, the first not above the second
+        tens, ones = divmod(low, 10)
+        same = ir.concat(ir.literal(f"{low},{tens or ''}"), _digits(ones))
+        higher = ir.concat(ir.literal(f"{low},"), _digits(tens + 1), _digits(0)) if tens else ir.NOTHING
+        counts += [same, higher]
+    braces = ir.concat(ir.literal("{"), ir.union(*counts), ir.literal("}"))
+    return ir.concat(ir.union(re("[*+?]"), braces), re(r"\??"))
+
+
+def _digits(low: int) -> ir.Regex:
+    """One digit that is at least this."""
+    return ir.chars([(0x30 + low, 0x39)]) if low < 10 else ir.NOTHING
+
+
+@cache
+def _class() -> ir.Regex:
+    plain = rf"[^\\\]\[\-^]|{_ESCAPE}|\\b"
+    ends = [code for code in range(0x21, 0x7F) if chr(code) not in "\\[]^-"]
+    ranges = ir.union(
+        *(
+            ir.concat(ir.literal(f"{chr(low)}-"), ir.chars((high, high) for high in ends if high >= low))
+            for low in ends
+        )
+    )
+    # a hyphen stands for itself at either end and after a range
+    item = ir.union(re(plain), ir.concat(ranges, re("-?")))
+    body = ir.union(ir.concat(re("-?"), ir.repeat(item, 1), re("-?")), re("-"))
+    return ir.concat(re(r"\[\^?"), body, re(r"\]"))

@@ -1,0 +1,281 @@
+r"""JSON strings: from a language of characters to the language of their texts between quotes.
+
+Decoding a JSON string is a function, unit by unit (a character, an escape, a pair of surrogate escapes), so the
+texts that decode into a language are built by replacing every character class with its units; complements are
+taken within the units' own language. Two styles of units:
+
+* `CANONICAL`: every character as itself, except that ``"``, ``\`` and controls are escaped, and non-ASCII may
+  be a ``\u`` escape. What `json.dumps` writes, with or without ``ensure_ascii``. Declared text uses this.
+* `ANY`: all that JSON permits, ``\u0061`` for ``a`` too. Free strings and excluded keys use this.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from json.encoder import encode_basestring, encode_basestring_ascii
+
+from grammars import ir
+from grammars.ir import MAX_CODE_POINT
+from grammars.regex.analysis import children
+from grammars.regex.charset import Ranges, contains, intersect
+
+QUOTE = ir.Literal(b'"')
+_SHORT = {0x08: b"b", 0x09: b"t", 0x0A: b"n", 0x0C: b"f", 0x0D: b"r", 0x22: b'"', 0x5C: b"\\"}
+_CONTROLS: Ranges = ((0x00, 0x1F), (0x22, 0x22), (0x5C, 0x5C))
+_BEYOND: Ranges = ((0x7F, MAX_CODE_POINT),)
+"""What `json.dumps` escapes though it need not: DEL and all beyond ASCII."""
+_EVERY: Ranges = ((0x00, MAX_CODE_POINT),)
+
+
+_HEXADECIMAL = {
+    f"{value:x}": ir.chars((ord(c), ord(c)) for c in {f"{value:x}", f"{value:X}"}) for value in range(16)
+}
+
+
+_AS_IT_IS = re.compile(rb"[ !#-\[\]-~]*")
+"""Text that JSON writes as it is, where nothing optional is escaped."""
+
+
+@dataclass(frozen=True, eq=False)
+class Style:
+    """Which escapes a string may use: one unit for each character of `optional`, besides what is required."""
+
+    optional: Ranges
+    slash: bool
+    known: dict[Ranges, ir.Regex] = field(default_factory=dict)
+
+    def unit(self, ranges: Ranges) -> ir.Regex:
+        """All ways to write one character out of a set."""
+        found = self.known.get(ranges)
+        if found is None:
+            found = self._unit(ranges)
+            if len(self.known) < 10_000:
+                self.known[ranges] = found
+        return found
+
+    def _unit(self, ranges: Ranges) -> ir.Regex:
+        code = ranges[0][0] if len(ranges) == 1 and ranges[0][0] == ranges[0][1] else 0
+        if 0x20 <= code < 0x7F and code not in (0x22, 0x2F, 0x5C):  # needs no escape, and has no short one
+            plain = ir.Chars(ranges)
+            if not contains(self.optional, code):
+                return plain
+            digits = (_HEXADECIMAL[digit] for digit in f"{code:04x}")
+            return ir.Union((plain, ir.Concat((ir.Literal(b"\\u"), *digits))))
+        raw = ir.chars(intersect(ranges, ((0x20, 0x21), (0x23, 0x5B), (0x5D, MAX_CODE_POINT))))
+        short = [code for code in _SHORT if contains(ranges, code)]
+        letters = [_SHORT[code] for code in short] + ([b"/"] if self.slash and contains(ranges, 0x2F) else [])
+        escapes = [ir.chars((letter[0], letter[0]) for letter in letters)] if letters else []
+        points = intersect(ranges, ir.merge_ranges((*_CONTROLS, *self.optional)))
+        if points:
+            escapes.append(ir.concat(ir.Literal(b"u"), _hexadecimal_units(points)))
+        return ir.union(raw, ir.concat(ir.Literal(b"\\"), ir.union(*escapes))) if escapes else raw
+
+    def encode(self, regex: ir.Regex) -> ir.Regex:
+        """The texts that decode into a language of characters.
+
+        The language holds valid UTF-8 only, or is intersected with one that does.
+        """
+        done: dict[ir.Regex, ir.Regex] = {}
+        stack: list[ir.Regex] = [regex]
+        while stack:
+            node = stack[-1]
+            if node in done:
+                stack.pop()
+                continue
+            kind = type(node)
+            if kind is ir.Literal:
+                done[node] = self.literal(node.data)  # type: ignore[attr-defined]
+            elif kind is ir.Chars:
+                done[node] = self.unit(node.ranges)  # type: ignore[attr-defined]
+            elif kind is ir.Nothing:
+                done[node] = node
+            else:
+                parts = children(node)
+                missing = [part for part in parts if part not in done]
+                if missing:
+                    stack += missing
+                    continue
+                done[node] = self._encoded(node, [done[part] for part in parts])
+            stack.pop()
+        return done[regex]
+
+    def _encoded(self, node: ir.Regex, parts: list[ir.Regex]) -> ir.Regex:
+        """A compound expression over parts that are encoded already."""
+        if isinstance(node, ir.Concat):
+            return ir.concat(*parts)
+        if isinstance(node, ir.Union):
+            return ir.union(*parts)
+        if isinstance(node, ir.Intersection):
+            return ir.intersection(*parts)
+        if isinstance(node, ir.Repeat):
+            return ir.repeat(parts[0], node.low, node.high)
+        assert isinstance(node, ir.Complement)
+        return ir.difference(ir.repeat(self.unit(_EVERY_CHARACTER)), parts[0])
+
+    def literal(self, data: bytes) -> ir.Regex:
+        """All ways to write the text of a literal."""
+        if self.optional is _BEYOND and _AS_IT_IS.fullmatch(data):
+            return ir.Literal(data)
+        return self.text(data.decode())
+
+    def text(self, text: str) -> ir.Regex:
+        """All ways to write one given text."""
+        parts: list[ir.Regex] = []
+        for char in text:
+            code = ord(char)
+            parts.append(self.unit(((code, code),)))
+        return ir.concat(*parts)
+
+    def quoted(self, regex: ir.Regex) -> ir.Regex:
+        """The JSON strings whose value is in a language of characters."""
+        return ir.concat(QUOTE, self.encode(regex), QUOTE)
+
+
+@lru_cache(maxsize=4096)
+def _hexadecimal(ranges: Ranges, digits: int) -> ir.Regex:
+    """Numbers of a set written with exactly `digits` hexadecimal digits; equal remainders are written once."""
+    if not ranges:
+        return ir.NOTHING
+    if digits == 0:
+        return ir.EMPTY
+    size = 16 ** (digits - 1)
+    groups: dict[Ranges, list[int]] = {}
+    for first in range(16):
+        rest = tuple(
+            (low - first * size, high - first * size)
+            for low, high in intersect(ranges, ((first * size, (first + 1) * size - 1),))
+        )
+        if rest:
+            groups.setdefault(rest, []).append(first)
+    options = []
+    for rest, firsts in groups.items():
+        points = [ord(c) for value in firsts for c in {f"{value:x}", f"{value:X}"}]
+        options.append(ir.concat(ir.chars((p, p) for p in points), _hexadecimal(rest, digits - 1)))
+    return ir.union(*options)
+
+
+def _hexadecimal_units(points: Ranges) -> ir.Regex:
+    r"""What follows ``\u``: four digits, or a pair of surrogates beyond U+FFFF."""
+    plane = _hexadecimal(intersect(points, ((0x0000, 0xD7FF), (0xE000, 0xFFFF))), 4)
+    beyond = intersect(points, ((0x10000, MAX_CODE_POINT),))
+    groups: dict[Ranges, list[tuple[int, int]]] = {}
+    for low, high in beyond:  # split by high surrogate; whole runs of them together
+        low, high = low - 0x10000, high - 0x10000
+        first, last = low >> 10, high >> 10
+        if first == last:
+            groups.setdefault(((low & 0x3FF, high & 0x3FF),), []).append((first, first))
+            continue
+        if low & 0x3FF:
+            groups.setdefault(((low & 0x3FF, 0x3FF),), []).append((first, first))
+            first += 1
+        if high & 0x3FF != 0x3FF:
+            groups.setdefault(((0, high & 0x3FF),), []).append((last, last))
+            last -= 1
+        if first <= last:
+            groups.setdefault(((0, 0x3FF),), []).append((first, last))
+    pairs = [
+        ir.concat(
+            _hexadecimal(tuple(sorted((0xD800 + a, 0xD800 + b) for a, b in firsts)), 4),
+            ir.Literal(b"\\u"),
+            _hexadecimal(tuple((0xDC00 + a, 0xDC00 + b) for a, b in rest), 4),
+        )
+        for rest, firsts in groups.items()
+    ]
+    return ir.union(plane, *pairs)
+
+
+_EVERY_CHARACTER: Ranges = ir.ANY_CHAR.ranges
+CANONICAL = Style(_BEYOND, slash=False)
+ANY = Style(_EVERY, slash=True)
+
+CHARACTER = ANY.unit(_EVERY_CHARACTER)
+"""One character of a free string."""
+BODY = ir.repeat(CHARACTER)
+STRING = ir.concat(QUOTE, BODY, QUOTE)
+"""Any JSON string."""
+
+
+def bounded(low: int, high: int | None) -> ir.Regex:
+    """JSON strings of so many code points."""
+    return ir.concat(QUOTE, ir.repeat(CHARACTER, low, high), QUOTE)
+
+
+def declared(text: str) -> ir.Regex:
+    """One given string as `json.dumps` writes it, with and without ``ensure_ascii``."""
+    escaped = encode_basestring_ascii(text)
+    plain = encode_basestring(text)
+    if plain == escaped:
+        return ir.Literal(escaped.encode())
+    if any(0xD800 <= ord(char) <= 0xDFFF for char in text):
+        return ir.literal(escaped)  # a lone surrogate has no UTF-8
+    return ir.union(ir.literal(plain), ir.literal(escaped))
+
+
+def other_keys(
+    names: Sequence[str], without: Sequence[ir.Regex] = (), within: Sequence[ir.Regex] = ()
+) -> ir.Regex:
+    """JSON strings whose value is none of the names, matches no pattern of `without` and all of `within`.
+
+    Any spelling is allowed, and every spelling of what is excluded is excluded.
+    """
+    if not (names or without or within):
+        return STRING
+    excluded = ir.union(_trie(sorted(set(names))), *(ANY.encode(pattern) for pattern in without))
+    body = ir.intersection(*(ANY.encode(pattern) for pattern in within), BODY) if within else BODY
+    return ir.concat(QUOTE, ir.difference(body, excluded), QUOTE)
+
+
+def _trie(names: list[str]) -> ir.Regex:
+    """Sorted names as a tree over their characters, each in every spelling: shared beginnings are written once."""
+    names = [name for name in names if name.isascii() or not _LONE.search(name)]
+    # Places where names part, down the current name: their depth, and what may follow there.
+    places: list[tuple[int, list[ir.Regex]]] = [(0, [])]
+    for name, following in zip(names, (*names[1:], ""), strict=False):
+        shared = _shared(name, following)
+        end = len(name)
+        tail: ir.Regex = ir.EMPTY
+        while places[-1][0] > shared:  # finished: the next name leaves the path above
+            depth, options = places.pop()
+            tail = ir.union(*options, _spelled(name[depth:end], tail))
+            end = depth
+        if places[-1][0] < shared:
+            places.append((shared, []))
+        places[-1][1].append(_spelled(name[shared:end], tail))
+    return ir.union(*places[0][1])
+
+
+_LONE = re.compile("[\ud800-\udfff]")
+"""A surrogate without the other half of its pair: no UTF-8 text holds one."""
+
+
+def _shared(a: str, b: str) -> int:
+    """How many characters two names begin with alike."""
+    low, high = 0, min(len(a), len(b))
+    while low < high:  # slices are compared faster than characters one by one
+        middle = (low + high + 1) // 2
+        if a[:middle] == b[:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _spelled(text: str, tail: ir.Regex) -> ir.Regex:
+    """A text in every spelling, then `tail`."""
+    if not text:
+        return tail
+    try:
+        units = [_UNITS[char] for char in text]
+    except KeyError:
+        units = [ANY.unit(((ord(char), ord(char)),)) for char in text]
+        if len(_UNITS) < 10_000:
+            _UNITS.update(zip(text, units, strict=True))
+    if tail is not ir.EMPTY:
+        units.append(tail)
+    return units[0] if len(units) == 1 else ir.Concat(tuple(units))
+
+
+_UNITS: dict[str, ir.Regex] = {}

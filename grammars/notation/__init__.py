@@ -1,0 +1,90 @@
+"""Grammars as people write them, in llama.cpp's GBNF and in EBNF, to the grammar IR.
+
+    reader   what the notations share: characters, counts, brackets, places of mistakes
+    gbnf     llama.cpp's notation
+    ebnf     XGrammar's and the W3C's
+    units    which parts of the rules become terminals
+
+No lexer stands in between: a grammar means all texts that its rules derive, character by character. Must not know:
+tokenizers, models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from grammars import ir
+from grammars.errors import InvalidConstraint, Problem, UnsatisfiableConstraint, UnsupportedConstraint
+from grammars.notation import ebnf, gbnf
+from grammars.notation.reader import Definitions, Reader
+from grammars.transform.inline_regular import with_units
+from grammars.transform.left_recursion import remove_left_recursion
+from grammars.transform.nullable import solid_loops
+from grammars.transform.productive import pruned
+from grammars.visit import reachable
+
+__all__ = ["NOTATIONS", "Notation", "as_written", "parse"]
+
+Notation = Literal["gbnf", "ebnf"]
+NOTATIONS: dict[str, Callable[[str], tuple[Definitions, Reader]]] = {"gbnf": gbnf.read, "ebnf": ebnf.read}
+"""How each notation is read."""
+
+
+def parse(text: str, notation: Notation, *, start: str | None = None) -> ir.Grammar:
+    """The grammar of a text, ready for the core: without left recursion, with terminals of some size.
+
+    Rules that the start never calls may be there; every rule that is called must be.
+
+    Args:
+        text: the grammar; `grammars.notation.gbnf` and `grammars.notation.ebnf` describe the notations.
+        notation: ``"gbnf"`` or ``"ebnf"``.
+        start: the rule that a text must follow; by default ``root``, or in EBNF without a ``root`` the first rule.
+
+    Raises:
+        InvalidConstraint: malformed, or a rule is missing or defined twice; line, column and a caret are told.
+        UnsupportedConstraint: tokens, look-ahead, options of rules, or ``A - B`` with recursion inside.
+        UnsatisfiableConstraint: no text follows the start rule.
+        ConstraintTooLarge: too many rules begin with one another, or a count is beyond any text.
+    """
+    whole = pruned(as_written(text, notation, start=start))
+    if whole is None:
+        raise UnsatisfiableConstraint(
+            "no text follows the grammar",
+            Problem(f"rule {start or 'root'}", "can never be completed: it always calls itself again"),
+        )
+    return remove_left_recursion(solid_loops(reachable(with_units(reachable(whole)))))
+
+
+def as_written(text: str, notation: Notation, *, start: str | None = None) -> ir.Grammar:
+    """The rules that are used, as they were written: what `parse` starts from.
+
+    Raises:
+        InvalidConstraint, UnsupportedConstraint: as `parse`.
+    """
+    made, reader = NOTATIONS[notation](text)
+    missing = [name for name in made.called if name not in made.rules]
+    if missing:
+        raise InvalidConstraint(
+            f"the {reader.notation} grammar calls rules that it does not define",
+            [reader.problem(f"there is no rule {name}", made.called[name]) for name in missing],
+        )
+    if start is None:
+        start = "root" if notation == "gbnf" or "root" in made.rules else next(iter(made.defined), "root")
+    if start not in made.rules:
+        names = ", ".join(made.defined) or "none"
+        raise InvalidConstraint(
+            f"the {reader.notation} grammar has no rule {start}",
+            Problem("rules", f"defined are: {names}"),
+            action=f"call the rule that a whole text follows {start}, or pass start=",
+        )
+
+    def irregular(name: str) -> UnsupportedConstraint:
+        return UnsupportedConstraint(
+            f"the {reader.notation} grammar cannot be enforced",
+            reader.problem("one side of the - calls itself, or is very large", made.differences[name]),
+            action="subtract only what needs no recursion",
+        )
+
+    grammar = reachable(ir.Grammar(made.rules, start))
+    return with_units(grammar, limit=0, differences=made.differences, irregular=irregular)

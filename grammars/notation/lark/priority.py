@@ -1,0 +1,37 @@
+"""Which terminal wins: the longest match, or the first one in Lark's own order of trying."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from grammars.lexer import Token
+from grammars.notation.lark.terminals import Terminal
+from grammars.regex.matching import matches
+
+Prefer = Literal["longest", "lark"]
+"""The longest match of the highest priority; or what python-lark takes, which tries terminals one after the other."""
+
+
+def ranked(terminals: Iterable[Terminal], prefer: Prefer) -> tuple[Token, ...]:
+    """Terminals as tokens of a lexer, the preferred first."""
+    made = sorted(terminals, key=lambda one: (one.literal is None, *one.order))
+    if prefer == "longest":
+        return tuple(Token(one.name, one.regex, one.priority) for one in made)
+    # Lark joins all candidates into one regular expression, in this order, and takes the alternative that matches first.
+    # A string that a regular expression of its priority matches as a whole stands where that one stands.
+    tried = sorted(made, key=lambda one: (-one.priority, *one.order))
+    rank = {one: -place for place, one in enumerate(tried)}
+    number = {one: index for index, one in enumerate(made)}
+    tokens = []
+    for one in made:
+        hosts = [
+            number[other] if set(one.flags) <= set(other.flags) else ~number[other]
+            for other in tried
+            if one.literal is not None
+            and other.literal is None
+            and other.priority == one.priority
+            and matches(other.regex, one.literal)
+        ]
+        tokens.append(Token(one.name, one.regex, rank[one], tuple(hosts)))
+    return tuple(tokens)

@@ -1,0 +1,42 @@
+"""Rules of one grammar among those of another."""
+
+from __future__ import annotations
+
+from grammars import ir
+from grammars.lexer import refuse_lexer
+from grammars.visit import children, fold, rebuilt
+
+
+def added(grammar: ir.Grammar, rules: dict[str, ir.Expr]) -> ir.Expr:
+    """Adds the rules of a grammar, renamed where a name is taken; returns the call of its start.
+
+    Raises:
+        UnsupportedConstraint: it stands behind a lexer.
+    """
+    refuse_lexer(grammar, "among the rules of another")
+    names: dict[str, str] = {}
+    taken = {*rules, *grammar.rules}
+    for name in grammar.rules:
+        names[name] = fresh(name, taken) if name in rules else name
+        taken.add(names[name])
+    if all(name == new for name, new in names.items()):
+        rules.update(grammar.rules)
+        return ir.call(grammar.start)
+    made: dict[ir.Expr, ir.Expr] = {}
+
+    def value(expr: ir.Expr, known: dict[ir.Expr, ir.Expr]) -> ir.Expr:
+        if isinstance(expr, ir.Call):
+            return ir.call(names[expr.rule])
+        parts = tuple(known[part] for part in children(expr))
+        return rebuilt(expr, parts)
+
+    for name, body in grammar.rules.items():
+        rules[names[name]] = fold(body, children, value, made)
+    return ir.call(names[grammar.start])
+
+
+def fresh(name: str, taken: set[str] | dict[str, ir.Expr]) -> str:
+    """A name that is not taken."""
+    while name in taken:
+        name += "'"
+    return name

@@ -1,0 +1,142 @@
+"""Which parts of rules are terminals: as much as is regular and small, so that a character is no parser step.
+
+Rules that never come back to themselves are regular. A small one goes into its callers as a regular expression,
+and neighbours melt together; what is recursive, or too large to be one unit, stays a call. The language is the
+same whatever is drawn where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from grammars import ir
+from grammars.regex import analysis
+from grammars.visit import calls, children, components, fold, rebuilt
+
+UNIT = 500
+"""Literals, classes and counts that one terminal may be written with. Its residuals are sums of parts of it."""
+
+
+_REGULAR = 4 * UNIT
+"""Literals, classes and counts beyond which nothing is kept as a regular expression."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """An expression, and the same as a regular expression if it is regular."""
+
+    expr: ir.Expr
+    regex: ir.Regex | None
+    size: int  # literals, classes and counts in the regular expression, each as often as it is written
+
+    def unit(self, limit: int) -> bool:
+        return self.regex is not None and self.size <= limit
+
+
+def with_units(
+    grammar: ir.Grammar,
+    *,
+    limit: int = UNIT,
+    differences: Collection[str] = (),
+    irregular: Callable[[str], Exception] = KeyError,
+) -> ir.Grammar:
+    """The same grammar with terminals as large as `limit` allows.
+
+    Args:
+        grammar: all rules that are called are defined.
+        limit: literals, classes and counts per terminal; 0 keeps the rules as they are.
+        differences: rules that mean their first alternative without their second one.
+        irregular: the error for one of those when an alternative is recursive.
+
+    Raises:
+        Exception: what `irregular` makes.
+    """
+    rules = grammar.rules
+    edges = {name: calls(body) for name, body in rules.items()}
+    found: dict[str, _Part] = {}
+    known: dict[ir.Expr, _Part] = {}
+    bodies: dict[str, ir.Expr] = {}
+    for component in components(edges):
+        if len(component) > 1 or component[0] in edges[component[0]]:
+            found.update((name, _Part(ir.call(name), None, 0)) for name in component)
+        for name in component:
+            part = fold(rules[name], children, lambda expr, known: _part(expr, known, found, limit), known)
+            if name in differences:
+                one, other = (known[half] for half in children(rules[name]))
+                if one.regex is None or other.regex is None:
+                    raise irregular(name)
+                regex = ir.difference(one.regex, other.regex)
+                part = _Part(ir.Terminal(regex), regex, one.size + other.size)
+            bodies[name] = part.expr
+            if name not in found:
+                found[name] = part if part.unit(limit) else _Part(ir.call(name), part.regex, part.size)
+    return ir.Grammar({name: bodies[name] for name in rules}, grammar.start)
+
+
+def _part(expr: ir.Expr, known: dict[ir.Expr, _Part], found: dict[str, _Part], limit: int) -> _Part:
+    if isinstance(expr, ir.Terminal):
+        return _Part(expr, expr.regex, _size(expr.regex))
+    if isinstance(expr, ir.Call):
+        return found[expr.rule]
+    parts = [known[part] for part in children(expr)]
+    regexes = [part.regex for part in parts if part.regex is not None]
+    if isinstance(expr, ir.Bag):
+        return _Part(rebuilt(expr, tuple(part.expr for part in parts)), None, 0)
+    size = sum(part.size for part in parts) + isinstance(expr, ir.Loop)
+    if isinstance(expr, ir.Choice) and all(isinstance(one, (ir.Literal, ir.Chars)) for one in regexes):
+        size = 1 if len(regexes) == len(parts) else size  # words are one unit however many they are
+    regular = len(regexes) == len(parts) and size <= _REGULAR
+    if isinstance(expr, ir.Loop):
+        regex = ir.repeat(regexes[0], expr.low, expr.high) if regular else None
+        plain = ir.loop(parts[0].expr, expr.low, expr.high)
+    elif isinstance(expr, ir.Choice):
+        regex = ir.union(*regexes) if regular else None
+        plain = ir.choice(*_merged(parts, limit, ir.union, together=False))
+    else:
+        regex = ir.concat(*regexes) if regular else None
+        plain = ir.sequence(*_merged(parts, limit, ir.concat, together=True))
+    if regex is not None and size <= limit:
+        plain = ir.Terminal(regex)
+    return _Part(plain, regex, size)
+
+
+def _merged(
+    parts: list[_Part], limit: int, join: Callable[..., ir.Regex], *, together: bool
+) -> list[ir.Expr]:
+    """The parts with units joined; in a sequence only `together`, where they stand side by side."""
+    merged: list[ir.Expr] = []
+    held: list[ir.Regex] = []
+    size = 0
+
+    def flush() -> None:
+        nonlocal size
+        if held:
+            merged.append(ir.Terminal(join(*held)))
+        held.clear()
+        size = 0
+
+    for part in parts:
+        if part.regex is None or part.size > limit:
+            if together:
+                flush()
+            merged.append(part.expr)
+            continue
+        if size + part.size > limit:
+            flush()
+        held.append(part.regex)
+        size += part.size
+    flush()
+    return merged
+
+
+def _size(regex: ir.Regex) -> int:
+    """Literals, classes and counts, each as often as it is written."""
+
+    def value(node: ir.Regex, known: dict[ir.Regex, int]) -> int:
+        parts = analysis.children(node)
+        if isinstance(node, ir.Union) and all(isinstance(part, (ir.Literal, ir.Chars)) for part in parts):
+            return 1
+        return sum(known[part] for part in parts) + isinstance(node, ir.Repeat) or 1
+
+    return fold(regex, analysis.children, value, {})

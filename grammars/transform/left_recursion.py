@@ -1,0 +1,202 @@
+"""Rules that may begin with themselves, said again so that none does. The language stays exactly the same.
+
+The core follows a rule before it reads, so a rule that may call itself first would make it go round for ever.
+Take the rules that begin with one another (A, B, ...) as one system of equations, A = N_A | A R_AA | B R_BA | ...,
+where N_A begins with none of them: a text of A is a seed N_B followed by steps R that lead from B to A. So
+
+    A           -> N_A (A after A) | N_B (A after B) | ...
+    A after B   -> (R_BB)* ( nothing, if A is B  |  R_BC (A after C) | ... )
+
+A seed must read something, or recursion would stay hidden behind it: all this is said of the texts that are not
+empty, and `A -> (A not empty) | nothing` where the empty text is one of A's.
+
+Sources: Arden 1961, "Delayed-logic and finite-state machines" (the equation's solution); Rosenkrantz and Lewis 1970,
+"Deterministic left corner parsing" (from the left corner up to the rule).
+"""
+
+from __future__ import annotations
+
+from grammars import ir
+from grammars.errors import ConstraintTooLarge, Problem
+from grammars.transform.interleave import after
+from grammars.transform.nullable import Nonempty
+from grammars.visit import children, components, fold, reachable
+
+_MAX_STEPS = 200_000
+"""Steps from rule to rule that may be written for one circle of rules; they grow with the cube of its length."""
+
+Split = tuple[ir.Expr, dict[str, ir.Expr]]
+"""Texts that begin with no rule of the circle; by rule of the circle, what follows it in those that do."""
+
+
+def remove_left_recursion(grammar: ir.Grammar) -> ir.Grammar:
+    """The same texts by rules of which none may call itself, or a caller of it, before reading a byte.
+
+    Direct, indirect and hidden recursion (behind parts that may be empty), rules in a circle and empty rules are
+    all taken. Every rule keeps its name and its texts. A grammar without left recursion is returned as it is.
+
+    Raises:
+        KeyError: a rule that is called does not exist.
+        ConstraintTooLarge: too many rules begin with one another.
+    """
+    nonempty = Nonempty(grammar.rules)
+    edges = {name: _first_calls(body, nonempty) for name, body in grammar.rules.items()}
+    circles = [
+        circle
+        for circle in components(edges)
+        if any(edges[rule].get(callee) for rule in circle for callee in circle)
+    ]
+    if not circles:
+        return grammar
+    for circle in circles:
+        _Circle(circle, nonempty).rewrite()
+    nonempty.complete()
+    return reachable(ir.Grammar(nonempty.rules, grammar.start))
+
+
+def _first_calls(body: ir.Expr, nonempty: Nonempty) -> dict[str, bool]:
+    """Rules that a rule may call before it reads; whether anything is left to say after such a call."""
+    found: dict[str, bool] = {}
+    seen: set[tuple[ir.Expr, bool]] = set()
+    stack = [(body, False)]
+    while stack:
+        expr, more = stack.pop()
+        if (expr, more) in seen:
+            continue
+        seen.add((expr, more))
+        if isinstance(expr, ir.Call):
+            found[expr.rule] = found.get(expr.rule, False) or more
+        elif isinstance(expr, ir.Choice):
+            stack.extend((part, more) for part in expr.parts)
+        elif isinstance(expr, ir.Loop):
+            stack.append((expr.part, more or expr.high != 1))
+        elif isinstance(expr, ir.Bag):
+            stack.extend((entry.head, True) for entry in expr.entries)
+        elif isinstance(expr, ir.Sequence):
+            for index, part in enumerate(expr.parts):
+                stack.append((part, more or index + 1 < len(expr.parts)))
+                if not nonempty.nullable(part):
+                    break
+    return found
+
+
+class _Circle:
+    """Rules that may begin with one another."""
+
+    def __init__(self, rules: list[str], nonempty: Nonempty) -> None:
+        self.rules = rules
+        self.nonempty = nonempty
+        self.members = set(rules)
+        self.touching: dict[ir.Expr, bool] = {}
+        self.splits: dict[ir.Expr, Split] = {}
+
+    def rewrite(self) -> None:
+        """Replaces the rules of the circle."""
+        nonempty = self.nonempty
+        split = {rule: self.split(nonempty.rules[rule]) for rule in self.rules}
+        if sum(len(steps) for _, steps in split.values()) * len(self.rules) > _MAX_STEPS:
+            raise ConstraintTooLarge(
+                "the grammar is too left-recursive",
+                Problem(f"rule {self.rules[0]}", f"{len(self.rules)} rules may begin with one another"),
+                action="write some of the recursion on the right, or as a repetition",
+            )
+        bodies = {}
+        for rule in self.rules:
+            after = self.after(rule, split)
+            seeds = ((start, split[start][0]) for start in self.rules)
+            bodies[rule] = ir.choice(
+                *(ir.sequence(seed, after[start]) for start, seed in seeds if start in after)
+            )
+        for rule, body in bodies.items():
+            solid = nonempty.name(rule)
+            nonempty.rules[solid] = body
+            if solid != rule:
+                nonempty.rules[rule] = ir.choice(ir.SILENT, ir.Call(solid))
+
+    def after(self, target: str, split: dict[str, Split]) -> dict[str, ir.Expr]:
+        """By rule that a text of `target` may begin with: how it goes on."""
+        steps: dict[str, dict[str, ir.Expr]] = {rule: {} for rule in self.rules}  # from, to -> what to read
+        for rule in self.rules:
+            for start, rest in split[rule][1].items():
+                steps[start][rule] = rest
+        leading = {target}  # rules that lead to the target
+        for rule in (queue := [target]):
+            for start in split[rule][1]:
+                if start not in leading:
+                    leading.add(start)
+                    queue.append(start)
+        alone = len(leading) == 1
+        names = {rule: self.nonempty.fresh(f"{target} after {rule}") for rule in leading}
+        for rule in leading:
+            again = ir.loop(self.nonempty.of(steps[rule].get(rule, ir.NEVER)))
+            ends = [ir.SILENT] if rule == target else []
+            onward = (
+                ir.sequence(rest, ir.Call(names[step]))
+                for step, rest in steps[rule].items()
+                if step != rule and step in leading
+            )
+            body = ir.sequence(again, ir.choice(*ends, *onward))
+            if alone:
+                return {rule: body}
+            self.nonempty.rules[names[rule]] = body
+        return {rule: ir.Call(names[rule]) for rule in leading}
+
+    # ------------------------------------------------------------ what an expression begins with
+
+    def split(self, expr: ir.Expr) -> Split:
+        """The texts of `expr` but the empty one, by what they begin with."""
+        return fold(expr, self._parts, self._split, self.splits)
+
+    def touches(self, expr: ir.Expr) -> bool:
+        """Whether a text of `expr` may begin with a rule of the circle."""
+        return fold(expr, self._first, self._touches, self.touching)
+
+    def _first(self, expr: ir.Expr) -> tuple[ir.Expr, ...]:
+        if isinstance(expr, ir.Sequence):
+            for index, part in enumerate(expr.parts):
+                if not self.nonempty.nullable(part):
+                    return expr.parts[: index + 1]
+        if isinstance(expr, ir.Bag):
+            return tuple(entry.head for entry in expr.entries)
+        return children(expr)
+
+    def _touches(self, expr: ir.Expr, known: dict[ir.Expr, bool]) -> bool:
+        if isinstance(expr, ir.Call):
+            return expr.rule in self.members
+        return any(known[part] for part in self._first(expr))
+
+    def _parts(self, expr: ir.Expr) -> tuple[ir.Expr, ...]:
+        return self._first(expr) if self.touches(expr) else ()
+
+    def _split(self, expr: ir.Expr, known: dict[ir.Expr, Split]) -> Split:
+        nonempty = self.nonempty
+        if not self.touches(expr):
+            return nonempty.of(expr), {}
+        if isinstance(expr, ir.Call):
+            return ir.NEVER, {expr.rule: ir.SILENT}
+        pieces: list[tuple[Split, ir.Expr]] = []  # and what follows each
+        if isinstance(expr, ir.Choice):
+            pieces = [(known[part], ir.SILENT) for part in expr.parts]
+        elif isinstance(expr, ir.Loop):
+            low, high = max(expr.low - 1, 0), None if expr.high is None else expr.high - 1
+            part = expr.part
+            if nonempty.nullable(part):
+                low, part = 0, nonempty.of(part)
+            pieces = [(known[expr.part], ir.loop(part, low, high))]
+        elif isinstance(expr, ir.Bag):
+            pieces = [
+                (known[entry.head], ir.sequence(entry.body, after(expr, entry))) for entry in expr.entries
+            ]
+        else:
+            assert isinstance(expr, ir.Sequence)
+            rest = ir.sequence(*expr.parts[len(self._first(expr)) :])
+            for part in reversed(self._first(expr)):
+                pieces.append((known[part], rest))
+                rest = ir.sequence(part, rest)
+        seeds: list[ir.Expr] = []
+        steps: dict[str, list[ir.Expr]] = {}
+        for (seed, later), rest in pieces:
+            seeds.append(ir.sequence(seed, rest))
+            for rule, follow in later.items():
+                steps.setdefault(rule, []).append(ir.sequence(follow, rest))
+        return ir.choice(*seeds), {rule: ir.choice(*follows) for rule, follows in steps.items()}

@@ -1,0 +1,181 @@
+"""Texts without the empty one: of an expression, of a rule, of what goes round in a loop.
+
+A part that may be empty is what makes recursion hidden and rounds of a loop free. Both are cured by saying the
+same with parts that read something: `Nonempty` finds what may be empty and writes the rest of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from grammars import ir
+from grammars.regex import analysis
+from grammars.transform.interleave import bag, may_be_empty
+from grammars.visit import calls, children, components, fold, rebuilt
+
+
+class Nonempty:
+    """Which rules may be empty, and rules for their other texts.
+
+    Attributes:
+        rules: those given, and the ones made so far (all of them after `complete`).
+    """
+
+    def __init__(self, rules: Mapping[str, ir.Expr]) -> None:
+        self.rules = dict(rules)
+        self._empty = _rules_with_the_empty_text(rules)
+        self._nullable: dict[ir.Expr, bool] = {}
+        self._solid: dict[ir.Expr, ir.Expr] = {}
+        self._names: dict[str, str] = {}
+
+    def rule_nullable(self, rule: str) -> bool:
+        """Whether a rule may be empty."""
+        return rule in self._empty
+
+    def nullable(self, expr: ir.Expr) -> bool:
+        """Whether an expression may be empty."""
+        return fold(
+            expr, children, lambda node, known: _may_be_empty(node, known, self._empty), self._nullable
+        )
+
+    def name(self, rule: str) -> str:
+        """The rule for the texts of `rule` but the empty one: itself when it is never empty."""
+        if rule not in self._empty:
+            return rule
+        if rule not in self._names:
+            self._names[rule] = self.fresh(f"{rule} (not empty)")
+        return self._names[rule]
+
+    def fresh(self, name: str) -> str:
+        """A name that no rule has yet."""
+        while name in self.rules or name in self._names.values():
+            name += "'"
+        return name
+
+    def of(self, expr: ir.Expr) -> ir.Expr:
+        """The texts of an expression but the empty one."""
+        return fold(expr, self._below, self._value, self._solid)
+
+    def complete(self) -> None:
+        """Defines every rule that was named and is not yet defined."""
+        open_names = list(self._names.items())
+        for rule, name in open_names:
+            if name not in self.rules:
+                before = len(self._names)
+                self.rules[name] = self.of(self.rules[rule])
+                open_names.extend(list(self._names.items())[before:])
+
+    def _below(self, expr: ir.Expr) -> tuple[ir.Expr, ...]:
+        if not self.nullable(expr) or isinstance(expr, ir.Bag):
+            return ()
+        if isinstance(expr, ir.Loop) and not self.nullable(expr.part):
+            return ()
+        return tuple(part for part in children(expr) if self.nullable(part))
+
+    def _value(self, expr: ir.Expr, known: dict[ir.Expr, ir.Expr]) -> ir.Expr:
+        if not self.nullable(expr):
+            return expr
+        if isinstance(expr, ir.Terminal):
+            return ir.Terminal(solid_regex(expr.regex))
+        if isinstance(expr, ir.Call):
+            return ir.Call(self.name(expr.rule))
+        if isinstance(expr, ir.Choice):
+            return ir.choice(*(known.get(part, part) for part in expr.parts))
+        if isinstance(expr, ir.Loop):
+            return ir.loop(known.get(expr.part, expr.part), 1, expr.high)
+        if isinstance(expr, ir.Bag):  # of which no entry is empty
+            return bag(expr.entries, low=1, high=expr.high, separator=expr.separator, ordered=expr.ordered)
+        assert isinstance(expr, ir.Sequence)
+        whole: ir.Expr = ir.NEVER
+        rest: ir.Expr = ir.SILENT  # the first part that is not empty, whichever it is
+        for part in reversed(expr.parts):
+            whole = ir.choice(ir.sequence(known[part], rest), whole)
+            rest = ir.sequence(part, rest)
+        return whole
+
+
+def _may_be_empty(expr: ir.Expr, known: Mapping[ir.Expr, bool], empty: set[str]) -> bool:
+    if isinstance(expr, ir.Terminal):
+        return analysis.nullable(expr.regex)
+    if isinstance(expr, ir.Call):
+        return expr.rule in empty
+    if isinstance(expr, ir.Loop):
+        return expr.low == 0 or known[expr.part]
+    if isinstance(expr, ir.Bag):
+        return may_be_empty(expr)
+    assert isinstance(expr, (ir.Sequence, ir.Choice))
+    return (all if isinstance(expr, ir.Sequence) else any)(known[part] for part in expr.parts)
+
+
+def _rules_with_the_empty_text(rules: Mapping[str, ir.Expr]) -> set[str]:
+    empty: set[str] = set()
+
+    def value(expr: ir.Expr, known: dict[ir.Expr, bool]) -> bool:
+        return _may_be_empty(expr, known, empty)
+
+    for component in components({name: calls(body) for name, body in rules.items()}):  # callees first
+        found = set(component)
+        while found:
+            known: dict[ir.Expr, bool] = {}
+            left = [name for name in component if name not in empty]
+            found = {name for name in left if fold(rules[name], children, value, known)}
+            empty.update(found)
+    return empty
+
+
+def solid_regex(regex: ir.Regex) -> ir.Regex:
+    """The texts of a regular expression but the empty one."""
+    return fold(regex, _nullable_parts, _solid_regex, {})
+
+
+def _nullable_parts(regex: ir.Regex) -> tuple[ir.Regex, ...]:
+    if not isinstance(regex, (ir.Concat, ir.Union, ir.Repeat)) or not analysis.nullable(regex):
+        return ()
+    return tuple(part for part in analysis.children(regex) if analysis.nullable(part))
+
+
+def _solid_regex(regex: ir.Regex, known: dict[ir.Regex, ir.Regex]) -> ir.Regex:
+    if not analysis.nullable(regex):
+        return regex
+    if isinstance(regex, ir.Literal):
+        return ir.NOTHING
+    if isinstance(regex, ir.Union):
+        return ir.union(*(known.get(part, part) for part in regex.parts))
+    if isinstance(regex, ir.Repeat):
+        return ir.repeat(known.get(regex.part, regex.part), 1, regex.high)
+    if isinstance(regex, ir.Concat):
+        whole: ir.Regex = ir.NOTHING
+        rest: ir.Regex = ir.EMPTY
+        for part in reversed(regex.parts):
+            whole = ir.union(ir.concat(known[part], rest), whole)
+            rest = ir.concat(part, rest)
+        return whole
+    return ir.difference(regex, ir.EMPTY)
+
+
+def solid_loops(grammar: ir.Grammar) -> ir.Grammar:
+    """The same texts with no loop whose rounds may be empty: such a round says nothing, and costs a step.
+
+    Returns the grammar itself when it has no such loop.
+    """
+    nonempty = Nonempty(grammar.rules)
+    made: dict[ir.Expr, ir.Expr] = {}
+
+    def value(expr: ir.Expr, known: dict[ir.Expr, ir.Expr]) -> ir.Expr:
+        parts = tuple(known[part] for part in children(expr))
+        if isinstance(expr, ir.Loop):
+            if nonempty.nullable(expr.part):
+                return ir.loop(nonempty.of(parts[0]), 0, expr.high)
+            return expr if parts == (expr.part,) else ir.loop(parts[0], expr.low, expr.high)
+        if parts == children(expr):
+            return expr
+        if isinstance(expr, ir.Bag):
+            return rebuilt(expr, parts)
+        return (ir.sequence if isinstance(expr, ir.Sequence) else ir.choice)(*parts)
+
+    for name, body in grammar.rules.items():
+        nonempty.rules[name] = fold(body, children, value, made)
+    if all(nonempty.rules[name] is body for name, body in grammar.rules.items()):
+        return grammar
+    nonempty.complete()
+    return ir.Grammar(nonempty.rules, grammar.start)

@@ -1,0 +1,165 @@
+"""Rules that some text can complete; branches that none can are cut off. Iterative: grammars are deep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from grammars import ir
+from grammars.transform.interleave import bag, completable, may_be_empty
+from grammars.visit import children
+
+
+def productive_rules(rules: Mapping[str, ir.Expr], alive: Iterable[str] = ()) -> set[str]:
+    """Names of the rules that derive some text, taking every terminal but `ir.NOTHING` to match something.
+
+    Args:
+        rules: the rules.
+        alive: those of which it is known that they do, and others that they may call.
+    """
+    found = set(alive)
+    known: set[int] = set()  # ids of nodes that derive some text: only ever grows
+    changed = True
+    while changed:
+        changed = False
+        for name in reversed(tuple(rules)):
+            if name not in found and _derives(rules[name], found, known):
+                found.add(name)
+                changed = True
+    return found
+
+
+def _derives(root: ir.Expr, alive: set[str], known: set[int]) -> bool:
+    """Whether an expression derives some text; looks no further than the first text that it finds."""
+    failed: set[int] = set()
+
+    def seen(node: ir.Expr) -> bool | None:
+        """The verdict, where it needs no look at the parts."""
+        if isinstance(node, ir.Terminal):
+            return not isinstance(node.regex, ir.Nothing)
+        if isinstance(node, ir.Call):
+            return node.rule in alive
+        if id(node) in known or (isinstance(node, ir.Loop) and node.low == 0):
+            return True
+        if isinstance(node, ir.Bag) and may_be_empty(node):
+            return True
+        return False if id(node) in failed else None
+
+    def verdict(node: ir.Bag) -> bool | ir.Expr:
+        """Of a bag, or a part of it that must be looked at first."""
+        known_parts: dict[ir.Expr, bool] = {}
+        for part in children(node):
+            found = seen(part)
+            if found is None:
+                return part
+            known_parts[part] = found
+        entries = [entry for entry in node.entries if known_parts[entry.head] and known_parts[entry.body]]
+        return completable(node, entries, alone=not known_parts[node.separator])
+
+    def opened(node: ir.Expr) -> tuple[ir.Expr, Iterator[ir.Expr], bool]:
+        """A node, the parts that its verdict may hang on, and the verdict of a part that decides it."""
+        if isinstance(node, ir.Choice):
+            if any(seen(part) for part in node.parts):
+                return node, iter((ir.SILENT,)), True
+            return node, reversed(node.parts), True  # what may be left out comes first
+        if isinstance(node, ir.Bag):
+            return node, iter(()), False
+        parts = node.parts if isinstance(node, ir.Sequence) else (node.part,)  # type: ignore[attr-defined]
+        return node, iter(parts), False
+
+    found = seen(root)
+    if found is not None:
+        return found
+    known.add(id(ir.SILENT))
+    stack = [opened(root)]
+    while stack:
+        node, parts, decisive = stack[-1]
+        if isinstance(node, ir.Bag):
+            answer = verdict(node)
+            if isinstance(answer, ir.Expr):
+                stack.append(opened(answer))
+                found = None
+                continue
+            found = answer
+        elif found != decisive:  # by the part looked at last
+            for part in parts:
+                found = seen(part)
+                if found is None:
+                    stack.append(opened(part))
+                if found is None or found == decisive:
+                    break
+            else:
+                found = not decisive
+            if found is None:
+                continue
+        (known if found else failed).add(id(node))
+        stack.pop()
+    return bool(found)
+
+
+def pruned(grammar: ir.Grammar, alive: Iterable[str] = ()) -> ir.Grammar | None:
+    """The same language without rules and branches that nothing completes; None when the language is empty.
+
+    Args:
+        grammar: the rules.
+        alive: those of which it is known that they derive some text.
+    """
+    found = productive_rules(grammar.rules, alive)
+    if grammar.start not in found:
+        return None
+    if len(found) == len(grammar.rules):
+        return grammar
+    done: dict[int, ir.Expr] = {}
+    rules = {name: _rebuilt(body, found, done) for name, body in grammar.rules.items() if name in found}
+    return ir.Grammar(rules, grammar.start)
+
+
+def _rebuilt(root: ir.Expr, alive: set[str], done: dict[int, ir.Expr]) -> ir.Expr:
+    stack: list[tuple[ir.Expr, bool]] = [(root, False)]
+    while stack:
+        node, ready = stack.pop()
+        if id(node) in done:
+            continue
+        if isinstance(node, ir.Terminal):
+            done[id(node)] = ir.NEVER if isinstance(node.regex, ir.Nothing) else node
+        elif isinstance(node, ir.Call):
+            done[id(node)] = node if node.rule in alive else ir.NEVER
+        elif not ready:
+            stack.append((node, True))
+            stack.extend((part, False) for part in children(node))
+        elif isinstance(node, ir.Sequence):
+            done[id(node)] = _same(node, node.parts, done) or ir.sequence(
+                *(done[id(part)] for part in node.parts)
+            )
+        elif isinstance(node, ir.Choice):
+            done[id(node)] = _same(node, node.parts, done) or ir.choice(
+                *(done[id(part)] for part in node.parts)
+            )
+        elif isinstance(node, ir.Bag):
+            done[id(node)] = _rebuilt_bag(node, done)
+        else:
+            assert isinstance(node, ir.Loop)
+            part = done[id(node.part)]
+            done[id(node)] = node if part is node.part else ir.loop(part, node.low, node.high)
+    return done[id(root)]
+
+
+def _rebuilt_bag(node: ir.Bag, done: dict[int, ir.Expr]) -> ir.Expr:
+    if _same(node, children(node), done):
+        return node
+    entries = [
+        ir.Entry(done[id(e.head)], done[id(e.body)], e.slot, e.marks, distinct=e.distinct)
+        for e in node.entries
+    ]
+    return bag(
+        entries,
+        needed=node.needed,
+        marks=node.marks,
+        low=node.low,
+        high=node.high,
+        separator=done[id(node.separator)],
+        ordered=node.ordered,
+    )
+
+
+def _same(node: ir.Expr, parts: tuple[ir.Expr, ...], done: dict[int, ir.Expr]) -> ir.Expr | None:
+    return node if all(done[id(part)] is part for part in parts) else None

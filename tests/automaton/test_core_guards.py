@@ -1,0 +1,120 @@
+"""The native core refuses arrays that are no grammar, and bounds what a question may cost."""
+
+from __future__ import annotations
+
+import pytest
+
+from constrained.automaton import TokenAutomaton, compile
+from constrained.constraint import regex
+from constrained.errors import ConstraintTooLarge
+from grammars import ir
+from tests.support.finite import byte_vocabulary
+
+_A = ir.literal("a")
+_TERMINAL = ir.Terminal(_A)
+
+
+class _Stranger(ir.Regex):
+    __slots__ = ()
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        pytest.param(_Stranger(), id="a class of its own"),
+        pytest.param(_TERMINAL, id="an expression"),
+        pytest.param(None, id="None"),
+        pytest.param(ir.Literal("text"), id="str for bytes"),  # type: ignore[arg-type]
+        pytest.param(ir.Chars([(97, 98)]), id="a list for a tuple"),  # type: ignore[arg-type]
+        pytest.param(ir.Chars(((97,),)), id="half a range"),  # type: ignore[arg-type]
+        pytest.param(ir.Chars(((98, 97),)), id="a range turned round"),
+        pytest.param(ir.Chars(((-5, 97),)), id="a negative character"),
+        pytest.param(ir.Chars(((97, 0x110000),)), id="beyond Unicode"),
+        pytest.param(ir.Chars(((97, 98), (98, 99))), id="ranges that overlap"),
+        pytest.param(ir.Chars(((98, 99), (96, 97))), id="ranges out of order"),
+        pytest.param(ir.Concat([_A]), id="a list of parts"),  # type: ignore[arg-type]
+        pytest.param(ir.Concat((_A, _TERMINAL)), id="an expression as a part"),  # type: ignore[arg-type]
+        pytest.param(ir.Repeat(_A, -1, 4), id="fewer than none"),
+        pytest.param(ir.Repeat(_A, 4, 3), id="at least four, at most three"),
+        pytest.param(ir.Repeat(_A, 2**31, None), id="more than can be counted"),
+        pytest.param(ir.Repeat(_A, 0, 2**70), id="far more than can be counted"),
+        pytest.param(ir.Repeat(_A, 0.5, None), id="half a copy"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_is_no_regular_expression(node: ir.Regex) -> None:
+    with pytest.raises((TypeError, ValueError, OverflowError)):
+        TokenAutomaton(ir.Grammar({"start": ir.Terminal(node)}, "start"), byte_vocabulary())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(_A, id="a regular expression"),
+        pytest.param(None, id="None"),
+        pytest.param(ir.Call("nobody"), id="a rule that is not there"),
+        pytest.param(ir.Sequence([_TERMINAL]), id="a list of parts"),  # type: ignore[arg-type]
+        pytest.param(ir.Choice((_TERMINAL, _A)), id="a regular expression as a part"),  # type: ignore[arg-type]
+        pytest.param(ir.Loop(_TERMINAL, 3, 1), id="at least three, at most one"),
+        pytest.param(ir.Loop(_TERMINAL, -1, None), id="fewer than none"),
+    ],
+)
+def test_what_is_no_rule(body: ir.Expr) -> None:
+    with pytest.raises((TypeError, ValueError, KeyError)):
+        TokenAutomaton(ir.Grammar({"start": body}, "start"), byte_vocabulary())
+
+
+def test_a_start_that_is_no_rule() -> None:
+    with pytest.raises(KeyError):
+        TokenAutomaton(ir.Grammar({"start": _TERMINAL}, "begin"), byte_vocabulary())
+
+
+def test_a_refused_terminal_leaves_no_limit_behind() -> None:
+    """A limit that stayed would fail other grammars of the vocabulary later, in the middle of a text."""
+    vocabulary = byte_vocabulary()
+    with pytest.raises(ConstraintTooLarge):
+        compile(regex("(?=.*a.{20}$)(?=.*b.{18}$)(?=.*c.{16}$).*"), vocabulary)
+    automaton = compile(regex("(?!.*ab).{0,40}(?<!c)"), vocabulary)
+    state = automaton.start
+    for byte in b"acbacb" * 6:
+        state = automaton.next(state, byte)
+        automaton.fill_mask(state, automaton.empty_row())
+    assert automaton.accepts(state)
+
+
+def test_what_is_forced_is_cut_where_it_gets_long() -> None:
+    automaton = TokenAutomaton(ir.Grammar.of(ir.repeat(ir.literal("ab"), 10**9, 10**9)), byte_vocabulary())
+    forced = automaton.forced(automaton.start)
+    assert 10_000 < len(forced) < 100_000
+    assert forced == (b"ab" * len(forced))[: len(forced)]
+    assert automaton.shortest_completion(automaton.start) == 2 * 10**9
+
+
+def test_a_long_way_to_the_end_is_followed_to_the_end() -> None:
+    automaton = TokenAutomaton(ir.Grammar.of(ir.literal("ab" * 5_000)), byte_vocabulary("ab", "abab"))
+    state, left = automaton.start, automaton.shortest_completion(automaton.start)
+    assert left == 2_500
+    abab = automaton.vocabulary.ids_by_bytes[b"abab"]
+    while left:
+        state = automaton.next(state, abab)
+        assert automaton.shortest_completion(state) == left - 1
+        left -= 1
+
+
+def test_exponentially_many_derivatives_do_not_stop_a_text() -> None:
+    """Not one of the last 40 characters but one may be an a: each letter doubles what could come to be."""
+    automaton = compile(regex("(?!.*a.{40}$).*"), byte_vocabulary())
+    state = automaton.start
+    for byte in b"a" * 41 + b"b" * 41:
+        state = automaton.next(state, byte)
+        assert state != 0
+        assert (automaton.shortest_completion(state) == 0) == automaton.accepts(state)
+    assert automaton.accepts(state)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reason"),
+    [("(" * 3_000 + "a" + "b)*" * 3_000, "too deep"), ("a*b*" * 2_000 + "c", "may be empty")],
+)
+def test_patterns_that_would_cost_too_much_a_byte_are_refused(pattern: str, reason: str) -> None:
+    with pytest.raises(ConstraintTooLarge, match=reason):
+        compile(regex(pattern), byte_vocabulary())

@@ -1,0 +1,28 @@
+"""Input that means harm: a typed error or a correct automaton, never a crash, a hang or a step that fails later."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.hostile_cases import CASES, SLOW
+from tests.tools.hostile_runner import Runner
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits memory as Linux does")
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[Runner]:
+    made = Runner()
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in CASES]
+)
+def test_hostile_input(runner: Runner, name: str) -> None:
+    outcome = runner.run(name)
+    assert outcome.verdict == CASES[name].outcome, outcome.detail

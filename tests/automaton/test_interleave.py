@@ -1,0 +1,396 @@
+"""Bags (entries in any order, at most one to a slot, counted): the core, the unfolded rules and the definition agree."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+
+import jsonschema
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import constrained
+from constrained.automaton import DEAD, TokenAutomaton
+from constrained.errors import ConstraintTooLarge, UnsatisfiableConstraint, UnsupportedConstraint
+from constrained.testing.masks import row_ids
+from constrained.vocabulary import Vocabulary
+from grammars import ir
+from grammars.json_schema import lower
+from grammars.transform.interleave import bag, unfolded
+from grammars.transform.productive import pruned
+from tests.support import strategies as some
+from tests.support.tokenizers_fixtures import small_bpe_vocabulary
+from tests.testing.test_differential import Expected, check_walk, vocabularies
+
+BYTES = Vocabulary.from_bytes([*(bytes((byte,)) for byte in range(256)), b""], [256])
+COMMA = ir.terminal(",")
+
+bodies = st.one_of(
+    st.just(ir.SILENT),
+    st.just(ir.NEVER),
+    st.sampled_from("aé").map(ir.terminal),
+    some.bags(st.just(ir.terminal("é"))),
+)
+
+
+def entry(text: str, slot: int | None = None, marks: int = 0) -> ir.Entry:
+    return ir.Entry(ir.terminal(text), ir.SILENT, slot, marks)
+
+
+def texts(expr: ir.Expr, alphabet: bytes = b"abc,", length: int = 6) -> set[str]:
+    """What the automaton accepts of all short texts."""
+    automaton = TokenAutomaton(ir.Grammar.of(expr), BYTES)
+    found = set()
+    for size in range(length + 1):
+        for text in itertools.product(alphabet, repeat=size):
+            state = automaton.start
+            for byte in text:
+                state = automaton.next(state, byte)
+            if state != DEAD and automaton.accepts(state):
+                found.add(bytes(text).decode())
+    return found
+
+
+def follow(automaton: TokenAutomaton, text: bytes) -> int:
+    """The state after a text, or DEAD."""
+    state = automaton.start
+    for byte in text:
+        if state != DEAD:
+            state = automaton.next(state, byte)
+    return state
+
+
+# ---------------------------------------------------------------- what a bag says
+
+
+def test_entries_come_in_any_order_and_once() -> None:
+    both = bag([entry("a", 0), entry("b", 1)], needed=[0], separator=COMMA)
+    assert texts(both) == {"a", "a,b", "b,a"}
+
+
+def test_slots_may_be_filled_in_their_order_alone() -> None:
+    ordered = bag([entry("a", 0), entry("b", 1), entry("c")], separator=COMMA, ordered=True)
+    assert texts(ordered, length=5) == {
+        "",
+        "a",
+        "b",
+        "c",
+        "a,b",
+        "a,c",
+        "b,c",
+        "c,c",
+        "a,b,c",
+        "a,c,c",
+        "b,c,c",
+        "c,c,c",
+    }
+
+
+def test_numbers_of_entries_are_kept() -> None:
+    counted = bag([entry("a", 0), entry("b", 1), entry("c", 2)], low=2, high=2, separator=COMMA)
+    assert texts(counted) == {f"{x},{y}" for x, y in itertools.permutations("abc", 2)}
+
+
+def test_an_entry_with_the_mark_must_come() -> None:
+    marked = bag([entry("a"), entry("b", marks=1)], marks=1, high=3, separator=COMMA)
+    assert texts(marked) == {
+        ",".join(t) for n in (1, 2, 3) for t in itertools.product("ab", repeat=n) if "b" in t
+    }
+
+
+def test_what_cannot_be_completed_is_never() -> None:
+    assert bag([entry("a", 0)], low=2) is ir.NEVER
+    assert bag([entry("a", 0)], needed=[1]) is ir.NEVER
+    assert bag([entry("a")], marks=1) is ir.NEVER
+    assert bag([entry("a"), entry("b", 1, 1)], marks=1, needed=[1], low=2, high=1) is ir.NEVER
+    assert bag([entry("a")], low=2, separator=ir.NEVER) is ir.NEVER
+    assert bag([ir.Entry(ir.terminal("a"), ir.NEVER, 0)]) is ir.SILENT
+
+
+def test_so_many_entries_beside_marks_that_no_table_holds_them_are_refused() -> None:
+    marked = bag([entry("a"), entry("b", marks=1)], marks=1, low=10**9, separator=COMMA)
+    with pytest.raises(ConstraintTooLarge, match="more entries with marks"):
+        TokenAutomaton(ir.Grammar.of(marked), BYTES)
+
+
+def test_too_many_marks_are_refused() -> None:
+    with pytest.raises(ConstraintTooLarge):
+        bag([entry("a", marks=1 << 20)], marks=1 << 20)
+
+
+def test_an_entry_that_may_be_empty_is_refused_by_the_core() -> None:
+    silent = ir.Entry(ir.terminal(ir.repeat(ir.literal("a"))), ir.SILENT)
+    with pytest.raises(ValueError, match="may be empty"):
+        TokenAutomaton(ir.Grammar.of(bag([silent])), BYTES)
+
+
+# ---------------------------------------------------------------- random bags, against the other judges
+
+
+def grammars() -> st.SearchStrategy[ir.Grammar]:
+    return some.bags(bodies).map(ir.Grammar.of)
+
+
+@given(grammars(), vocabularies(), st.integers(0, 2**32))
+@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+def test_every_answer_about_random_bags(grammar: ir.Grammar, vocabulary: Vocabulary, seed: int) -> None:
+    expected = Expected(grammar, vocabulary)
+    if expected.judge.start() is None:
+        with pytest.raises(UnsatisfiableConstraint):
+            TokenAutomaton(grammar, vocabulary)
+    else:
+        automaton = TokenAutomaton(grammar, vocabulary, memory_limit=vocabulary.memory_limit)
+        check_walk(automaton, expected, random.Random(seed))
+
+
+@given(grammars())
+@settings(max_examples=100)
+def test_unfolding_keeps_the_texts(grammar: ir.Grammar) -> None:
+    languages = some.Languages(some.ALPHABET[:4], 4)
+    wanted = languages.grammar(grammar)
+    assert languages.grammar(unfolded(grammar)) == wanted
+    kept = pruned(grammar)
+    assert (languages.grammar(kept) if kept else frozenset()) == wanted
+
+
+# ---------------------------------------------------------------- heads that must differ
+
+STRINGS = ['""', '"a"', r'"\u0061"', '"é"', r'"\u00E9"', r'"\u00e9"', '"aa"', r'"a\u0061"', '"aé"']
+NUMBERS = ["0", "-0", "0.0", "1", "1.0", "10", "1.5", "1.50", "-1", "-1.00", "0.1"]
+SPELLING = [
+    *(bytes((byte,)) for byte in sorted(set("".join([*STRINGS, *NUMBERS, ",x"]).encode()))),
+    *(
+        text.encode()
+        for text in [
+            '",',
+            '","a',
+            '"a"',
+            'a","',
+            '"aa',
+            "1,1",
+            "1.",
+            ",1",
+            "0,",
+            'é"',
+            r"\u00",
+            "0061",
+            "5,1.5",
+        ]
+    ),
+]
+SPELLED = Vocabulary.from_bytes([*SPELLING, b""], [len(SPELLING)])
+
+
+@st.composite
+def different(draw: st.DrawFn) -> tuple[ir.Grammar, ir.Grammar]:
+    """A bag of scalars that must differ; and the same bag with a slot for each value, which the judge can read."""
+    texts = {
+        kind: draw(st.sets(st.sampled_from(kind), min_size=1, max_size=3))
+        for kind in (tuple(STRINGS), tuple(NUMBERS))
+    }
+    low, high = draw(st.integers(0, 4)), draw(st.sampled_from([None, 2, 4]))
+    marks = draw(st.sampled_from([0, 0, 1]))
+    others = [ir.Entry(ir.terminal("x"), ir.SILENT, 100, 1)] if draw(st.booleans()) else []
+    kept: list[ir.Entry] = list(others)
+    slots: list[ir.Entry] = list(others)
+    for number, group in enumerate(draw(st.sampled_from([[*texts.values()], [next(iter(texts.values()))]]))):
+        language = ir.union(*map(ir.literal, sorted(group)))
+        values: dict[object, list[str]] = {}
+        for text in sorted(group):
+            values.setdefault(json.loads(text), []).append(text)
+        for brought, body in draw(st.sampled_from([[(0, "")], [(1, "")], [(0, ""), (1, "x")]])):
+            then = ir.terminal(body) if body else ir.SILENT
+            kept.append(ir.Entry(ir.Terminal(language), then, None, brought, distinct=True))
+            for slot, spelled in enumerate(values.values()):
+                head = ir.Terminal(ir.union(*map(ir.literal, spelled)))
+                slots.append(ir.Entry(head, then, 20 * number + slot, brought))
+    made = [bag(entries, marks=marks, low=low, high=high, separator=COMMA) for entries in (kept, slots)]
+    return ir.Grammar.of(made[0]), ir.Grammar.of(made[1])
+
+
+@given(different(), st.integers(0, 2**32))
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+def test_heads_that_differ_are_as_slots_of_their_values(
+    grammars: tuple[ir.Grammar, ir.Grammar], seed: int
+) -> None:
+    grammar, slots = grammars
+    try:
+        expected = Expected(slots, SPELLED)
+    except ConstraintTooLarge:
+        return
+    if expected.judge.start() is None:
+        with pytest.raises(UnsatisfiableConstraint):
+            TokenAutomaton(grammar, SPELLED)
+    else:
+        check_walk(TokenAutomaton(grammar, SPELLED), expected, random.Random(seed))
+
+
+_items = st.one_of(st.text('ab"\\é😀\n/', max_size=2), st.integers(-3, 3), st.sampled_from([0.5, 1.5, -0.25]))
+
+
+@given(st.lists(_items, max_size=5), st.booleans())
+@settings(max_examples=150)
+def test_items_differ_as_the_specification_says(items: list[object], ascii_only: bool) -> None:
+    schema = {"items": {"type": ["string", "number"]}, "uniqueItems": True, "minItems": 2}
+    automaton = TokenAutomaton(lower(schema).grammar, BYTES)
+    text = json.dumps(items, ensure_ascii=ascii_only).encode()
+    valid = jsonschema.Draft202012Validator(schema).is_valid(items)
+    state = follow(automaton, text)
+    assert (state != DEAD and automaton.accepts(state)) == valid, text
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        (
+            {"items": {"type": "string"}, "uniqueItems": True},
+            '["a","b", "the quick brown fox", "b2", "", "the quick brown"]',
+        ),
+        ({"items": {"type": "integer"}, "uniqueItems": True, "minItems": 5}, "[1, 11, 111, 2, 12,0,100]"),
+        (
+            {"items": {"type": "string", "pattern": "^[ab]{0,2}$"}, "uniqueItems": True},
+            '["a","b","ab", "ba", "", "aa", "bb"]',
+        ),
+    ],
+)
+def test_a_row_is_the_tokens_that_lead_on(schema: object, text: str) -> None:
+    vocabulary = small_bpe_vocabulary()
+    automaton = TokenAutomaton(lower(schema).grammar, vocabulary)
+    row = automaton.empty_row()
+    state = automaton.start
+    for place, byte in enumerate(text.encode()):
+        automaton.fill_mask(state, row)
+        allowed = row_ids(row).tolist()
+        assert allowed
+        if place % 5 == 4:
+            assert allowed == [t for t in range(vocabulary.size) if automaton.next(state, t) != DEAD]
+            left = automaton.shortest_completion(state)
+            assert min(automaton.shortest_completion(automaton.next(state, t)) for t in allowed) < left
+        state = automaton.next(state, vocabulary.tokens.index(bytes((byte,))))
+        assert state != DEAD
+    assert automaton.accepts(state)
+
+
+# ---------------------------------------------------------------- objects, against jsonschema
+
+_KEYS = ["a", "b", "c", "xa", "é"]
+_VALUES = st.sampled_from([None, 1, "s", {}, {"a": 1}])
+_SCHEMAS = st.fixed_dictionaries(
+    {"type": st.just("object")},
+    optional={
+        "properties": st.dictionaries(
+            st.sampled_from(_KEYS),
+            st.sampled_from([True, False, {"type": "null"}, {"type": "integer"}]),
+            max_size=3,
+        ),
+        "required": st.lists(st.sampled_from(_KEYS), max_size=2, unique=True),
+        "minProperties": st.integers(0, 4),
+        "maxProperties": st.integers(0, 4),
+        "additionalProperties": st.sampled_from([True, False, {"type": ["null", "integer"]}]),
+        "patternProperties": st.sampled_from(
+            [{"^x": {"type": "integer"}}, {"a": {"type": ["integer", "object"]}}]
+        ),
+        "propertyNames": st.sampled_from([{"maxLength": 1}, {"enum": ["a", "b", "q"]}]),
+    },
+)
+
+
+@given(
+    _SCHEMAS,
+    st.lists(st.dictionaries(st.sampled_from([*_KEYS, "q"]), _VALUES, max_size=5), max_size=4),
+    st.integers(0, 2**32),
+)
+@settings(max_examples=40)
+def test_objects_are_valid_in_any_order(
+    schema: dict[str, object], values: list[dict[str, object]], seed: int
+) -> None:
+    rng = random.Random(seed)
+    valid = jsonschema.Draft202012Validator(schema).is_valid
+    try:
+        automaton = TokenAutomaton(lower(schema, property_order="any").grammar, BYTES)
+    except UnsatisfiableConstraint:
+        assert not any(map(valid, values))
+        return
+    for value in values:
+        state = follow(automaton, json.dumps(value, ensure_ascii=rng.random() < 0.5).encode())
+        assert (state != DEAD and automaton.accepts(state)) == valid(value), (schema, value)
+    state, text = automaton.start, b""
+    row = automaton.empty_row()
+    while not automaton.accepts(state):  # a random text, closed by its shortest completion
+        budget = automaton.shortest_completion(state) + 1 + (len(text) < 20) * 30
+        automaton.fill_mask_within(state, row, budget)
+        token = rng.choice(row_ids(row).tolist())
+        state, text = automaton.next(state, token), text + BYTES.tokens[token]
+    pairs: list[list[str]] = []
+    found = json.loads(
+        text, object_pairs_hook=lambda pair: pairs.append([key for key, _ in pair]) or dict(pair)
+    )
+    assert valid(found), (schema, text)
+    assert all(len(set(keys)) == len(keys) for keys in pairs), text
+
+
+# ---------------------------------------------------------------- inside other grammars
+
+
+def test_members_are_counted_inside_a_lark_grammar_whatever_its_lexer() -> None:
+    text = 'start: "x" %json {"properties": {"a": {"type": "null"}, "b": {"type": "null"}}, "maxProperties": 1, "additionalProperties": false}'
+    for lexer in ("contextual", "dynamic"):
+        automaton = constrained.compile(constrained.lark(text, lexer=lexer), BYTES)
+        for member, allowed in (('x{"a":null}', True), ("x{}", True), ('x{"a":null,"b":null}', False)):
+            state = follow(automaton, member.encode())
+            assert (state != DEAD and automaton.accepts(state)) == allowed, (lexer, member)
+
+
+def test_items_that_must_differ_are_refused_behind_a_lexer_alone() -> None:
+    text = 'start: "x" %json {"type": "array", "items": {"type": "string"}, "uniqueItems": true}'
+    with pytest.raises(UnsupportedConstraint, match="must differ"):
+        _ = constrained.lark(text).grammar
+    automaton = constrained.compile(constrained.lark(text, lexer="dynamic"), BYTES)
+    for items, allowed in (('x["a","b"]', True), ('x["a","a"]', False)):
+        state = follow(automaton, items.encode())
+        assert (state != DEAD and automaton.accepts(state)) == allowed
+
+
+# ---------------------------------------------------------------- sizes
+
+
+def test_three_hundred_keys_in_any_order_cost_no_more_than_their_number() -> None:
+    names = [f"key {i}" for i in range(300)]
+    schema = {
+        "properties": {name: {"type": "null"} for name in names},
+        "required": names[::2],
+        "additionalProperties": False,
+    }
+    automaton = TokenAutomaton(lower(schema, property_order="any", whitespace="none").grammar, BYTES)
+    random.Random(0).shuffle(names)
+    text = json.dumps(dict.fromkeys(names), separators=(",", ":")).encode()
+    state = automaton.start
+    for byte in text:
+        state = automaton.next(state, byte)
+    assert automaton.accepts(state)
+    assert automaton.memory["expressions"] < 2 * len(names) ** 2  # (open slots, next entry), along one text
+
+
+def test_a_count_of_a_billion_is_a_number_like_others() -> None:
+    schema = {"properties": {"a": True}, "maxProperties": 10**9, "minProperties": 1}
+    automaton = TokenAutomaton(lower(schema).grammar, BYTES)
+    for text, complete in ((b"{}", False), (b'{"a": 1}', True), (b'{"b": 1}', True)):
+        state = automaton.start
+        for byte in text:
+            state = automaton.next(state, byte)
+        assert (state != DEAD and automaton.accepts(state)) == complete
+
+
+def test_a_count_of_entries_with_and_without_a_slot_is_as_long_as_both_together():
+    item = ir.terminal("x")
+    entries = (ir.Entry(item, item, 0), ir.Entry(item, item))
+    rule = ir.Bag(entries, (), 0, 3, None, ir.terminal(","), False)
+    vocabulary = Vocabulary.from_bytes([b"x", b",", b""], [2])
+    automaton = TokenAutomaton(ir.Grammar({"r": rule}, "r"), vocabulary)
+    state = automaton.start
+    for left, token in zip(range(8, 0, -1), [0, 0, 1, 0, 0, 1, 0, 0], strict=True):
+        assert automaton.shortest_completion(state) == left
+        state = automaton.next(state, token)
+    assert automaton.accepts(state)

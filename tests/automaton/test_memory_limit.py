@@ -1,0 +1,165 @@
+"""What is remembered has a limit; what was forgotten is computed again, and nobody can tell from the answers."""
+
+from __future__ import annotations
+
+import random
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import constrained
+from constrained.automaton import TokenAutomaton
+from constrained.vocabulary import Vocabulary
+from tests.support.tokenizers_fixtures import small_bpe_vocabulary
+
+MIB = 1 << 20
+TEXT = {"type": "string", "pattern": "^([a-z]+, )*[a-z]{1,9}[.!?]$", "maxLength": 400}
+
+
+def vocabulary(memory_limit: int, lanes: int = 1) -> Vocabulary:
+    small = small_bpe_vocabulary()
+    return Vocabulary.from_bytes(list(small.tokens), small.eos_ids, memory_limit=memory_limit, lanes=lanes)
+
+
+def random_schema(rng: random.Random) -> dict[str, object]:
+    def name() -> str:
+        return "".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(3, 9)))
+
+    kinds: list[dict[str, object]] = [
+        {"enum": [name() for _ in range(5)]},
+        {"type": "string", "pattern": f"^{name()}[0-9]{{1,{rng.randint(2, 30)}}}({name()}|{name()})$"},
+        {"type": "integer", "minimum": rng.randint(0, 10**6), "maximum": rng.randint(10**7, 10**9)},
+        {"type": "array", "items": {"type": "string", "minLength": rng.randint(1, 99)}},
+    ]
+    return {
+        "type": "object",
+        "properties": {name(): rng.choice(kinds) for _ in range(6)},
+        "additionalProperties": False,
+        "minProperties": 3,
+    }
+
+
+def many_masks(first: int) -> dict[str, object]:
+    """Nearly every state has a mask of its own."""
+    return {"enum": [f"{first + i:03d}{i}" for i in range(999)]}
+
+
+def wander(automaton: TokenAutomaton, rng: random.Random, steps: int) -> list[int]:
+    """States of a random text."""
+    states = [automaton.start]
+    row = automaton.empty_row()
+    for _ in range(steps):
+        automaton.fill_mask(states[-1], row)
+        bits = np.unpackbits(row.view(np.uint8), bitorder="little")
+        allowed = [
+            token for token in np.flatnonzero(bits).tolist() if token not in automaton.vocabulary.eos_ids
+        ]
+        if not allowed:
+            break
+        states.append(automaton.next(states[-1], rng.choice(allowed)))
+    return states
+
+
+def masks(automaton: TokenAutomaton, states: list[int]) -> np.ndarray:
+    rows = automaton.empty_row(len(states))
+    automaton.fill_masks(states, rows)
+    return rows
+
+
+def shared_bytes(shared: Vocabulary) -> int:
+    size = shared.core.memory
+    return sum(size[name] for name in ("residual_bytes", "lexicon_bytes", "row_bytes"))
+
+
+def stream(shared: Vocabulary, schemas: int, every: int = 1) -> list[int]:
+    """Schemas seen once, one after another, with some steps of each: bytes taken after each."""
+    rng = random.Random(7)
+    taken = []
+    for _ in range(schemas):
+        wander(constrained.compile(random_schema(rng), shared), rng, 12)
+        taken.append(shared_bytes(shared))
+    return taken
+
+
+def test_a_server_that_never_sees_a_schema_twice_stays_under_its_limit():
+    limit = MIB
+    bounded, unbounded = vocabulary(limit), vocabulary(1 << 40)
+    assert max(stream(bounded, 150)) < limit
+    grown = stream(unbounded, 150)
+    assert grown[-1] > 1.5 * limit, "the limit was never put to the test"
+    assert grown == sorted(grown)
+
+
+@pytest.mark.slow
+def test_thousands_of_schemas_stay_under_the_limit():
+    limit = 8 * MIB
+    assert max(stream(vocabulary(limit), 2000)) < limit
+
+
+def test_lanes_that_no_automaton_needs_any_more_are_gone():
+    shared = vocabulary(MIB, lanes=2)
+    rng = random.Random(1)
+    kept = [constrained.compile(random_schema(rng), shared) for _ in range(40)]
+    before = [masks(automaton, [automaton.start]) for automaton in kept]
+    assert shared.core.memory["lanes"] > 2
+    for automaton, mask in zip(kept, before, strict=True):
+        assert np.array_equal(masks(automaton, [automaton.start]), mask)
+    del kept, automaton
+    assert shared.core.memory["lanes"] == 2
+
+
+def test_an_automaton_forgets_what_it_can_compute_again_and_keeps_its_states():
+    free = constrained.compile(TEXT, vocabulary(1 << 40))
+    tight = constrained.compile(TEXT, vocabulary(0), memory_limit=32 << 10)
+    for seed in range(30):
+        path = wander(free, random.Random(seed), 25)
+        same = wander(tight, random.Random(seed), 25)
+        assert np.array_equal(masks(tight, same), masks(free, path))
+        assert [tight.shortest_completion(s) for s in same] == [free.shortest_completion(s) for s in path]
+        assert wander(tight, random.Random(seed), 25) == same, "a text leads to the states it led to before"
+    size = tight.memory
+    assert size["memo_bytes"] < 64 << 10
+    assert free.memory["memo_bytes"] > 2 * size["memo_bytes"], "the limit was never put to the test"
+
+
+def test_a_row_that_was_dropped_is_told_from_one_that_was_not_and_gets_a_new_id():
+    shared = vocabulary(0)  # 64 rows are kept whatever the limit
+    automaton = constrained.compile(many_masks(0), shared)
+    first = automaton.row_id(automaton.start)
+    row = automaton.empty_row(1)
+    assert shared.rows.copy([first], row)
+    expected = row.copy()
+    states = [automaton.start]
+    for seed in range(400):
+        states += wander(automaton, random.Random(seed), 6)
+    assert shared.rows.first > first
+    assert not shared.rows.copy([first], row)
+    again = automaton.row_id(automaton.start)
+    assert again >= shared.rows.first
+    assert shared.rows.copy([again], row)
+    assert np.array_equal(row, expected)
+    with pytest.raises(IndexError):
+        shared.rows.copy([shared.rows.end], row)
+    assert shared.core.memory["rows"] == shared.rows.end - shared.rows.first
+
+
+@pytest.mark.parametrize("lanes", [1, 3])
+def test_threads_see_the_right_masks_while_everything_is_being_forgotten(lanes):
+    schemas = [random_schema(random.Random(0)), *(many_masks(first) for first in (0, 1000, 2000))]
+    expected = {}
+    for number, schema in enumerate(schemas):
+        alone = constrained.compile(schema, vocabulary(1 << 40))
+        for seed in range(50):
+            expected[number, seed] = masks(alone, wander(alone, random.Random(seed), 20))
+    shared = vocabulary(0, lanes)
+    automata = [constrained.compile(schema, shared, memory_limit=0) for schema in schemas]
+
+    def run(thread: int) -> None:
+        for number, seed in random.Random(thread).sample(list(expected), 80):
+            path = wander(automata[number], random.Random(seed), 20)
+            assert np.array_equal(masks(automata[number], path), expected[number, seed])
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(run, range(8)))
+    assert shared.rows.first > 0, "nothing was dropped"

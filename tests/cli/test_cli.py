@@ -1,0 +1,328 @@
+"""The command line: what it writes where, and that what it writes is whole.
+
+A scripted model stands in for a real one: it says what a test makes it say, as far as the constraint lets it.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from constrained.cli import main
+from constrained.cli.generation import indented
+from tests.tools.cli_driver import replace_models
+
+PERSON = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "born": {"type": "integer"}},
+    "required": ["name", "born"],
+    "additionalProperties": False,
+}
+ADA = '{"name": "Ada", "born": 1815}'
+
+
+@dataclass
+class Ended:
+    code: int
+    out: str
+    err: str
+
+
+Cli = Callable[..., Ended]
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Cli:
+    """Runs a command in an empty folder that holds person.json; the model says `script`, None is the bundled model."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("TRANSFORMERS_VERBOSITY", "TOKENIZERS_PARALLELISM", "HF_HUB_DISABLE_PROGRESS_BARS"):
+        monkeypatch.setenv(
+            name, os.environ.get(name, "error" if "VERB" in name else "1")
+        )  # a command sets them; not for other tests
+    (tmp_path / "person.json").write_text(json.dumps(PERSON))
+
+    def run(*arguments: str, script: Any = ADA, stdin: bytes | None = None) -> Ended:
+        if script is not None:
+            replace_models(script, put=monkeypatch.setattr)
+        if stdin is not None:
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        captured = capsys.readouterr()
+        return Ended(int(ended.value.code or 0), captured.out, captured.err)
+
+    return run
+
+
+# ---------------------------------------------------------------- results
+
+
+def test_extract_writes_the_json_and_nothing_else(cli: Cli) -> None:
+    assert cli("extract", "Ada was born in 1815.", "--schema", "person.json") == Ended(0, ADA + "\n", "")
+
+
+def test_a_text_can_be_an_argument_a_file_or_piped_in(cli: Cli, tmp_path: Path) -> None:
+    """The model echoes the city that it finds in its prompt, so the text has to have come through."""
+    (tmp_path / "letter.txt").write_bytes(b"\xef\xbb\xbf" + "From Göteborg".encode())
+    echo = {city: f'"{city}"' for city in ("Lyon", "Göteborg", "Kraków")}
+    wanted = ("--schema", '{"type": "string"}')
+    assert cli("extract", "From Lyon", *wanted, script=echo).out == '"Lyon"\n'
+    assert cli("extract", "--file", "letter.txt", *wanted, script=echo).out == '"Göteborg"\n'
+    assert cli("extract", *wanted, script=echo, stdin="From Kraków".encode()).out == '"Kraków"\n'
+    assert cli("extract", "-", *wanted, script=echo, stdin="From Kraków".encode()).out == '"Kraków"\n'
+
+
+def test_an_argument_is_not_overruled_by_an_open_pipe(cli: Cli) -> None:
+    echo = {"Lyon": '"Lyon"', "Oslo": '"Oslo"'}
+    assert (
+        cli("extract", "Lyon", "--schema", '{"type": "string"}', script=echo, stdin=b"Oslo").out == '"Lyon"\n'
+    )
+
+
+def test_what_the_model_wants_to_say_is_bent_to_the_schema(cli: Cli) -> None:
+    """It wants to say something else altogether; every output still follows the schema."""
+    for script in ("Sure! Here it is:", '{"name": 5}', '{"born": "x"}', "", '{"name": "' + "y" * 5000):
+        ended = cli("extract", "text", "--schema", "person.json", "--max-tokens", "60", script=script)
+        assert ended.code == 0
+        jsonschema.validate(json.loads(ended.out), PERSON)
+
+
+def test_the_types_of_a_python_file(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "models.py").write_text(
+        "from __future__ import annotations\n"
+        "from dataclasses import dataclass\n"
+        "print('a module that chatters')\n"
+        "@dataclass\n"
+        "class Inner:\n    born: int\n"
+        "@dataclass\n"
+        "class Person:\n    name: str\n    inner: Inner\n"
+        "class Box:\n    Held = Person\n"
+        "schema = {'const': 5}\n"
+        "from constrained import choice\n"
+        "colour = choice(['red', 'blue'])\n"
+    )
+    said = '{"name": "Ada", "inner": {"born": 1815}}'
+    for name in (
+        "models.py:Person",
+        "models:Person",
+        "models:Box.Held",
+        str(tmp_path / "models.py") + ":Person",
+    ):
+        assert cli("extract", "x", "--type", name, script=said).out == said + "\n"
+    assert cli("extract", "x", "--type", "models:schema", script="7").out == "5\n"
+    assert cli("extract", "x", "--type", "models:colour", script="blue").out == "blue\n"
+    sys.modules.pop("models")
+
+
+def test_a_module_of_the_users_hides_no_other(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "json.py").write_text("class Wanted(dict): ...\nThing = int\n")
+    assert cli("extract", "x", "--type", "json.py:Thing", script="7").out == "7\n"
+    import json as still
+
+    assert still.dumps([1]) == "[1]"
+    assert str(tmp_path) not in sys.path
+
+
+def test_generate_shows_the_type_to_the_model_unless_told_not_to(cli: Cli) -> None:
+    seen: list[str] = []
+
+    def script(prompt: str) -> str:
+        seen.append(prompt)
+        return ADA
+
+    assert cli("generate", "Someone:", "--schema", "person.json", script=script).out == ADA + "\n"
+    assert "Someone:" in seen[-1]
+    assert "born" in seen[-1]
+    cli("generate", "Someone:", "--schema", "person.json", "--raw", script=script)
+    assert seen[-1] == "Someone:"
+
+
+def test_bare_texts(cli: Cli) -> None:
+    assert cli("generate", "?", "--choice", "red, green", "--choice", "blue", script="blue").out == "blue\n"
+    assert cli("generate", "?", "--regex", "[0-9]{4}", script="1815").out == "1815\n"
+    assert cli("extract", "so late", "--choice", "good,bad", script="bad").out == "bad\n"
+
+
+def test_sampling_is_repeatable_and_said(cli: Cli) -> None:
+    wanted = ("generate", "?", "--regex", "[a-z]{12}", "--temperature", "1", "--stats")
+    first, again, other = (cli(*wanted, "--seed", seed, script="") for seed in ("7", "7", "8"))
+    assert first.out == again.out != other.out
+    assert "seed 7" in first.err
+
+
+def test_indentation_and_white_space(cli: Cli) -> None:
+    ended = cli("extract", "x", "--schema", "person.json", "--indent", "2")
+    assert ended.out == '{\n  "name": "Ada",\n  "born": 1815\n}\n'
+    tight = '{"name":"Ada","born":1815}'
+    assert (
+        cli("extract", "x", "--schema", "person.json", "--whitespace", "none", script=tight).out
+        == tight + "\n"
+    )
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+@given(json_values, st.sampled_from([None, 1, 4]), st.sampled_from([None, 2, 3]), st.booleans())
+def test_indented_json_is_what_json_dumps_writes(
+    value: Any, before: int | None, after: int | None, escaped: bool
+) -> None:
+    text = json.dumps(value, indent=before, ensure_ascii=escaped)
+    assert indented(text, after or 0) == json.dumps(value, indent=after, ensure_ascii=escaped)
+
+
+def test_indenting_keeps_numbers_that_python_would_change() -> None:
+    text = '{"a":[1e400,-0,1.10,' + "9" * 5000 + "]}"
+    assert indented(text, 0) == text.replace(":", ": ").replace(",", ", ")
+
+
+def test_figures_on_request_and_the_text_while_it_is_written(cli: Cli) -> None:
+    ended = cli("extract", "x", "--schema", "person.json", "--stats")
+    assert ended.out == ADA + "\n"
+    assert ended.err.startswith(f"{len(ADA)} tokens in ")
+    assert "compiled in" in ended.err
+    streamed = cli("extract", "x", "--schema", "person.json", "--stream")
+    assert (streamed.out, streamed.err) == (ADA + "\n", ADA + "\n")
+
+
+def test_the_bundled_model_reads_a_text_from_end_to_end(cli: Cli) -> None:
+    text = "Ana Novák, born 1987, speaks Czech and Spanish."
+    first, again = (cli("extract", text, "--schema", "person.json", "--stats", script=None) for _ in range(2))
+    value = json.loads(first.out)
+    jsonschema.validate(value, PERSON)
+    assert value["name"] in text
+    assert first.out == again.out
+    assert "forward passes" in first.err
+    assert len(first.err.splitlines()) == 1
+
+
+# ---------------------------------------------------------------- check
+
+
+def test_check_names_every_keyword_and_the_size(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "s.json").write_text(json.dumps({**PERSON, "title": "A person", "x-colour": 1}))
+    ended = cli("check", "s.json", "--json")
+    report = json.loads(ended.out)
+    assert (ended.code, ended.err, report["supported"]) == (0, "", True)
+    statuses = {entry["pointer"]: entry["status"] for entry in report["keywords"]}
+    assert statuses["#/properties/born/type"] == "enforced"
+    assert (statuses["#/title"], statuses["#/x-colour"]) == ("annotation", "unknown")
+    assert report["grammar"]["terminals"] > 0
+    assert report["automaton"]["states"] > 0
+    assert report["automaton"]["shortest_completion"] > 0
+
+    text = cli("check", "s.json").out
+    assert "enforced    #/properties/born/type" in text
+    counted = f"{list(statuses.values()).count('enforced')} enforced, 1 annotations, 1 unknown"
+    assert f"keywords: {counted}" in text
+    assert cli("check", "s.json", "--quiet") == Ended(0, "", "")
+    assert "#/x-colour     unknown to draft 2020-12" in cli("check", "s.json", "--strict").err
+
+
+def test_check_lists_what_would_be_checked_afterwards(cli: Cli) -> None:
+    schema = json.dumps({"type": "string", "pattern": r"^(a)\1$"})
+    assert cli("check", "--schema", schema).code == 1
+    text = cli("check", "--schema", schema, "--unsupported", "check").out
+    assert "unchecked   #/pattern  (back-references are not regular" in text
+    assert "keywords: 1 enforced, 0 annotations, 1 unchecked" in text
+
+
+def test_options_of_json_texts(cli: Cli) -> None:
+    schema = json.dumps({"type": "object", "properties": {"é": {"type": "array"}}, "required": ["é"]})
+    wanted = ("extract", "x", "--schema", schema, "--closed", "--draft", "7")
+    escaped = '{"\\u00e9": [1,2]}'
+    told = cli(*wanted, "--separators", ",", ": ", "--ensure-ascii", script=escaped)
+    assert told.out == escaped + "\n"
+    plain = '{"é":[]}'
+    assert cli(*wanted, "--no-ensure-ascii", "--whitespace", "none", script=plain).out == plain + "\n"
+
+
+def test_check_takes_whatever_a_constraint_can_be(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "shapes.py").write_text("import enum\nclass Colour(enum.Enum):\n    red = 'red'\n")
+    for given_ in (
+        ["shapes.py:Colour"],
+        ["--regex", "a+"],
+        ["--choice", "a,b"],
+        ['{"type": "null"}'],
+        ["builtins:int"],
+    ):
+        assert cli("check", *given_).out.startswith("supported: "), given_
+
+
+def test_check_lists_everything_that_stands_in_the_way(cli: Cli, tmp_path: Path) -> None:
+    bad = {"properties": {"a": {"uniqueItems": True}, "b": {"pattern": "(x)\\1"}}}
+    (tmp_path / "bad.json").write_text(json.dumps(bad))
+    ended = cli("check", "bad.json")
+    assert (ended.code, ended.out) == (1, "")
+    assert "#/properties/a/uniqueItems" in ended.err
+    assert "#/properties/b/pattern" in ended.err
+
+    report = json.loads(cli("check", "bad.json", "--json").out)
+    assert (report["supported"], report["error"]) == (False, "UnsupportedConstraint")
+    assert sorted(problem["place"] for problem in report["problems"]) == [
+        "#/properties/a/uniqueItems",
+        "#/properties/b/pattern",
+    ]
+
+
+# ---------------------------------------------------------------- help
+
+
+def test_help_teaches(cli: Cli) -> None:
+    import constrained
+
+    assert cli("--version").out == f"constrained {constrained.__version__}\n"
+    assert "constrained extract --file letter.txt" in cli("--help").out
+    assert "130  interrupted" in cli("--help").out
+    for command in ("extract", "generate", "check"):
+        assert "Examples:" in cli(command, "--help").out
+    assert "--whitespace" in cli("extract", "--help").out
+
+
+def test_the_demo_shows_text_type_and_object(cli: Cli) -> None:
+    said = {
+        "Lefèvre": '{"name": "Marie", "born": "1987-03-14", "city": "Lyon", "languages": ["French"]}',
+        "RX7741": '{"tracking_number": "RX7741", "weight": 1, "status": "delivered", "fragile": true, '
+        '"recipient": {"name": "A", "city": "B"}}',
+        "KL1509": '{"flight_number": "KL1509", "origin": "A", "destination": "B", "departs_on": "2026-07-02", '
+        '"passengers": []}',
+    }
+    shown = cli("demo", script=said)
+    assert shown.code == 0
+    for part in (
+        "Marie Lefèvre was born",
+        "class Person",
+        "born=datetime.date(1987, 3, 14)",
+        "valid against its schema",
+    ):
+        assert part in shown.out
+    results = cli("demo", "--quiet", script=said).out.splitlines()
+    assert json.loads(results[0])["city"] == "Lyon"
+    assert len(results) == 3
+
+
+@pytest.mark.parametrize("sampler", ["awrs", "asap", "mcmc", "smc"])
+def test_a_sampler_can_be_named(cli: Cli, sampler: str) -> None:
+    ended = cli(
+        "generate", "?", "--regex", "[ab]{2}", "--sampler", sampler, "--seed", "3", "--stats", script=""
+    )
+    assert ended.code == 0
+    assert re.fullmatch("[ab]{2}\n", ended.out)
+    assert f"law {'greedy' if sampler == 'awrs' else sampler}" in ended.err
+    assert ("attempts" in ended.err) == (sampler in ("mcmc", "smc"))

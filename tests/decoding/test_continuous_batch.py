@@ -1,0 +1,209 @@
+"""A batch whose texts come and go: each of them is what it would be alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from constrained import Generator, LanguageModel, Vocabulary, load
+from constrained.decoding.continuous_batch import Batch
+from constrained.decoding.speculation import Draft
+from constrained.models.base import Cache
+from constrained.testing import ScriptedModel
+from spec.memory import Memory
+from tests.support.tiny_models import random_llama
+from tests.support.tokenizers_fixtures import small_bpe_tokenizer
+
+WISHES: list[tuple[Any, str, int]] = [
+    ({"type": "array", "items": {"type": "integer"}}, "some numbers", 30),
+    ({"enum": ["red", "green"]}, "a colour of the sky or of something else", 12),
+    ({"type": "object", "additionalProperties": {"type": "boolean"}}, "x", 25),
+    ({"type": "string", "maxLength": 9}, "a name", 18),
+]
+
+
+class Writer:
+    """A text as a batch wants it."""
+
+    def __init__(self, generator: Generator, prompt: str, limit: int, sequence: int = 0) -> None:
+        (task,) = generator._tasks([prompt], [sequence], 7, max_tokens=limit, temperature=1.0)
+        self.takes = 0
+        self.answer = task.answer()
+        self.sampler: Any = generator.sampler
+        self.cancelled = False
+
+    @property
+    def unread(self) -> Sequence[int]:
+        return self.answer.unread
+
+    @property
+    def finished(self) -> bool:
+        return self.cancelled or bool(self.answer.finish)
+
+    def take(self, logits: Any) -> None:
+        self.takes += 1
+        self.answer.step(logits, self.sampler)
+
+
+MODELS: dict[str, Callable[[], LanguageModel]] = {
+    "separate rows": lambda: load(random_llama(), small_bpe_tokenizer(), isolate=True),
+    "joined rows": lambda: load(random_llama(), small_bpe_tokenizer(), isolate=False),
+    "no weights": lambda: ScriptedModel(
+        Vocabulary.from_bytes([*(bytes([i]) for i in range(256)), b""], [256]), "[1, 2]", margin=1.0
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_texts_that_come_and_go_are_what_they_are_alone(kind: str) -> None:
+    model = MODELS[kind]()
+    generators = [Generator(model, wanted, chat=False) for wanted, _, _ in WISHES]
+    alone = [
+        generator(prompt, seed=7, max_tokens=limit, temperature=1.0).tokens
+        for generator, (_, prompt, limit) in zip(generators, WISHES, strict=True)
+    ]
+    writers = [
+        Writer(generator, prompt, limit)
+        for generator, (_, prompt, limit) in zip(generators, WISHES, strict=True)
+    ]
+    batch: Batch[Writer] = Batch(model)
+    for i, writer in enumerate(writers):  # one more every other step
+        batch.add([writer])
+        batch.step()
+        batch.step()
+        assert len(batch.texts) <= i + 1
+    while batch.texts:
+        batch.step()
+    assert [tuple(writer.answer.tokens) for writer in writers] == alone
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_guesses_change_how_fast_texts_come_and_not_which(kind: str) -> None:
+    """Trees of different shapes side by side, texts that join between them, end within them, or are given up."""
+    model = MODELS[kind]()
+    alone = [
+        Generator(model, wanted, chat=False, draft=None)(prompt, seed=7, max_tokens=limit, temperature=1.0)
+        for wanted, prompt, limit in WISHES
+    ]
+    draft = Draft(nodes=12, adapts=False, memory=Memory())
+    generators = [Generator(model, wanted, chat=False, draft=draft) for wanted, _, _ in WISHES]
+    drafting = generators[0]._drafting
+    passes = []
+    for _ in range(2):  # the second time it has seen the texts
+        writers = [
+            Writer(generator, prompt, limit)
+            for generator, (_, prompt, limit) in zip(generators, WISHES, strict=True)
+        ]
+        gone = Writer(generators[0], "another prompt", 30, sequence=5)
+        batch: Batch[Writer] = Batch(model, drafting)
+        steps = 0
+        for i, writer in enumerate(writers):
+            batch.add([writer])
+            batch.step()
+            steps += 1
+            if i == 1:
+                batch.add([gone])
+            gone.cancelled = i == 2
+        while batch.texts:
+            batch.step()
+            steps += 1
+        assert [tuple(writer.answer.tokens) for writer in writers] == [one.tokens for one in alone]
+        assert batch._cache is None
+        passes.append(steps)
+    assert passes[1] < passes[0], "and they were guessed"
+
+
+def test_nothing_is_guessed_while_texts_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = MODELS["no weights"]()
+    widths: list[int] = []
+    reads = model.forward_trees
+    monkeypatch.setattr(
+        model, "forward_trees", lambda *inputs: widths.append(len(inputs[0])) or reads(*inputs)
+    )
+    draft = Draft(nodes=12, adapts=False)
+    generator = Generator(model, WISHES[0][0], chat=False, draft=draft)
+    long, short = Writer(generator, "some numbers", 30), Writer(generator, "some numbers", 4, sequence=1)
+    batch: Batch[Writer] = Batch(model, generator._drafting, drafted=1)
+    batch.add([long])
+    batch.add([short])
+    while batch.texts:
+        batch.step()
+    assert widths
+    assert set(widths) == {1}
+
+
+def test_copies_of_a_prompt_read_it_once() -> None:
+    model = MODELS["joined rows"]()
+    generator = Generator(model, {"type": "array", "items": {"type": "integer"}}, chat=False)
+    three = [Writer(generator, "some numbers", 20, sequence=i) for i in range(3)]
+    batch: Batch[Writer] = Batch(model)
+    batch.add(three)
+    while batch.texts:
+        batch.step()
+    alone = [
+        generator("some numbers", seed=7, sequence=i, max_tokens=20, temperature=1.0).tokens for i in range(3)
+    ]
+    assert [tuple(writer.answer.tokens) for writer in three] == alone
+    assert len(set(alone)) > 1
+
+
+def test_what_is_given_up_leaves_and_its_memory_with_it() -> None:
+    model = MODELS["joined rows"]()
+    generator = Generator(model, {"type": "array", "items": {"type": "integer"}}, chat=False)
+    stays, goes = Writer(generator, "some numbers", 20), Writer(generator, "x", 20, sequence=3)
+    batch: Batch[Writer] = Batch(model)
+    batch.add([stays])
+    batch.add([goes])
+    batch.step()
+    goes.cancelled = True
+    while batch.texts:
+        batch.step()
+    expected = generator("some numbers", seed=7, max_tokens=20, temperature=1.0).tokens
+    assert tuple(stays.answer.tokens) == expected
+    assert batch._cache is None
+    batch.add([Writer(generator, "x", 20)])
+    batch.clear()
+    assert batch.texts == []
+
+
+def test_a_joined_cache_gives_the_logits_of_its_rows() -> None:
+    """Rows of different lengths, joined in both orders and after some have left."""
+    model = MODELS["joined rows"]()
+    prompts = [[5, 6, 7, 8, 9], [3], [11, 12]]
+
+    def read(prompt: list[int]) -> Cache:
+        cache = model.cache(1)
+        model.forward([prompt], cache)
+        return cache
+
+    for order in ([0, 1, 2], [2, 1, 0], [1, 0, 2]):
+        joined = read(prompts[order[0]])
+        for i in order[1:]:
+            joined.join(read(prompts[i]))
+        assert joined.lengths == [len(prompts[i]) for i in order]
+        joined.keep([2, 0])
+        left = [order[2], order[0]]
+        together = model.forward([[4], [4]], joined)
+        for row, i in zip(together, left, strict=True):
+            np.testing.assert_allclose(row, model.forward([[4]], read(prompts[i]))[0], rtol=1e-3, atol=1e-4)
+        joined.keep([])
+        joined.join(read(prompts[0]))
+        np.testing.assert_allclose(
+            model.forward([[4]], joined)[0],
+            model.forward([[4]], read(prompts[0]))[0],
+            rtol=1e-3,
+            atol=1e-4,
+        )
+
+
+def test_a_cache_that_cannot_join_says_so() -> None:
+    class Old(Cache):
+        lengths: Any = ()
+
+        def keep(self, rows: Sequence[int]) -> None: ...
+
+    with pytest.raises(NotImplementedError, match="Old"):
+        Old().join(Old())

@@ -1,0 +1,137 @@
+"""A result shows where its tokens came from: found along the automaton, for terminals and notebooks."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+from rich.console import Console
+
+import constrained
+from constrained import Generator
+from constrained.cli.stream_display import growing
+from constrained.testing import ScriptedModel
+from tests.support.finite import byte_vocabulary
+
+VOCABULARY = byte_vocabulary('{"', "name", '": ', '"name": "')
+SCHEMA = {
+    "type": "object",
+    "properties": {"name": {"type": "string", "maxLength": 9}},
+    "required": ["name"],
+    "additionalProperties": False,
+}
+JSON = constrained.json_schema(SCHEMA, whitespace="none")
+
+
+def written(text: str = '{"name":"Zoë<b>"}', constraint: constrained.Constraint = JSON) -> constrained.Output:
+    return Generator(ScriptedModel(VOCABULARY, text), constraint)("who?")
+
+
+class Texts(HTMLParser):
+    """What a browser shows, and the notes on it."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.text = ""
+        self.notes: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.notes += [value for name, value in attrs if name == "title"]
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_tokens_are_forced_where_the_constraint_leaves_no_choice():
+    out = written()
+    assert "".join(token.text for token in out.shown) == out.text
+    by_source = {
+        source: "".join(t.text for t in out.shown if t.source == source) for source in ("forced", "model")
+    }
+    assert by_source == {"forced": '{"name":"' + "}", "model": 'Zoë<b>"'}
+
+
+def test_what_else_was_allowed_is_what_the_mask_says():
+    out = written()
+    state = out.automaton.start
+    for token, shown in zip(out.tokens, out.shown, strict=True):
+        row = out.automaton.empty_row()
+        out.automaton.fill_mask(state, row)
+        allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
+        assert shown.allowed == len(allowed)
+        assert len(shown.others) == min(5, len(allowed) - 1)
+        state = out.automaton.next(state, token)
+
+
+def test_a_terminal_gets_colours_and_a_file_plain_text():
+    out = written()
+    plain = io.StringIO()
+    out.show(file=plain)
+    first, second = plain.getvalue().splitlines()
+    assert first == out.text
+    assert re.match(r"\d+ model, \d+ forced, \d+ forward passes, greedy, ended: complete", second)
+    detailed = io.StringIO()
+    out.show(file=detailed, details=True)
+    assert len(detailed.getvalue().splitlines()) == len(out.tokens) + 3
+
+
+def test_a_notebook_gets_the_text_and_a_note_on_every_token():
+    out = written()
+    page = Texts(out._repr_html_())
+    assert page.text.startswith(out.text)
+    assert "<b>" not in out._repr_html_()  # what a model writes is text, not markup
+    assert len(page.notes) == len(out.tokens)
+    assert page.notes[0].startswith("forced")
+
+
+def test_markup_of_a_model_stays_text():
+    out = written("[bold]x[/bold]", constrained.regex(r".*"))
+    plain = io.StringIO()
+    out.show(file=plain)
+    assert plain.getvalue().splitlines()[0] == "[bold]x[/bold]"
+
+
+def test_under_a_predicate_nobody_is_asked_again():
+    asked: list[str] = []
+
+    def short(text: str) -> bool:
+        asked.append(text)
+        return len(text) < 4
+
+    out = written("abc", constrained.regex("[a-z]*") & constrained.predicate(short))
+    before = len(asked)
+    assert [token.allowed for token in out.shown] == [None] * len(out.tokens)
+    assert len(asked) == before
+
+
+def test_on_a_terminal_a_streamed_value_grows():
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=60)
+    chunks = list(Generator(ScriptedModel(VOCABULARY, '{"name":"Zoë"}'), JSON).stream("who?"))
+    with growing(shown=True, is_json=True, console=console) as follow:
+        for chunk in chunks:
+            follow(chunk)
+    drawn = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", screen.getvalue()).replace("\r", "")
+    assert drawn.rstrip().endswith('{\n  "name": "Zoë"\n}')
+
+
+def test_a_pipe_gets_the_characters(capsys):
+    with growing(shown=True, is_json=True) as follow:
+        for chunk in Generator(ScriptedModel(VOCABULARY, '{"name":"Zoë"}'), JSON).stream("who?"):
+            follow(chunk)
+    assert capsys.readouterr().err == '{"name":"Zoë"}\n'
+
+
+def test_a_pickled_result_keeps_all_but_the_automaton():
+    out = written()
+    copy = pickle.loads(pickle.dumps(out))
+    assert copy == out
+    assert copy.automaton is None
+    assert copy.shown == []
+    plain = io.StringIO()
+    copy.show(file=plain)
+    assert plain.getvalue().startswith(out.text)

@@ -1,0 +1,345 @@
+"""`constrained bench faithful`: laws by writing down every text, and sets of texts against them."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+import constrained
+from constrained import InvalidArgument, Vocabulary, regex
+from constrained.cli import main
+from constrained.evaluate.fidelity import Settings, competitors, cost_model, retokenized, rows
+from constrained.evaluate.fidelity.measure import Measured
+from constrained.evaluate.fidelity.report import Everything, sections
+from constrained.evaluate.fidelity.run import run
+from constrained.evaluate.fidelity.samplers import ENTRIES
+from constrained.evaluate.fidelity.tasks import TASKS, chosen
+from constrained.testing import (
+    EnumerableModel,
+    NGramModel,
+    ScriptedModel,
+    divergence,
+    exact_laws,
+    total_variation,
+)
+from constrained.testing.exact_distribution import TooManyTexts
+from constrained.testing.models import Weightless
+from tests.support.finite import FiniteAutomaton
+from tests.support.paths import CASES
+
+DATA = CASES / "bench" / "masks.jsonl"
+TREES = next(task for task in TASKS if task.name == "trees/small")
+BITS = next(task for task in TASKS if task.name == "bit-vectors/small")
+
+
+# ---------------------------------------------------------------- exact laws
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_exact_laws_are_those_of_the_definitions(seed):
+    """Against `EnumerableModel.laws`, which knows the texts from a list and asks no automaton."""
+    model = EnumerableModel(seed=seed)
+    language = {b"ab", b"abca", b"b", b"ca", b"cab", b""}
+    defined = model.laws(language)
+    found = exact_laws(model, FiniteAutomaton(language, model.vocabulary), model.depth)
+    assert found.mass == pytest.approx(defined.mass, abs=1e-12)
+    for text in language:
+        assert found.conditional[text.decode()] == pytest.approx(defined.conditional[text], abs=1e-12)
+        assert found.local[text.decode()] == pytest.approx(defined.local[text], abs=1e-12)
+    assert found.distance == pytest.approx(total_variation(defined.local, defined.conditional), abs=1e-12)
+
+
+def test_a_language_that_is_too_large_is_said_so():
+    model = EnumerableModel()
+    automaton = constrained.compile(regex("[abc]*"), model.vocabulary)
+    with pytest.raises(TooManyTexts, match="more than 10 beginnings"):
+        exact_laws(model, automaton, 4, budget=10)
+
+
+def test_distances():
+    one, other = {"a": 0.5, "b": 0.5}, {"a": 0.25, "c": 0.75}
+    assert total_variation(one, one) == 0
+    assert total_variation(one, other) == 0.75
+    assert divergence(one, one) == 0
+    assert divergence(one, other) == math.inf
+    assert divergence({"a": 1.0}, other) == pytest.approx(math.log(4))
+
+
+def test_an_ngram_model_counts():
+    vocabulary = Vocabulary.from_bytes([b"a", b"b", b""], [2])
+    model = NGramModel(vocabulary, [[0, 1], [0, 0]], order=2, smoothing=0.3)
+    after = {said: np.exp(model.logits([], list(said))) for said in ((), (0,), (1,), (1, 0))}
+    assert after[()].tolist() == pytest.approx([2.1 / 2.3, 0.1 / 2.3, 0.1 / 2.3])
+    assert after[0,].tolist() == pytest.approx([1.1 / 3.3, 1.1 / 3.3, 1.1 / 3.3])
+    assert after[1, 0].tolist() == pytest.approx(after[0,].tolist()), "it remembers one token"
+    assert after[1,].tolist() == pytest.approx([0.1 / 1.3, 0.1 / 1.3, 1.1 / 1.3])
+
+
+# ---------------------------------------------------------------- the tasks
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
+def test_every_task_is_one_that_masking_distorts(task):
+    measured = Measured(task, None, 50_000)
+    assert measured.exact.distance > 0.3
+    assert set(task.examples) <= set(measured.exact.conditional), "the examples are texts of the language"
+    assert 0 < measured.exact.mass < 1
+    assert math.fsum(measured.exact.local.values()) == pytest.approx(1)
+    assert all(example in task.prompt for example in task.examples)
+
+
+def test_tasks_go_by_name_or_family():
+    assert [task.name for task in chosen(("trees", "bit-vectors/small"))] == [
+        "trees/small",
+        "trees/large",
+        "bit-vectors/small",
+    ]
+    assert chosen(()) == TASKS
+    with pytest.raises(InvalidArgument, match="no task 'tree'"):
+        chosen(("tree",))
+
+
+# ---------------------------------------------------------------- the measurement
+
+EXACT = ("rejection", "cars")
+WEIGHTED = [name for name, entry in ENTRIES.items() if entry.weighted]
+
+
+@pytest.fixture(scope="module")
+def bits() -> Measured:
+    return Measured(BITS, None, 50_000)
+
+
+@pytest.mark.parametrize("sampler", EXACT)
+def test_exact_samplers_are_as_far_off_as_chance_has_it(bits, sampler):
+    row = bits.drawn(sampler, 200, 0, 1)
+    assert row.drawn == 200
+    assert row.fit > 1e-5
+    assert row.distance < 2 * bits.floor(200)
+    assert row.evidence == pytest.approx(1, abs=5 * row.evidence_error)
+
+
+def test_masking_is_told_from_the_exact_law(bits):
+    row = bits.drawn("local", 200, 0, 1)
+    assert row.fit < 1e-10
+    assert row.distance == pytest.approx(bits.exact.distance, abs=0.1)
+
+
+@pytest.mark.parametrize("sampler", WEIGHTED)
+def test_weights_make_up_for_it(bits, sampler):
+    row = bits.drawn(sampler, 200, 0, 1)
+    assert row.fit is None
+    assert row.distance < bits.exact.distance / 2
+    assert row.evidence == pytest.approx(1, abs=0.5)
+    assert row.effective < 200
+
+
+def test_a_set_that_is_too_dear_is_the_last(bits):
+    found = list(bits.sets("local", (5, 10, 20), 2, 0, time_limit=1e-9))
+    assert [(row.texts, row.repeat, row.outcome) for row in found] == [
+        (5, 0, rows.DRAWN),
+        (5, 1, rows.DRAWN),
+        (10, 0, rows.TOO_SLOW),
+    ]
+
+
+def test_a_spent_budget_is_a_row_of_its_own(monkeypatch):
+    monkeypatch.setitem(ENTRIES, "hasty", type(ENTRIES["cars"])(lambda: constrained.CARS(attempts=1)))
+    row = Measured(TREES, None, 50_000).drawn("hasty", 5, 0, 0)
+    assert (row.outcome, row.drawn) == (rows.EXHAUSTED, 0)
+    assert row.message
+    assert row.attempts >= 5
+
+
+def test_cars_learns_and_rejection_does_not():
+    measured = Measured(TREES, None, 50_000)
+    blocks = list(measured.learning("cars", 40, 10, 0))
+    assert [(block.first, block.last) for block in blocks] == [(1, 10), (11, 20), (21, 30), (31, 40)]
+    assert blocks[-1].per_text < blocks[0].per_text
+    assert len(list(measured.learning("rejection", 40, 1, 0, time_limit=1e-9))) == 1
+
+
+# ---------------------------------------------------------------- prices
+
+
+def test_awrs_asks_a_dear_predicate_less_than_masks_do():
+    model = ScriptedModel(
+        Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), b""], [256]), "plain text", margin=6.0
+    )
+    found = cost_model.price(model, 0.01, 0)
+    assert found.masked_calls > 50 > 20 > found.checked_calls >= 1
+    assert found.tokens >= 1
+
+
+def plain(script: str = "{}") -> ScriptedModel:
+    return ScriptedModel(
+        Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), b""], [256]), script, margin=6.0
+    )
+
+
+def test_questions_are_counted_per_token():
+    found, by_rows = cost_model.questions(plain(), DATA, 3, 0)
+    assert found.schemas == 3
+    assert 0 < found.texts <= 3
+    assert found.tokens >= found.texts
+    assert 1 <= found.median <= found.most
+    assert (found.retold, found.patience, by_rows.patience) == (False, None, 32)
+    assert by_rows.tokens == found.tokens, "the same texts"
+    assert by_rows.most <= 33
+
+
+def test_questions_in_several_vocabularies_are_about_the_same_schemas():
+    larger = retokenized.first([*(bytes([b]) for b in range(256)), b"{}", b'{"', b'":'], 10_000)
+    own, _, other, _ = cost_model.questions(plain(), DATA, 3, 0, [larger])
+    assert (own.vocabulary, other.vocabulary, other.retold) == (257, 260, True)
+    assert own.texts == other.texts > 0
+    assert other.tokens <= own.tokens
+
+
+class Pairs(Weightless):
+    """A model of a few tokens whose law depends on the last token alone: what is retold of it is exact."""
+
+    def __init__(self):
+        self.vocabulary = Vocabulary.from_bytes([b"a", b"b", b"ab", b"ba", b"abb", b""], [5])
+        self.rows = np.log(np.random.default_rng(0).dirichlet(np.ones(6), size=6))
+
+    def encode(self, prompt, *, chat=True):
+        return [5]
+
+    def logits(self, prompt, said):
+        return self.rows[said[-1]] if said else self.rows[(prompt or [5])[-1]]
+
+
+def beginnings(model, row, text):
+    """F(text), by walking through every way to cover it with tokens."""
+    total = 0.0
+    for token, piece in enumerate(model.vocabulary.tokens):
+        if not piece:
+            continue
+        if piece.startswith(text):
+            total += math.exp(row[token])
+        elif text.startswith(piece):
+            total += math.exp(row[token]) * beginnings(model, model.rows[token], text[len(piece) :])
+    return total
+
+
+def test_a_law_is_retold_by_longest_match():
+    model = Pairs()
+    pieces = [b"a", b"b", b"aa", b"bba", b"abab", b"bb", b""]
+    vocabulary = Vocabulary.from_bytes(pieces, [6])
+    law = retokenized.Bytes(model, [5])
+    told = retokenized.Retold(law, vocabulary)
+    row = model.rows[5]
+    p = retokenized.likely(row[None])[0]
+    f = {text: beginnings(model, row, text) for text in pieces[:-1]}
+    wanted = [f[b"a"] - f[b"aa"] - f[b"abab"], f[b"b"] - f[b"bb"], f[b"aa"], f[b"bba"], f[b"abab"]]
+    wanted += [f[b"bb"] - f[b"bba"], p[5]]
+    found = told.pieces(p)
+    assert found == pytest.approx(np.array(wanted), abs=1e-6)  # the model's rows are float32
+    assert math.fsum(wanted) == pytest.approx(1.0, abs=1e-12)
+    after = np.exp(told.logits([5], [4, 0]))  # "ababa": the model reads it in tokens of its own
+    assert after == pytest.approx(
+        told.pieces(retokenized.likely(model.rows[[model.vocabulary.encode(b"ababa")[-1]]])[0])
+    )
+
+
+# ---------------------------------------------------------------- the command
+
+
+def bench(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(["bench", "faithful", "--quiet", *arguments])
+    return int(ended.value.code or 0)
+
+
+@pytest.fixture
+def _no_data(monkeypatch):
+    monkeypatch.delenv("CONSTRAINED_DATA", raising=False)
+
+
+@pytest.mark.usefixtures("_no_data")
+def test_the_command_prints_tables_and_fills_a_folder(tmp_path, capsys):
+    out = tmp_path / "results"
+    given = (
+        "--tasks", "bit-vectors/small", "--samplers", "local;cars;smc of awrs", "--sizes", "5,20",
+        "--learning", "20", "--predicate", "0", "--out", str(out),
+    )  # fmt: skip
+    assert bench(*given) == 0
+    printed = capsys.readouterr()
+    for part in (
+        "P(L)",
+        "total variation of masking",
+        "20 texts: forwards per text",
+        "smc of awrs",
+        "exact draws",
+    ):
+        assert part in printed.out
+    kinds = [json.loads(line)["kind"] for line in (out / "rows.jsonl").read_text().splitlines()]
+    assert kinds == ["law", *["set"] * 6, *["block"] * 2]
+    page = (out / "summary.md").read_text()
+    assert "20 texts: p-value of the G-test" in page
+    assert bench(*given) == 2
+    assert "already holds results" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("_no_data")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--tasks", "poems"), "no task 'poems'"),
+        (("--samplers", "fast"), "no sampler 'fast'"),
+        (("--sizes", "10,x"), "no list of numbers"),
+        (("--sizes", "10,5"), "that grow"),
+        (("--time-limit", "0"), "positive limit"),
+    ],
+)
+def test_mistakes_end_it_before_anything_runs(arguments, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert bench(*arguments) == 2
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_cannot_be_written_down_is_skipped_by_name(tmp_path):
+    settings = Settings(tasks=("bit-vectors/small",), samplers=("local",), sizes=(5,), budget=10, predicate=0)
+    results = run(settings, tmp_path / "out")
+    assert "more than 10 beginnings" in results.skipped["bit-vectors/small"]
+    assert "Not measured" in (tmp_path / "out" / "summary.md").read_text()
+
+
+def test_a_rival_that_is_not_there_is_said_so(tmp_path):
+    settings = Settings(
+        tasks=("bit-vectors/small",),
+        samplers=("local",),
+        sizes=(5,),
+        learning=0,
+        predicate=0,
+        genlm=str(tmp_path / "python"),
+    )
+    results = run(settings, tmp_path / "out")
+    assert "No such file" in results.skipped["genlm-control"]
+    assert [row.sampler for row in results.found.rows] == ["local"]
+    with pytest.raises(InvalidArgument, match="n-gram models only"):
+        Settings(model="bundled", genlm="python")
+
+
+def test_a_rival_gets_the_law_as_it_is(bits):
+    """The table that is handed over gives the exact law back, by plain products."""
+    task = competitors._task(bits)
+    place = {letter: i for i, letter in enumerate(task["letters"])}
+    for text in task["texts"]:
+        steps = [task["rows"][text[:n]][place[letter]] for n, letter in enumerate(text)]
+        mass = math.exp(math.fsum([*steps, task["rows"][text][-1]]))
+        assert mass / bits.exact.mass == pytest.approx(bits.exact.conditional[text], rel=1e-5)
+
+
+def test_of_several_sets_the_middle_one_is_shown():
+    law = rows.Law("t", "n-gram", 2, 3, 0.5, 0.4, 0.1, {10: 0.2})
+    found = Everything(
+        [law], [rows.Row("t", "cars", 10, i, distance=d) for i, d in enumerate((0.9, 0.1, 0.3))]
+    )
+    table = next(section for section in sections(found) if "total variation to" in section.title)
+    assert dict(table.lines) == {"cars": ["0.300"], "exact draws": ["0.200"]}

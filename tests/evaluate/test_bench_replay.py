@@ -1,0 +1,111 @@
+"""Passes are counted as they would happen, documents hold the values, and the command writes what it measured."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from importlib import import_module
+
+import pytest
+
+import constrained
+from constrained.cli import main
+from constrained.decoding.speculation import Draft
+from constrained.evaluate.replay.baselines import prompt_lookup
+from constrained.evaluate.replay.document import document
+from constrained.evaluate.replay.measure import drawn, replay, replay_lookup
+from constrained.testing import ScriptedModel
+from spec.drafts import Drafts
+from spec.memory import Memory
+from tests.support.tokenizers_fixtures import small_bpe_vocabulary
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"a": {"type": "string"}, "b": {"type": "array", "items": {"type": "integer"}}},
+    "required": ["a"],
+    "additionalProperties": False,
+}
+TEXT = '{"a": "one two three", "b": [1, 22, 333]}'
+
+
+@pytest.mark.parametrize("nodes", [1, 8, 64])
+def test_a_replay_takes_as_many_passes_as_generation(nodes) -> None:
+    """A model that says the recorded text is run with the same drafts, which learn the same."""
+    vocabulary = small_bpe_vocabulary()
+    model = ScriptedModel(vocabulary, TEXT)
+    automaton = constrained.compile(SCHEMA, vocabulary)
+    gen = constrained.Generator(
+        model, automaton, draft=Draft(nodes=nodes, adapts=False, sources=("forced", "ngram"))
+    )
+    out = gen([5, 6, 7], max_tokens=200)
+    assert out.text == TEXT
+    draws = drawn(automaton, vocabulary.encode(TEXT))
+    assert draws is not None
+    names = ("forced", "ngram")
+    done = replay(draws, Drafts(automaton, Memory(), "k", names=names).open([5, 6, 7]), nodes)
+    assert done.passes == out.stats.forwards
+    assert done.nodes == out.stats.drafted
+    assert done.draws == len(draws) == len(out.tokens)
+
+
+def test_what_is_drawn_ends_where_the_text_does() -> None:
+    vocabulary = small_bpe_vocabulary()
+    word = constrained.compile(constrained.regex("ab+"), vocabulary)
+    assert drawn(word, vocabulary.encode("abb"))[-1] == -1  # more could follow: the end is drawn
+    assert drawn(word, vocabulary.encode("a")) is None
+
+
+def test_prompt_lookup_copies_what_followed() -> None:
+    assert prompt_lookup([1, 2, 3, 4, 5, 1, 2, 3]) == [4, 5, 1, 2, 3]
+    assert prompt_lookup([1, 2, 3]) == []
+    done = replay_lookup([4, 5, 6], [1, 4, 5, 6, 1])
+    assert (done.draws, done.passes) == (3, 1)
+    assert replay_lookup([7, 8, 9], [1, 2]).passes == 3
+
+
+def test_a_document_holds_the_values_and_not_the_names() -> None:
+    value = {"name": 'Ann "the Cat"', "born": 1984, "likes": ["tea", "walks in Lyon"], "alive": True}
+    text = document(value, 1)
+    assert text == document(value, 1)
+    for leaf in ('Ann "the Cat"', "tea", "walks in Lyon"):
+        assert leaf.lower() in text.lower()
+    assert "1984" in text or "1,984" in text
+    assert "likes" not in text
+    assert "True" not in text
+
+
+def test_the_command_measures_and_writes(tmp_path, monkeypatch, capsys) -> None:
+    rows = [
+        {"id": f"s{i}", "schema": SCHEMA,
+         "tests": [{"valid": True, "data": {"a": f"word {i} {j}", "b": [i, j]}} for j in range(2)]}
+        for i in range(4)
+    ]  # fmt: skip
+    data = tmp_path / "data.jsonl.gz"
+    data.write_bytes(gzip.compress("\n".join(map(json.dumps, rows)).encode()))
+    from constrained.evaluate.masks.workload import Tokens
+
+    module = import_module("constrained.evaluate.replay.run")
+
+    vocabulary = small_bpe_vocabulary()
+    tokens = Tokens(list(vocabulary.tokens), vocabulary.eos_ids)
+    monkeypatch.setattr(module, "read_vocabulary", lambda name: (vocabulary, tokens))
+    out = tmp_path / "out"
+
+    def command(*options: str) -> object:
+        with pytest.raises(SystemExit) as ended:
+            main(["bench", "replay", "--data", str(data), "--quiet", "--out", str(out), *options])
+        return ended.value.code
+
+    assert command("--sample", "4") in (None, 0)
+    assert "tokens per forward pass" in capsys.readouterr().out
+    found = json.loads((out / "replay.json").read_text())
+    scenarios = ("cold", "cold, nothing learned", "document", "repeated", "repeated, document")
+    assert found["texts"] == dict.fromkeys(scenarios, 4)
+    cold = found["found"]["cold"]
+    assert cold["all, 64 nodes"]["passes"] < cold["forced only"]["passes"]
+    assert found["found"]["repeated"]["all, 64 nodes"]["passes"] < cold["all, 64 nodes"]["passes"]
+    nothing = found["found"]["cold, nothing learned"]
+    assert cold["all, 64 nodes"]["passes"] < nothing["all, 64 nodes"]["passes"]
+    assert cold["forced only"]["passes"] == nothing["forced only"]["passes"]
+    assert "| all, 64 nodes |" in (out / "replay.md").read_text()
+    assert command("--only", "nothing") not in (None, 0)

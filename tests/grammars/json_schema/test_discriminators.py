@@ -1,0 +1,188 @@
+"""Alternatives told apart by one member, as real schemas have them: `jsonschema` judges, and many of them stay cheap.
+
+Branches overlap on purpose: tags that are not asked for, tags that are misspelt, members that say the same in several
+branches. What is broken by a branch that must not hold is then spread over several members, in any order.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from grammars.errors import ConstraintTooLarge, UnsatisfiableConstraint
+from grammars.json_schema import PropertyOrder, lower
+from grammars.json_schema.emit import lowering
+from tests.grammars.json_schema.official_suite import VOCABULARY, TokenAutomaton, accepts
+
+ORDERS: tuple[PropertyOrder, ...] = ("any", "schema")
+KINDS = ["point", "line", "area"]
+parts = st.sampled_from(
+    [
+        {"type": "integer"},
+        {"type": "string"},
+        {"const": 1},
+        {"const": True},
+        {"enum": ["x", "y"]},
+        {"type": "array", "items": {"type": "integer"}},
+        {"type": "array", "items": {"type": "integer"}, "minItems": 1},
+    ]
+)
+tags = st.one_of(
+    st.sampled_from(KINDS).map(lambda kind: {"const": kind}),
+    st.lists(st.sampled_from(KINDS), min_size=1, max_size=2, unique=True).map(lambda kinds: {"enum": kinds}),
+    st.just({"type": "string"}),
+)
+branches = st.builds(
+    lambda kind, members, required: {
+        "type": "object",
+        "properties": {"kind": kind, **members},
+        "required": required,
+    },
+    tags,
+    st.dictionaries(st.sampled_from(["at", "size"]), parts, max_size=2),
+    st.lists(st.sampled_from(["kind", "at", "size"]), max_size=2, unique=True),
+)
+instances = st.fixed_dictionaries(
+    {},
+    optional={
+        "kind": st.sampled_from([*KINDS, "other", 1]),
+        "at": st.sampled_from([1, True, 2, "x", "z", [], [1], ["x"]]),
+        "size": st.sampled_from([1, True, 2, "x", [1]]),
+        "more": st.none(),
+    },
+).flatmap(lambda value: st.permutations(list(value.items())).map(dict))
+schemas = st.one_of(
+    st.builds(
+        lambda keyword, some: {"type": "object", keyword: some},
+        st.sampled_from(["oneOf", "anyOf"]),
+        st.lists(branches, min_size=2, max_size=4),
+    ),
+    st.builds(
+        lambda some: {"type": "object", "required": ["kind"], "allOf": some},
+        st.lists(
+            st.builds(lambda tag, then: {"if": {"properties": {"kind": tag}}, "then": then}, tags, branches),
+            min_size=2,
+            max_size=4,
+        ),
+    ),
+    st.builds(
+        lambda some: {"type": "object", "not": {"anyOf": some}}, st.lists(branches, min_size=1, max_size=3)
+    ),
+)
+
+
+def as_it_stands(automaton: TokenAutomaton, instance: Any, whole: bool) -> bool:
+    """Whether the text of an instance is one of the automaton's, with its members in this order."""
+    text = json.dumps(instance).encode()
+    states = automaton.walk(automaton.start, list(text))
+    return len(states) == len(text) and automaton.accepts(states[-1])
+
+
+def check(schema: Any, found: list[dict[str, Any]]) -> None:
+    valid = Draft202012Validator(schema).is_valid
+    for order in ORDERS:
+        try:
+            grammar = lower(schema, property_order=order).grammar
+        except UnsatisfiableConstraint:
+            assert not any(map(valid, found))
+            return
+        automaton = TokenAutomaton(grammar, VOCABULARY)
+        for instance in found:
+            taken = accepts if order == "schema" else as_it_stands
+            assert taken(automaton, instance, whole=True) == valid(instance), (instance, order)
+
+
+@given(schemas, st.lists(instances, min_size=6, max_size=6))
+@example(
+    {
+        "type": "object",
+        "oneOf": [{"properties": {"at": {"const": 1}}}, {"properties": {"at": {"const": True}}}],
+    },
+    [{"at": 1}, {"at": True}, {}, {"at": 2}],
+)
+@settings(max_examples=60)
+def test_tagged_alternatives_are_exact_in_any_order(schema: Any, found: list[dict[str, Any]]) -> None:
+    check(schema, found)
+
+
+@pytest.mark.slow
+@given(schemas, st.lists(instances, min_size=15, max_size=15))
+@settings(max_examples=600)
+def test_tagged_alternatives_are_exact_at_length(schema: Any, found: list[dict[str, Any]]) -> None:
+    check(schema, found)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_forty_conditions_on_one_tag_are_forty_cases(order: PropertyOrder) -> None:
+    kinds = [f"kind {i}" for i in range(40)]
+    schema = {
+        "type": "object",
+        "properties": {"kind": {"enum": kinds}},
+        "required": ["kind"],
+        "allOf": [
+            {
+                "if": {"properties": {"kind": {"const": kind}}},
+                "then": {"properties": {f"only {kind}": {"const": kind}}, "required": [f"only {kind}"]},
+            }
+            for kind in kinds
+        ],
+    }
+    automaton = TokenAutomaton(lower(schema, property_order=order).grammar, VOCABULARY)
+    assert accepts(automaton, {"kind": "kind 7", "only kind 7": "kind 7"}, whole=False)
+    assert not accepts(automaton, {"kind": "kind 7", "only kind 8": "kind 8"}, whole=False)
+    assert not accepts(automaton, {"kind": "kind 7"}, whole=False)
+
+
+def test_the_members_that_break_a_branch_are_told_no_further_than_its_tag() -> None:
+    """Six shapes and one whose tag is misspelt, so that it may be any of them: GeoJSON, as people publish it."""
+
+    def shape(name: str, depth: int) -> Any:
+        inner: Any = {"type": "integer"}
+        for _ in range(depth):
+            inner = {"type": "array", "items": inner}
+        return {
+            "type": "object",
+            "properties": {"type": {"enum": [name]}, "coordinates": inner, "bbox": {"type": "array"}},
+            "required": ["type", "coordinates"],
+        }
+
+    shapes = [shape(f"shape {i}", 1 + i % 3) for i in range(6)]
+    misspelt = {
+        "type": "object",
+        "properties": {"type": {"type": "string", "emum": ["All"]}, "parts": {"items": {"oneOf": shapes}}},
+        "required": ["type", "parts"],
+    }
+    schema = {"oneOf": [*shapes, misspelt]}
+    grammar = lower(schema, property_order="any").grammar
+    assert len(grammar.rules) < 200
+    automaton = TokenAutomaton(grammar, VOCABULARY)
+    valid = Draft202012Validator(schema).is_valid
+    rng = random.Random(0)
+    verdicts = set()
+    for _ in range(60):
+        one = {
+            "type": rng.choice(["shape 0", "shape 2", "All"]),
+            "coordinates": rng.choice([[], [1], [[[1]]], 1]),
+        }
+        whole = [*one.items(), ("parts", rng.choice([[], [one], [1]]))][: rng.choice([2, 3])]
+        rng.shuffle(whole)
+        instance = dict(whole)
+        verdicts.add(valid(instance))
+        assert as_it_stands(automaton, instance, whole=True) == valid(instance), instance
+    assert verdicts == {True, False}
+
+
+def test_too_many_objects_with_conditions_are_refused_at_their_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    overlapping = {"oneOf": [{"properties": {"a": {"const": 1}}}, {"properties": {"b": {"const": 1}}}]}
+    schema = {"type": "object", "properties": {f"p{i}": {"type": "object", **overlapping} for i in range(3)}}
+    lower(schema)
+    monkeypatch.setattr(lowering, "MAX_OBLIGED", 5)
+    with pytest.raises(ConstraintTooLarge, match="more than 5 objects") as refusal:
+        lower(schema)
+    assert "#/properties/p2" in refusal.value.problems[0].place

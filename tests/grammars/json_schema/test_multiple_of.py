@@ -1,0 +1,148 @@
+"""Multiples of a number are written exactly: against the arithmetic of fractions, in the core and in the judge."""
+
+from __future__ import annotations
+
+import functools
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from constrained.automaton import TokenAutomaton
+from constrained.testing.judge import Judge
+from grammars import ir
+from grammars.errors import ConstraintTooLarge
+from grammars.json_schema.text.multiple_of import multiples_of, other_than_multiples_of
+from grammars.json_schema.text.numbers import UNBOUNDED, Bounds
+from grammars.regex.matching import matches
+from tests.support.finite import byte_vocabulary
+
+_steps = st.builds(
+    lambda n, p: Decimal(n) / 10**p,
+    st.sampled_from([1, 2, 3, 5, 6, 7, 10, 12, 13, 25, 30, 125, 1000, 1500]),
+    st.integers(0, 3),
+)
+_limits = st.one_of(
+    st.none(), st.builds(lambda n, d: Decimal(n) / d, st.integers(-300, 3000), st.sampled_from([1, 4, 8, 10]))
+)
+_bounds = st.builds(Bounds, _limits, st.booleans(), _limits, st.booleans())
+_values = st.one_of(
+    st.builds(lambda n, p: Fraction(n, 10**p), st.integers(-3000, 3000), st.integers(0, 4)),
+    st.integers(-40, 400).map(Fraction),
+)
+
+
+@functools.cache
+def vocabulary() -> Any:
+    return byte_vocabulary("10", "25", ".5", "00", "12.")
+
+
+def spellings(value: Fraction) -> list[tuple[str, bool]]:
+    """Texts of a number, each with whether it has a fraction."""
+    places = next(places for places in range(20) if (value * 10**places).denominator == 1)
+    found = []
+    for size in (places, places + 1, places + 3):
+        digits = str(abs(int(value * 10**size))).rjust(size + 1, "0")
+        text = f"{digits[:-size]}.{digits[-size:]}" if size else digits
+        found += [
+            (sign + text, size > 0) for sign in (["-"] if value < 0 else ["", "-"] if not value else [""])
+        ]
+    return found
+
+
+def walk(automaton: TokenAutomaton, text: str) -> bool:
+    state = automaton.start
+    for byte in text.encode():
+        state = automaton.next(state, byte)
+    return automaton.accepts(state)
+
+
+@given(
+    st.lists(_steps, min_size=1, max_size=2),
+    _bounds,
+    st.booleans(),
+    st.lists(_values, min_size=6, max_size=6),
+)
+@settings(max_examples=60, deadline=None)
+def test_the_numbers_written_are_the_multiples_within_bounds(
+    steps: list[Decimal], bounds: Bounds, whole: bool, values: list[Fraction]
+) -> None:
+    regex = multiples_of(tuple(steps), bounds, whole)
+    automaton = None
+    if not isinstance(regex, ir.Nothing):
+        automaton = TokenAutomaton(ir.Grammar.of(regex), vocabulary())
+    near = [n * Fraction(steps[0]) for n in range(-4, 24)]
+    for value in [*values, *near]:
+        holds = bounds.holds(Decimal(value.numerator) / value.denominator)
+        holds &= all((value / Fraction(step)).denominator == 1 for step in steps)
+        for text, fraction in spellings(value):
+            expected = holds and not (whole and fraction)
+            assert matches(regex, text) == expected, text
+            if automaton is not None:
+                assert walk(automaton, text) == expected, text
+
+
+@given(_steps, st.booleans(), st.lists(_values, min_size=6, max_size=6))
+@settings(max_examples=40, deadline=None)
+def test_all_other_numbers(step: Decimal, whole: bool, values: list[Fraction]) -> None:
+    regex = other_than_multiples_of(step, UNBOUNDED, whole)
+    for value in [*values, Fraction(step), Fraction(3 * step)]:
+        for text, fraction in spellings(value):
+            expected = (value / Fraction(step)).denominator > 1 and not (whole and fraction)
+            assert matches(regex, text) == expected, text
+
+
+@given(_steps, _bounds, st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_no_beginning_leads_nowhere(step: Decimal, bounds: Bounds, whole: bool) -> None:
+    """From every state that is reached, some text of at most so many bytes completes the number: as the judge says."""
+    regex = multiples_of((step,), bounds, whole)
+    if isinstance(regex, ir.Nothing):
+        return
+    grammar = ir.Grammar.of(regex)
+    automaton, judge = TokenAutomaton(grammar, byte_vocabulary()), Judge(grammar)
+    states = [(b"", automaton.start)]
+    for text, state in states:
+        left = judge.after(text)
+        assert left is not None
+        assert automaton.shortest_completion(state) == len(judge.shortest(left)), text
+        for byte in b"-.0123456789":
+            after = automaton.next(state, byte)
+            assert (judge.after(text + bytes((byte,))) is not None) == (after != 0), text
+            if after and len(text) < 3:
+                states.append((text + bytes((byte,)), after))
+        if len(states) > 150:
+            break
+
+
+def test_large_steps_need_no_table() -> None:
+    step = Decimal(10**15 + 37)
+    regex = multiples_of((step,), Bounds(Decimal(5) * step, False, Decimal(10) ** 30, True), True)
+    automaton = TokenAutomaton(ir.Grammar.of(regex), vocabulary())
+    for n in (5, 6, 123_456_789):
+        assert walk(automaton, str(n * int(step)))
+    for n in (0, 1, 4):
+        assert not walk(automaton, str(n * int(step)))
+    assert not walk(automaton, str(7 * int(step) + 1))
+    assert walk(
+        TokenAutomaton(ir.Grammar.of(multiples_of((Decimal("1e300"),), UNBOUNDED, False)), vocabulary()),
+        "7" + "0" * 300,
+    )
+    with pytest.raises(ConstraintTooLarge, match="multipleOf"):
+        multiples_of((Decimal("1234567890123456789"),), UNBOUNDED, True)
+
+
+def test_a_vocabulary_without_some_digits() -> None:
+    """What cannot be spelled is no way to complete a number."""
+    from constrained.vocabulary import Vocabulary
+
+    digits = Vocabulary.from_bytes([b"0", b"1", b"2", b""], [3])
+    automaton = TokenAutomaton(ir.Grammar.of(multiples_of((Decimal(7),), UNBOUNDED, True)), digits)
+    state = automaton.start
+    for token in (1, 1):
+        state = automaton.next(state, token)
+    assert automaton.shortest_completion(state) == 1  # 112
+    assert automaton.accepts(automaton.next(state, 2))

@@ -1,0 +1,137 @@
+"""Walks over schemas of real use: whatever the masks allow, and however it is closed, validates.
+
+Each byte is drawn uniformly from the allowed ones that leave enough of a budget. `jsonschema` judges the text, formats
+included.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import random
+import re
+import warnings
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+from jsonschema.validators import validator_for
+
+from constrained.automaton import TokenAutomaton
+from grammars.errors import ConstraintError, ConstraintTooLarge
+from grammars.json_schema import lower
+from tests.grammars.json_schema.official_suite import VOCABULARY
+
+_DATA = os.environ.get("CONSTRAINED_DATA")
+needs_data = pytest.mark.skipif(
+    not _DATA, reason="needs the folder CONSTRAINED_DATA with maskbench-dev.jsonl.gz"
+)
+FREE = 150
+"""Tokens that a walk may spend before it goes straight to the end."""
+DIGITS = 15
+"""Digits that a number may have so that its float is told from its neighbours: the judge reckons in floats."""
+HARD = [
+    {
+        "patternProperties": {"^a": {"type": "integer"}, "b$": {"minimum": 3}},
+        "propertyNames": {"pattern": "^...$"},
+        "minProperties": 4,
+    },
+    {
+        "type": "object",
+        "not": {"patternProperties": {"a": {"not": {"type": "string", "pattern": "A"}}}},
+        "propertyNames": {"pattern": "^....$"},
+        "minProperties": 3,
+    },
+    {"type": "array", "uniqueItems": True, "items": {"type": "string", "maxLength": 1}, "minItems": 20},
+    {"type": "array", "uniqueItems": True, "items": {"type": ["integer", "string"]}, "minItems": 9},
+]
+"""Different keys and items that are counted."""
+
+
+def walk(automaton: TokenAutomaton, rng: random.Random) -> str:
+    """A random text; fails where nothing is allowed."""
+    state, text, row = automaton.start, b"", automaton.empty_row()
+    budget = automaton.shortest_completion(state) + FREE
+    while True:
+        automaton.fill_mask_within(state, row, budget)
+        allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
+        assert len(allowed), f"nothing may follow {text!r}"
+        token = int(rng.choice(allowed))
+        if not VOCABULARY.tokens[token]:
+            return text.decode()
+        state, text, budget = automaton.next(state, token), text + VOCABULARY.tokens[token], budget - 1
+
+
+def told(schema: Any, text: str) -> bool:
+    """Whether the judge can tell: numbers have few enough digits, and `re` reads patterns as ECMA-262 does."""
+    numbers: list[Decimal] = []
+
+    def read(digits: str) -> None:
+        numbers.append(Decimal(digits))
+
+    written = json.dumps(json.loads(text, parse_int=read, parse_float=read))  # all in ASCII
+    classes = re.search(r"\\[wdsb]", json.dumps(schema), re.IGNORECASE)
+    strange = re.search(r"\\u" if classes else r"\\[rn]|\\u202[89]", written)
+    return not strange and all(len(number.as_tuple().digits) <= DIGITS for number in numbers)
+
+
+def check(schema: Any, rng: random.Random, walks: int = 1) -> bool:
+    """Walks over a schema; False if it is refused."""
+    try:
+        automaton = TokenAutomaton(lower(schema).grammar, VOCABULARY)
+    except (ConstraintError, ConstraintTooLarge):
+        return False
+    kind = validator_for(schema, default=jsonschema.Draft202012Validator)
+    judge = kind(schema, format_checker=kind.FORMAT_CHECKER)
+    for _ in range(walks):
+        text = walk(automaton, rng)
+        value = json.loads(text)
+        try:
+            errors = [error.message for error in judge.iter_errors(value)]
+        except Exception:  # the judge itself fails on some references and patterns
+            continue
+        assert not errors or not told(schema, text), (schema, text, errors)
+    return True
+
+
+def schemas(every: int) -> Iterator[Any]:
+    """One in so many of the schemas."""
+    with gzip.open(Path(_DATA or "") / "maskbench-dev.jsonl.gz", "rt") as lines:
+        for number, line in enumerate(lines):
+            if number % every == 0:
+                yield json.loads(line)["schema"]
+
+
+def walk_all(every: int, most: int) -> None:
+    """Walks over some of the schemas, of which hardly any may be refused."""
+    rng = random.Random(5)
+    taken = refused = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for schema in schemas(every):
+            refused += not check(schema, rng)
+            taken += 1
+            if taken == most:
+                break
+    assert refused <= taken // 20
+
+
+@pytest.mark.parametrize("schema", HARD, ids=range(len(HARD)))
+def test_different_keys_and_items_are_found_to_the_end(schema: Any) -> None:
+    assert check(schema, random.Random(1), walks=3)
+
+
+@needs_data
+def test_whatever_is_written_validates() -> None:
+    walk_all(every=150, most=40)
+
+
+@needs_data
+@pytest.mark.slow
+def test_whatever_is_written_validates_for_two_thousand_schemas() -> None:
+    walk_all(every=3, most=2000)

@@ -1,0 +1,154 @@
+"""What is to be compiled is tried out in a process that may be ended: no constraint keeps a thread, or the server."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from constrained.chat.tools import HERMES
+from constrained.server.compile_sandbox import Trial
+from constrained.server.errors import Refusal
+from constrained.server.requests import ChatRequest
+from tests.server.serving import BYTES, MODEL, served, told, wait_until
+
+
+def slow(rules: int = 5000, name: str = "b") -> dict[str, Any]:
+    """A small grammar that takes far longer to compile than anybody here waits."""
+    chain = "\n".join(f'r{i} ::= r{i + 1} | "a{i}"' for i in range(rules))
+    return {"grammar": f'root ::= r0\n{chain}\nr{rules} ::= "{name}"'}
+
+
+def asked(wanted: dict[str, Any]) -> ChatRequest:
+    body = {"model": MODEL, "messages": [{"role": "user", "content": "x"}], "structured_outputs": wanted}
+    return ChatRequest.model_validate(body)
+
+
+def processes_of(trial: Trial) -> list[int]:
+    """The process of a trial and its child."""
+    process = trial._process
+    if process is None:
+        return []
+    return [
+        process.pid,
+        *map(int, Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()),
+    ]
+
+
+@pytest.fixture(scope="module")
+def trial() -> Iterator[Trial]:
+    made = Trial(BYTES, 0.3, 256 << 20)
+    made(asked({"regex": "a"}), HERMES, None)  # loads
+    yield made
+    made.end()
+
+
+def test_what_can_be_compiled_passes(trial: Trial) -> None:
+    before = processes_of(trial)
+    trial(asked({"json": {"type": "object"}}), HERMES, "structured_outputs.json")
+    trial(asked({"choice": ["a", "b"]}), HERMES, None)
+    assert processes_of(trial) == before
+
+
+def test_what_cannot_is_refused_as_it_would_be_here(trial: Trial) -> None:
+    with pytest.raises(Refusal) as refused:
+        trial(
+            asked({"json": {"properties": {"a": {"pattern": r"(a)\1"}}}}), HERMES, "structured_outputs.json"
+        )
+    assert (refused.value.status, refused.value.code) == (400, "unsupported_constraint")
+    assert refused.value.param == "structured_outputs.json"
+    assert [problem["place"] for problem in refused.value.problems] == ["#/properties/a/pattern"]
+
+
+def test_what_takes_too_long_is_ended_and_the_next_one_is_served_at_once(trial: Trial) -> None:
+    parent, child = processes_of(trial)
+    with pytest.raises(Refusal, match=r"within 0\.3 seconds") as refused:
+        trial(asked(slow()), HERMES, "structured_outputs.grammar")
+    assert (refused.value.status, refused.value.code) == (400, "compile_timeout")
+    trial(asked({"regex": "[a-z]+"}), HERMES, None)
+    same, other = processes_of(trial)
+    assert same == parent
+    assert other != child
+    assert not Path(f"/proc/{child}").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits memory as Linux does")
+def test_what_takes_too_much_memory_is_refused() -> None:
+    small = Trial(BYTES, 60, 24 << 20)
+    try:
+        small(asked({"regex": "a"}), HERMES, None)
+        with pytest.raises(Refusal) as refused:
+            small(asked({"choice": [f"{i:040}" for i in range(40_000)]}), HERMES, None)
+        assert refused.value.code in ("constraint_too_large", "compile_failed")
+        small(asked({"regex": "a"}), HERMES, None)
+    finally:
+        small.end()
+
+
+def test_processes_that_were_killed_are_replaced(trial: Trial) -> None:
+    parent, child = processes_of(trial)
+    os.kill(child, signal.SIGSEGV)  # as a mistake in the native part would
+    wait_until(lambda: processes_of(trial)[1:] not in ([], [child]))
+    for _ in range(2):
+        trial(asked({"regex": "a"}), HERMES, None)
+        with pytest.raises(Refusal, match="within"):  # answers and questions have not got out of step
+            trial(asked(slow()), HERMES, None)
+    os.killpg(parent, signal.SIGKILL)
+    with pytest.raises(Refusal) as refused:
+        trial(asked({"regex": "a"}), HERMES, None)
+    assert refused.value.code == "compile_failed"
+    trial(asked({"regex": "a"}), HERMES, None)
+    assert processes_of(trial)[0] != parent
+
+
+def test_twenty_hostile_constraints_in_a_row_leave_the_server_to_the_others() -> None:
+    with (
+        served(told("hello"), compile_seconds=0.3, compile_threads=2) as server,
+        ThreadPoolExecutor(20) as clients,
+    ):
+        assert server.chat(structured_outputs={"regex": "[a-z]+"}).status_code == 200
+        trials = server.service.compiling._trials
+        for trial in trials:
+            trial(asked({"regex": "b"}), HERMES, None)
+        hostile = [clients.submit(server.chat, structured_outputs=slow(name=f"b{i}")) for i in range(20)]
+        wait_until(lambda: server.service.open >= 2)
+        served_meanwhile = 0
+        while not all(one.done() for one in hostile):
+            answer = server.chat(structured_outputs={"regex": "[a-z]+"})  # is known
+            if answer.status_code == 200:
+                served_meanwhile += 1
+            else:  # it waited behind the others, and is told so
+                assert (answer.status_code, answer.json()["error"]["code"]) == (503, "compile_queue_full")
+        codes = {(one.result().status_code, one.result().json()["error"]["code"]) for one in hostile}
+        assert codes <= {(400, "compile_timeout"), (503, "compile_queue_full")}
+        assert (400, "compile_timeout") in codes
+        # Threads and processes are back: as many constraints side by side as before.
+        assert server.service.compiling._free.qsize() == 2
+        turns = itertools.count()
+
+        def are_taken() -> bool:
+            fresh = [
+                clients.submit(server.chat, structured_outputs={"regex": f"[a-z]+|{next(turns)}"})
+                for _ in range(2)
+            ]
+            return [one.result().status_code for one in fresh] == [200, 200]
+
+        wait_until(are_taken)  # a process that is being started may miss its first deadline
+        gone = [pid for trial in trials for pid in processes_of(trial)]
+        assert len(gone) == 4
+    for pid in gone:
+        wait_until(lambda pid=pid: not _lives(pid))
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

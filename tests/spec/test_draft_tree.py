@@ -1,0 +1,148 @@
+"""transformers models read trees of tokens: the logits are those of each branch read alone."""
+
+from __future__ import annotations
+
+import pickle
+import random
+
+import numpy as np
+import pytest
+
+import constrained
+from constrained.decoding.speculation import Draft
+from constrained.errors import InvalidArgument
+from constrained.models import LanguageModel, load
+from constrained.models.capabilities import Ability
+from constrained.models.sequential_cache import Way
+from tests.support.tiny_models import random_llama, seeded
+from tests.support.tokenizers_fixtures import small_bpe_tokenizer
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"name": {"type": "string", "maxLength": 10}, "tags": {"type": "array", "items": {"enum": ["x", "yy"]}}},
+    "required": ["name", "tags"],
+}  # fmt: skip
+
+
+def gpt2() -> LanguageModel:
+    """Learned positions, which a wrong position id shows in."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    config = GPT2Config(
+        vocab_size=len(small_bpe_tokenizer()), n_embd=32, n_layer=2, n_head=4, n_positions=256,
+        initializer_range=0.4, bos_token_id=None, eos_token_id=None,
+    )  # fmt: skip
+    return load(seeded(lambda: GPT2LMHeadModel(config)), small_bpe_tokenizer())
+
+
+MODELS = {
+    "sdpa": lambda: load(random_llama(), small_bpe_tokenizer()),
+    "eager": lambda: load(random_llama(attention="eager"), small_bpe_tokenizer()),
+    "isolated": lambda: load(random_llama(), small_bpe_tokenizer(), isolate=True),
+    "gpt2": gpt2,
+}
+
+
+def tree(rng: random.Random, chain: int, nodes: int) -> tuple[list[int], list[int]]:
+    tokens = [rng.randrange(1, 300) for _ in range(chain + nodes)]
+    parents = list(range(-1, chain - 1)) + [rng.randrange(chain - 1, chain + i) for i in range(nodes)]
+    return tokens, parents
+
+
+def path(parents: list[int], node: int) -> list[int]:
+    found = []
+    while node >= 0:
+        found.append(node)
+        node = parents[node]
+    return found[::-1]
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_tree_gives_the_logits_of_its_branches(name: str, rows: int) -> None:
+    model, rng = MODELS[name](), random.Random(rows)
+    cache = model.cache(rows)
+    texts: list[list[int]] = [[] for _ in range(rows)]
+    for step in range(5):
+        # The first pass reads prompts, of several lengths; a row may have nothing to guess.
+        trees = [tree(rng, rng.randrange(1, 9 if step == 0 else 2), rng.choice([0, 1, 6, 12])) for _ in texts]
+        skip = [len(path(parents, len(parents) - 1)) and rng.randrange(1) for _, parents in trees]
+        found = model.forward_trees([t for t, _ in trees], [p for _, p in trees], skip, cache)
+        kept = []
+        for text, (tokens, parents), logits in zip(texts, trees, found, strict=True):
+            node = rng.randrange(len(tokens))
+            for asked in {node, len(tokens) - 1}:
+                branch = text + [tokens[i] for i in path(parents, asked)]
+                alone = model.forward([branch], model.cache(1))[0]
+                np.testing.assert_allclose(logits[asked], alone, atol=2e-4)
+            kept.append(path(parents, node))
+        order = list(range(rows)) if step < 3 else rng.sample(range(rows), max(1, rows - 1))
+        cache.settle(order, [kept[i] for i in order])
+        texts = [texts[i] + [trees[i][0][j] for j in kept[i]] for i in order]
+        rows = len(order)
+        assert cache.lengths == [len(text) for text in texts]
+    # After trees the plain way still works, whatever columns they left.
+    ends = [[5] for _ in texts]
+    for text, logits in zip(texts, model.forward(ends, cache), strict=True):
+        alone = model.forward([[*text, 5]], model.cache(1))[0]
+        np.testing.assert_allclose(logits, alone, atol=2e-4)
+
+
+def test_one_row_can_become_several_that_went_different_ways() -> None:
+    model = MODELS["sdpa"]()
+    cache = model.cache(1)
+    model.forward([[1, 2, 3]], cache)
+    model.forward_trees([[4, 5, 6]], [[-1, 0, 0]], [0], cache)
+    cache.settle([0, 0, 0], [[0, 1], [0, 2], [0]])
+    texts = [[1, 2, 3, 4, 5], [1, 2, 3, 4, 6], [1, 2, 3, 4]]
+    for text, logits in zip(texts, model.forward([[7], [7], [7]], cache), strict=True):
+        np.testing.assert_allclose(logits, model.forward([[*text, 7]], model.cache(1))[0], atol=2e-4)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_texts_of_a_transformers_model_are_the_same(name: str) -> None:
+    model = MODELS[name]()
+    plain = constrained.Generator(model, SCHEMA)
+    guessing = constrained.Generator(model, SCHEMA, draft=Draft(nodes=24, adapts=False))
+    prompts = ["A name and tags:", "Short", "Another prompt, which is longer than the others."]
+    settings = {"max_tokens": 40, "seed": 3, "temperature": 0.8}
+    wanted, found = plain.batch(prompts, **settings), guessing.batch(prompts, **settings)
+    assert [one.tokens for one in found] == [one.tokens for one in wanted]
+    for one, other in zip(found, wanted, strict=True):
+        assert one.log_weight == pytest.approx(other.log_weight, abs=1e-3)
+        assert one.logprob == pytest.approx(other.logprob, abs=1e-3)
+        assert one.stats.forwards < other.stats.forwards
+        assert one.stats.accepted > 0
+        assert one.stats.sources["forced"][1] > 0
+
+
+def test_a_model_that_reads_no_guesses_says_so() -> None:
+    model = MODELS["sdpa"]()
+    model.__dict__["ability"] = Ability(Way.STEPS, no_trees="it is too old")
+    made = constrained.Generator(model, SCHEMA, draft="auto")
+    for generator in (made, pickle.loads(pickle.dumps(made))):
+        out = generator("x", max_tokens=30)
+        assert out.stats.no_draft == "it is too old"
+        assert out.stats.drafted == 0
+    assert constrained.Generator(model, SCHEMA)("x", max_tokens=30).stats.no_draft is None
+    with pytest.raises(InvalidArgument, match="it is too old"):
+        constrained.Generator(model, SCHEMA, draft=Draft())
+
+
+def test_a_guess_never_goes_beyond_the_context() -> None:
+    """A model of 256 learned positions fails when it is asked about the 257th."""
+    model = gpt2()
+    draft = Draft(nodes=64, adapts=False)
+    made = constrained.Generator(model, constrained.regex("a{200,}"), draft=draft)
+    out = made([7] * 30)
+    assert len(out.tokens) + 30 <= 256
+
+
+def test_streams_have_the_same_chunks() -> None:
+    model = MODELS["sdpa"]()
+    settings = {"max_tokens": 40, "seed": 1, "temperature": 1.0}
+    plain = list(constrained.Generator(model, SCHEMA).stream("x", **settings))
+    found = list(constrained.Generator(model, SCHEMA, draft="auto").stream("x", **settings))
+    assert [chunk.delta for chunk in found] == [chunk.delta for chunk in plain]
+    assert [chunk.tokens for chunk in found] == [chunk.tokens for chunk in plain]
+    assert found[-1].output is not None

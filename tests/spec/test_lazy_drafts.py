@@ -1,0 +1,109 @@
+"""Drafts that rest: what the text said meanwhile is learned before the next guess, and nothing is made before the first."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import constrained
+from constrained import CARS
+from constrained.decoding.speculation import Draft
+from spec.budget import Budget
+from spec.drafts import Drafting, Drafts
+from spec.memory import Memory
+from spec.waiting import Waiting
+from tests.spec.speculating import facts, words
+from tests.support.tokenizers_fixtures import small_bpe_vocabulary
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string"},
+        "likes": {"type": "array", "items": {"enum": ["tea", "walks"]}},
+    },
+    "required": ["name", "likes"],
+}
+TEXT = '{"name": "Ann Ann Lee", "likes": ["tea", "walks", "tea"]}'
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("native", [True, False])
+def test_after_a_rest_the_guesses_are_those_of_drafts_that_never_rested(seed: int, native: bool) -> None:
+    vocabulary = small_bpe_vocabulary()
+    automaton = constrained.compile(SCHEMA, vocabulary)
+    tokens = vocabulary.encode(TEXT)
+    prompt = vocabulary.encode("Ann Lee likes tea.")
+    always = Drafts(automaton, Memory(), "k", native=native).open(prompt)
+    waiting = Waiting(lambda: Drafts(automaton, Memory(), "k", native=native).open(prompt))
+    rng = random.Random(seed)
+    for token in tokens:
+        if rng.random() < 0.4:
+            mine, theirs = waiting.draft(16, 64), always.draft(16, 64)
+            assert list(mine.token) == list(theirs.token)
+            assert list(mine.parent) == list(theirs.parent)
+            assert list(mine.pi) == pytest.approx(list(theirs.pi))
+            waiting.read(len(mine) - 1)
+            always.read(len(theirs) - 1)
+        else:
+            waiting.rest()
+        waiting.commit(token)
+        always.commit(token)
+    assert (waiting.nodes, waiting.hits) == (always.nodes, always.hits)
+    assert list(waiting.accepted) == list(always.accepted)
+    assert list(waiting.copy().draft(16, 64).token) == list(always.copy().draft(16, 64).token)
+
+
+def test_nothing_is_made_for_a_text_without_guesses() -> None:
+    def make() -> Drafting:
+        raise AssertionError("nobody asked")
+
+    waiting = Waiting(make)
+    waiting.rest()
+    for token in (1, 2, 3):
+        waiting.see([token])
+        waiting.commit(token)
+    assert (waiting.nodes, waiting.hits, sum(waiting.drafted), sum(waiting.accepted)) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("sampler", ["local", CARS(parallel=2)])
+@pytest.mark.parametrize("seed", range(8))
+def test_texts_are_the_same_however_often_guessing_rests(sampler, seed: int, monkeypatch) -> None:
+    rng = random.Random(seed)
+    constraint = {"enum": ["red", "green", "blue", "greenish"]} if sampler != "local" else SCHEMA
+    script = b'"green"' if sampler != "local" else TEXT.encode()
+
+    def run(draft):
+        made = constrained.Generator(words(script), constraint, sampler=sampler, draft=draft)
+        return made("Ann likes tea.", max_tokens=60, seed=seed, temperature=1.0)
+
+    plain = run(None)
+    monkeypatch.setattr(Budget, "drafts", lambda budget: rng.choice((0, 4, 64)))
+    monkeypatch.setattr(
+        Budget, "nodes", lambda budget, pis, drafting: [rng.randint(0, len(pi)) for pi in pis]
+    )
+    guessed = run("auto")
+    assert facts(guessed) == facts(plain)
+    assert 0 <= guessed.stats.accepted <= guessed.stats.drafted
+
+
+def test_what_passes_cost_is_known_to_all_generators_of_a_model() -> None:
+    """Of the first text three passes are plain; a later generator, under another schema, guesses from its first pass."""
+    model = words(TEXT.encode(), margin=50.0)
+    first = constrained.Generator(model, SCHEMA, draft="auto")("Ann", max_tokens=80)
+    assert first.stats.drafting > 0
+    second = constrained.Generator(model, {"enum": [TEXT]}, draft="auto")
+    assert second._drafting is not None
+    assert second._drafting.budget(model, 1).costs.times(1) >= 3
+    other = constrained.Generator(model, SCHEMA, draft=Draft(nodes=8))
+    assert other._drafting is not None
+    assert other._drafting.budget(model, 1).costs.times(1) == 0
+
+
+@pytest.mark.parametrize(("texts", "shared"), [(1, 1), (3, 3), (5, 6), (7, 8), (9, 12), (16, 16), (17, 24)])
+def test_batches_of_nearly_one_size_share_a_budget(texts: int, shared: int) -> None:
+    model = words(TEXT.encode())
+    drafting = constrained.Generator(model, SCHEMA, draft="auto")._drafting
+    assert drafting is not None
+    assert drafting.budget(model, texts) is drafting.budget(model, shared)
+    assert drafting.budget(model, texts) is not drafting.budget(model, 4 * texts)
