@@ -27,7 +27,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "ASAp": "sampling",
     "AWRS": "sampling",
-    "Answer": "constraint",
+    "ThinkingResult": "constraint",
     "BudgetExhausted": "errors",
     "CARS": "sampling",
     "Chunk": "decoding",
@@ -36,7 +36,7 @@ _HOMES = {
     "ConstraintLogitsProcessor": "integrations.transformers",
     "ConstraintTooLarge": "errors",
     "DoesNotFit": "errors",
-    "Draft": "decoding",
+    "Speculation": "decoding",
     "Generator": "decoding",
     "InvalidArgument": "errors",
     "InvalidConstraint": "errors",
@@ -51,7 +51,7 @@ _HOMES = {
     "PromptTooLong": "errors",
     "RejectedValue": "errors",
     "Rejection": "sampling",
-    "RowMirror": "automaton.device_masks",
+    "DeviceMaskCache": "automaton.device_masks",
     "SMC": "sampling",
     "Samples": "decoding",
     "Section": "constraint",
@@ -79,7 +79,7 @@ _HOMES = {
     "predicate": "constraint",
     "python_type": "constraint",
     "regex": "constraint",
-    "row_ids": "automaton",
+    "mask_ids": "automaton",
     "structural_tag": "constraint",
     "substring_of": "constraint",
     "tag": "constraint",
@@ -94,11 +94,11 @@ if TYPE_CHECKING:
     from constrained.automaton import TokenAutomaton as TokenAutomaton
     from constrained.automaton import compile as compile
     from constrained.automaton import fill_masks as fill_masks
-    from constrained.automaton import row_ids as row_ids
-    from constrained.automaton.device_masks import RowMirror as RowMirror
-    from constrained.constraint import Answer as Answer
+    from constrained.automaton import mask_ids as mask_ids
+    from constrained.automaton.device_masks import DeviceMaskCache as DeviceMaskCache
     from constrained.constraint import Constraint as Constraint
     from constrained.constraint import Section as Section
+    from constrained.constraint import ThinkingResult as ThinkingResult
     from constrained.constraint import after as after
     from constrained.constraint import as_constraint as as_constraint
     from constrained.constraint import choice as choice
@@ -114,10 +114,10 @@ if TYPE_CHECKING:
     from constrained.constraint import tag as tag
     from constrained.constraint import tags as tags
     from constrained.decoding import Chunk as Chunk
-    from constrained.decoding import Draft as Draft
     from constrained.decoding import Generator as Generator
     from constrained.decoding import Output as Output
     from constrained.decoding import Samples as Samples
+    from constrained.decoding import Speculation as Speculation
     from constrained.decoding import Stats as Stats
     from constrained.errors import BudgetExhausted as BudgetExhausted
     from constrained.errors import ConstraintError as ConstraintError

@@ -12,7 +12,7 @@ from constrained.sampling import Local
 
 if TYPE_CHECKING:
     from constrained.constraint import Constraint
-    from constrained.decoding import Draft
+    from constrained.decoding import Speculation
     from constrained.sampling import Sampler
 
 
@@ -22,7 +22,7 @@ def extract(
     constraint: Any,
     *,
     sampler: str | Sampler | None = None,
-    draft: str | Draft | None = "auto",
+    draft: str | Speculation | None = "auto",
     **settings: Any,
 ) -> Any:
     """Reads a text into a typed value.
@@ -57,7 +57,7 @@ def generate(
     *,
     describe: bool = True,
     sampler: str | Sampler | None = None,
-    draft: str | Draft | None = "auto",
+    draft: str | Speculation | None = "auto",
     **settings: Any,
 ) -> Any:
     """Writes a typed value for a prompt.
@@ -103,7 +103,7 @@ def generation_prompt(prompt: str, constraint: Constraint) -> str:
 
 
 def _generator(
-    model: Any, constraint: Any, sampler: str | Sampler | None, draft: str | Draft | None
+    model: Any, constraint: Any, sampler: str | Sampler | None, draft: str | Speculation | None
 ) -> Generator:
     made = Generator(model, constraint, sampler=sampler, draft=draft)
     if made.sampler == Local():
@@ -115,9 +115,9 @@ def _generator(
 
 def _request(constraint: Constraint) -> str:
     if constraint.is_json:
-        return f"Answer with JSON only, of this type:\n{prompts.describe(constraint.schema)}"
+        return f"Answer with JSON only, of this type:\n{prompts.schema_to_text(constraint.schema)}"
     if constraint.schema is not None:
-        return f"Answer with one of these only, without quotes:\n{prompts.describe(constraint.schema)}"
+        return f"Answer with one of these only, without quotes:\n{prompts.schema_to_text(constraint.schema)}"
     return f"Answer with {constraint.render()} only."
 
 

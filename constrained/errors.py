@@ -27,9 +27,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from grammars.errors import (
+    ConstrainedError,
     ConstraintError,
     ConstraintTooLarge,
-    Described,
     InvalidConstraint,
     Problem,
     UnsatisfiableConstraint,
@@ -38,9 +38,9 @@ from grammars.errors import (
 
 __all__ = [
     "BudgetExhausted",
+    "ConstrainedError",
     "ConstraintError",
     "ConstraintTooLarge",
-    "Described",
     "DoesNotFit",
     "InvalidArgument",
     "InvalidConstraint",
@@ -60,7 +60,7 @@ __all__ = [
 Problems = Iterable[Problem] | Problem
 
 
-class VocabularyError(Described, ValueError):
+class VocabularyError(ConstrainedError, ValueError):
     """The tokens of a tokenizer cannot be used: no end of sequence, no exact bytes, an unknown kind."""
 
 
@@ -68,11 +68,11 @@ class ModelMismatch(VocabularyError):
     """A model and a tokenizer, or an automaton and a model, do not belong together."""
 
 
-class ModelError(Described, ValueError):
+class ModelError(ConstrainedError, ValueError):
     """A model cannot be loaded, or is of a kind that cannot be used."""
 
 
-class PromptError(Described, ValueError):
+class PromptError(ConstrainedError, ValueError):
     """A prompt is empty, of the wrong type, or cannot be read."""
 
 
@@ -80,11 +80,11 @@ class PromptTooLong(PromptError):
     """A prompt leaves no room for the shortest complete text in the model's context."""
 
 
-class InvalidArgument(Described, ValueError):
+class InvalidArgument(ConstrainedError, ValueError):
     """A setting of a call is out of range or of the wrong type."""
 
 
-class DoesNotFit(Described, ValueError):
+class DoesNotFit(ConstrainedError, ValueError):
     """`max_tokens` is shorter than every complete text; raised before the first token.
 
     Attributes:
@@ -92,7 +92,7 @@ class DoesNotFit(Described, ValueError):
         limit: the `max_tokens` that was asked for.
     """
 
-    facts = ("needed", "limit")
+    extra_fields = ("needed", "limit")
 
     def __init__(
         self, summary: str, problems: Problems = (), *, action: str | None = None, needed: int, limit: int
@@ -102,7 +102,7 @@ class DoesNotFit(Described, ValueError):
         super().__init__(summary, problems, action=action)
 
 
-class PredicateError(Described, RuntimeError):
+class PredicateError(ConstrainedError, RuntimeError):
     """A predicate did not answer: it raised (which is the cause, `__cause__`), gave no bool, or took too long.
 
     Attributes:
@@ -110,7 +110,7 @@ class PredicateError(Described, RuntimeError):
         text: what it was asked about.
     """
 
-    facts = ("predicate", "text")
+    extra_fields = ("predicate", "text")
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class PredicateError(Described, RuntimeError):
         super().__init__(summary, problems, action=action)
 
 
-class _WithText(Described):
+class _WithCompletion(ConstrainedError):
     """An error that hands over the text it is about.
 
     Attributes:
@@ -134,7 +134,7 @@ class _WithText(Described):
         value: the JSON value that can be read from it, or None.
     """
 
-    facts = ("text", "value")
+    extra_fields = ("text", "value")
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class _WithText(Described):
         super().__init__(summary, problems, action=action)
 
 
-class RejectedValue(_WithText, ValueError):
+class RejectedValue(_WithCompletion, ValueError):
     """A text does not become a value of the type that was asked for.
 
     Text that was generated under a constraint raises this only for what the constraint cannot know: a
@@ -163,7 +163,7 @@ class RejectedValue(_WithText, ValueError):
     """
 
 
-class Truncated(_WithText, RuntimeError):
+class Truncated(_WithCompletion, RuntimeError):
     """A run was cut off before its text was complete.
 
     Attributes:
@@ -172,14 +172,14 @@ class Truncated(_WithText, RuntimeError):
     """
 
 
-class BudgetExhausted(Described, RuntimeError):
+class BudgetExhausted(ConstrainedError, RuntimeError):
     """A sampler ran out of its budget before it had a result.
 
     Attributes:
-        learned: what the run found out, by name: its acceptance rate, draws made, the best text so far.
+        diagnostics: what the run found out, by name: its acceptance rate, draws made, the best text so far.
     """
 
-    facts = ("learned",)
+    extra_fields = ("diagnostics",)
 
     def __init__(
         self,
@@ -189,5 +189,5 @@ class BudgetExhausted(Described, RuntimeError):
         action: str | None = None,
         learned: Mapping[str, Any] | None = None,
     ) -> None:
-        self.learned: dict[str, Any] = dict(learned or {})
+        self.diagnostics: dict[str, Any] = dict(learned or {})
         super().__init__(summary, problems, action=action)

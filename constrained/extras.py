@@ -10,7 +10,7 @@ class MissingExtra(ImportError):
     """A library that one of this package's extras brings is not installed.
 
     Attributes:
-        extra: its name, for ``pip install 'constrained[extra]'``.
+        extra: its name, for ``pip install 'constrained-generation[extra]'``.
     """
 
     def __init__(self, message: str, *, extra: str, name: str | None = None) -> None:
@@ -19,7 +19,7 @@ class MissingExtra(ImportError):
 
 
 @contextlib.contextmanager
-def explained(extra: str) -> Iterator[None]:
+def require_extra(extra: str) -> Iterator[None]:
     """Says which extra brings a library that cannot be imported.
 
     Raises:
@@ -29,7 +29,7 @@ def explained(extra: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         raise MissingExtra(
-            f"{error.name} is not installed\n  -> pip install 'constrained[{extra}]'",
+            f"{error.name} is not installed\n  -> pip install 'constrained-generation[{extra}]'",
             extra=extra,
             name=error.name,
         ) from error

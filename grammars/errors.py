@@ -65,7 +65,7 @@ def _message(summary: str, problems: tuple[Problem, ...], action: str | None) ->
     return "\n".join(lines)
 
 
-class Described(Exception):
+class ConstrainedError(Exception):
     """What every error has that a user can act on: a summary, problems, and what to do next.
 
     Catch it to show any of them as a message; subclasses also derive from the builtin that fits.
@@ -74,10 +74,10 @@ class Described(Exception):
         summary: what is wrong, in one line.
         problems: each place that is concerned.
         action: what to do next, or None.
-        facts: names of the keyword arguments that a subclass adds, each an attribute.
+        extra_fields: names of the keyword arguments that a subclass adds, each an attribute.
     """
 
-    facts: tuple[str, ...] = ()
+    extra_fields: tuple[str, ...] = ()
 
     def __init__(
         self, summary: str, problems: Iterable[Problem] | Problem = (), *, action: str | None = None
@@ -88,17 +88,17 @@ class Described(Exception):
         super().__init__(_message(summary, self.problems, action))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        named = {name: getattr(self, name) for name in ("action", *self.facts)}
+        named = {name: getattr(self, name) for name in ("action", *self.extra_fields)}
         return _rebuild, (type(self), self.summary, self.problems, named)
 
 
 def _rebuild(
-    kind: type[Described], summary: str, problems: tuple[Problem, ...], named: dict[str, Any]
-) -> Described:
+    kind: type[ConstrainedError], summary: str, problems: tuple[Problem, ...], named: dict[str, Any]
+) -> ConstrainedError:
     return kind(summary, problems, **named)
 
 
-class ConstraintError(Described, ValueError):
+class ConstraintError(ConstrainedError, ValueError):
     """A constraint cannot be used as it is."""
 
 
@@ -114,5 +114,5 @@ class UnsatisfiableConstraint(ConstraintError):
     """No text satisfies the constraint."""
 
 
-class ConstraintTooLarge(Described, RuntimeError):
+class ConstraintTooLarge(ConstrainedError, RuntimeError):
     """A budget ran out while compiling the constraint; names the part that costs."""

@@ -27,7 +27,7 @@ from grammars.errors import ConstraintTooLarge, Problem
 
 MAX_CODE_POINT = 0x10FFFF
 MAX_MODULUS = 2**60
-"""Greatest modulus of a `Multiple`."""
+"""Greatest modulus of a `DecimalMultiple`."""
 MAX_COUNT = 2**31 - 2
 """Greatest lower bound of a repetition. A greater upper bound means no bound: no text is that long."""
 
@@ -41,7 +41,7 @@ class Regex:
     __slots__ = ()
 
 
-class Nothing(Regex):
+class EmptySet(Regex):
     """The empty language."""
 
     __slots__ = ()
@@ -115,7 +115,7 @@ class Repeat(Regex):
         self.high = high
 
 
-class Multiple(Regex):
+class DecimalMultiple(Regex):
     """The rest of a decimal number that is a multiple of another one, known by the remainder of what came before.
 
     The number is looked at in units of ``10 ** -places``: all its digits together, without the point and with zeros
@@ -154,8 +154,8 @@ class Multiple(Regex):
         self.packed = struct.pack("<QQIIII", modulus, residue, low, most, places, code)
 
 
-NOTHING = Nothing()
-EMPTY = Literal(b"")
+EMPTY_SET = EmptySet()
+EMPTY_STRING = Literal(b"")
 
 
 def literal(text: str | bytes) -> Regex:
@@ -166,7 +166,7 @@ def literal(text: str | bytes) -> Regex:
 def chars(ranges: Iterable[tuple[int, int]]) -> Regex:
     """One character out of inclusive code point ranges, in any order; surrogates are left out."""
     merged = merge_ranges(ranges)
-    return Chars(merged) if merged else NOTHING
+    return Chars(merged) if merged else EMPTY_SET
 
 
 def merge_ranges(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
@@ -201,8 +201,8 @@ def concat(*parts: Regex) -> Regex:
     flat: list[Regex] = []
     for part in parts:
         kind = type(part)
-        if kind is Nothing:
-            return NOTHING
+        if kind is EmptySet:
+            return EMPTY_SET
         for piece in part.parts if kind is Concat else (part,):  # type: ignore[attr-defined]
             if type(piece) is not Literal:
                 flat.append(piece)
@@ -211,7 +211,7 @@ def concat(*parts: Regex) -> Regex:
             elif piece.data:
                 flat.append(piece)
     if not flat:
-        return EMPTY
+        return EMPTY_STRING
     return flat[0] if len(flat) == 1 else Concat(tuple(flat))
 
 
@@ -222,10 +222,10 @@ def union(*parts: Regex) -> Regex:
         kind = type(part)
         if kind is Union:
             flat.extend(part.parts)  # type: ignore[attr-defined]
-        elif kind is not Nothing:
+        elif kind is not EmptySet:
             flat.append(part)
     if not flat:
-        return NOTHING
+        return EMPTY_SET
     return flat[0] if len(flat) == 1 else Union(tuple(flat))
 
 
@@ -233,8 +233,8 @@ def intersection(*parts: Regex) -> Regex:
     """All of the parts at once (at least one part)."""
     flat: list[Regex] = []
     for part in parts:
-        if isinstance(part, Nothing):
-            return NOTHING
+        if isinstance(part, EmptySet):
+            return EMPTY_SET
         flat.extend(part.parts if isinstance(part, Intersection) else (part,))
     return flat[0] if len(flat) == 1 else Intersection(tuple(flat))
 
@@ -246,7 +246,7 @@ def complement(part: Regex) -> Regex:
 
 def difference(part: Regex, without: Regex) -> Regex:
     """What is in `part` and not in `without`."""
-    return part if isinstance(without, Nothing) else intersection(part, complement(without))
+    return part if isinstance(without, EmptySet) else intersection(part, complement(without))
 
 
 def repeat(part: Regex, low: int = 0, high: int | None = None) -> Regex:
@@ -257,13 +257,13 @@ def repeat(part: Regex, low: int = 0, high: int | None = None) -> Regex:
     """
     low, high = count_bounds(low, high)
     if high is not None and high < low:
-        return NOTHING
+        return EMPTY_SET
     if high == 0 or (isinstance(part, Literal) and not part.data):
-        return EMPTY
+        return EMPTY_STRING
     if low == high == 1:
         return part
-    if isinstance(part, Nothing):
-        return EMPTY if low == 0 else NOTHING
+    if isinstance(part, EmptySet):
+        return EMPTY_STRING if low == 0 else EMPTY_SET
     return Repeat(part, low, high)
 
 
@@ -347,7 +347,7 @@ class Loop(Expr):
         self.high = high
 
 
-class Entry:
+class InterleaveEntry:
     """One kind of entry of a bag: `head`, which reads something, and then `body`.
 
     Attributes:
@@ -370,23 +370,23 @@ class Entry:
         self.distinct = distinct
 
 
-class Bag(Expr):
+class Interleave(Expr):
     """Entries with a separator between them, in any order (build with `grammars.transform.interleave.bag`).
 
     Attributes:
         entries: of which the text may be made.
-        needed: slots that must be filled.
+        required: slots that must be filled.
         marks: bit mask of the marks that some entry must have.
         low, high: number of entries (no upper bound when `high` is None).
         separator: between two entries.
         ordered: whether slots are filled in the order of their numbers, before the entries without a slot.
     """
 
-    __slots__ = ("entries", "high", "low", "marks", "needed", "ordered", "separator")
+    __slots__ = ("entries", "high", "low", "marks", "ordered", "required", "separator")
 
     def __init__(
         self,
-        entries: tuple[Entry, ...],
+        entries: tuple[InterleaveEntry, ...],
         needed: tuple[int, ...],
         marks: int,
         low: int,
@@ -395,7 +395,7 @@ class Bag(Expr):
         ordered: bool,
     ) -> None:
         self.entries = entries
-        self.needed = needed
+        self.required = needed
         self.marks = marks
         self.low = low
         self.high = high
@@ -403,9 +403,9 @@ class Bag(Expr):
         self.ordered = ordered
 
 
-NEVER = Choice(())
+EMPTY_LANGUAGE = Choice(())
 """No text at all."""
-SILENT = Sequence(())
+EPSILON = Sequence(())
 """The empty text."""
 
 
@@ -422,25 +422,25 @@ def call(rule: str) -> Expr:
 def sequence(*parts: Expr) -> Expr:
     """One part after the other. Parts are not flattened, so that a shared tail stays shared."""
     for part in parts:
-        if part is NEVER:
-            return NEVER
-        if part is SILENT:
-            parts = tuple(part for part in parts if part is not SILENT)
+        if part is EMPTY_LANGUAGE:
+            return EMPTY_LANGUAGE
+        if part is EPSILON:
+            parts = tuple(part for part in parts if part is not EPSILON)
             return sequence(*parts)
     if len(parts) > 1:
         return Sequence(parts)
-    return parts[0] if parts else SILENT
+    return parts[0] if parts else EPSILON
 
 
 def choice(*parts: Expr) -> Expr:
     """Any of the parts."""
     for part in parts:
-        if part is NEVER:
-            parts = tuple(part for part in parts if part is not NEVER)
+        if part is EMPTY_LANGUAGE:
+            parts = tuple(part for part in parts if part is not EMPTY_LANGUAGE)
             break
     if len(parts) > 1:
         return Choice(parts)
-    return parts[0] if parts else NEVER
+    return parts[0] if parts else EMPTY_LANGUAGE
 
 
 def loop(part: Expr, low: int = 0, high: int | None = None) -> Expr:
@@ -451,13 +451,13 @@ def loop(part: Expr, low: int = 0, high: int | None = None) -> Expr:
     """
     low, high = count_bounds(low, high)
     if high is not None and high < low:
-        return NEVER
-    if high == 0 or part is SILENT:
-        return SILENT
+        return EMPTY_LANGUAGE
+    if high == 0 or part is EPSILON:
+        return EPSILON
     if low == high == 1:
         return part
-    if part is NEVER:
-        return SILENT if low == 0 else NEVER
+    if part is EMPTY_LANGUAGE:
+        return EPSILON if low == 0 else EMPTY_LANGUAGE
     return Loop(part, low, high)
 
 

@@ -15,35 +15,35 @@ def children(expr: ir.Expr) -> tuple[ir.Expr, ...]:
     """What an expression is made of; a call is a leaf."""
     if isinstance(expr, (ir.Sequence, ir.Choice)):
         return expr.parts
-    if isinstance(expr, ir.Bag):
+    if isinstance(expr, ir.Interleave):
         return (expr.separator, *(part for entry in expr.entries for part in (entry.head, entry.body)))
     return (expr.part,) if isinstance(expr, ir.Loop) else ()
 
 
-def rebuilt(expr: ir.Expr, parts: tuple[ir.Expr, ...]) -> ir.Expr:
+def with_children(expr: ir.Expr, parts: tuple[ir.Expr, ...]) -> ir.Expr:
     """The same kind of expression of other `children`, without simplifying; a leaf stays as it is."""
     if isinstance(expr, (ir.Sequence, ir.Choice)):
         return type(expr)(parts)
     if isinstance(expr, ir.Loop):
         return ir.Loop(parts[0], expr.low, expr.high)
-    if isinstance(expr, ir.Bag):
+    if isinstance(expr, ir.Interleave):
         pairs = zip(expr.entries, parts[1::2], parts[2::2], strict=True)
         entries = tuple(
-            ir.Entry(head, body, entry.slot, entry.marks, distinct=entry.distinct)
+            ir.InterleaveEntry(head, body, entry.slot, entry.marks, distinct=entry.distinct)
             for entry, head, body in pairs
         )
-        return ir.Bag(entries, expr.needed, expr.marks, expr.low, expr.high, parts[0], expr.ordered)
+        return ir.Interleave(entries, expr.required, expr.marks, expr.low, expr.high, parts[0], expr.ordered)
     return expr
 
 
 def fold(
-    root: N, below: Callable[[N], Iterable[N]], value: Callable[[N, dict[N, V]], V], known: dict[N, V]
+    root: N, children_of: Callable[[N], Iterable[N]], value: Callable[[N, dict[N, V]], V], known: dict[N, V]
 ) -> V:
     """The value of `root`, after the values of what is `below` it.
 
     Args:
         root: where to start.
-        below: the nodes whose values `value` asks for.
+        children_of: the nodes whose values `value` asks for.
         value: of a node, given the values known so far.
         known: values of earlier calls, and of this one afterwards. Nodes compare by identity.
     """
@@ -53,7 +53,7 @@ def fold(
         if node in known:
             stack.pop()
             continue
-        missing = [part for part in below(node) if part not in known]
+        missing = [part for part in children_of(node) if part not in known]
         if missing:
             missing.reverse()
             stack.extend(missing)
@@ -75,7 +75,7 @@ def calls(root: ir.Expr) -> dict[str, None]:
     return dict.fromkeys(expr.rule for expr in postorder(root) if isinstance(expr, ir.Call))
 
 
-def components(edges: Mapping[N, Iterable[N]]) -> list[list[N]]:
+def strongly_connected_components(edges: Mapping[N, Iterable[N]]) -> list[list[N]]:
     """Strongly connected components, those that are pointed at first (Tarjan 1972, without recursion)."""
     order: dict[N, int] = {}
     low: dict[N, int] = {}
@@ -112,7 +112,7 @@ def components(edges: Mapping[N, Iterable[N]]) -> list[list[N]]:
     return found
 
 
-def reachable(grammar: ir.Grammar) -> ir.Grammar:
+def drop_unreachable(grammar: ir.Grammar) -> ir.Grammar:
     """The grammar without rules that the start never calls; itself if there are none."""
     found = {grammar.start: None}
     for name in (queue := [grammar.start]):

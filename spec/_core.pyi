@@ -91,7 +91,7 @@ class Tree:
         """Tokens after the root."""
 
     @property
-    def pi(self) -> list[float]:
+    def path_probability(self) -> list[float]:
         """Probability of the way to the node."""
 
     @property
@@ -113,7 +113,7 @@ class Tree:
 class Drafter:
     """Drafts for one text; see spec.drafter.Drafter."""
 
-    def __init__(self, grammar: Grammar, memory: Memory, scope: Scope, start: int, prompt: Sequence[int], sources: int, is_json: bool, ends: Sequence[int], chains: bool = False) -> None:
+    def __init__(self, grammar: Grammar, memory: Memory, scope: Scope, start: int, prompt: Sequence[int], sources: int, is_json: bool, ends: Sequence[int], chain_drafts: bool = False) -> None:
         """
         `sources` has bit i for source i; `ends` are ids that are never guessed; `chains`: drafts are no trees.
         """
@@ -121,33 +121,33 @@ class Drafter:
     def draft(self, nodes: int, depth: int = 1073741824) -> Tree:
         """The best tree of so many nodes."""
 
-    def read(self, nodes: int) -> None:
+    def mark_verified(self, nodes: int) -> None:
         """So many nodes of the tree were read by the model."""
 
     def commit(self, token: int) -> None:
         """The text went on with a token, which is no end of it."""
 
-    def rehearse(self, tokens: Sequence[int]) -> None:
+    def prime(self, tokens: Sequence[int]) -> None:
         """Learns the names of a made-up text of the constraint, and their order."""
 
-    def see(self, favourites: Sequence[int]) -> None:
+    def observe_top_tokens(self, top_tokens: Sequence[int]) -> None:
         """What the model finds likely after the last token, best first."""
 
     def copy(self) -> Drafter:
         """Drafts for a text that begins as this one."""
 
     @property
-    def nodes(self) -> int:
+    def drafted_total(self) -> int:
         """Nodes that were read so far."""
 
     @property
-    def hits(self) -> int:
+    def accepted_total(self) -> int:
         """Of these, how many became tokens of the text."""
 
     @property
-    def drafted(self) -> list[int]:
+    def drafted_by_source(self) -> list[int]:
         """Nodes that were read, by source."""
 
     @property
-    def accepted(self) -> list[int]:
+    def accepted_by_source(self) -> list[int]:
         """Of these, how many became tokens of the text, by source."""

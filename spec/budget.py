@@ -34,7 +34,7 @@ _CLIPPED = 2.0  # times what is usual: a pass that takes longer was interrupted 
 _FIRST = 4  # nodes of the first drafts
 
 
-class Costs:
+class PassCosts:
     """What passes take, by the tokens they read of each text: medians of the last measurements (of two, the shorter)."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Costs:
         self._usual: dict[int, float] = {}
         self._known: list[tuple[int, float]] = []
 
-    def measured(self, width: int, seconds: float) -> None:
+    def record(self, width: int, seconds: float) -> None:
         """A pass that read so many tokens of each text took so long."""
         width = _rounded(width)
         kept = self._seconds.setdefault(width, deque(maxlen=_KEPT))
@@ -67,16 +67,16 @@ class Costs:
             self._known = curve[::-1]
         return self._known
 
-    def times(self, width: int) -> int:
+    def sample_count(self, width: int) -> int:
         """How many measurements of this width are kept."""
         return len(self._seconds.get(_rounded(width), ()))
 
     @property
-    def widest(self) -> int:
+    def max_width(self) -> int:
         """That was measured; 0 if nothing was."""
         return max(self._seconds, default=0)
 
-    def seconds(self, width: int) -> float:
+    def predict_seconds(self, width: int) -> float:
         """Of a pass, between and beyond measured widths as on a straight line.
 
         Where a single width was measured, every token is taken to cost as much.
@@ -97,14 +97,14 @@ class Costs:
         return max(1e-9, low + (high - low) / (right - left) * (width - left))
 
 
-class Budget:
+class DraftBudget:
     """What passes of a number of texts cost, measured; and when to draft. Safe to share between threads.
 
     Attributes:
-        limit: nodes of a text at most.
+        max_nodes: nodes of a text at most.
         adapts: whether the rule decides; otherwise it is always `limit`.
         costs: by tokens of a text, in seconds for each text of the pass.
-        account: what guessing has brought, in plain passes, between what it may owe and a few.
+        balance: what guessing has brought, in plain passes, between what it may owe and a few.
     """
 
     def __init__(self, limit: int, *, adapts: bool = True) -> None:
@@ -114,10 +114,10 @@ class Budget:
             limit: greatest number of nodes of a text.
             adapts: False to draft as much at all times.
         """
-        self.limit = limit
+        self.max_nodes = limit
         self.adapts = adapts
-        self.costs = Costs()
-        self.account = _LENT
+        self.costs = PassCosts()
+        self.balance = _LENT
         self._reach = float(_FIRST)  # nodes worth drafting
         self._asked = 1  # nodes that were drafted last
         self._drafting: deque[float] = deque(maxlen=_KEPT)  # seconds a node
@@ -126,20 +126,20 @@ class Budget:
         self._left = False  # the last pass read a tree
         self._lock = threading.Lock()
 
-    def drafts(self) -> int:
+    def draft_size(self) -> int:
         """How many nodes to draft for each text before the next pass; 0: none."""
         if not self.adapts:
-            return self.limit
+            return self.max_nodes
         with self._lock:
-            if self.costs.times(1) < _BEFORE or self._since >= _RENEWED or self.account <= 0:
+            if self.costs.sample_count(1) < _BEFORE or self._since >= _RENEWED or self.balance <= 0:
                 return 0
             if self._drafting:
-                dear = median(self._drafting) / self.costs.seconds(1)
+                dear = median(self._drafting) / self.costs.predict_seconds(1)
                 self._reach = max(1.0, min(self._reach, self._stake / dear))
-            self._asked = min(self.limit, int(self._reach))
+            self._asked = min(self.max_nodes, int(self._reach))
             return self._asked
 
-    def nodes(self, pis: Sequence[Sequence[float]], drafting: float = 0.0) -> list[int]:
+    def verify_sizes(self, pis: Sequence[Sequence[float]], drafting: float = 0.0) -> list[int]:
         """How many nodes of each tree to read.
 
         Rows of a pass are padded to the longest: they get the same number, where their trees have as many.
@@ -155,13 +155,13 @@ class Budget:
             best = self._best(pis, drafting)
         return [min(best, size) for size in sizes]
 
-    def passed(
-        self, texts: int, nodes: int, seconds: float, drafting: float = 0.0, *, plain: bool = True
+    def record_pass(
+        self, sequences: int, nodes: int, seconds: float, drafting: float = 0.0, *, plain: bool = True
     ) -> None:
         """A pass is over.
 
         Args:
-            texts: that it read.
+            sequences: that it read.
             nodes: of the largest tree.
             seconds: it took.
             drafting: seconds of the drafts, read or not.
@@ -173,63 +173,63 @@ class Budget:
             costs = self.costs
             clears, self._left = self._left and not nodes, nodes > 0
             if plain and not (drafting or nodes or clears):
-                costs.measured(1, seconds / texts)
+                costs.record(1, seconds / sequences)
                 self._since = 0
                 self._pay(_SHARE)
                 return
-            if not costs.widest:
+            if not costs.max_width:
                 return
-            usual = costs.seconds(1 + nodes)
+            usual = costs.predict_seconds(1 + nodes)
             # The first plain pass after a tree also clears away what is left of it: it is charged for, and not measured.
             if plain and not clears:
-                costs.measured(1 + nodes, seconds / texts)
-            unit, loss = costs.seconds(1), 0.0
+                costs.record(1 + nodes, seconds / sequences)
+            unit, loss = costs.predict_seconds(1), 0.0
             if drafting:
-                self._drafting.append(drafting / texts / self._asked)
-                loss = min(drafting / texts, _CLIPPED * self._asked * median(self._drafting)) / unit
+                self._drafting.append(drafting / sequences / self._asked)
+                loss = min(drafting / sequences, _CLIPPED * self._asked * median(self._drafting)) / unit
             if nodes:
                 self._since += 1
                 self._read += 1
-                loss += (min(seconds / texts, _CLIPPED * usual) if plain else usual) / unit - 1
+                loss += (min(seconds / sequences, _CLIPPED * usual) if plain else usual) / unit - 1
             elif clears and plain:
-                loss += max(0.0, min(seconds / texts / unit, _CLIPPED) - 1) - _SHARE
+                loss += max(0.0, min(seconds / sequences / unit, _CLIPPED) - 1) - _SHARE
             elif plain:
                 self._since = 0
                 loss -= _SHARE
             self._pay(-loss)
 
-    def came(self, texts: int, tokens: int) -> None:
+    def record_accepted(self, sequences: int, tokens: int) -> None:
         """So many tokens of a pass over so many texts had been guessed."""
         if self.adapts and tokens:
             with self._lock:
-                self._pay(tokens / texts)
+                self._pay(tokens / sequences)
 
     @property
     def _stake(self) -> float:
         """What the next pass may lose, in plain passes: one more than there is."""
-        return 1.0 + max(0.0, self.account)
+        return 1.0 + max(0.0, self.balance)
 
     def _pay(self, passes: float) -> None:
-        self.account = min(_MOST, self.account + passes)
+        self.balance = min(_MOST, self.balance + passes)
 
     def _best(self, pis: Sequence[Sequence[float]], drafting: float) -> int:
         texts, costs = len(pis), self.costs
-        if costs.widest <= 1:
-            return costs.widest  # what a node costs is found out by one of them
-        unit = costs.seconds(1)
+        if costs.max_width <= 1:
+            return costs.max_width  # what a node costs is found out by one of them
+        unit = costs.predict_seconds(1)
         drafting /= texts
         stake = unit * (1 + self._stake)
-        furthest = _STEP * costs.widest
+        furthest = _STEP * costs.max_width
         best, most, gained, largest = 0, 1 / (drafting + unit), 1.0, 0
         for count, level in enumerate(zip_longest(*pis, fillvalue=0.0), 1):
-            cost = costs.seconds(1 + count)
+            cost = costs.predict_seconds(1 + count)
             if cost > stake or 1 + count > furthest:
                 break
             largest = count
             gained += sum(level) / texts
             if gained / (drafting + cost) > most:
                 best, most = count, gained / (drafting + cost)
-        if best and self.account >= _MOST and self._read % _WIDER == _WIDER - 1:
+        if best and self.balance >= _MOST and self._read % _WIDER == _WIDER - 1:
             best = min(largest, 2 * best)
         self._reach = max(float(_FIRST), 1.5 * best + 1, 0.8 * self._reach)
         return best

@@ -11,41 +11,41 @@ from __future__ import annotations
 from collections.abc import Sequence
 from heapq import heappop, heappush
 
-from spec.calibration import Calibration
-from spec.place import Place
+from spec.calibration import AcceptanceCalibration
+from spec.place import DraftContext
 from spec.protocols import DEAD
-from spec.sources.base import Source
-from spec.tree import ROOT, DraftTree
+from spec.sources.base import DraftSource
+from spec.tree import ROOT, ReferenceDraftTree
 
-Guesses = list[tuple[int, int]]
+Proposals = list[tuple[int, int]]
 """(token, kind) of every guess at a node, the source's number in the kind's upper bits."""
 
 _LEAST = 1e-5
 """Nodes of a smaller pi are left out."""
 
 
-class Draft:
+class ReferenceDraft:
     """A tree with what led to it.
 
     Attributes:
         tree: the nodes.
-        guesses: by node that was looked at: what was said there, for the calibration.
+        proposals: by node that was looked at: what was said there, for the calibration.
     """
 
-    def __init__(self, tree: DraftTree) -> None:
+    def __init__(self, tree: ReferenceDraftTree) -> None:
         self.tree = tree
-        self.guesses: dict[int, Guesses] = {}
+        self.proposals: dict[int, Proposals] = {}
 
 
-def build(
-    place: Place,
-    sources: Sequence[Source | None],
-    calibration: Calibration,
+def build_draft(
+    place: DraftContext,
+    sources: Sequence[DraftSource | None],
+    calibration: AcceptanceCalibration,
     nodes: int,
     depth: int = 1 << 30,
     *,
     chain: bool = False,
-) -> Draft:
+) -> ReferenceDraft:
     """The best tree, or the best chain: then what is not the likeliest continuation of a node is left out.
 
     Args:
@@ -58,7 +58,7 @@ def build(
     """
     automaton = place.request.automaton
     ends = frozenset(automaton.vocabulary.eos_ids)
-    draft = Draft(DraftTree(place.state))
+    draft = ReferenceDraft(ReferenceDraftTree(place.state))
     tree = draft.tree
     places = [place]
     heap: list[tuple[float, int, int, int, int]] = []
@@ -68,7 +68,7 @@ def build(
         """Puts the guesses at a node on the heap."""
         nonlocal count
         fused: dict[int, tuple[float, int]] = {}
-        said: Guesses = []
+        said: Proposals = []
         here = places[node]
         for number, source in enumerate(sources):
             if source is None:
@@ -82,8 +82,8 @@ def build(
                     fused[token] = (1.0 - p, 1 << number)
                 else:
                     fused[token] = (min(known[0], 1.0 - p), known[1] | 1 << number)
-        draft.guesses[node] = said
-        pi = tree.pi[node]
+        draft.proposals[node] = said
+        pi = tree.path_probability[node]
         for token, (missed, bits) in fused.items():
             worth = pi * (1.0 - missed)
             if worth >= _LEAST and token not in ends:
@@ -98,7 +98,7 @@ def build(
         if state == DEAD:
             continue
         node = tree.add(parent, token, state, -worth, bits)
-        places.append(places[parent].after(token, state))
+        places.append(places[parent].advance(token, state))
         if chain:
             heap.clear()
         if len(tree) <= nodes and tree.depth[node] < depth:

@@ -6,13 +6,13 @@ it is measured: hits and tries for each kind of guess of each source, with the s
 
 from __future__ import annotations
 
-STRENGTH = 3.0
+PRIOR_STRENGTH = 3.0
 """Tries that a prior is worth."""
 
 _MANY = 4096  # tries after which old ones begin to count less
 
 
-class Calibration:
+class AcceptanceCalibration:
     """Counters by kind of guess.
 
     Attributes:
@@ -32,15 +32,15 @@ class Calibration:
         count = self.counts.get(kind)
         if count is None:
             return prior
-        return (count[0] + STRENGTH * prior) / (count[1] + STRENGTH)
+        return (count[0] + PRIOR_STRENGTH * prior) / (count[1] + PRIOR_STRENGTH)
 
-    def learn(self, kind: int, hit: bool) -> None:
+    def record(self, kind: int, accepted: bool) -> None:
         """Counts a guess that was checked."""
         count = self.counts.get(kind)
         if count is None:
             count = self.counts[kind] = [0.0, 0.0]
         count[1] += 1.0
-        if hit:
+        if accepted:
             count[0] += 1.0
         if count[1] >= _MANY:
             count[0] /= 2

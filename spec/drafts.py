@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any, Protocol
 
-from spec.drafter import Drafter
-from spec.memory import Memory
+from spec.drafter import ReferenceDrafter
+from spec.memory import DraftMemory
 from spec.native import core as _core
-from spec.pieces import Pieces
-from spec.protocols import Automaton
-from spec.sources import SOURCES
-from spec.sources.forced import Literals
+from spec.pieces import Retokenizer
+from spec.protocols import DraftAutomaton
+from spec.sources import DRAFT_SOURCES
+from spec.sources.forced import ForcedLiterals
 
 
-class Tree(Protocol):
+class DraftTreeProtocol(Protocol):
     """What the decoding loop reads of a tree, see `spec.tree.DraftTree`."""
 
     @property
@@ -31,14 +31,14 @@ class Tree(Protocol):
 
     @property
     def sources(self) -> Sequence[int]:
-        """By node: bit i is set if source i guessed it, see `origin`."""
+        """By node: bit i is set if source i guessed it, see `proposing_sources`."""
 
     @property
     def depth(self) -> Sequence[int]:
         """Tokens after the root."""
 
     @property
-    def pi(self) -> Sequence[float]:
+    def path_probability(self) -> Sequence[float]:
         """Probability of the way to the node."""
 
     def child(self, node: int, token: int) -> int:
@@ -51,45 +51,45 @@ class Tree(Protocol):
         """Nodes, the root included."""
 
 
-class Drafting(Protocol):
-    """The drafts of one text, see `spec.drafter.Drafter`."""
+class DrafterProtocol(Protocol):
+    """The drafts of one text, see `spec.drafter.ReferenceDrafter`."""
 
     @property
-    def nodes(self) -> int:
+    def drafted_total(self) -> int:
         """Nodes that were read so far."""
 
     @property
-    def hits(self) -> int:
+    def accepted_total(self) -> int:
         """Of these, how many became tokens of the text."""
 
     @property
-    def drafted(self) -> Sequence[int]:
+    def drafted_by_source(self) -> Sequence[int]:
         """Nodes that were read, by source."""
 
     @property
-    def accepted(self) -> Sequence[int]:
+    def accepted_by_source(self) -> Sequence[int]:
         """Of these, how many became tokens of the text."""
 
-    def draft(self, nodes: int, depth: int = ...) -> Tree:
+    def draft(self, nodes: int, depth: int = ...) -> DraftTreeProtocol:
         """The best tree at the end of the text."""
 
-    def read(self, nodes: int) -> None:
+    def mark_verified(self, nodes: int) -> None:
         """So many nodes of the tree were read by the model."""
 
     def commit(self, token: int) -> None:
         """The text went on with a token, which is no end of it."""
 
-    def rehearse(self, tokens: Sequence[int]) -> None:
+    def prime(self, tokens: Sequence[int]) -> None:
         """Learns the names of a made-up text of the constraint, and their order; nothing of its values."""
 
-    def see(self, favourites: list[int]) -> None:
+    def observe_top_tokens(self, top_tokens: list[int]) -> None:
         """What the model finds likely after the last token, best first."""
 
-    def copy(self) -> Drafting:
+    def copy(self) -> DrafterProtocol:
         """Drafts for a text that begins as this one does."""
 
 
-class Drafts:
+class DrafterFactory:
     """Makes drafters for texts of one automaton.
 
     Attributes:
@@ -98,14 +98,14 @@ class Drafts:
 
     def __init__(
         self,
-        automaton: Automaton,
-        memory: Memory,
+        automaton: DraftAutomaton,
+        memory: DraftMemory,
         constraint: str,
         *,
-        names: Collection[str] = SOURCES,
+        source_names: Collection[str] = DRAFT_SOURCES,
         is_json: bool = True,
         native: bool = True,
-        chains: bool = False,
+        chain_drafts: bool = False,
     ) -> None:
         """Settles how.
 
@@ -113,44 +113,44 @@ class Drafts:
             automaton: what may be said.
             memory: what was learned.
             constraint: a key: texts with the same one learn from each other.
-            names: of the sources to use.
+            source_names: of the sources to use.
             is_json: texts are JSON.
             native: False to draft in Python in any case.
-            chains: draft chains, not trees.
+            chain_drafts: draft chains, not trees.
         """
         self._automaton: Any = automaton
         self._memory = memory
         self._constraint = constraint
-        self._names = frozenset(names)
+        self._names = frozenset(source_names)
         self._is_json = is_json
-        self._chains = chains
+        self._chains = chain_drafts
         table = getattr(automaton, "draft_table", None)
         self.native = native and table is not None and memory.core is not None
-        self._literals: Literals = {}
+        self._literals: ForcedLiterals = {}
         if self.native:
-            self._grammar = _core.Grammar(table, memory.pieces(automaton.vocabulary))
+            self._grammar = _core.Grammar(table, memory.native_retokenizer(automaton.vocabulary))
         else:
-            self._pieces = Pieces(automaton.vocabulary)
+            self._pieces = Retokenizer(automaton.vocabulary)
 
-    def open(self, prompt: Sequence[int]) -> Drafting:
+    def new_drafter(self, prompt: Sequence[int]) -> DrafterProtocol:
         """A drafter for the text after a prompt."""
-        scope = self._memory.scope(self._constraint)
+        scope = self._memory.for_constraint(self._constraint)
         if not self.native:
-            return Drafter(
+            return ReferenceDrafter(
                 self._automaton,
                 self._pieces,
                 self._memory,
                 scope,
                 prompt=prompt,
-                names=self._names,
+                source_names=self._names,
                 literals=self._literals,
                 is_json=self._is_json,
-                chains=self._chains,
+                chain_drafts=self._chains,
             )
-        bits = sum(1 << i for i, name in enumerate(SOURCES) if name in self._names)
+        bits = sum(1 << i for i, name in enumerate(DRAFT_SOURCES) if name in self._names)
         if "ngram" in self._names:
-            bits |= 3 << len(SOURCES)
-        made: Drafting = _core.Drafter(
+            bits |= 3 << len(DRAFT_SOURCES)
+        made: DrafterProtocol = _core.Drafter(
             self._grammar,
             self._memory.core,
             scope.core,
@@ -163,22 +163,24 @@ class Drafts:
         )
         return made
 
-    def rehearse(self, tokens: Sequence[int]) -> None:
+    def prime(self, tokens: Sequence[int]) -> None:
         """Learns the order of names from a made-up text, once for each constraint."""
-        scope = self._memory.scope(self._constraint)
-        if not scope.rehearsed:
-            scope.rehearsed = True
-            self.open(()).rehearse(list(tokens))
+        scope = self._memory.for_constraint(self._constraint)
+        if not scope.primed:
+            scope.primed = True
+            self.new_drafter(()).prime(list(tokens))
 
 
-def by_name(drafting: Drafting) -> dict[str, tuple[int, int]]:
+def counts_by_source(drafting: DrafterProtocol) -> dict[str, tuple[int, int]]:
     """(drafted, accepted) of each source that guessed anything."""
-    pairs = zip(SOURCES, zip(drafting.drafted, drafting.accepted, strict=True), strict=True)
+    pairs = zip(
+        DRAFT_SOURCES, zip(drafting.drafted_by_source, drafting.accepted_by_source, strict=True), strict=True
+    )
     return {name: counts for name, counts in pairs if counts[0]}
 
 
-def origin(tree: Tree, node: int) -> int:
-    """Who guessed a node: bit i is set for the i-th name of `SOURCES`, whatever its scope."""
+def proposing_sources(tree: DraftTreeProtocol, node: int) -> int:
+    """Who guessed a node: bit i is set for the i-th name of `DRAFT_SOURCES`, whatever its scope."""
     bits = tree.sources[node]
-    own = bits & ((1 << len(SOURCES)) - 1)
-    return own | (1 << SOURCES.index("ngram") if bits > own else 0)
+    own = bits & ((1 << len(DRAFT_SOURCES)) - 1)
+    return own | (1 << DRAFT_SOURCES.index("ngram") if bits > own else 0)

@@ -1,6 +1,6 @@
 """Where in a JSON value a text stands, followed byte by byte: the names on the way, and what was said since the last turn.
 
-Two places with equal `Path` are the same slot of similar values: element numbers do not count, so all elements of an
+Two places with equal `JsonPath` are the same slot of similar values: element numbers do not count, so all elements of an
 array share their slots. Any bytes may come; for what is no JSON the path means nothing, and does no harm.
 """
 
@@ -10,14 +10,14 @@ from functools import lru_cache
 from typing import NamedTuple
 
 
-class Path(NamedTuple):
+class JsonPath(NamedTuple):
     """Where a text stands.
 
     Attributes:
         names: of the open containers, outermost first: the last member's name, or ``[]`` for an array.
         name: the last member's name in the innermost container, or what is known of it.
-        kind: ``key`` (a name is due or being written), ``value``, or ``after`` one.
-        said: bytes since the key, the value or the separator began.
+        kind: ``key`` (a name is due or being written), ``value``, or ``advance`` one.
+        partial: bytes since the key, the value or the separator began.
         quoted: inside a string literal.
         escaped: after a backslash in it.
     """
@@ -25,12 +25,12 @@ class Path(NamedTuple):
     names: tuple[bytes, ...] = ()
     name: bytes = b""
     kind: str = "value"
-    said: bytes = b""
+    partial: bytes = b""
     quoted: bool = False
     escaped: bool = False
 
 
-START = Path()
+JSON_START = JsonPath()
 _LONGEST = 48  # bytes of `said` and of names that count
 _DEEPEST = 12
 _SPACE = b" \n\t\r"
@@ -38,7 +38,7 @@ _OPEN, _CLOSE = b"{[", b"}]"
 
 
 @lru_cache(8192)
-def after(path: Path, piece: bytes) -> Path:
+def advance(path: JsonPath, piece: bytes) -> JsonPath:
     """Where the text stands after more bytes."""
     names, name, kind, said, quoted, escaped = path
     for value in piece:
@@ -71,4 +71,4 @@ def after(path: Path, piece: bytes) -> Path:
             kind, said = "value", byte
         else:
             said = (said + byte)[:_LONGEST]
-    return Path(names, name, kind, said, quoted, escaped)
+    return JsonPath(names, name, kind, said, quoted, escaped)

@@ -12,46 +12,46 @@ from collections import OrderedDict
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from spec.calibration import Calibration
+from spec.calibration import AcceptanceCalibration
 from spec.native import core as _core
-from spec.protocols import Words
-from spec.sources.counts import Counts
-from spec.sources.forced import Literals
-from spec.sources.recycle import Rows
-from spec.sources.suffix import Past
+from spec.protocols import DraftVocabulary
+from spec.sources.counts import ContextCounts
+from spec.sources.forced import ForcedLiterals
+from spec.sources.recycle import RecycledTokens
+from spec.sources.suffix import OutputHistory
 
 _FORMAT = 1
-CONSTRAINTS = 64
+MAX_CONSTRAINTS = 64
 """Constraints whose own tables are kept; the one that was not used for longest makes room."""
 
 
-_pieces: WeakKeyDictionary[Words, Any] = WeakKeyDictionary()
+_pieces: WeakKeyDictionary[DraftVocabulary, Any] = WeakKeyDictionary()
 _pieces_lock = threading.Lock()
 atexit.register(
     _pieces.clear
 )  # other libraries keep modules beyond the end: nothing native must be in there then
 
 
-class Scope:
+class ConstraintMemory:
     """What was learned under one constraint.
 
     Attributes:
         core: the same natively; None where the native module is missing.
-        rehearsed: whether a made-up text was shown.
+        primed: whether a made-up text was shown.
         ngrams: contexts of tokens.
         slots: of JSON values.
-        past: texts.
+        output_history: texts.
     """
 
     def __init__(self) -> None:
         self.core = None if _core is None else _core.Scope()
-        self.rehearsed = False
-        self.ngrams = Counts(1 << 17)
-        self.slots = Counts(1 << 17)
-        self.past = Past()
+        self.primed = False
+        self.ngrams = ContextCounts(1 << 17)
+        self.slots = ContextCounts(1 << 17)
+        self.output_history = OutputHistory()
 
 
-class Memory:
+class DraftMemory:
     """What was learned over one vocabulary. Safe to share between threads: a draft holds the lock.
 
     Attributes:
@@ -60,19 +60,19 @@ class Memory:
         calibration: how often guesses came true.
         ngrams: contexts of tokens, under all constraints.
         slots: of JSON values, under all constraints.
-        rows: the model's runners-up.
+        recycled_tokens: the model's runners-up.
     """
 
     def __init__(self) -> None:
         self.core = None if _core is None else _core.Memory()
         self.lock = threading.RLock()
-        self.calibration = Calibration()
-        self.ngrams = Counts()
-        self.slots = Counts()
-        self.rows: Rows = {}
-        self._scopes: OrderedDict[str, Scope] = OrderedDict()
+        self.calibration = AcceptanceCalibration()
+        self.ngrams = ContextCounts()
+        self.slots = ContextCounts()
+        self.recycled_tokens: RecycledTokens = {}
+        self._scopes: OrderedDict[str, ConstraintMemory] = OrderedDict()
 
-    def pieces(self, words: Words) -> Any:
+    def native_retokenizer(self, words: DraftVocabulary) -> Any:
         """How a vocabulary writes bytes, natively; made once for all memories."""
         with _pieces_lock:
             made = _pieces.get(words)
@@ -113,7 +113,7 @@ class Memory:
         os.replace(beside, path)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], vocabulary: str, tokens: int) -> Memory:
+    def load(cls, path: str | os.PathLike[str], vocabulary: str, tokens: int) -> DraftMemory:
         """Reads what `save` wrote.
 
         Args:
@@ -144,14 +144,14 @@ class Memory:
             raise ValueError(f"{os.fspath(path)} holds no memory: {error}") from error
         return made
 
-    def scope(self, constraint: str) -> Scope:
+    def for_constraint(self, constraint: str) -> ConstraintMemory:
         """What was learned under a constraint, by its key."""
         with self.lock:
-            scope = self._scopes.setdefault(constraint, Scope())
+            scope = self._scopes.setdefault(constraint, ConstraintMemory())
             self._scopes.move_to_end(constraint)
-            while len(self._scopes) > CONSTRAINTS:
+            while len(self._scopes) > MAX_CONSTRAINTS:
                 self._scopes.popitem(last=False)
             return scope
 
 
-__all__ = ["CONSTRAINTS", "Literals", "Memory", "Scope"]
+__all__ = ["MAX_CONSTRAINTS", "ConstraintMemory", "DraftMemory", "ForcedLiterals"]

@@ -9,7 +9,7 @@ Layout (words of 32 bits)
 
     key      k0 = seed & 0xFFFFFFFF     k1 = seed >> 32
     counter  c0 = token id >> 2         c1 = absolute position (prompt included, padding never)
-             c2 = sequence              c3 = purpose (`TOKENS`: which token; other draws take other numbers)
+             c2 = sequence              c3 = purpose (`TOKEN_PURPOSE`: which token; other draws take other numbers)
     output   word (token id & 3) belongs to the token
 
 From word w to noise, in the order of the definition:
@@ -35,7 +35,7 @@ from spec.native import core
 if TYPE_CHECKING:
     import torch
 
-TOKENS = 0
+TOKEN_PURPOSE = 0
 """Purpose of the draws that choose a token."""
 
 _ROUNDS = 10
@@ -99,7 +99,7 @@ def torch_gumbel(words: torch.Tensor) -> torch.Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Noise:
+class GumbelNoise:
     """The noise of one sequence.
 
     Attributes:
@@ -113,7 +113,7 @@ class Noise:
 
     seed: int
     sequence: int = 0
-    purpose: int = TOKENS
+    purpose: int = TOKEN_PURPOSE
 
     def __post_init__(self) -> None:
         for name, bits in (("seed", 64), ("sequence", 32), ("purpose", 32)):
@@ -121,7 +121,7 @@ class Noise:
             if not 0 <= value < 1 << bits:
                 raise ValueError(f"{name} {value} is out of range: it must be in 0 .. 2**{bits} - 1")
 
-    def words(self, position: int, ids: NDArray[np.integer[Any]]) -> NDArray[np.uint32]:
+    def philox_words(self, position: int, ids: NDArray[np.integer[Any]]) -> NDArray[np.uint32]:
         """Random words of some tokens at one position.
 
         Args:
@@ -156,9 +156,9 @@ class Noise:
 
     def gumbel(self, position: int, ids: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
         """Gumbel noise of some tokens at one position: float64 [n] for int [n] ids."""
-        return gumbel(self.words(position, ids))
+        return gumbel(self.philox_words(position, ids))
 
-    def torch_words(self, position: int, ids: torch.Tensor) -> torch.Tensor:
+    def torch_philox_words(self, position: int, ids: torch.Tensor) -> torch.Tensor:
         """`words` on a device: int64 [n] (the same integers) for int64 [n] ids."""
         import torch
 
@@ -167,7 +167,7 @@ class Noise:
 
     def torch_gumbel(self, position: int, ids: torch.Tensor) -> torch.Tensor:
         """`gumbel` on a device: float32 [n] for int64 [n] ids."""
-        return torch_gumbel(self.torch_words(position, ids))
+        return torch_gumbel(self.torch_philox_words(position, ids))
 
     def _blocks(self, position: int, block: Any) -> tuple[Any, Any, Any, Any]:
         """The four words of each block of four ids, in the number or array type of `block`."""

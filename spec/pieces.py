@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from spec.protocols import Words
+from spec.protocols import DraftVocabulary
 
 _WORD = re.compile(
     rb"[^\r\n0-9A-Za-z\x80-\xff]?[A-Za-z\x80-\xff]+|[0-9]{1,3}| ?[^\s0-9A-Za-z\x80-\xff]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -18,7 +18,7 @@ _WORD = re.compile(
 _LONGEST = 64
 
 
-class Pieces:
+class Retokenizer:
     """Splits bytes into tokens of a vocabulary.
 
     Attributes:
@@ -26,7 +26,7 @@ class Pieces:
         ids: their ids.
     """
 
-    def __init__(self, words: Words) -> None:
+    def __init__(self, words: DraftVocabulary) -> None:
         self.tokens = words.tokens
         self.ids = words.ids_by_bytes
         self.word = lru_cache(1 << 16)(self._word)
@@ -41,7 +41,7 @@ class Pieces:
             found += ids
         return found
 
-    def next(self, before: bytes, after: bytes) -> tuple[int, bool] | None:
+    def next_token(self, before: bytes, after: bytes) -> tuple[int, bool] | None:
         """The token that comes first in `after`.
 
         Args:

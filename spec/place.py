@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from spec.json_path import START, Path, after
-from spec.pieces import Pieces
-from spec.protocols import Automaton
+from spec.json_path import JSON_START, JsonPath, advance
+from spec.pieces import Retokenizer
+from spec.protocols import DraftAutomaton
 
-TOKENS = 8
+CONTEXT_TOKENS = 8
 """Tokens that a place remembers."""
 
-BYTES = 64
+CONTEXT_BYTES = 64
 """Bytes that a place remembers."""
 
 
 @dataclass(frozen=True)
-class Request:
+class DraftRequest:
     """What all places of one text share.
 
     Attributes:
@@ -26,33 +26,33 @@ class Request:
         is_json: texts are JSON.
     """
 
-    automaton: Automaton
-    pieces: Pieces
+    automaton: DraftAutomaton
+    pieces: Retokenizer
     is_json: bool = True
 
 
-class Place:
+class DraftContext:
     """The end of a text, or a node of its draft tree.
 
     Attributes:
         request: what the text belongs to.
         state: of the automaton.
-        tail: the last tokens, at most `TOKENS`; the prompt's count.
-        text: the last bytes of the text itself, at most `BYTES`.
-        path: where in a JSON value; None for other texts.
+        recent_tokens: the last tokens, at most `CONTEXT_TOKENS`; the prompt's count.
+        recent_bytes: the last bytes of the text itself, at most `CONTEXT_BYTES`.
+        json_path: where in a JSON value; None for other texts.
     """
 
     def __init__(
-        self, request: Request, state: int, tail: tuple[int, ...], text: bytes, path: Path | None
+        self, request: DraftRequest, state: int, tail: tuple[int, ...], text: bytes, path: JsonPath | None
     ) -> None:
         self.request = request
         self.state = state
-        self.tail = tail
-        self.text = text
-        self.path = path
+        self.recent_tokens = tail
+        self.recent_bytes = text
+        self.json_path = path
 
     @classmethod
-    def start(cls, request: Request, state: int, prompt: tuple[int, ...] = ()) -> Place:
+    def start(cls, request: DraftRequest, state: int, prompt: tuple[int, ...] = ()) -> DraftContext:
         """The place before the first token.
 
         Args:
@@ -60,13 +60,19 @@ class Place:
             state: of the automaton.
             prompt: the last tokens of the prompt.
         """
-        return cls(request, state, prompt[-TOKENS:], b"", START if request.is_json else None)
+        return cls(request, state, prompt[-CONTEXT_TOKENS:], b"", JSON_START if request.is_json else None)
 
-    def after(self, token: int, state: int) -> Place:
+    def advance(self, token: int, state: int) -> DraftContext:
         """The place after one more token."""
         piece = self.request.automaton.vocabulary.tokens[token]
-        path = None if self.path is None else after(self.path, piece)
-        return Place(self.request, state, (*self.tail, token)[-TOKENS:], (self.text + piece)[-BYTES:], path)
+        path = None if self.json_path is None else advance(self.json_path, piece)
+        return DraftContext(
+            self.request,
+            state,
+            (*self.recent_tokens, token)[-CONTEXT_TOKENS:],
+            (self.recent_bytes + piece)[-CONTEXT_BYTES:],
+            path,
+        )
 
     @cached_property
     def forced(self) -> bytes:

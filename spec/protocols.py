@@ -9,7 +9,7 @@ DEAD = 0
 """The state that nothing leads out of."""
 
 
-class Words(Protocol):
+class DraftVocabulary(Protocol):
     """A vocabulary."""
 
     @property
@@ -25,11 +25,11 @@ class Words(Protocol):
         """The lowest id of each token's bytes."""
 
 
-class Automaton(Protocol):
+class DraftAutomaton(Protocol):
     """A token automaton: states are ints that never change their meaning, and `DEAD` is one of them."""
 
     @property
-    def vocabulary(self) -> Words:
+    def vocabulary(self) -> DraftVocabulary:
         """Over which tokens."""
 
     def next(self, state: int, token: int) -> int:

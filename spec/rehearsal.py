@@ -12,7 +12,7 @@ _DEEPEST = 8
 _MOST = 2000
 
 
-class Rehearsal:
+class SchemaWarmup:
     """Makes up values for one schema.
 
     Args:
@@ -23,7 +23,7 @@ class Rehearsal:
         self._schema = schema
         self._left = _MOST
 
-    def value(self) -> Any:
+    def example_value(self) -> Any:
         """A value with all names."""
         return self._value(self._schema, _DEEPEST)
 

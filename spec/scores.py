@@ -12,18 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec.native import core
-from spec.noise import Noise
+from spec.noise import GumbelNoise
 
 _GREATEST_NOISE = 23.0  # a little more than it is
 _MANY = 1024
 
-Scores = NDArray[np.floating[Any]]
+ScoreRow = NDArray[np.floating[Any]]
 
 
-def leading(
-    scores: Scores,
-    noise: Noise,
-    place: int,
+def gumbel_candidates(
+    scores: ScoreRow,
+    noise: GumbelNoise,
+    position: int,
     count: int,
     *,
     ids: NDArray[np.integer[Any]] | None = None,
@@ -37,7 +37,7 @@ def leading(
     Args:
         scores: float32 or float64 [n]; no NaN.
         noise: of the draw.
-        place: absolute position.
+        position: absolute position.
         count: how many of the largest keys are wanted, at least 1.
         ids: of the tokens, int [n]; 0 .. n - 1 by default.
         scale: keys are scores * scale + noise.
@@ -50,7 +50,7 @@ def leading(
             # In a whole row the words of neighbours are made together, which is faster than the row is made.
             row = np.full(int(ids[-1]) + 1, -np.inf, dtype=scores.dtype)
             row[ids] = scores
-            return np.searchsorted(ids, leading(row, noise, place, count, scale=scale))
+            return np.searchsorted(ids, gumbel_candidates(row, noise, position, count, scale=scale))
         tokens = None if ids is None else np.ascontiguousarray(ids, dtype=np.int64)
         found = core.leading(
             np.ascontiguousarray(scores),
@@ -59,7 +59,7 @@ def leading(
             noise.seed,
             noise.sequence,
             noise.purpose,
-            place,
+            position,
             count,
         )
         return np.array(found, dtype=np.int64)
@@ -67,7 +67,7 @@ def leading(
     able = np.flatnonzero(wide > -np.inf)
     if len(able) > 2 * count:
         likely = np.argpartition(-wide, 2 * count)[: 2 * count]
-        keys = wide[likely] + noise.gumbel(place, likely if ids is None else ids[likely])
+        keys = wide[likely] + noise.gumbel(position, likely if ids is None else ids[likely])
         able = np.flatnonzero(wide >= np.partition(keys, -count)[-count] - _GREATEST_NOISE)
     return able
 
@@ -77,14 +77,14 @@ def _crowded(ids: NDArray[np.integer[Any]]) -> bool:
     return 4 * len(ids) > int(ids[-1]) and int(ids[0]) >= 0 and bool((ids[1:] > ids[:-1]).all())
 
 
-def largest(scores: Scores, count: int) -> NDArray[np.int64]:
+def top_indices(scores: ScoreRow, count: int) -> NDArray[np.int64]:
     """The ids of the `count` largest scores, float32 or float64 [n], best first; of equal ones the lower id first."""
     if core is not None and scores.dtype in (np.float32, np.float64):
         return np.array(core.largest(np.ascontiguousarray(scores), count), dtype=np.int64)
     return np.argsort(-scores, kind="stable")[:count]
 
 
-def log_sum_exp(scores: Scores, scale: float = 1.0) -> float:
+def log_sum_exp(scores: ScoreRow, scale: float = 1.0) -> float:
     """log(sum(exp(scores * scale))) for float [n], -inf for none; NaN if one is, else inf if one is."""
     if core is not None and scores.dtype in (np.float32, np.float64):
         return float(core.log_sum_exp(np.ascontiguousarray(scores), scale))

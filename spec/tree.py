@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 ROOT = 0
-NONE = -1
+NO_NODE = -1
 
 
-class DraftTree:
+class ReferenceDraftTree:
     """Tokens that may follow a text. Node i is entry i of each list.
 
     Attributes:
@@ -32,12 +32,12 @@ class DraftTree:
         Args:
             state: of the automaton, at the end of the text.
         """
-        self.token = [NONE]
-        self.parent = [NONE]
-        self.first_child = [NONE]
-        self.next_sibling = [NONE]
+        self.token = [NO_NODE]
+        self.parent = [NO_NODE]
+        self.first_child = [NO_NODE]
+        self.next_sibling = [NO_NODE]
         self.depth = [0]
-        self.pi = [1.0]
+        self.path_probability = [1.0]
         self.state = [state]
         self.sources = [0]
 
@@ -50,11 +50,11 @@ class DraftTree:
         node = len(self.token)
         self.token.append(token)
         self.parent.append(parent)
-        self.first_child.append(NONE)
+        self.first_child.append(NO_NODE)
         self.next_sibling.append(self.first_child[parent])
         self.first_child[parent] = node
         self.depth.append(self.depth[parent] + 1)
-        self.pi.append(pi)
+        self.path_probability.append(pi)
         self.state.append(state)
         self.sources.append(sources)
         return node
@@ -62,7 +62,7 @@ class DraftTree:
     def children(self, node: int) -> Iterator[int]:
         """The children of a node, the newest first."""
         child = self.first_child[node]
-        while child != NONE:
+        while child != NO_NODE:
             yield child
             child = self.next_sibling[child]
 
@@ -71,7 +71,7 @@ class DraftTree:
         for child in self.children(node):
             if self.token[child] == token:
                 return child
-        return NONE
+        return NO_NODE
 
     def path(self, node: int) -> list[int]:
         """The nodes from the root to a node, the root left out."""
@@ -86,7 +86,7 @@ class DraftTree:
         node, found = ROOT, []
         for token in tokens:
             node = self.child(node, token)
-            if node == NONE:
+            if node == NO_NODE:
                 break
             found.append(node)
         return found

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from spec.drafts import Drafting, Tree
-from spec.sources import SOURCES
+from spec.drafts import DrafterProtocol, DraftTreeProtocol
+from spec.sources import DRAFT_SOURCES
 
-_NONE = (0,) * len(SOURCES)
+_NONE = (0,) * len(DRAFT_SOURCES)
 
 
-class Waiting:
-    """The drafts of one text, as `spec.drafts.Drafting`; while they rest, what the text says is only noted down.
+class LazyDrafter:
+    """The drafts of one text, as `spec.drafts.DrafterProtocol`; while they rest, what the text says is only noted down.
 
     Attributes:
-        awake: the last pass was drafted for.
+        active: the last pass was drafted for.
     """
 
-    def __init__(self, make: Callable[[], Drafting]) -> None:
+    def __init__(self, make: Callable[[], DrafterProtocol]) -> None:
         """Makes nothing yet.
 
         Args:
             make: a drafter where the text begins.
         """
         self._make = make
-        self._drafter: Drafting | None = None
+        self._drafter: DrafterProtocol | None = None
         self._said: list[int] = []
-        self.awake = False
+        self.active = False
 
-    def draft(self, nodes: int, depth: int = 1 << 30) -> Tree:
+    def draft(self, nodes: int, depth: int = 1 << 30) -> DraftTreeProtocol:
         """The best tree at the end of the text; what it said while the drafts rested is learned now."""
         drafter = self._drafter
         if drafter is None:
@@ -36,60 +36,60 @@ class Waiting:
         for token in self._said:
             drafter.commit(token)
         self._said.clear()
-        self.awake = True
+        self.active = True
         return drafter.draft(nodes, depth)
 
-    def rest(self) -> None:
+    def pause(self) -> None:
         """Nothing is guessed for the next pass."""
-        self.awake = False
+        self.active = False
 
     def commit(self, token: int) -> None:
         """The text went on with a token."""
-        if self.awake and self._drafter is not None:
+        if self.active and self._drafter is not None:
             self._drafter.commit(token)
         else:
             self._said.append(token)
 
-    def read(self, nodes: int) -> None:
+    def mark_verified(self, nodes: int) -> None:
         """So many nodes of the tree were read by the model."""
         if self._drafter is not None:
-            self._drafter.read(nodes)
+            self._drafter.mark_verified(nodes)
 
-    def see(self, favourites: list[int]) -> None:
+    def observe_top_tokens(self, top_tokens: list[int]) -> None:
         """What the model finds likely after the last token, best first."""
-        if self.awake and self._drafter is not None:
-            self._drafter.see(favourites)
+        if self.active and self._drafter is not None:
+            self._drafter.observe_top_tokens(top_tokens)
 
-    def rehearse(self, tokens: Sequence[int]) -> None:
-        """See `Drafting.rehearse`."""
+    def prime(self, tokens: Sequence[int]) -> None:
+        """See `DrafterProtocol.prime`."""
         if self._drafter is None:
             self._drafter = self._make()
-        self._drafter.rehearse(tokens)
+        self._drafter.prime(tokens)
 
-    def copy(self) -> Waiting:
+    def copy(self) -> LazyDrafter:
         """Drafts for a text that begins as this one does."""
-        twin = Waiting(self._make)
+        twin = LazyDrafter(self._make)
         twin._drafter = None if self._drafter is None else self._drafter.copy()
         twin._said = list(self._said)
-        twin.awake = self.awake
+        twin.active = self.active
         return twin
 
     @property
-    def nodes(self) -> int:
+    def drafted_total(self) -> int:
         """Nodes that were read so far."""
-        return 0 if self._drafter is None else self._drafter.nodes
+        return 0 if self._drafter is None else self._drafter.drafted_total
 
     @property
-    def hits(self) -> int:
+    def accepted_total(self) -> int:
         """Of these, how many became tokens of the text."""
-        return 0 if self._drafter is None else self._drafter.hits
+        return 0 if self._drafter is None else self._drafter.accepted_total
 
     @property
-    def drafted(self) -> Sequence[int]:
+    def drafted_by_source(self) -> Sequence[int]:
         """Nodes that were read, by source."""
-        return _NONE if self._drafter is None else self._drafter.drafted
+        return _NONE if self._drafter is None else self._drafter.drafted_by_source
 
     @property
-    def accepted(self) -> Sequence[int]:
+    def accepted_by_source(self) -> Sequence[int]:
         """Of these, how many became tokens of the text."""
-        return _NONE if self._drafter is None else self._drafter.accepted
+        return _NONE if self._drafter is None else self._drafter.accepted_by_source

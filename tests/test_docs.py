@@ -11,7 +11,7 @@ import pytest
 
 from constrained import UnsupportedConstraint, json_schema
 from constrained.cli.exit_status import EXIT_CODES
-from grammars.json_schema import DRAFTS
+from grammars.json_schema import SCHEMA_DIALECTS
 from grammars.json_schema.text.formats import FORMATS
 from tests.tools import support_table
 
@@ -91,7 +91,7 @@ def statuses(schema: dict[str, Any]) -> dict[str, str]:
 
 
 def test_the_table_names_every_keyword_of_every_draft_and_no_other() -> None:
-    assert set(ROWS) == {keyword for draft in DRAFTS.values() for keyword in draft.table}
+    assert set(ROWS) == {keyword for draft in SCHEMA_DIALECTS.values() for keyword in draft.handlers}
 
 
 def test_every_row_is_tested() -> None:
@@ -130,7 +130,9 @@ def test_what_is_called_refused_is(keyword: str) -> None:
 def test_what_is_called_an_annotation_limits_nothing(keyword: str) -> None:
     from grammars.json_schema.source.keywords import annotation
 
-    assert {draft.table[keyword] for draft in DRAFTS.values() if keyword in draft.table} == {annotation}
+    assert {draft.handlers[keyword] for draft in SCHEMA_DIALECTS.values() if keyword in draft.handlers} == {
+        annotation
+    }
 
 
 def test_the_formats_of_the_page_are_those_that_are_enforced() -> None:

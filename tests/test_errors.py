@@ -9,12 +9,12 @@ import re
 import pytest
 
 from constrained import errors
-from grammars.errors import Described, Problem
+from grammars.errors import ConstrainedError, Problem
 
 EVERY = [getattr(errors, name) for name in errors.__all__ if name != "Problem"]
 
 
-def example(kind: type[Described]) -> Described:
+def example(kind: type[ConstrainedError]) -> ConstrainedError:
     facts = {
         "DoesNotFit": {"needed": 9, "limit": 3},
         "Truncated": {"text": '{"a', "value": {}},
@@ -27,12 +27,12 @@ def example(kind: type[Described]) -> Described:
 
 
 @pytest.mark.parametrize("kind", EVERY)
-def test_every_error_says_what_where_why_and_what_next(kind: type[Described]) -> None:
+def test_every_error_says_what_where_why_and_what_next(kind: type[ConstrainedError]) -> None:
     assert str(example(kind)) == "it is wrong\n  #/a: 1     for a reason\n  -> repair it"
 
 
 @pytest.mark.parametrize("kind", EVERY)
-def test_every_error_survives_pickling_with_what_it_carries(kind: type[Described]) -> None:
+def test_every_error_survives_pickling_with_what_it_carries(kind: type[ConstrainedError]) -> None:
     error = example(kind)
     for copied in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
         assert type(copied) is kind

@@ -37,7 +37,7 @@ def printed(path: Path) -> str:
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.relative_to(ROOT / "examples").as_posix())
 def test_an_example_runs(path: Path) -> None:
     if "rdkit" in path.read_text(encoding="utf-8"):
-        pytest.importorskip("rdkit", reason="comes with: pip install 'constrained[chemistry]'")
+        pytest.importorskip("rdkit", reason="comes with: pip install 'constrained-generation[chemistry]'")
     assert printed(path).strip()
 
 

@@ -451,7 +451,7 @@ NB_MODULE(_core, m) {
             [](Automaton* self, std::shared_ptr<Lane> lane, nb::dict rules, nb::str start, nb::dict known,
                uint32_t fuel, size_t memory_limit, nb::object later) {
                 nb::dict index, lengths;
-                if (!later.is_none()) lengths = nb::cast<nb::dict>(later.attr("lengths"));
+                if (!later.is_none()) lengths = nb::cast<nb::dict>(later.attr("min_lengths"));
                 core::IrReader reader(known, index, lengths);
                 reader.read(std::move(rules), start);
                 {

@@ -17,10 +17,10 @@ struct Classes {
         const std::pair<Op, const char*> names[] = {
             {Op::Literal, "Literal"},   {Op::Chars, "Chars"},       {Op::Concat, "Concat"},
             {Op::Union, "Union"},       {Op::Intersection, "Intersection"}, {Op::Complement, "Complement"},
-            {Op::Repeat, "Repeat"},     {Op::Nothing, "Nothing"},   {Op::Multiple, "Multiple"},
+            {Op::Repeat, "Repeat"},     {Op::Nothing, "EmptySet"},   {Op::Multiple, "DecimalMultiple"},
             {Op::Terminal, "Terminal"},
             {Op::Call, "Call"},         {Op::Sequence, "Sequence"}, {Op::Choice, "Choice"},
-            {Op::Loop, "Loop"},         {Op::Bag, "Bag"},
+            {Op::Loop, "Loop"},         {Op::Bag, "Interleave"},
         };
         for (const auto& [op, name] : names) {
             types[static_cast<size_t>(op)] = reinterpret_cast<PyTypeObject*>(nb::object(ir.attr(name)).release().ptr());
@@ -29,7 +29,7 @@ struct Classes {
         data = intern("data"), ranges = intern("ranges"), parts = intern("parts"), part = intern("part");
         low = intern("low"), high = intern("high"), regex = intern("regex"), rule = intern("rule"), packed = intern("packed");
         entries = intern("entries"), head = intern("head"), body = intern("body"), slot = intern("slot");
-        marks = intern("marks"), distinct = intern("distinct"), needed = intern("needed"), ordered = intern("ordered"), separator = intern("separator");
+        marks = intern("marks"), distinct = intern("distinct"), needed = intern("required"), ordered = intern("ordered"), separator = intern("separator");
     }
 
     Op op_of(PyObject* node) const {

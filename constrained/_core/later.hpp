@@ -18,7 +18,7 @@ public:
     /// `first`: has read what the automaton begins with. `known`: see `IrReader`. `source`: a grammars.transform.lazy_rules.Deferred.
     LaterRules(const IrReader& first, nanobind::dict known, nanobind::object source)
         : index_(first.index()), known_(std::move(known)), source_(std::move(source)),
-          lengths_(nanobind::cast<nanobind::dict>(source_.attr("lengths"))), names_(first.names()) {}
+          lengths_(nanobind::cast<nanobind::dict>(source_.attr("min_lengths"))), names_(first.names()) {}
 
     /// One thread at a time: a rule has its number before the automaton knows of it.
     void supply(Automaton& automaton, const std::vector<uint32_t>& rules) {

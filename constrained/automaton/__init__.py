@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from constrained import _core
-from constrained.automaton.predicate import GuardedAutomaton
+from constrained.automaton.predicate import PredicateAutomaton
 from constrained.errors import ConstraintTooLarge, Problem, UnsatisfiableConstraint, UnsupportedConstraint
 from grammars import ir
-from grammars.lexer import Lexed, refuse_lexer
-from grammars.transform.lazy_rules import Deferred, made_rules
+from grammars.lexer import LexerGrammar, reject_lexer_grammar
+from grammars.transform.lazy_rules import LazyRules, rules_built_so_far
 from grammars.visit import children, fold
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from constrained.constraint import Constraint
     from constrained.vocabulary import Vocabulary
-    from constrained.vocabulary.shards import Lane
+    from constrained.vocabulary.shards import Shard
     from grammars.ir import Grammar
 
 DEAD = 0
@@ -42,22 +42,22 @@ _MEMORY_LIMIT = 64 << 20
 """Bytes of an automaton before it drops what can be computed again."""
 
 
-class _Face:
+class _AutomatonMixin:
     """What Python adds to a native automaton."""
 
     grammar: Grammar
     vocabulary: Vocabulary
     constraint: Constraint | None
 
-    checks_are_costly = False
-    """A row is one question, and not one for each token; see `GuardedAutomaton`."""
+    expensive_membership = False
+    """A row is one question, and not one for each token; see `PredicateAutomaton`."""
 
     @property
     def report(self) -> Any:
         """Every keyword of the constraint: enforced, or an annotation, with its JSON Pointer."""
         return self.constraint.report if self.constraint is not None else ()
 
-    def empty_row(self, count: int | None = None) -> np.ndarray[Any, np.dtype[np.int32]]:
+    def new_mask(self, count: int | None = None) -> np.ndarray[Any, np.dtype[np.int32]]:
         """A zeroed row (or `count` rows) of the right size, int32."""
         words = self.vocabulary.core.words
         return np.zeros(words if count is None else (count, words), dtype=np.int32)
@@ -67,12 +67,12 @@ class _Face:
         return f"{type(self).__name__}({size['states']} states so far, {size['bytes'] // 1024} KiB)"
 
 
-class TokenAutomaton(_Face, _core.Automaton):
+class TokenAutomaton(_AutomatonMixin, _core.Automaton):
     """What may be said next, token by token, under one grammar and one vocabulary.
 
     States are ints; `DEAD` is 0. To fork a text, copy its state; to roll back, keep the states before it.
     Lazily built, memoised, shared by any number of threads and requests. Methods (all native, see their docstrings):
-    `next`, `walk`, `fill_mask`, `fill_masks`, `fill_mask_within`, `row_id`, `row_ids`, `accepts`, `forced`,
+    `next`, `walk`, `fill_mask`, `fill_masks`, `fill_mask_within`, `row_id`, `mask_ids`, `accepts`, `forced`,
     `shortest_completion`. Rows are int32 arrays of ``ceil(vocabulary.size / 32)`` words: token t is bit
     ``t % 32`` of word ``t // 32``; EOS bits are set iff the text is complete.
 
@@ -96,17 +96,17 @@ class TokenAutomaton(_Face, _core.Automaton):
         constraint: Constraint | None = None,
         memory_limit: int = _MEMORY_LIMIT,
     ) -> None:
-        refuse_lexer(grammar, "here: it needs a LexedAutomaton")
+        reject_lexer_grammar(grammar, "here: it needs a LexedAutomaton")
         self.grammar = grammar
         self.vocabulary = vocabulary
         self.constraint = constraint
-        lane = vocabulary.open_lanes.take()
+        lane = vocabulary.shard_pool.next_shard()
         known = lane.regexes
         try:
-            rules = made_rules(grammar)
-            later = grammar.rules if isinstance(grammar.rules, Deferred) else None
+            rules = rules_built_so_far(grammar)
+            later = grammar.rules if isinstance(grammar.rules, LazyRules) else None
             if later is not None:
-                rules |= later.aside
+                rules |= later.eager_exprs
             super().__init__(lane.core, rules, grammar.start, known, _FUEL, memory_limit, later)
         except _core.TooLarge as error:
             raise ConstraintTooLarge(
@@ -124,7 +124,7 @@ class TokenAutomaton(_Face, _core.Automaton):
             )
 
 
-class LexedAutomaton(_Face, _core.LexedAutomaton):
+class LexedAutomaton(_AutomatonMixin, _core.LexedAutomaton):
     """A `TokenAutomaton` of a grammar behind a lexer; everything that one does, this one does.
 
     A token is allowed if a completion was found for the text with it, and that one is kept: `shortest_completion`
@@ -137,12 +137,12 @@ class LexedAutomaton(_Face, _core.LexedAutomaton):
     """
 
     def __init__(
-        self, grammar: Lexed, vocabulary: Vocabulary, *, constraint: Constraint | None = None
+        self, grammar: LexerGrammar, vocabulary: Vocabulary, *, constraint: Constraint | None = None
     ) -> None:
         self.grammar = grammar
         self.vocabulary = vocabulary
         self.constraint = constraint
-        lane = vocabulary.open_lanes.take()
+        lane = vocabulary.shard_pool.next_shard()
         known = lane.regexes
         try:
             super().__init__(
@@ -152,8 +152,8 @@ class LexedAutomaton(_Face, _core.LexedAutomaton):
                 known,
                 [token.regex for token in grammar.tokens],
                 [token.rank for token in grammar.tokens],
-                [list(token.hosts) for token in grammar.tokens],
-                grammar.everywhere,
+                [list(token.inherits_rank_from) for token in grammar.tokens],
+                grammar.basic_lexer,
                 _LEXED_FUEL,
             )
         except _core.TooLarge as error:
@@ -177,7 +177,7 @@ class LexedAutomaton(_Face, _core.LexedAutomaton):
             )
 
 
-def _hard_rules(grammar: Grammar, lane: Lane) -> tuple[Problem, ...]:
+def _hard_rules(grammar: Grammar, lane: Shard) -> tuple[Problem, ...]:
     """The first rule with a terminal that is too large to compile: looked for once it is known that there is one."""
     rules: dict[ir.Expr, str] = {}
     for rule, body in grammar.rules.items():
@@ -203,7 +203,7 @@ def _check_left_recursion(grammar: Grammar, rule: int) -> None:
         )
 
 
-def fill_masks(automata: Sequence[TokenAutomaton], states: Sequence[int], rows: Any) -> None:
+def fill_masks(automata: Sequence[TokenAutomaton], states: Sequence[int], masks: Any) -> None:
     """The masks of a step in one call, for sequences with automata of their own.
 
     What is known is copied. What is not is computed, at the same time for automata of different lanes of the
@@ -212,16 +212,16 @@ def fill_masks(automata: Sequence[TokenAutomaton], states: Sequence[int], rows: 
     Args:
         automata: one for each state, all over one vocabulary.
         states: their states.
-        rows: written to, int32 ``[states, ceil(vocabulary.size / 32)]``, contiguous, in host memory.
+        masks: written to, int32 ``[states, ceil(vocabulary.size / 32)]``, contiguous, in host memory.
     """
     if not all(isinstance(automaton, TokenAutomaton) for automaton in automata):
-        for automaton, state, row in zip(automata, states, rows, strict=True):
+        for automaton, state, row in zip(automata, states, masks, strict=True):
             automaton.fill_mask(state, row)
     else:
-        _core.Vocabulary.fill_masks(automata, states, rows)
+        _core.Vocabulary.fill_masks(automata, states, masks)
 
 
-def row_ids(automata: Sequence[TokenAutomaton], states: Sequence[int]) -> list[int]:
+def mask_ids(automata: Sequence[TokenAutomaton], states: Sequence[int]) -> list[int]:
     """The ids of the masks of a step in one call, as for `fill_masks`; see `Vocabulary.rows`."""
     if not all(isinstance(automaton, TokenAutomaton) for automaton in automata):
         return [automaton.row_id(state) for automaton, state in zip(automata, states, strict=True)]
@@ -240,23 +240,23 @@ def compile(constraint: Any, vocabulary: Vocabulary, *, memory_limit: int = _MEM
 
     Returns:
         A `TokenAutomaton`, or one that does all that it does: for a grammar behind a lexer, or with predicates
-        (`GuardedAutomaton`).
+        (`PredicateAutomaton`).
 
     Raises:
         ConstraintError: the constraint is malformed, cannot be enforced, or has no solution.
         ConstraintTooLarge: a budget ran out while compiling.
         PredicateError: a predicate does not say whether the empty text is a beginning.
     """
-    from constrained.constraint import Guarded, as_constraint
+    from constrained.constraint import PredicateConstraint, as_constraint
 
     wanted = as_constraint(constraint)
-    if isinstance(wanted, Guarded):
+    if isinstance(wanted, PredicateConstraint):
         outline = compile(wanted.inner, vocabulary, memory_limit=memory_limit)
-        return cast("TokenAutomaton", GuardedAutomaton(outline, wanted))
+        return cast("TokenAutomaton", PredicateAutomaton(outline, wanted))
     grammar = wanted.grammar
-    if wanted.marks:
-        vocabulary = vocabulary.marked(wanted.marks)
-    if isinstance(grammar, Lexed):
+    if wanted.special_tokens:
+        vocabulary = vocabulary.with_special_tokens(wanted.special_tokens)
+    if isinstance(grammar, LexerGrammar):
         # The two native classes have the same methods, which no common base names.
         return cast("TokenAutomaton", LexedAutomaton(grammar, vocabulary, constraint=wanted))
     return TokenAutomaton(grammar, vocabulary, constraint=wanted, memory_limit=memory_limit)

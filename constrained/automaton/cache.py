@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from constrained.constraint import Constraint
     from constrained.vocabulary import Vocabulary
 
-KEPT = 64
+CACHE_SIZE = 64
 """Automata kept; the least recently used goes first."""
 
 _kept: OrderedDict[tuple[str, str], TokenAutomaton] = OrderedDict()
@@ -24,11 +24,11 @@ _lock = threading.Lock()
 atexit.register(_kept.clear)
 
 
-def compiled(asked: Any, vocabulary: Vocabulary) -> tuple[Constraint, TokenAutomaton]:
+def compile_cached(target: Any, vocabulary: Vocabulary) -> tuple[Constraint, TokenAutomaton]:
     """What was asked for, as a constraint and as an automaton.
 
     Args:
-        asked: a `Constraint`, or what stands for one (a type, a schema); or an automaton.
+        target: a `Constraint`, or what stands for one (a type, a schema); or an automaton.
         vocabulary: the model's.
 
     Raises:
@@ -36,23 +36,23 @@ def compiled(asked: Any, vocabulary: Vocabulary) -> tuple[Constraint, TokenAutom
         InvalidArgument: an automaton that was not compiled from a constraint.
         ModelMismatch: an automaton was compiled for another vocabulary.
     """
-    if hasattr(asked, "fill_mask_within"):
-        marks = asked.vocabulary.marks
-        if asked.vocabulary != (vocabulary.marked(marks) if marks else vocabulary):
+    if hasattr(target, "fill_mask_within"):
+        marks = target.vocabulary.special_tokens
+        if target.vocabulary != (vocabulary.with_special_tokens(marks) if marks else vocabulary):
             raise ModelMismatch(
-                f"the automaton was compiled for {asked.vocabulary!r}, the model has {vocabulary!r}",
+                f"the automaton was compiled for {target.vocabulary!r}, the model has {vocabulary!r}",
                 action="compile it with model.vocabulary, or pass the constraint itself",
             )
-        if asked.constraint is None:
+        if target.constraint is None:
             raise InvalidArgument(
                 "the automaton was made from a grammar: nothing says what value a text of it has",
                 action="compile it from a constraint: compile(json_schema(...), vocabulary)",
             )
-        return asked.constraint, asked
+        return target.constraint, target
     from constrained.automaton import compile
     from constrained.constraint import as_constraint
 
-    constraint = as_constraint(asked)
+    constraint = as_constraint(target)
     key = (vocabulary.fingerprint, constraint.key)
     with _lock:
         if key in _kept:
@@ -63,6 +63,6 @@ def compiled(asked: Any, vocabulary: Vocabulary) -> tuple[Constraint, TokenAutom
     )  # outside the lock: of two threads that do it, one result is kept
     with _lock:
         automaton = _kept.setdefault(key, automaton)
-        while len(_kept) > KEPT:
+        while len(_kept) > CACHE_SIZE:
             _kept.popitem(last=False)
     return constraint, automaton

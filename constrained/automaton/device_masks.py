@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from constrained.automaton import row_ids
+from constrained.automaton import mask_ids
 from constrained.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from constrained.vocabulary import Vocabulary
 
 
-class RowMirror:
+class DeviceMaskCache:
     """Rows of a vocabulary on a device, int32, token t at bit ``t % 32`` of word ``t // 32``.
 
     A row's id never names another mask, so what was sent stays right for ever, also after the vocabulary dropped the
@@ -31,27 +31,27 @@ class RowMirror:
         sent: rows sent so far.
     """
 
-    def __init__(self, vocabulary: Vocabulary, device: Any = "cpu", *, places: int = 4096) -> None:
+    def __init__(self, vocabulary: Vocabulary, device: Any = "cpu", *, slots: int = 4096) -> None:
         """An empty mirror.
 
         Args:
             vocabulary: whose rows.
             device: where to.
-            places: rows to hold at most; 4,096 rows of 131,072 tokens are 64 MiB.
+            slots: rows to hold at most; 4,096 rows of 131,072 tokens are 64 MiB.
 
         Raises:
             InvalidArgument: there is no place.
         """
         import torch
 
-        if places < 1:
-            raise InvalidArgument(f"a mirror of {places} rows holds nothing", action="pass places=1 or more")
-        self._rows = vocabulary.rows
+        if slots < 1:
+            raise InvalidArgument(f"a mirror of {slots} rows holds nothing", action="pass places=1 or more")
+        self._rows = vocabulary.masks
         self._place_of: dict[int, int] = {}
-        self.table = torch.zeros((places, self._rows.words), dtype=torch.int32, device=device)
+        self.table = torch.zeros((slots, self._rows.words), dtype=torch.int32, device=device)
         self.sent = 0
 
-    def places(
+    def slots(
         self, automata: TokenAutomaton | Sequence[TokenAutomaton], states: Sequence[int]
     ) -> torch.Tensor:
         """Where in `table` the masks of states are, int32 ``[states]`` on the device; rows that are new are sent.
@@ -74,7 +74,7 @@ class RowMirror:
         self, automata: TokenAutomaton | Sequence[TokenAutomaton], states: Sequence[int]
     ) -> torch.Tensor:
         """The masks of states, int32 ``[states, words]`` on the device; arguments and errors as for `places`."""
-        return self.table.index_select(0, self.places(automata, states))
+        return self.table.index_select(0, self.slots(automata, states))
 
     def _held(self, automata: Any, states: Sequence[int]) -> list[int]:
         """Places of the states' rows, all of them sent."""
@@ -87,7 +87,7 @@ class RowMirror:
 
     def _ids(self, automata: Any, states: Sequence[int]) -> list[int]:
         if isinstance(automata, Sequence):
-            return row_ids(automata, states)
+            return mask_ids(automata, states)
         found: list[int] = automata.row_ids(states)
         return found
 

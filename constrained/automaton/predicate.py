@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained.automaton.text_states import State, States
+from constrained.automaton.text_states import TextState, TextStateCache
 from constrained.errors import Problem, UnsatisfiableConstraint, UnsupportedConstraint
 
 if TYPE_CHECKING:
-    from constrained.constraint import Guarded
-    from constrained.predicates import Question
+    from constrained.constraint import PredicateConstraint
+    from constrained.predicates import CheckKind
     from constrained.vocabulary import Vocabulary
 
 DEAD = 0
@@ -36,7 +36,7 @@ _ENDLESS = 1 << 60
 _Row = NDArray[np.int32]
 
 
-class GuardedAutomaton:
+class PredicateAutomaton:
     """A `TokenAutomaton` that asks predicates, too: everything that one does, with these differences.
 
     A token is allowed if the grammar's automaton allows it, and no predicate refuses the text with it: as a beginning,
@@ -47,7 +47,7 @@ class GuardedAutomaton:
 
     Attributes:
         checks_are_costly: a row costs as many questions as the grammar allows tokens.
-        outline: the grammar's automaton; it allows everything that is allowed here, and more.
+        relaxed_automaton: the grammar's automaton; it allows everything that is allowed here, and more.
         start, grammar, vocabulary, constraint: as there.
 
     Raises:
@@ -58,27 +58,29 @@ class GuardedAutomaton:
     checks_are_costly = True
     start = _START
 
-    def __init__(self, outline: Any, constraint: Guarded, *, memory_limit: int = _STATES_LIMIT) -> None:
+    def __init__(
+        self, relaxed_automaton: Any, constraint: PredicateConstraint, *, memory_limit: int = _STATES_LIMIT
+    ) -> None:
         """Joins an automaton and the predicates of a constraint.
 
         Args:
-            outline: the automaton of `constraint.inner`.
+            relaxed_automaton: the automaton of `constraint.inner`.
             constraint: what was asked for.
             memory_limit: bytes that its own states may take.
         """
-        self.outline = outline
+        self.relaxed_automaton = relaxed_automaton
         self.constraint = constraint
-        self.grammar = outline.grammar
-        self.vocabulary: Vocabulary = outline.vocabulary
+        self.grammar = relaxed_automaton.grammar
+        self.vocabulary: Vocabulary = relaxed_automaton.vocabulary
         self._predicates = constraint.predicates
         self._pieces = self.vocabulary.tokens
         self._eos = frozenset(self.vocabulary.eos_ids)
-        self._states = States(_START, State(b"", outline.start, DEAD, -1), memory_limit)
+        self._states = TextStateCache(_START, TextState(b"", relaxed_automaton.start, DEAD, -1), memory_limit)
         self._rows: OrderedDict[tuple[int, int], _Row] = OrderedDict()
         self._lock = threading.Lock()
         self._only_ends = lru_cache(_ENDS_KEPT)(self._ends)
         for predicate in self._predicates:
-            if not predicate.ask("prefix", [b""])[0]:
+            if not predicate.check("prefix", [b""])[0]:
                 raise UnsatisfiableConstraint(
                     "no text satisfies the constraint",
                     Problem(predicate.name, "refuses the empty beginning, and so every text"),
@@ -90,9 +92,9 @@ class GuardedAutomaton:
         """As `TokenAutomaton.report`; predicates have no keywords."""
         return self.constraint.report
 
-    def outlined(self, state: int) -> int:
+    def relaxed_state(self, state: int) -> int:
         """The outline's state."""
-        return self._states[state].outlined if state > _DONE else DEAD
+        return self._states[state].relaxed_state if state > _DONE else DEAD
 
     def text(self, state: int) -> bytes:
         """The bytes so far."""
@@ -114,16 +116,16 @@ class GuardedAutomaton:
             ended = state == _DONE or (state != DEAD and self.accepts(state))
             return _DONE if ended and token in self._eos else DEAD
         here = self._states[state]
-        after: int = self.outline.next(here.outlined, token)
-        if after == DEAD or self.outline.shortest_completion(after) > budget - 1:
+        after: int = self.relaxed_automaton.next(here.relaxed_state, token)
+        if after == DEAD or self.relaxed_automaton.shortest_completion(after) > budget - 1:
             return DEAD
-        known = self._states.after(state, token)
+        known = self._states.child(state, token)
         text = here.text + self._pieces[token]
         if known is None and not self._good("prefix", [text])[0]:
             return DEAD
         if (budget == 1 or self._only_ends(after)) and not self._good("complete", [text])[0]:
             return DEAD
-        return self._states.add(State(text, after, state, token)) if known is None else known
+        return self._states.intern(TextState(text, after, state, token)) if known is None else known
 
     def walk(self, state: int, tokens: Sequence[int]) -> list[int]:
         """States after each token; stops at the first that is not allowed."""
@@ -142,20 +144,20 @@ class GuardedAutomaton:
         if state == DEAD:
             return False
         here = self._states[state]
-        return self.outline.accepts(here.outlined) and self._good("complete", [here.text])[0]
+        return self.relaxed_automaton.accepts(here.relaxed_state) and self._good("complete", [here.text])[0]
 
-    def fill_mask(self, state: int, row: Any) -> None:
+    def fill_mask(self, state: int, mask: Any) -> None:
         """Writes the allowed tokens (dear, see above): bit t % 32 of word t // 32; EOS bits iff complete."""
-        self.fill_mask_within(state, row, _ENDLESS)
+        self.fill_mask_within(state, mask, _ENDLESS)
 
     def fill_masks(self, states: Sequence[int], rows: Any) -> None:
         """One row for each state."""
         for state, row in zip(states, rows, strict=True):
             self.fill_mask(state, row)
 
-    def fill_mask_within(self, state: int, row: Any, budget: int) -> None:
+    def fill_mask_within(self, state: int, mask: Any, budget: int) -> None:
         """As `fill_mask`, without the tokens that leave more to say than `budget - 1` tokens, by the grammar."""
-        into = np.asarray(row)
+        into = np.asarray(mask)
         key = (state, budget)
         known = self._rows.get(key)
         if known is None:
@@ -166,24 +168,24 @@ class GuardedAutomaton:
                     self._rows.popitem(last=False)
         into[:] = known
 
-    def fill_outline_within(self, state: int, row: Any, budget: int) -> None:
+    def fill_relaxed_mask(self, state: int, mask: Any, budget: int) -> None:
         """As `fill_mask_within`, without asking a predicate: no allowed token is missing, and others are there."""
         if state == _DONE:
-            np.asarray(row)[:] = _packed(self.vocabulary.eos_ids, np.asarray(row))
+            np.asarray(mask)[:] = _packed(self.vocabulary.eos_ids, np.asarray(mask))
         else:
-            self.outline.fill_mask_within(self.outlined(state), row, min(budget, _FAR))
+            self.relaxed_automaton.fill_mask_within(self.relaxed_state(state), mask, min(budget, _FAR))
 
-    def only_end(self, state: int, budget: int) -> bool:
+    def only_eos(self, state: int, budget: int) -> bool:
         """Whether nothing but the end can follow within a budget, by the grammar, and the text is complete."""
         if state == _DONE or not self.accepts(state):
             return state == _DONE
-        if budget < 1 or self._only_ends(self.outlined(state)):
+        if budget < 1 or self._only_ends(self.relaxed_state(state)):
             return True
         row = self.empty_row()
-        self.fill_outline_within(state, row, budget)
+        self.fill_relaxed_mask(state, row, budget)
         return not (row & ~_packed(self.vocabulary.eos_ids, row)).any()
 
-    def has_row(self, state: int) -> bool:
+    def has_mask(self, state: int) -> bool:
         """Whether the row of a state, without a budget, is known already."""
         return (state, _ENDLESS) in self._rows
 
@@ -203,63 +205,69 @@ class GuardedAutomaton:
 
     def forced(self, state: int) -> bytes:
         """What every completion starts with, as far as the grammar tells."""
-        return b"" if state in (DEAD, _DONE) else bytes(self.outline.forced(self.outlined(state)))
+        return (
+            b"" if state in (DEAD, _DONE) else bytes(self.relaxed_automaton.forced(self.relaxed_state(state)))
+        )
 
     def shortest_completion(self, state: int) -> int:
         """Tokens, EOS not counted, in which the grammar can be completed: the text needs at least as many."""
-        return 0 if state == _DONE else int(self.outline.shortest_completion(self.outlined(state)))
+        return (
+            0
+            if state == _DONE
+            else int(self.relaxed_automaton.shortest_completion(self.relaxed_state(state)))
+        )
 
     def empty_row(self, count: int | None = None) -> _Row:
         """A zeroed row (or `count` rows) of the right size, int32."""
-        row: _Row = self.outline.empty_row(count)
+        row: _Row = self.relaxed_automaton.new_mask(count)
         return row
 
     @property
     def memory(self) -> dict[str, int]:
         """Sizes of the tables: the outline's, and this automaton's own states."""
-        found = dict(self.outline.memory)
+        found = dict(self.relaxed_automaton.memory)
         return {**found, "guarded_states": len(self._states), "guarded_bytes": self._states.bytes}
 
-    def _row(self, state: int, budget: int, row: _Row) -> _Row:
+    def _row(self, state: int, budget: int, mask: _Row) -> _Row:
         if state == DEAD:
-            return row
-        self.fill_outline_within(state, row, budget)
+            return mask
+        self.fill_relaxed_mask(state, mask, budget)
         if state == _DONE:
-            return row
-        ids = [int(i) for i in np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))]
+            return mask
+        ids = [int(i) for i in np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little"))]
         tokens = [token for token in ids if token not in self._eos]
-        outlined, text = self.outlined(state), self.text(state)
+        outlined, text = self.relaxed_state(state), self.text(state)
         allowed = [token for token in ids if token in self._eos] if self.accepts(state) else []
         texts = [text + self._pieces[token] for token in tokens]
         good = self._good("prefix", texts)
         ending = [
             i for i, token in enumerate(tokens)
-            if good[i] and (budget == 1 or self._only_ends(self.outline.next(outlined, token)))
+            if good[i] and (budget == 1 or self._only_ends(self.relaxed_automaton.next(outlined, token)))
         ]  # fmt: skip
         whole = self._good("complete", [texts[i] for i in ending])
         refused = {i for i, answer in zip(ending, whole, strict=True) if not answer}
         allowed += [token for i, token in enumerate(tokens) if good[i] and i not in refused]
-        return _packed(allowed, row)
+        return _packed(allowed, mask)
 
-    def _good(self, question: Question, texts: list[bytes]) -> list[bool]:
+    def _good(self, question: CheckKind, texts: list[bytes]) -> list[bool]:
         """Whether all predicates accept, for each text; the later ones see only what the earlier ones left."""
         good = [True] * len(texts)
         for predicate in self._predicates:
             left = [i for i, answer in enumerate(good) if answer]
-            for i, answer in zip(left, predicate.ask(question, [texts[i] for i in left]), strict=True):
+            for i, answer in zip(left, predicate.check(question, [texts[i] for i in left]), strict=True):
                 good[i] = answer
         return good
 
     def _ends(self, outlined: int) -> bool:
         """Whether nothing but the end can follow, by the grammar."""
-        row = self.outline.empty_row()
-        self.outline.fill_mask(outlined, row)
+        row = self.relaxed_automaton.new_mask()
+        self.relaxed_automaton.fill_mask(outlined, row)
         row &= ~_packed(self.vocabulary.eos_ids, row)
         return not row.any()
 
     def __repr__(self) -> str:
         names = " and ".join(predicate.name for predicate in self._predicates)
-        return f"GuardedAutomaton({self.outline!r}, checked by {names})"
+        return f"GuardedAutomaton({self.relaxed_automaton!r}, checked by {names})"
 
 
 _FAR = 1 << 30

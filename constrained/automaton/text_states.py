@@ -16,29 +16,29 @@ _OVERHEAD = 500
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class TextState:
     """What a state stands for.
 
     Attributes:
         text: all bytes so far.
-        outlined: the state of another automaton that goes along with it.
-        before, token: the state and the token that it was reached by.
+        relaxed_state: the state of another automaton that goes along with it.
+        parent, token: the state and the token that it was reached by.
     """
 
     text: bytes
-    outlined: int
-    before: int
+    relaxed_state: int
+    parent: int
     token: int
 
 
-class States:
+class TextStateCache:
     """States by their numbers. A number is never used twice; safe to share.
 
     A state holds its whole text, so that it does not need those before it. Of one that was forgotten the number means
     nothing any more; the same text, reached again, gets another one.
     """
 
-    def __init__(self, first: int, start: State, limit: int) -> None:
+    def __init__(self, first: int, start: TextState, limit: int) -> None:
         """Starts with one state, which is never forgotten.
 
         Args:
@@ -51,7 +51,7 @@ class States:
         self._limit = limit
         self._next = first + 1
         self._size = 0
-        self._held: OrderedDict[int, State] = OrderedDict()
+        self._held: OrderedDict[int, TextState] = OrderedDict()
         self._after: dict[tuple[int, int], int] = {}
         self._lock = threading.Lock()
 
@@ -63,7 +63,7 @@ class States:
         """What they take, about."""
         return self._size
 
-    def __getitem__(self, number: int) -> State:
+    def __getitem__(self, number: int) -> TextState:
         """What a state stands for.
 
         Raises:
@@ -85,7 +85,7 @@ class States:
             action="write fewer texts side by side, or shorter ones",
         )
 
-    def after(self, before: int, token: int) -> int | None:
+    def child(self, before: int, token: int) -> int | None:
         """The state that was reached by a token, if it is known."""
         with self._lock:
             known = self._after.get((before, token))
@@ -93,18 +93,18 @@ class States:
                 self._held.move_to_end(known)
             return known
 
-    def add(self, state: State) -> int:
+    def intern(self, state: TextState) -> int:
         """The number of a state, which it may have already."""
         with self._lock:
-            known = self._after.get((state.before, state.token))
+            known = self._after.get((state.parent, state.token))
             if known is not None:
                 return known
             number, self._next = self._next, self._next + 1
             self._held[number] = state
-            self._after[state.before, state.token] = number
+            self._after[state.parent, state.token] = number
             self._size += len(state.text) + _OVERHEAD
             while self._size > self._limit and len(self._held) > 1:
                 _, oldest = self._held.popitem(last=False)
-                del self._after[oldest.before, oldest.token]
+                del self._after[oldest.parent, oldest.token]
                 self._size -= len(oldest.text) + _OVERHEAD
             return number

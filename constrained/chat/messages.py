@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from constrained.chat.tool_format_probe import is_of, written_ways
+from constrained.chat.tool_format_probe import is_template_format, template_variants
 from constrained.chat.tools import HERMES, Tool, ToolFormat
 from constrained.errors import PromptError
 from constrained.models import LanguageModel, Prompt
@@ -48,20 +48,20 @@ def chat_prompt(
     Raises:
         PromptError: the messages have a wrong shape, or the template refuses them.
     """
-    chat = read_messages(messages)
+    chat = normalize_messages(messages)
     tokenizer = getattr(model, "tokenizer", None)
-    own = is_of(model, format)
+    own = is_template_format(model, format)
     if tokenizer is None or not getattr(tokenizer, "chat_template", None):
-        return _plain(written_out(chat, tools, format), tokenizer)
+        return _plain(inline_tool_messages(chat, tools, format), tokenizer)
     text = None
     if tools or any("tool_calls" in message or message["role"] == "tool" for message in chat):
         text = _shown_by_template(tokenizer, chat, tools, None if own else format, template)
     if text is None:
-        text = _rendered(tokenizer, written_out(chat, tools, format), template)
+        text = _rendered(tokenizer, inline_tool_messages(chat, tools, format), template)
     return [int(token) for token in tokenizer(text, add_special_tokens=False)["input_ids"]]
 
 
-def read_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
+def normalize_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """Messages in the form in which chat templates take them: contents are texts, arguments are objects.
 
     Raises:
@@ -141,7 +141,7 @@ def _shown_by_template(
 ) -> str | None:
     """What the template writes, if it shows each tool, and the marker that this format (if any) opens calls with."""
     listed = [tool.as_openai() for tool in tools] or None
-    for way in written_ways(chat):
+    for way in template_variants(chat):
         with contextlib.suppress(PromptError):
             text = _rendered(tokenizer, way, {"tools": listed, **template})
             break
@@ -169,7 +169,7 @@ def _rendered(tokenizer: Any, chat: list[dict[str, Any]], template: Mapping[str,
     return str(text)
 
 
-def written_out(
+def inline_tool_messages(
     messages: Sequence[Message], tools: Sequence[Tool], format: ToolFormat = HERMES
 ) -> list[dict[str, str]]:
     """A chat in which tools, calls and results are text: for models whose template does not know them."""
@@ -186,10 +186,10 @@ def written_out(
             (call["function"]["name"], json.dumps(call["function"]["arguments"], ensure_ascii=False))
             for call in message.get("tool_calls", ())
         ]
-        written = format.write(*calls) if calls else ""
+        written = format.format_calls(*calls) if calls else ""
         chat.append({"role": role, "content": "\n".join(filter(None, [content, written]))})
     if tools:
-        request = tools_request(tools, format)
+        request = tools_instruction(tools, format)
         if chat and chat[0]["role"] == "system":
             chat[0]["content"] += "\n\n" + request
         else:
@@ -197,10 +197,10 @@ def written_out(
     return chat
 
 
-def tools_request(tools: Sequence[Tool], format: ToolFormat = HERMES) -> str:
+def tools_instruction(tools: Sequence[Tool], format: ToolFormat = HERMES) -> str:
     """What a model is told about tools, where no template does it."""
     listed = "\n".join(json.dumps(tool.as_openai()["function"], ensure_ascii=False) for tool in tools)
-    example = format.write(("NAME", "{ARGUMENTS}"))
+    example = format.format_calls(("NAME", "{ARGUMENTS}"))
     return f"You can call these functions:\n{listed}\n\nTo call one, answer with its name and arguments:\n{example}"
 
 

@@ -10,36 +10,36 @@ from dataclasses import astuple, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from constrained.chat.reply_parser import Piece, Reply, ReplyReader, ToolCall
+from constrained.chat.reply_parser import Reply, ReplyDelta, ReplyParser, ToolCall
 from constrained.chat.tools import (
     HERMES,
-    Choice,
     Tool,
+    ToolChoice,
     ToolFormat,
-    common_start,
-    read_choice,
-    read_tools,
+    common_prefix,
+    parse_tool_choice,
+    parse_tools,
 )
 from constrained.constraint import Constraint, as_constraint
 from constrained.constraint.base import digest
 from constrained.errors import InvalidArgument, InvalidConstraint
-from constrained.vocabulary import spelled
+from constrained.vocabulary import encode_with_special
 
 if TYPE_CHECKING:
     from grammars import ir
 
-__all__ = ["Piece", "Replies", "Reply", "ReplyReader", "ToolCall", "replies"]
+__all__ = ["Reply", "ReplyConstraint", "ReplyDelta", "ReplyParser", "ToolCall", "reply_constraint"]
 
 _JSON_BEGINS = frozenset(' \t\n\r{["-0123456789tfn')
 
 
 @dataclass(frozen=True, eq=False)
-class Replies(Constraint):
-    """The constraint that `replies` makes; its value is a `Reply`.
+class ReplyConstraint(Constraint):
+    """The constraint that `reply_constraint` makes; its value is a `Reply`.
 
     Attributes:
         tools: those that may be called.
-        choice: whether they may, must, or must not be.
+        tool_choice: whether they may, must, or must not be.
         parallel: whether there may be several calls.
         stop: texts that end the free text.
         content: what the text is, if it is not free.
@@ -47,115 +47,117 @@ class Replies(Constraint):
     """
 
     tools: tuple[Tool, ...]
-    choice: Choice
+    tool_choice: ToolChoice
     parallel: bool
     stop: tuple[str, ...]
     content: Constraint | None
     format: ToolFormat
 
     @property
-    def calls(self) -> tuple[Tool, ...]:
+    def callable_tools(self) -> tuple[Tool, ...]:
         """The tools that a reply may call."""
-        return () if self.choice == "none" else self.tools
+        return () if self.tool_choice == "none" else self.tools
 
     @cached_property
     def key(self) -> str:
         """See `Constraint`."""
-        tools = [part for tool in self.calls for part in (tool.name, tool.arguments.key)]
+        tools = [part for tool in self.callable_tools for part in (tool.name, tool.arguments.key)]
         content = "free" if self.content is None else self.content.key
         return digest(
             "reply",
-            repr((self.choice, bool(self.tools), self.parallel, self.stop)),
+            repr((self.tool_choice, bool(self.tools), self.parallel, self.stop)),
             repr(astuple(self.format)),
             content,
             *tools,
         )
 
     @property
-    def marks(self) -> tuple[str, ...]:
+    def special_tokens(self) -> tuple[str, ...]:
         """The special tokens with which calls are written."""
-        return self.format.special if self.calls else ()
+        return self.format.special if self.callable_tools else ()
 
     @cached_property
     def grammar(self) -> ir.Grammar:
         """See `Constraint`."""
         from grammars import ir
-        from grammars.text.free_text import up_to, without
-        from grammars.transform.imports import added, fresh
+        from grammars.text.free_text import text_up_to, text_without
+        from grammars.transform.imports import fresh_name, import_rules
 
         rules: dict[str, ir.Expr] = {}
         form = self.format
-        begin = spelled(form.begin, form.special)
-        calls = self._called(rules) if self.calls else ir.NEVER
+        begin = encode_with_special(form.begin, form.special)
+        calls = self._called(rules) if self.callable_tools else ir.EMPTY_LANGUAGE
         body: ir.Expr
-        if self.choice == "required":
+        if self.tool_choice == "required":
             body = ir.sequence(ir.terminal(begin), calls)
         elif self.content is not None:
-            body = ir.choice(added(self.content.grammar, rules), ir.sequence(ir.terminal(begin), calls))
+            body = ir.choice(
+                import_rules(self.content.grammar, rules), ir.sequence(ir.terminal(begin), calls)
+            )
         else:
             # Also where calls are ruled out, none may stand in the text; nor may the name of a special token.
             markers = [*([form.begin] if self.tools else []), *self.stop]
-            ends = [ir.terminal(up_to(stop, markers)) for stop in self.stop]
-            plain = without(markers) if markers else ir.TEXT
+            ends = [ir.terminal(text_up_to(stop, markers)) for stop in self.stop]
+            plain = text_without(markers) if markers else ir.TEXT
             # A special token is no text: what stands before it is cut in no other way.
             marked = begin != form.begin.encode()
-            opened = ir.concat(plain, ir.literal(begin)) if marked else up_to(form.begin, markers)
-            called = [ir.sequence(ir.terminal(opened), calls)] if self.calls else []
+            opened = ir.concat(plain, ir.literal(begin)) if marked else text_up_to(form.begin, markers)
+            called = [ir.sequence(ir.terminal(opened), calls)] if self.callable_tools else []
             body = ir.choice(ir.terminal(plain), *ends, *called)
-        name = fresh("reply", rules)
+        name = fresh_name("reply", rules)
         rules[name] = body
         return ir.Grammar(rules, name)
 
     def _called(self, rules: dict[str, ir.Expr]) -> ir.Expr:
         """Calls, from behind the marker that opens the first one."""
         from grammars import ir
-        from grammars.transform.imports import added, fresh
+        from grammars.transform.imports import fresh_name, import_rules
 
         form = self.format
-        parts = (form.before_name, form.following, form.tail)
-        first, following, tail = (spelled(part, form.special) for part in parts)
+        parts = (form.before_name, form.call_separator, form.tail)
+        first, following, tail = (encode_with_special(part, form.special) for part in parts)
         # What closes the last call and what leads to another one begin alike: then it is said once.
-        alike = common_start(following, tail) if self.more else tail
+        alike = common_prefix(following, tail) if self.allows_more_calls else tail
         each = [
             ir.sequence(
-                ir.terminal(spelled(form.named(tool.name), form.special)),
-                added(tool.arguments.grammar, rules),
+                ir.terminal(encode_with_special(form.call_head(tool.name), form.special)),
+                import_rules(tool.arguments.grammar, rules),
                 ir.terminal(alike),
             )
-            for tool in self.calls
+            for tool in self.callable_tools
         ]
-        call = fresh("tool call", rules)
+        call = fresh_name("tool call", rules)
         rules[call] = ir.choice(*each)
         another = ir.sequence(ir.terminal(following[len(alike) :]), ir.call(call))
-        more = ir.loop(another, 0, None if self.more else 0)
+        more = ir.loop(another, 0, None if self.allows_more_calls else 0)
         return ir.sequence(ir.terminal(first), ir.call(call), more, ir.terminal(tail[len(alike) :]))
 
     @property
-    def more(self) -> bool:
+    def allows_more_calls(self) -> bool:
         """Whether a call may be followed by another one."""
         return self.parallel and not self.format.single
 
     def parse(self, text: str) -> Reply:
         """The reply that a text is, also of a text that is not finished."""
-        reader = self.reader()
+        reader = self.parser()
         reader.feed(text)
         reader.finish()
         return reader.reply
 
-    def reader(self) -> ReplyReader:
+    def parser(self) -> ReplyParser:
         """Reads a text of this constraint while it is written."""
-        return ReplyReader(self)
+        return ReplyParser(self)
 
     def render(self) -> str:
         """See `Constraint`."""
-        names = ", ".join(tool.name for tool in self.calls)
+        names = ", ".join(tool.name for tool in self.callable_tools)
         text = "free text" if self.content is None else self.content.render()
         if not names:
             return text
-        return f"a call of {names}" if self.choice == "required" else f"{text}, or a call of {names}"
+        return f"a call of {names}" if self.tool_choice == "required" else f"{text}, or a call of {names}"
 
 
-def replies(
+def reply_constraint(
     tools: Sequence[Any] = (),
     *,
     tool_choice: Any = None,
@@ -164,7 +166,7 @@ def replies(
     content: Any = None,
     closed: bool = True,
     format: ToolFormat = HERMES,
-) -> Replies:
+) -> ReplyConstraint:
     """The constraint of a chat's answer: free text and then calls, if there are tools; the value is a `Reply`.
 
     A call is exact from its opening marker on: one of the names, and arguments of its schema. Between calls and after
@@ -172,8 +174,8 @@ def replies(
     marker of a call stands in the text. A call that the model would never close is closed within `max_tokens`.
 
     Args:
-        tools: as `read_tools` takes them.
-        tool_choice: as `read_choice` takes it.
+        tools: as `parse_tools` takes them.
+        tool_choice: as `parse_tool_choice` takes it.
         parallel: several calls are allowed; a reply that has to call one named tool has one call in any case.
         stop: texts that end the free text, where they first stand; calls and constrained content are not cut.
         content: a constraint, type or schema whose texts are JSON, for the text of a reply that calls nothing.
@@ -181,11 +183,11 @@ def replies(
         format: how calls are written.
 
     Raises:
-        InvalidConstraint, InvalidArgument: not tools, not a choice, an empty stop; see `read_tools`, `read_choice`.
+        InvalidConstraint, InvalidArgument: not tools, not a choice, an empty stop; see `parse_tools`, `parse_tool_choice`.
         ConstraintError, ConstraintTooLarge: a schema cannot be enforced.
     """
-    known = read_tools(tools, closed=closed)
-    choice, able = read_choice(tool_choice, known)
+    known = parse_tools(tools, closed=closed)
+    choice, able = parse_tool_choice(tool_choice, known)
     named = choice == "required" and tool_choice not in (True, "any", "required") and len(able) == 1
     stops = (stop,) if isinstance(stop, str) else tuple(stop or ())
     for text in stops:
@@ -204,4 +206,4 @@ def replies(
         )
     if not able:
         choice = "none"
-    return Replies(able, choice, parallel and not named, stops, wanted, format)
+    return ReplyConstraint(able, choice, parallel and not named, stops, wanted, format)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from constrained.constraint.json_text import read_value
 
 if TYPE_CHECKING:
-    from constrained.chat.reply import Replies
+    from constrained.chat.reply import ReplyConstraint
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Reply:
     stop: str | None = None
 
 
-class Piece(NamedTuple):
+class ReplyDelta(NamedTuple):
     """New characters of a reply.
 
     Attributes:
@@ -67,17 +67,17 @@ class Piece(NamedTuple):
 
 
 @dataclass
-class ReplyReader:
+class ReplyParser:
     """Takes a reply apart while it is written: `feed` new characters, get pieces.
 
     What could be the beginning of a marker is held back until it is known.
 
     Attributes:
-        replies: the constraint that the text follows.
+        constraint: the constraint that the text follows.
         reply: what was read so far.
     """
 
-    replies: Replies
+    constraint: ReplyConstraint
     _content: list[str] = field(default_factory=list)
     _calls: list[tuple[str, list[str]]] = field(default_factory=list)
     _stop: str | None = None
@@ -87,12 +87,12 @@ class ReplyReader:
     _escaped: bool = False
 
     def __post_init__(self) -> None:
-        form = self.replies.format
-        calls = self.replies.calls
-        free = self.replies.content is None
+        form = self.constraint.format
+        calls = self.constraint.callable_tools
+        free = self.constraint.content is None
         # A text of JSON never begins with a marker, so that content and calls are told apart at its first character.
-        self._markers = [*([form.begin] if calls else []), *(self.replies.stop if free else ())]
-        self._heads = {form.named(tool.name): tool.name for tool in calls}
+        self._markers = [*([form.begin] if calls else []), *(self.constraint.stop if free else ())]
+        self._heads = {form.call_head(tool.name): tool.name for tool in calls}
         self._read = self._text
 
     @property
@@ -101,34 +101,34 @@ class ReplyReader:
         calls = tuple(ToolCall(name, "".join(parts)) for name, parts in self._calls)
         return Reply("".join(self._content), calls, self._stop)
 
-    def feed(self, delta: str) -> list[Piece]:
+    def feed(self, delta: str) -> list[ReplyDelta]:
         """Reads the next characters."""
         self._held += delta
-        pieces: list[Piece] = []
+        pieces: list[ReplyDelta] = []
         while self._held and self._read(pieces):
             pass
         return pieces
 
-    def finish(self) -> list[Piece]:
+    def finish(self) -> list[ReplyDelta]:
         """Says that the text has ended: what was held back is content, if it is no part of a call."""
-        pieces: list[Piece] = []
+        pieces: list[ReplyDelta] = []
         if self._read == self._text and self._held and self._stop is None:
             self._say(self._held, pieces)
         self._held = ""
         return pieces
 
-    def _say(self, text: str, pieces: list[Piece]) -> None:
+    def _say(self, text: str, pieces: list[ReplyDelta]) -> None:
         if text:
             self._content.append(text)
-            pieces.append(Piece(text))
+            pieces.append(ReplyDelta(text))
 
-    def _text(self, pieces: list[Piece]) -> bool:
+    def _text(self, pieces: list[ReplyDelta]) -> bool:
         """Free text, up to a marker; returns whether there may be more to read."""
         if self._stop is not None:
             self._held = ""
             return False
         found = [(at, marker) for marker in self._markers if (at := self._held.find(marker)) >= 0]
-        if self.replies.content is not None:
+        if self.constraint.content is not None:
             # Inside of JSON a marker is only text.
             found = [(at, marker) for at, marker in found if at == 0 and not self._content]
         if not found:
@@ -140,7 +140,7 @@ class ReplyReader:
         at, marker = min(found, key=lambda place: (place[0] + len(place[1]), place[0]))
         self._say(self._held[:at], pieces)
         self._held = self._held[at + len(marker) :]
-        if self.replies.calls and marker == self.replies.format.begin:
+        if self.constraint.callable_tools and marker == self.constraint.format.begin:
             self._read = self._first
         else:
             self._stop = marker
@@ -148,7 +148,7 @@ class ReplyReader:
 
     def _may_be_marker(self) -> int:
         """How many of the last characters may be the beginning of a marker."""
-        if self.replies.content is not None:
+        if self.constraint.content is not None:
             return len(self._held) if not self._content and self._begins(self._held) else 0
         longest = max((len(marker) for marker in self._markers), default=1) - 1
         lengths = range(min(longest, len(self._held)), 0, -1)
@@ -157,9 +157,9 @@ class ReplyReader:
     def _begins(self, text: str) -> bool:
         return any(marker.startswith(text) for marker in self._markers)
 
-    def _first(self, pieces: list[Piece]) -> bool:
+    def _first(self, pieces: list[ReplyDelta]) -> bool:
         """From a marker to the name of the first call."""
-        return self._skip(self.replies.format.before_name)
+        return self._skip(self.constraint.format.before_name)
 
     def _skip(self, text: str) -> bool:
         """Reads what stands before a name."""
@@ -169,19 +169,19 @@ class ReplyReader:
         self._read = self._head
         return True
 
-    def _head(self, pieces: list[Piece]) -> bool:
+    def _head(self, pieces: list[ReplyDelta]) -> bool:
         """From the name of a call to its arguments."""
         for head, name in self._heads.items():
             if self._held.startswith(head):
                 self._held = self._held[len(head) :]
                 self._calls.append((name, []))
-                pieces.append(Piece("", len(self._calls) - 1, name))
+                pieces.append(ReplyDelta("", len(self._calls) - 1, name))
                 self._depth, self._in_string, self._escaped = 0, False, False
                 self._read = self._arguments
                 return True
         return False
 
-    def _arguments(self, pieces: list[Piece]) -> bool:
+    def _arguments(self, pieces: list[ReplyDelta]) -> bool:
         """The object of arguments, up to its closing brace."""
         end = len(self._held)
         for i, char in enumerate(self._held):
@@ -204,9 +204,11 @@ class ReplyReader:
                     break
         text, self._held = self._held[:end], self._held[end:]
         self._calls[-1][1].append(text)
-        pieces.append(Piece(text, len(self._calls) - 1))
+        pieces.append(ReplyDelta(text, len(self._calls) - 1))
         return True
 
-    def _tail(self, pieces: list[Piece]) -> bool:
+    def _tail(self, pieces: list[ReplyDelta]) -> bool:
         """From the arguments of a call to the name of the next one."""
-        return self._skip(self.replies.format.following) if self.replies.more else False
+        return (
+            self._skip(self.constraint.format.call_separator) if self.constraint.allows_more_calls else False
+        )

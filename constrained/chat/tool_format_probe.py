@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from constrained.chat.tools import HERMES, ToolFormat, common_start
+from constrained.chat.tools import HERMES, ToolFormat, common_prefix
 from constrained.errors import InvalidArgument, Problem
 from constrained.models import LanguageModel
 
@@ -45,7 +45,7 @@ _CHANNEL = "<|channel|>"
 _found: WeakKeyDictionary[LanguageModel, ToolFormat] = WeakKeyDictionary()
 
 
-def format_of(model: LanguageModel) -> ToolFormat:
+def detect_tool_format(model: LanguageModel) -> ToolFormat:
     """How a model writes calls.
 
     Its chat template writes one call and two of them, beside a plain answer; what surrounds names and arguments there is
@@ -62,7 +62,7 @@ def format_of(model: LanguageModel) -> ToolFormat:
     return _found[model]
 
 
-def is_of(model: LanguageModel, format: ToolFormat) -> bool:
+def is_template_format(model: LanguageModel, format: ToolFormat) -> bool:
     """Whether the format was read off the template of this model."""
     return _found.get(model) is format and format is not HERMES
 
@@ -135,11 +135,11 @@ def _body(said: str, called: str, ends: Sequence[str]) -> str:
         raise _wrong(called[-200:], "is spread over channels")
     said, called = (text[text.rindex(_USER) + len(_USER) :] for text in (said, called))
     start, stop = said.index(_SAID), said.index(_SAID) + len(_SAID)
-    alike = common_start(said[:start], called)
+    alike = common_prefix(said[:start], called)
     if said[len(alike) : start].strip():
         raise _wrong(called, "does not begin where an answer begins")
     body = called[len(alike) :]
-    close = common_start(said[stop:][::-1], body[::-1])
+    close = common_prefix(said[stop:][::-1], body[::-1])
     body = body[: len(body) - len(close)]
     cuts = [at for end in ends if (at := body.find(end)) >= 0]
     return body[: min(cuts)] if cuts else body
@@ -183,7 +183,7 @@ def _probe(tokenizer: Any, answer: list[dict[str, Any]]) -> str | None:
         }
         for name in ("known_one", "known_two")
     ]
-    for chat in written_ways([{"role": "user", "content": _USER}, *answer]):
+    for chat in template_variants([{"role": "user", "content": _USER}, *answer]):
         try:
             text = str(
                 tokenizer.apply_chat_template(chat, tools=tools, tokenize=False, enable_thinking=False)
@@ -195,7 +195,7 @@ def _probe(tokenizer: Any, answer: list[dict[str, Any]]) -> str | None:
     return None
 
 
-def written_ways(chat: Sequence[Mapping[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+def template_variants(chat: Sequence[Mapping[str, Any]]) -> Iterator[list[dict[str, Any]]]:
     """A chat in the ways in which templates want the calls of its history: arguments as objects or as text, ids short."""
     called = any(message.get("tool_calls") or message.get("tool_call_id") for message in chat)
     for short, text in ((False, False), (True, False), (False, True), (True, True)):

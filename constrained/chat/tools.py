@@ -20,7 +20,7 @@ from constrained.errors import (
     Problem,
 )
 
-Choice = Literal["auto", "required", "none"]
+ToolChoice = Literal["auto", "required", "none"]
 """Whether a reply may call tools, has to, or must not."""
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -110,37 +110,37 @@ class ToolFormat:
         """What stands between `begin` and the name of the first call."""
         return self.head.partition("{name}")[0]
 
-    def named(self, name: str) -> str:
+    def call_head(self, name: str) -> str:
         """What stands from the name of a tool up to the arguments."""
         return name + self.head.partition("{name}")[2]
 
     @property
-    def following(self) -> str:
+    def call_separator(self) -> str:
         """What stands between the arguments of a call and the name of the next one."""
         return self.tail + self.between + self.begin + self.before_name if self.more is None else self.more
 
-    def write(self, *calls: tuple[str, str]) -> str:
+    def format_calls(self, *calls: tuple[str, str]) -> str:
         """Calls as text.
 
         Args:
             calls: name and JSON of the arguments of each.
         """
         if self.single and len(calls) > 1:
-            return self.between.join(self.write(call) for call in calls)
-        written = self.following.join(self.named(name) + arguments for name, arguments in calls)
+            return self.between.join(self.format_calls(call) for call in calls)
+        written = self.call_separator.join(self.call_head(name) + arguments for name, arguments in calls)
         return f"{self.begin}{self.before_name}{written}{self.tail}"
 
 
 HERMES = ToolFormat()
 
 
-def common_start(one: AnyStr, other: AnyStr) -> AnyStr:
+def common_prefix(one: AnyStr, other: AnyStr) -> AnyStr:
     """The longest beginning of both."""
     length = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), None)
     return min(one, other, key=len) if length is None else one[:length]
 
 
-def read_tools(tools: Sequence[Any], *, closed: bool = True) -> tuple[Tool, ...]:
+def parse_tools(tools: Sequence[Any], *, closed: bool = True) -> tuple[Tool, ...]:
     """Tools out of what OpenAI clients send.
 
     Args:
@@ -227,7 +227,7 @@ def _check_schema(tool: Tool) -> None:
         ) from error
 
 
-def read_choice(choice: Any, tools: Sequence[Tool]) -> tuple[Choice, tuple[Tool, ...]]:
+def parse_tool_choice(choice: Any, tools: Sequence[Tool]) -> tuple[ToolChoice, tuple[Tool, ...]]:
     """Which tools may be called, and whether they have to be.
 
     Args:
@@ -249,7 +249,7 @@ def read_choice(choice: Any, tools: Sequence[Tool]) -> tuple[Choice, tuple[Tool,
             choice = named = choice["type"]
         elif named is None:
             raise InvalidArgument(f"tool_choice is {choice!r}", action="give the function's name in it")
-    words: dict[Any, Choice] = {
+    words: dict[Any, ToolChoice] = {
         None: "auto",
         "auto": "auto",
         "none": "none",

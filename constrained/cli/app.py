@@ -12,12 +12,11 @@ from typer.core import TyperGroup
 from constrained.cli import inputs
 from constrained.cli.bench import bench
 from constrained.cli.bench.schemas import report
-from constrained.cli.exit_status import EXIT_CODES, concluded, emit
+from constrained.cli.exit_status import EXIT_CODES, emit, report_errors
 from constrained.cli.options import (
     Choice,
     Closed,
     Device,
-    Draft,
     EnsureAscii,
     File,
     Formats,
@@ -30,6 +29,7 @@ from constrained.cli.options import (
     Regex,
     Sampler,
     Schema,
+    SchemaDraft,
     Seed,
     Separators,
     Stats,
@@ -41,7 +41,7 @@ from constrained.cli.options import (
     Type,
     Unsupported,
     Whitespace,
-    of_json,
+    json_schema_options,
 )
 from constrained.cli.serve import serve
 
@@ -54,7 +54,7 @@ class _Commands(TyperGroup):
     """All commands; every one of them ends the same way."""
 
     def invoke(self, ctx: Any) -> Any:
-        with concluded(traceback=bool(ctx.params.get("traceback"))):
+        with report_errors(traceback=bool(ctx.params.get("traceback"))):
             return super().invoke(ctx)
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -139,7 +139,7 @@ def extract(
     separators: Separators = None,
     ensure_ascii: EnsureAscii = None,
     closed: Closed = False,
-    draft: Draft = None,
+    draft: SchemaDraft = None,
     formats: Formats = True,
     strict: Strict = False,
     unsupported: Unsupported = None,
@@ -153,7 +153,9 @@ def extract(
     The text is an argument, a file (--file), or what is piped in. What to read it into is a JSON Schema, a Python
     type (a pydantic model, a dataclass, a TypedDict, ...), a regular expression, or a choice.
     """
-    more = of_json(property_order, separators, ensure_ascii, closed, draft, formats, strict, unsupported)
+    more = json_schema_options(
+        property_order, separators, ensure_ascii, closed, draft, formats, strict, unsupported
+    )
     constraint = inputs.read_constraint(schema, type_, regex, choice, whitespace and whitespace.value, **more)
     read = inputs.read_text(text, file, what="text")
 
@@ -212,7 +214,7 @@ def generate(
     separators: Separators = None,
     ensure_ascii: EnsureAscii = None,
     closed: Closed = False,
-    draft: Draft = None,
+    draft: SchemaDraft = None,
     formats: Formats = True,
     strict: Strict = False,
     unsupported: Unsupported = None,
@@ -228,7 +230,9 @@ def generate(
 
     The type is shown to the model after the prompt, unless --raw is given.
     """
-    more = of_json(property_order, separators, ensure_ascii, closed, draft, formats, strict, unsupported)
+    more = json_schema_options(
+        property_order, separators, ensure_ascii, closed, draft, formats, strict, unsupported
+    )
     constraint = inputs.read_constraint(schema, type_, regex, choice, whitespace and whitespace.value, **more)
     read = inputs.read_text(prompt, file, what="prompt")
 
@@ -269,13 +273,13 @@ def _run(
     quiet: bool,
     **settings: Any,
 ) -> None:
-    from constrained.cli.generation import Voice, printed, produce
+    from constrained.cli.generation import Verbosity, format_output, run_generation
 
-    voice = Voice.of(stats=stats, quiet=quiet, stream=stream)
-    output = produce(
-        constraint, ask, model=model, device=device, sampler=sampler, settings=settings, voice=voice
+    voice = Verbosity.of(stats=stats, quiet=quiet, stream=stream)
+    output = run_generation(
+        constraint, ask, model=model, device=device, sampler=sampler, settings=settings, verbosity=voice
     )
-    emit(printed(output, constraint, indent))
+    emit(format_output(output, constraint, indent))
 
 
 @app.command(
@@ -300,7 +304,7 @@ def check(
     separators: Separators = None,
     ensure_ascii: EnsureAscii = None,
     closed: Closed = False,
-    draft: Draft = None,
+    draft: SchemaDraft = None,
     formats: Formats = True,
     strict: Strict = False,
     unsupported: Unsupported = None,
@@ -322,8 +326,10 @@ def check(
     from constrained.cli import checking
 
     if target is not None:
-        schema, type_ = inputs.told_apart(target, schema, type_)
-    more = of_json(property_order, separators, ensure_ascii, closed, draft, formats, strict, unsupported)
+        schema, type_ = inputs.split_target(target, schema, type_)
+    more = json_schema_options(
+        property_order, separators, ensure_ascii, closed, draft, formats, strict, unsupported
+    )
     options = (schema, type_, regex, choice, whitespace and whitespace.value)
     checking.check(lambda: inputs.read_constraint(*options, **more), tokenizer, json=json, quiet=quiet)
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from constrained.cli.exit_status import Failed, code_of, emit
-from constrained.cli.generation import hush
-from constrained.errors import Described, ModelError
+from constrained.cli.exit_status import CommandFailed, emit, exit_code_for
+from constrained.cli.generation import silence_libraries
+from constrained.errors import ConstrainedError, ModelError
 from grammars import ir
 from grammars.errors import MISSING
 from grammars.visit import postorder
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from constrained.constraint import Constraint
     from constrained.vocabulary import Vocabulary
 
-Findings = dict[str, Any]
+CheckReport = dict[str, Any]
 
 
 def check(make: Callable[[], Constraint], tokenizer: str | None, *, json: bool, quiet: bool) -> None:
@@ -36,19 +36,19 @@ def check(make: Callable[[], Constraint], tokenizer: str | None, *, json: bool, 
         Failed: it cannot be enforced, and the report says why.
         Described: the same, where no report was asked for.
     """
-    hush()
+    silence_libraries()
     try:
         found = examine(make(), tokenizer)
-    except Described as error:
+    except ConstrainedError as error:
         if not json:
             raise
-        emit(_dumped(refusal(error)))
-        raise Failed(code_of(error)) from None
+        emit(_dumped(error_report(error)))
+        raise CommandFailed(exit_code_for(error)) from None
     if not quiet:
-        emit(_dumped(found) if json else render(found))
+        emit(_dumped(found) if json else render_report(found))
 
 
-def examine(constraint: Constraint, tokenizer: str | None = None) -> Findings:
+def examine(constraint: Constraint, tokenizer: str | None = None) -> CheckReport:
     """Compiles a constraint; what came out, as JSON values (times in milliseconds).
 
     Raises:
@@ -64,14 +64,14 @@ def examine(constraint: Constraint, tokenizer: str | None = None) -> Findings:
         {"pointer": entry.pointer, "keyword": entry.keyword, "status": entry.status, "note": entry.note}
         for entry in constraint.report
     ]
-    vocabulary = read_vocabulary(tokenizer)
+    vocabulary = load_vocabulary(tokenizer)
     _ = vocabulary.core  # built once, whatever is compiled
     from constrained.automaton import compile
 
     started = time.perf_counter()
     automaton = compile(constraint, vocabulary)
     compiled = time.perf_counter()
-    automaton.fill_mask(automaton.start, automaton.empty_row())
+    automaton.fill_mask(automaton.start, automaton.new_mask())
     return {
         "supported": True,
         "constraint": constraint.render(),
@@ -94,7 +94,7 @@ def examine(constraint: Constraint, tokenizer: str | None = None) -> Findings:
     }
 
 
-def refusal(error: Described) -> Findings:
+def error_report(error: ConstrainedError) -> CheckReport:
     """What stands in the way, as JSON values."""
     problems = [
         {
@@ -114,7 +114,7 @@ def refusal(error: Described) -> Findings:
     }
 
 
-def render(found: Findings) -> str:
+def render_report(found: CheckReport) -> str:
     """The report for a reader."""
     keywords, grammar, automaton, took = (
         found[part] for part in ("keywords", "grammar", "automaton", "milliseconds")
@@ -139,7 +139,7 @@ def render(found: Findings) -> str:
     return "\n".join(lines)
 
 
-def read_vocabulary(tokenizer: str | None) -> Vocabulary:
+def load_vocabulary(tokenizer: str | None) -> Vocabulary:
     """The tokens of a tokenizer by name or folder, or of the bundled model; no model is loaded.
 
     Raises:
@@ -180,5 +180,5 @@ def _pretrained(name: str) -> Any:
         ) from None
 
 
-def _dumped(report: Findings) -> str:
+def _dumped(report: CheckReport) -> str:
     return json_text.dumps(report, ensure_ascii=False, indent=2, default=repr)

@@ -11,7 +11,7 @@ from datetime import date
 from typing import Any, Literal
 
 from constrained.cli.exit_status import emit
-from constrained.cli.generation import Voice, indented, load_model, progress, statistics
+from constrained.cli.generation import Verbosity, format_statistics, indent_json, load_model, status_line
 
 
 @dataclass
@@ -79,14 +79,14 @@ def run(*, quiet: bool) -> None:
     Raises:
         Described: as `constrained.load` and `Generator`.
     """
-    voice = Voice.of(stats=False, quiet=quiet)
-    with contextlib.redirect_stdout(sys.stderr), progress(shown=voice.progress) as say:
+    voice = Verbosity.of(stats=False, quiet=quiet)
+    with contextlib.redirect_stdout(sys.stderr), status_line(shown=voice.progress) as say:
         say("loading the bundled model")
         model = load_model(None, None, watched=voice.progress)
     for text, types in SHOWN:
         output = _extract(model, text, types[-1])
         if quiet:
-            emit(indented(output.text, 0))
+            emit(indent_json(output.text, 0))
         else:
             _show(text, types, output)
 
@@ -136,4 +136,4 @@ def _show(text: str, types: tuple[type, ...], output: Any) -> None:
             title_align="left",
         ),
     )
-    console.print(Text(f"valid against its schema; {statistics(output)}\n", style="dim"))
+    console.print(Text(f"valid against its schema; {format_statistics(output)}\n", style="dim"))

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from constrained.errors import (
     BudgetExhausted,
+    ConstrainedError,
     ConstraintTooLarge,
-    Described,
     DoesNotFit,
     InvalidConstraint,
     PromptTooLong,
@@ -29,7 +29,7 @@ INTERNAL = 70
 INTERRUPTED = 128 + signal.SIGINT
 PIPE_CLOSED = 128 + 13  # SIGPIPE, which Windows has no name for
 
-_CODES: tuple[tuple[type[Described], int], ...] = (
+_CODES: tuple[tuple[type[ConstrainedError], int], ...] = (
     (InvalidConstraint, BAD_INPUT),
     (UnsupportedConstraint, NOT_ENFORCEABLE),
     (UnsatisfiableConstraint, NOT_ENFORCEABLE),
@@ -53,11 +53,11 @@ Exit codes:
   141  the reader of the output went away"""
 
 
-class BadInput(Described, ValueError):
+class BadInput(ConstrainedError, ValueError):
     """What was given on the command line cannot be used."""
 
 
-class Failed(Exception):
+class CommandFailed(Exception):
     """A command has said all there is to say, and ends with this code."""
 
     def __init__(self, code: int) -> None:
@@ -65,7 +65,7 @@ class Failed(Exception):
         super().__init__(code)
 
 
-def code_of(error: Described) -> int:
+def exit_code_for(error: ConstrainedError) -> int:
     """The exit code for an error."""
     return next((code for kind, code in _CODES if isinstance(error, kind)), BAD_INPUT)
 
@@ -91,7 +91,7 @@ def emit(text: str) -> None:
 
 
 @contextlib.contextmanager
-def concluded(*, traceback: bool) -> Iterator[None]:
+def report_errors(*, traceback: bool) -> Iterator[None]:
     """Turns whatever ends a command into a message on standard error and an exit code.
 
     Args:
@@ -109,13 +109,13 @@ def concluded(*, traceback: bool) -> Iterator[None]:
     except BrokenPipeError:
         _abandon(1)
         raise SystemExit(PIPE_CLOSED) from None
-    except Failed as error:
+    except CommandFailed as error:
         raise SystemExit(error.code) from None
-    except Described as error:
+    except ConstrainedError as error:
         if traceback:
             raise
         _complain(f"error: {error}")
-        raise SystemExit(code_of(error)) from None
+        raise SystemExit(exit_code_for(error)) from None
     except Exception as error:
         # typer ends a command with exceptions of its own, and knows what to do with them.
         if traceback or type(error).__module__.startswith(("typer", "click")):

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from constrained.decoding import Output
     from constrained.models import LanguageModel, Prompt
 
-Say = Callable[[str], None]
+StatusCallback = Callable[[str], None]
 """Shows what is being done."""
 
 _TAIL = 48
 
 
 @dataclass(frozen=True, slots=True)
-class Voice:
+class Verbosity:
     """What a command tells its user besides the result.
 
     Attributes:
@@ -38,7 +38,7 @@ class Voice:
     stream: bool = False
 
     @classmethod
-    def of(cls, *, stats: bool, quiet: bool, stream: bool = False) -> Voice:
+    def of(cls, *, stats: bool, quiet: bool, stream: bool = False) -> Verbosity:
         """By default both where a person is watching."""
         watched = sys.stderr is not None and sys.stderr.isatty()
         return cls(progress=watched and not quiet, statistics=stats or (watched and not quiet), stream=stream)
@@ -50,7 +50,7 @@ def load_model(name: str | None, device: str | None, *, watched: bool) -> Langua
     Raises:
         ModelError, VocabularyError: as `constrained.load`.
     """
-    hush(bars=watched and name is not None)
+    silence_libraries(bars=watched and name is not None)
     from constrained.models import load
 
     loaded = load(name, device=device)
@@ -61,7 +61,7 @@ def load_model(name: str | None, device: str | None, *, watched: bool) -> Langua
     return loaded
 
 
-def hush(*, bars: bool = False) -> None:
+def silence_libraries(*, bars: bool = False) -> None:
     """Silences the warnings of other libraries (and their progress bars), unless the environment asks for them."""
     if not sys.warnoptions:
         warnings.simplefilter("ignore")
@@ -71,7 +71,7 @@ def hush(*, bars: bool = False) -> None:
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
 
-def produce(
+def run_generation(
     constraint: Constraint,
     ask: Callable[[Constraint], Prompt],
     *,
@@ -79,7 +79,7 @@ def produce(
     device: str | None = None,
     sampler: str | None = None,
     settings: dict[str, Any],
-    voice: Voice,
+    verbosity: Verbosity,
 ) -> Output:
     """Writes one text.
 
@@ -90,19 +90,22 @@ def produce(
         device: where the model goes.
         sampler: name of one; None for the default of `Generator`.
         settings: of the call: `max_tokens`, `temperature` and so on.
-        voice: what is shown meanwhile.
+        verbosity: what is shown meanwhile.
 
     Raises:
         Described: as `constrained.load`, `Generator` and its call.
     """
-    with contextlib.redirect_stdout(sys.stderr), progress(shown=voice.progress and not voice.stream) as say:
+    with (
+        contextlib.redirect_stdout(sys.stderr),
+        status_line(shown=verbosity.progress and not verbosity.stream) as say,
+    ):
         say("reading the constraint")
-        from constrained.sampling import choose
+        from constrained.sampling import resolve_sampler
 
-        drawn_by = None if sampler is None else choose(sampler)
+        drawn_by = None if sampler is None else resolve_sampler(sampler)
         _ = constraint.grammar  # what is wrong with it is known before a model is loaded
         say("loading the model")
-        loaded = load_model(model, device, watched=voice.progress)
+        loaded = load_model(model, device, watched=verbosity.progress)
         from constrained.automaton import compile
         from constrained.decoding import Generator
 
@@ -118,22 +121,22 @@ def produce(
         say("reading the prompt")
         output = None
         tokens = 0
-        from constrained.cli.stream_display import growing
+        from constrained.cli.stream_display import live_display
 
-        with growing(shown=voice.stream, is_json=constraint.is_json) as follow:
+        with live_display(shown=verbosity.stream, is_json=constraint.is_json) as follow:
             for chunk in generator.stream(ask(constraint), **settings):
                 tokens += len(chunk.tokens)
                 follow(chunk)
                 say(f"{tokens} tokens  {_tail(chunk.text)}")
                 output = chunk.output
     assert output is not None, "a stream ended without its output"
-    if voice.statistics:
-        print(statistics(output, compiled), file=sys.stderr)
+    if verbosity.statistics:
+        print(format_statistics(output, compiled), file=sys.stderr)
     return output
 
 
 @contextlib.contextmanager
-def progress(*, shown: bool) -> Iterator[Say]:
+def status_line(*, shown: bool) -> Iterator[StatusCallback]:
     """A line on standard error that changes with what is said, and goes away at the end."""
     if not shown:
         yield lambda text: None
@@ -151,7 +154,7 @@ def _tail(text: str) -> str:
     return line if len(line) <= _TAIL else "..." + line[3 - _TAIL :]
 
 
-def statistics(output: Output, compiled: float | None = None) -> str:
+def format_statistics(output: Output, compiled: float | None = None) -> str:
     """What a text cost, in one line.
 
     Args:
@@ -163,11 +166,11 @@ def statistics(output: Output, compiled: float | None = None) -> str:
         f"{stats.tokens} tokens in {stats.seconds:.2f} s",
         f"{stats.forwards} forward passes",
         f"prompt {stats.prompt_tokens} tokens",
-        f"law {output.law}",
+        f"law {output.distribution}",
         f"ended: {output.finish}",
     ]
     parts += [] if stats.attempts == 1 else [f"{stats.attempts} attempts"]
-    parts += [] if output.law == "greedy" else [f"seed {stats.seed}"]
+    parts += [] if output.distribution == "greedy" else [f"seed {stats.seed}"]
     parts += [] if compiled is None else [f"compiled in {1000 * compiled:.1f} ms"]
     return ", ".join(parts)
 
@@ -177,7 +180,7 @@ def statistics(output: Output, compiled: float | None = None) -> str:
 _LEXEMES = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+')
 
 
-def indented(text: str, indent: int) -> str:
+def indent_json(text: str, indent: int) -> str:
     """A JSON text on several lines, its strings and numbers exactly as they were written.
 
     Reading and writing it again would not do: `1e400`, `1.10` and long integers would come out as others.
@@ -205,8 +208,8 @@ def indented(text: str, indent: int) -> str:
     return "".join(out)
 
 
-def printed(output: Output, constraint: Constraint, indent: int | None) -> str:
+def format_output(output: Output, constraint: Constraint, indent: int | None) -> str:
     """A text as it goes to standard output: as it was generated, or laid out with `indent`."""
     if indent is None or not constraint.is_json:
         return output.text
-    return indented(output.text, indent)
+    return indent_json(output.text, indent)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from constrained.cli.exit_status import BadInput
-from constrained.errors import Described
+from constrained.errors import ConstrainedError
 
 if TYPE_CHECKING:
     from constrained.constraint import Constraint
@@ -151,7 +151,7 @@ def read_constraint(
     return constraint.choice([part for part in parts if part])
 
 
-def told_apart(target: str, schema: str | None, type_: str | None) -> tuple[str | None, str | None]:
+def split_target(target: str, schema: str | None, type_: str | None) -> tuple[str | None, str | None]:
     """A positional target as (schema, type): a file is a schema, unless it is one of Python's with a name behind.
 
     Raises:
@@ -177,7 +177,7 @@ def _about(name: str) -> Iterator[None]:
     """Puts the name of a file before what is wrong with it."""
     try:
         yield
-    except Described as error:
+    except ConstrainedError as error:
         raise type(error)(f"{name}: {error.summary}", error.problems, action=error.action) from None
 
 
@@ -231,7 +231,11 @@ def _imported(name: str) -> Any:
                 f"no module named {error.name!r}",
                 action="run from the folder that holds it, or name the file: path/to/file.py:Class",
             ) from None
-        extra = "pip install 'constrained[types]'" if error.name == "pydantic" else f"install {error.name}"
+        extra = (
+            "pip install 'constrained-generation[types]'"
+            if error.name == "pydantic"
+            else f"install {error.name}"
+        )
         raise BadInput(f"{name} needs {error.name}, which is not installed", action=extra) from None
     except (Exception, SystemExit) as error:  # a module may do anything when it is imported
         raise BadInput(f"{name} cannot be imported: {_where(error)}") from None

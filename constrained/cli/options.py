@@ -82,7 +82,7 @@ Closed = Annotated[
     bool,
     typer.Option("--closed", help="No members but declared ones where the schema says nothing of others."),
 ]
-Draft = Annotated[
+SchemaDraft = Annotated[
     str | None,
     typer.Option("--draft", metavar="NAME", help="4, 6, 7, 2019-09 or 2020-12 [default: what $schema says]."),
 ]
@@ -146,7 +146,7 @@ Stream = Annotated[
 ]
 
 
-def of_json(
+def json_schema_options(
     property_order: PropertyOrderOption | None,
     separators: tuple[str, str] | None,
     ensure_ascii: bool | None,

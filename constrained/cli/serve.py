@@ -13,7 +13,7 @@ from constrained.cli.exit_status import BadInput
 from constrained.cli.options import Device
 
 
-class Guesses(str, Enum):
+class SpeculationMode(str, Enum):
     """Whether to guess ahead."""
 
     auto = "auto"
@@ -57,9 +57,9 @@ def serve(
         ),
     ] = None,
     draft: Annotated[
-        Guesses,
+        SpeculationMode,
         typer.Option("--draft", help="Guess ahead, or read one token at a time; the texts are the same."),
-    ] = Guesses.none,
+    ] = SpeculationMode.none,
     max_batch: Annotated[
         int, typer.Option("--max-batch", metavar="N", min=1, help="Texts that are written side by side.")
     ] = 32,
@@ -95,7 +95,7 @@ def serve(
     from constrained.extras import MissingExtra
 
     try:
-        from constrained.server import Settings
+        from constrained.server import ServerSettings
         from constrained.server import serve as run
     except MissingExtra as error:
         raise BadInput(str(error)) from None
@@ -103,7 +103,7 @@ def serve(
 
     if tool_format is not None and tool_format not in FORMATS:
         raise BadInput(f"the tool format {tool_format!r} is not known", action=f"use {', '.join(FORMATS)}")
-    settings = Settings(
+    settings = ServerSettings(
         name=name or (Path(model).name if model and Path(model).is_dir() else model) or "constrained-tiny",
         api_key=api_key,
         max_batch=max_batch,
@@ -114,12 +114,12 @@ def serve(
         compile_seconds=compile_time,
         compile_threads=compile_threads,
         compile_memory=round(compile_memory * 2**20),
-        draft=None if draft is Guesses.none else draft.value,
+        draft=None if draft is SpeculationMode.none else draft.value,
         grace_seconds=grace,
     )
-    from constrained.cli.generation import hush
+    from constrained.cli.generation import silence_libraries
 
-    hush(bars=model is not None)
+    silence_libraries(bars=model is not None)
     from constrained.models import load
 
     loaded = load(model, device=device, isolate=isolate or None)
@@ -132,4 +132,4 @@ def serve(
         print(f"serving {settings.name} at {where}/v1", file=sys.stderr, flush=True)
 
     format = None if tool_format is None else FORMATS[tool_format]
-    run(loaded, settings, host=host, port=port, format=format, told=told)
+    run(loaded, settings, host=host, port=port, format=format, on_ready=told)

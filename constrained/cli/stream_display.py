@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from constrained.decoding import Chunk
 
-Follow = Callable[["Chunk"], None]
+ChunkCallback = Callable[["Chunk"], None]
 """Shows a step of a text."""
 
 
@@ -32,7 +32,7 @@ class _Value:
 
 
 @contextlib.contextmanager
-def growing(*, shown: bool, is_json: bool, console: Console | None = None) -> Iterator[Follow]:
+def live_display(*, shown: bool, is_json: bool, console: Console | None = None) -> Iterator[ChunkCallback]:
     """Follows a text that is being written.
 
     Args:

@@ -22,20 +22,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from constrained.constraint.base import Constraint, shorten
-from constrained.constraint.free_text import Answer, Section, after, tag, tags
+from constrained.constraint.free_text import Section, ThinkingResult, after, tag, tags
 from constrained.constraint.grammar import ebnf, gbnf, lark
 from constrained.constraint.json import Whitespace, json_schema, python_type
-from constrained.constraint.predicate import Guarded, predicate
+from constrained.constraint.predicate import PredicateConstraint, predicate
 from constrained.constraint.structural_tag import structural_tag
 from constrained.constraint.substring import substring_of
 from constrained.constraint.text import choice, regex
 from constrained.errors import InvalidConstraint
 
 __all__ = [
-    "Answer",
     "Constraint",
-    "Guarded",
+    "PredicateConstraint",
     "Section",
+    "ThinkingResult",
     "Whitespace",
     "after",
     "as_constraint",
@@ -55,7 +55,7 @@ __all__ = [
 
 
 @functools.singledispatch
-def as_constraint(asked: Any) -> Constraint:
+def as_constraint(value: Any) -> Constraint:
     """The constraint that is meant by what a user passes.
 
     | passed | meant |
@@ -69,30 +69,30 @@ def as_constraint(asked: Any) -> Constraint:
         InvalidConstraint: a `str`, which could be any of several things, a list of values, or None.
         ConstraintError: as the constructor that is chosen.
     """
-    return python_type(asked)
+    return python_type(value)
 
 
 @as_constraint.register(Constraint)
-def _(asked: Constraint) -> Constraint:
-    return asked
+def _(value: Constraint) -> Constraint:
+    return value
 
 
 @as_constraint.register(Mapping)
 @as_constraint.register(bool)
-def _(asked: Any) -> Constraint:
-    return json_schema(asked)
+def _(value: Any) -> Constraint:
+    return json_schema(value)
 
 
 @as_constraint.register(re.Pattern)
-def _(asked: re.Pattern[str]) -> Constraint:
-    return regex(asked)
+def _(value: re.Pattern[str]) -> Constraint:
+    return regex(value)
 
 
 @as_constraint.register(str)
 @as_constraint.register(bytes)
-def _(asked: str | bytes) -> Constraint:
+def _(value: str | bytes) -> Constraint:
     raise InvalidConstraint(
-        f"{shorten(repr(asked))} could be a schema, a pattern or a choice",
+        f"{shorten(repr(value))} could be a schema, a pattern or a choice",
         action="say which: json_schema(text), regex(pattern) or choice([text, ...])",
     )
 
@@ -100,15 +100,15 @@ def _(asked: str | bytes) -> Constraint:
 @as_constraint.register(Sequence)
 @as_constraint.register(set)
 @as_constraint.register(frozenset)
-def _(asked: Any) -> Constraint:
+def _(value: Any) -> Constraint:
     raise InvalidConstraint(
-        f"{shorten(repr(asked))} is a collection of values",
+        f"{shorten(repr(value))} is a collection of values",
         action="for one of several values use choice([...])",
     )
 
 
 @as_constraint.register(type(None))
-def _(asked: None) -> Constraint:
+def _(value: None) -> Constraint:
     raise InvalidConstraint(
         "no constraint was given", action="pass a type, a schema, or regex(...) or choice(...)"
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from grammars.ir import Grammar
-    from grammars.json_schema import Report
+    from grammars.json_schema import KeywordReport
 
 _SHOWN = 60
 
@@ -23,13 +23,13 @@ class Constraint:
             compiled automaton, but not `parse`: two Python types may have one schema.
         schema: JSON Schema that describes the values, to show in a prompt; None for a regex.
         is_json: whether the texts are JSON, rather than bare text.
-        marks: names of special tokens that stand in the texts; see `Vocabulary.marked`.
+        special_tokens: names of special tokens that stand in the texts; see `Vocabulary.marked`.
     """
 
     is_json: bool = False
 
     @property
-    def marks(self) -> tuple[str, ...]:
+    def special_tokens(self) -> tuple[str, ...]:
         """See above."""
         return ()
 
@@ -54,11 +54,11 @@ class Constraint:
         raise NotImplementedError
 
     @property
-    def report(self) -> Report:
+    def report(self) -> KeywordReport:
         """What became of every keyword; empty for constraints without keywords. Raises as `grammar` does."""
-        from grammars.json_schema import Report
+        from grammars.json_schema import KeywordReport
 
-        return Report()
+        return KeywordReport()
 
     def parse(self, text: str) -> Any:
         """The value of a text that follows the constraint. Whether it does is not checked again.
@@ -80,9 +80,9 @@ class Constraint:
             ConstraintError: as `as_constraint`.
         """
         from constrained.constraint import as_constraint
-        from constrained.constraint.predicate import both
+        from constrained.constraint.predicate import intersect_constraints
 
-        return both(self, as_constraint(other))
+        return intersect_constraints(self, as_constraint(other))
 
     __rand__ = __and__  # the order says nothing
 

@@ -37,7 +37,7 @@ class Section(NamedTuple):
     text: str
 
 
-class Answer(NamedTuple):
+class ThinkingResult(NamedTuple):
     """What follows a marker, and what came before it.
 
     Attributes:
@@ -57,11 +57,11 @@ class _Tag(NamedTuple):
     def body(self) -> Grammar:
         """The content and the closing marker."""
         from grammars import ir
-        from grammars.lexer import refuse_lexer
-        from grammars.text.free_text import up_to
+        from grammars.lexer import reject_lexer_grammar
+        from grammars.text.free_text import text_up_to
 
         grammar = self.content.grammar
-        refuse_lexer(grammar, "in a section")
+        reject_lexer_grammar(grammar, "in a section")
         if self.content.is_json:
             whole = ir.sequence(ir.call(grammar.start), ir.terminal(self.end))
             name = "section"
@@ -76,9 +76,9 @@ class _Tag(NamedTuple):
                 action="let the content be JSON, a regex or a choice",
             )
         closed = ir.concat(body.regex, ir.literal(self.end))
-        return ir.Grammar.of(ir.intersection(closed, up_to(self.end, [self.end])))
+        return ir.Grammar.of(ir.intersection(closed, text_up_to(self.end, [self.end])))
 
-    def read(self, text: str, start: int) -> tuple[Section, int]:
+    def parse_section(self, text: str, start: int) -> tuple[Section, int]:
         """The section whose opening marker ends at `start`, and where it ends."""
         stop = text.find(self.end, start)
         while stop >= 0:
@@ -98,7 +98,7 @@ def _is_json(text: str) -> bool:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _Tagged(Constraint):
+class _TaggedTextConstraint(Constraint):
     """Free text with sections."""
 
     tags: tuple[_Tag, ...]
@@ -112,11 +112,11 @@ class _Tagged(Constraint):
 
     @cached_property
     def grammar(self) -> Grammar:
-        from grammars.text.free_text import Section as Part
-        from grammars.text.free_text import among_text
+        from grammars.text.free_text import SectionGrammar as Part
+        from grammars.text.free_text import free_text_with_sections
 
         parts = [Part(tag.begin, tag.body()) for tag in self.tags]
-        return among_text(parts, low=self.at_least, high=self.at_most)
+        return free_text_with_sections(parts, low=self.at_least, high=self.at_most)
 
     def parse(self, text: str) -> list[str | Section]:
         found: list[str | Section] = []
@@ -126,7 +126,7 @@ class _Tagged(Constraint):
         while (begun := marker.search(text, at)) is not None:
             if begun.start() > at:
                 found.append(text[at : begun.start()])
-            section, at = by_marker[begun.group()].read(text, begun.end())
+            section, at = by_marker[begun.group()].parse_section(text, begun.end())
             found.append(section)
         return [*found, text[at:]] if at < len(text) else found
 
@@ -138,7 +138,7 @@ class _Tagged(Constraint):
         return " or ".join(f"tag({tag.begin!r}, {tag.content!r}, {tag.end!r})" for tag in self.tags)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Tagged) and super().__eq__(other) and self.tags == other.tags
+        return isinstance(other, _TaggedTextConstraint) and super().__eq__(other) and self.tags == other.tags
 
     __hash__ = Constraint.__hash__
 
@@ -186,10 +186,12 @@ def tags(*kinds: Constraint, at_least: int = 0, at_most: int | None = None) -> C
         InvalidConstraint: not made by `tag`, or one opening marker is part of another.
     """
     for kind in kinds:
-        if not isinstance(kind, _Tagged):
+        if not isinstance(kind, _TaggedTextConstraint):
             raise InvalidConstraint(f"{kind!r} is no kind of section", action="make it with tag(...)")
     return _tagged(
-        tuple(one for kind in kinds if isinstance(kind, _Tagged) for one in kind.tags), at_least, at_most
+        tuple(one for kind in kinds if isinstance(kind, _TaggedTextConstraint) for one in kind.tags),
+        at_least,
+        at_most,
     )
 
 
@@ -208,7 +210,7 @@ def _tagged(kinds: tuple[_Tag, ...], at_least: int, at_most: int | None) -> Cons
                     Problem(f"markers {other.begin!r} and {kind.begin!r}", "one is part of the other"),
                     action="let all markers end alike: <a>, <ab>",
                 )
-    return _Tagged(kinds, at_least, at_most)
+    return _TaggedTextConstraint(kinds, at_least, at_most)
 
 
 def _check_marker(marker: str) -> None:
@@ -221,7 +223,7 @@ def _check_marker(marker: str) -> None:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _After(Constraint):
+class _AfterMarkerConstraint(Constraint):
     """Free text up to a marker, then a constraint."""
 
     marker: str
@@ -237,15 +239,15 @@ class _After(Constraint):
 
     @cached_property
     def grammar(self) -> Grammar:
-        from grammars.text.free_text import after_text
+        from grammars.text.free_text import after_free_text
 
-        return after_text(self.marker, self.content.grammar)
+        return after_free_text(self.marker, self.content.grammar)
 
-    def parse(self, text: str) -> Answer:
+    def parse(self, text: str) -> ThinkingResult:
         thinking, marker, rest = text.partition(self.marker)
         if not marker:
             raise RejectedValue(f"the text has no {self.marker!r}", text=text)
-        return Answer(thinking, self.content.parse(rest))
+        return ThinkingResult(thinking, self.content.parse(rest))
 
     def render(self) -> str:
         return f"text up to {self.marker!r}, then {self.content.render()}"
@@ -254,13 +256,17 @@ class _After(Constraint):
         return f"after({self.marker!r}, {self.content!r})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _After) and super().__eq__(other) and self.content == other.content
+        return (
+            isinstance(other, _AfterMarkerConstraint)
+            and super().__eq__(other)
+            and self.content == other.content
+        )
 
     __hash__ = Constraint.__hash__
 
 
 def after(marker: str, content: Any) -> Constraint:
-    """Free text up to a marker, as models that think first write it, then the content; the value is an `Answer`.
+    """Free text up to a marker, as models that think first write it, then the content; the value is an `ThinkingResult`.
 
     Args:
         marker: ends the free text, such as ``"</think>"``; it always comes, the text before it may be empty. What
@@ -274,4 +280,4 @@ def after(marker: str, content: Any) -> Constraint:
     from constrained.constraint import as_constraint
 
     _check_marker(marker)
-    return _After(marker, as_constraint(content))
+    return _AfterMarkerConstraint(marker, as_constraint(content))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _Grammar(Constraint):
+class _GrammarConstraint(Constraint):
     """Text that the rules of a grammar derive."""
 
     source: str
@@ -58,7 +58,7 @@ def gbnf(text: str, *, start: str | None = None) -> Constraint:
     Raises:
         InvalidConstraint: not a text. Mistakes inside are found when the grammar is compiled, with line and column.
     """
-    return _Grammar(_checked(text), "gbnf", start)
+    return _GrammarConstraint(_checked(text), "gbnf", start)
 
 
 def ebnf(text: str, *, start: str | None = None) -> Constraint:
@@ -74,11 +74,11 @@ def ebnf(text: str, *, start: str | None = None) -> Constraint:
     Raises:
         InvalidConstraint: not a text. Mistakes inside are found when the grammar is compiled, with line and column.
     """
-    return _Grammar(_checked(text), "ebnf", start)
+    return _GrammarConstraint(_checked(text), "ebnf", start)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _Lark(Constraint):
+class _LarkConstraint(Constraint):
     """Text that the rules of a Lark grammar derive, behind Lark's lexer."""
 
     source: str
@@ -144,7 +144,7 @@ def lark(
     from constrained.constraint import as_constraint
 
     embedded = {name: as_constraint(asked) for name, asked in (embed or {}).items()}
-    return _Lark(_checked(text), start, lexer, prefer, tuple(sorted(embedded.items())))
+    return _LarkConstraint(_checked(text), start, lexer, prefer, tuple(sorted(embedded.items())))
 
 
 def _checked(text: str) -> str:

@@ -14,7 +14,7 @@ from constrained.errors import InvalidConstraint, Problem, RejectedValue
 
 if TYPE_CHECKING:
     from grammars.ir import Grammar
-    from grammars.json_schema import Lowered, Report
+    from grammars.json_schema import KeywordReport, LoweredSchema
     from grammars.types import TypeSpec
 
 Whitespace = Literal["bounded", "none", "any", "indent"]
@@ -24,15 +24,15 @@ PropertyOrder = Literal["schema", "any"]
 """In which order members of an object stand: that of the schema, or any."""
 
 
-Unsupported = Literal["refuse", "check"]
+UnsupportedPolicy = Literal["refuse", "check"]
 """What becomes of a keyword that cannot be enforced: an error, or a check of the finished value."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _Json(Constraint):
+class _JsonConstraint(Constraint):
     """JSON text that follows a schema; the value is what `json.loads` gives.
 
-    `options` are those of `grammars.json_schema.lower` that are not at their defaults, as JSON values.
+    `options` are those of `grammars.json_schema.lower_schema` that are not at their defaults, as JSON values.
     """
 
     _text: str
@@ -50,22 +50,22 @@ class _Json(Constraint):
         return digest("json", self._text, self.whitespace, *options)
 
     @cached_property
-    def _lowered(self) -> Lowered:
-        from grammars.json_schema import lower
+    def _lowered(self) -> LoweredSchema:
+        from grammars.json_schema import lower_schema
 
         read = self.__dict__.pop("_read", None)
         options = dict(self.options)
         if "separators" in options:
             options["separators"] = tuple(options["separators"])
         schema = json.loads(self._text) if read is None else read
-        return lower(schema, whitespace=self.whitespace, **options)
+        return lower_schema(schema, whitespace=self.whitespace, **options)
 
     @property
     def grammar(self) -> Grammar:
         return self._lowered.grammar
 
     @property
-    def report(self) -> Report:
+    def report(self) -> KeywordReport:
         return self._lowered.report
 
     def parse(self, text: str) -> Any:
@@ -83,9 +83,9 @@ class _Json(Constraint):
         lowered = self._lowered
         if not lowered.unchecked:
             return
-        from constrained.constraint.post_validation import problems
+        from constrained.constraint.post_validation import validation_errors
 
-        found = problems(self.schema, lowered.draft, self.options.get("registry"), value)
+        found = validation_errors(self.schema, lowered.draft, self.options.get("registry"), value)
         if found:
             raise RejectedValue(
                 "a complete text does not satisfy a keyword that could not be enforced",
@@ -113,7 +113,7 @@ def json_schema(
     draft: str | None = None,
     formats: bool = True,
     strict: bool = False,
-    unsupported: Unsupported = "refuse",
+    unsupported: UnsupportedPolicy = "refuse",
     registry: Any = None,
 ) -> Constraint:
     """JSON text that follows a JSON Schema; the value is what `json.loads` gives.
@@ -136,7 +136,7 @@ def json_schema(
         unsupported: ``"refuse"``: a keyword that cannot be enforced is an error; ``"check"``: it is left out of what
             is enforced, listed as unchecked in the report, and the finished value is validated. A value that fails
             raises `RejectedValue`.
-        registry: schemas that references may name, by URI: a mapping, or a `referencing.Registry`. Those that are
+        registry: schemas that references may name, by URI: a mapping, or a `referencing.SchemaRegistry`. Those that are
             reached are copied. The meta-schemas of the drafts need not be given; the network is never asked.
 
     Raises:
@@ -162,21 +162,21 @@ def json_schema(
         "formats": formats and None,
         "strict": strict or None,
         "unsupported": unsupported if unsupported != "refuse" else None,
-        "registry": _reached(read, registry),
+        "registry": _referenced_schemas(read, registry),
     }
     options = {name: value for name, value in asked.items() if value is not None}
-    made = _Json(text, _checked(whitespace), options)
+    made = _JsonConstraint(text, _checked(whitespace), options)
     made.__dict__["_read"] = read  # so that it is not read again when it is lowered, which is once
     return made
 
 
-def _reached(schema: Any, registry: Any) -> dict[str, Any] | None:
+def _referenced_schemas(schema: Any, registry: Any) -> dict[str, Any] | None:
     """The schemas of a registry that references lead to; plain JSON, which can be compared and sent elsewhere."""
     if registry is None:
         return None
-    from grammars.json_schema import Registry
+    from grammars.json_schema import SchemaRegistry
 
-    found = Registry(registry).reached_from(schema)
+    found = SchemaRegistry(registry).reachable_from(schema)
     return {
         uri: contents if isinstance(contents, bool) else copy_schema(contents)[0]
         for uri, contents in found.items()
@@ -200,7 +200,7 @@ def _checked_order(property_order: PropertyOrder) -> PropertyOrder | None:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _PythonType(_Json):
+class _PythonTypeConstraint(_JsonConstraint):
     """JSON text of a Python type; the value is an instance of it."""
 
     hint: Any
@@ -230,7 +230,11 @@ class _PythonType(_Json):
         return f"python_type({self._spec.title})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _PythonType) and super().__eq__(other) and bool(self.hint == other.hint)
+        return (
+            isinstance(other, _PythonTypeConstraint)
+            and super().__eq__(other)
+            and bool(self.hint == other.hint)
+        )
 
     __hash__ = Constraint.__hash__
 
@@ -253,7 +257,7 @@ def python_type(
 
     Args:
         hint: a pydantic model, dataclass, `TypedDict`, `NamedTuple`, `Enum`, `Literal`, `list[int]`, `X | None`
-            or any mix of them; `grammars.types.of` lists them all.
+            or any mix of them; `grammars.types.type_spec` lists them all.
         whitespace: where the text may have white space.
         property_order: ``"schema"``: members stand in the order in which the schema declares them; ``"any"``: in
             every order, each key once.
@@ -274,7 +278,7 @@ def python_type(
 
 
 def _of_type(hint: Any, whitespace: Whitespace, options: Mapping[str, Any]) -> Constraint:
-    from grammars.types import of
+    from grammars.types import type_spec
 
-    spec = of(hint)
-    return _PythonType(write_schema(spec.enforced), whitespace, options, hint, spec)
+    spec = type_spec(hint)
+    return _PythonTypeConstraint(write_schema(spec.enforced_schema), whitespace, options, hint, spec)

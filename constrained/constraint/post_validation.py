@@ -10,7 +10,9 @@ from constrained.errors import Problem
 _MAX_PROBLEMS = 5
 
 
-def problems(schema: Any, draft: str, registry: Mapping[str, Any] | None, value: Any) -> list[Problem]:
+def validation_errors(
+    schema: Any, draft: str, registry: Mapping[str, Any] | None, value: Any
+) -> list[Problem]:
     """What `jsonschema` finds wrong with a value, the most telling first; empty if it is valid.
 
     Args:
@@ -23,9 +25,9 @@ def problems(schema: Any, draft: str, registry: Mapping[str, Any] | None, value:
     from referencing import Registry
     from referencing.jsonschema import specification_with
 
-    from grammars.json_schema import DRAFTS
+    from grammars.json_schema import SCHEMA_DIALECTS
 
-    uri = DRAFTS[draft].uri
+    uri = SCHEMA_DIALECTS[draft].uri
     # Up to draft 7 the identifier of a meta-schema ends in an empty fragment.
     kind = jsonschema.validators.validator_for(
         {"$schema": uri}, default=None

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 from constrained.constraint.base import Constraint, digest
 from constrained.constraint.text import regex
 from constrained.errors import InvalidConstraint, Problem, UnsupportedConstraint
-from constrained.predicates import Predicate, Question
+from constrained.predicates import CheckKind, Predicate
 
 if TYPE_CHECKING:
     from grammars.ir import Grammar
-    from grammars.json_schema import Report
+    from grammars.json_schema import KeywordReport
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Guarded(Constraint):
+class PredicateConstraint(Constraint):
     """The texts of another constraint that predicates accept as well.
 
     Attributes:
@@ -37,9 +37,9 @@ class Guarded(Constraint):
         return self.inner.is_json
 
     @property
-    def marks(self) -> tuple[str, ...]:
+    def special_tokens(self) -> tuple[str, ...]:
         """Those of the inner one."""
-        return self.inner.marks
+        return self.inner.special_tokens
 
     @cached_property
     def key(self) -> str:
@@ -69,7 +69,7 @@ class Guarded(Constraint):
         )
 
     @property
-    def report(self) -> Report:
+    def report(self) -> KeywordReport:
         """That of the grammar."""
         return self.inner.report
 
@@ -151,7 +151,7 @@ def predicate(
     if workers:
         for name, function in functions.items():
             _check_picklable(name, function)
-    answering: dict[Question, Callable[[Any], Any]] = {}
+    answering: dict[CheckKind, Callable[[Any], Any]] = {}
     if (beginnings := fn or prefix_ok) is not None:
         answering["prefix"] = beginnings
     if complete_ok is not None:
@@ -165,18 +165,18 @@ def predicate(
         timeout=timeout,
         memory_limit=memory_limit,
     )
-    return Guarded(_ANY_TEXT, (box,))
+    return PredicateConstraint(_ANY_TEXT, (box,))
 
 
-def both(one: Constraint, other: Constraint) -> Constraint:
+def intersect_constraints(one: Constraint, other: Constraint) -> Constraint:
     """What ``one & other`` means.
 
     Raises:
         UnsupportedConstraint: neither is a predicate.
     """
     parts = [one, other]
-    predicates = tuple(p for part in parts if isinstance(part, Guarded) for p in part.predicates)
-    inner = [part.inner if isinstance(part, Guarded) else part for part in parts]
+    predicates = tuple(p for part in parts if isinstance(part, PredicateConstraint) for p in part.predicates)
+    inner = [part.inner if isinstance(part, PredicateConstraint) else part for part in parts]
     grammars = [part for part in inner if part is not _ANY_TEXT] or [_ANY_TEXT]
     if len(grammars) > 1:
         raise UnsupportedConstraint(
@@ -185,7 +185,7 @@ def both(one: Constraint, other: Constraint) -> Constraint:
             action="write them as one, or let a predicate check one of them",
         )
     distinct = {predicate.key: predicate for predicate in predicates}
-    return Guarded(grammars[0], tuple(distinct.values()))
+    return PredicateConstraint(grammars[0], tuple(distinct.values()))
 
 
 _ANY_TEXT = regex(r"(?s:.*)")

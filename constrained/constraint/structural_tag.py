@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from constrained.constraint.base import Constraint, digest
-from constrained.constraint.free_text import _Tag, _Tagged, tag, tags
+from constrained.constraint.free_text import _Tag, _TaggedTextConstraint, tag, tags
 from constrained.constraint.grammar import gbnf
 from constrained.constraint.json import json_schema
 from constrained.constraint.text import choice, regex
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _Triggered(_Tagged):
+class _StructuralTagConstraint(_TaggedTextConstraint):
     """Free text with sections; no trigger stands in the free text."""
 
     triggers: tuple[str, ...]
@@ -31,8 +31,8 @@ class _Triggered(_Tagged):
     @cached_property
     def grammar(self) -> Grammar:
         from grammars import ir
-        from grammars.text.free_text import Section, among_text
-        from grammars.transform.imports import added, fresh
+        from grammars.text.free_text import SectionGrammar, free_text_with_sections
+        from grammars.transform.imports import fresh_name, import_rules
 
         sections = []
         for trigger in self.triggers:
@@ -41,21 +41,21 @@ class _Triggered(_Tagged):
             for kind in self.tags:
                 if kind.begin.startswith(trigger):
                     rest = ir.terminal(kind.begin[len(trigger) :])
-                    kinds.append(ir.sequence(rest, added(kind.body(), rules)))
-            name = fresh("section", rules)
+                    kinds.append(ir.sequence(rest, import_rules(kind.body(), rules)))
+            name = fresh_name("section", rules)
             rules[name] = ir.choice(*kinds)
-            sections.append(Section(trigger, ir.Grammar(rules, name)))
-        return among_text(sections, low=self.at_least, high=self.at_most)
+            sections.append(SectionGrammar(trigger, ir.Grammar(rules, name)))
+        return free_text_with_sections(sections, low=self.at_least, high=self.at_most)
 
     def __repr__(self) -> str:
         return f"structural_tag({super().__repr__()}, triggers={list(self.triggers)})"
 
 
-def structural_tag(described: Mapping[str, Any]) -> Constraint:
+def structural_tag(definition: Mapping[str, Any]) -> Constraint:
     """Free text with sections that a trigger begins; the value is as that of `tag`.
 
     Args:
-        described: ``{"type": "structural_tag", "format": {"type": "triggered_tags", "triggers": [...], "tags":
+        definition: ``{"type": "structural_tag", "format": {"type": "triggered_tags", "triggers": [...], "tags":
             [{"begin", "content": {"type": "json_schema", "json_schema": ...}, "end"}], "at_least_one": bool,
             "stop_after_first": bool}}``, or the older form ``{"type": "structural_tag", "triggers": [...],
             "structures": [{"begin", "schema", "end"}]}``. A content can also be a ``regex`` with its ``pattern`` or a
@@ -66,15 +66,15 @@ def structural_tag(described: Mapping[str, Any]) -> Constraint:
         UnsupportedConstraint: a format or content of another type; ``stop_after_first``, for free text may follow.
         ConstraintError: as the constructors of the contents.
     """
-    if not isinstance(described, Mapping) or described.get("type") != "structural_tag":
+    if not isinstance(definition, Mapping) or definition.get("type") != "structural_tag":
         raise _wrong("#", "is no structural tag", 'an object with "type": "structural_tag"')
-    if "structures" in described:
+    if "structures" in definition:
         kinds = [
             _tag(one, f"#/structures/{i}", lambda found, place: json_schema(_get(found, "schema", place)))
-            for i, one in enumerate(_list(described, "structures", "#"))
+            for i, one in enumerate(_list(definition, "structures", "#"))
         ]
-        return _triggered(kinds, _list(described, "triggers", "#"), "#", at_least=0)
-    form = _get(described, "format", "#")
+        return _triggered(kinds, _list(definition, "triggers", "#"), "#", at_least=0)
+    form = _get(definition, "format", "#")
     if not isinstance(form, Mapping):
         raise _wrong("#/format", "is no format", 'an object with a "type"')
     if form.get("type") != "triggered_tags":
@@ -98,7 +98,7 @@ def structural_tag(described: Mapping[str, Any]) -> Constraint:
 
 
 def _triggered(kinds: list[Constraint], triggers: Sequence[Any], place: str, *, at_least: int) -> Constraint:
-    found = tuple(one for kind in kinds if isinstance(kind, _Tagged) for one in kind.tags)
+    found = tuple(one for kind in kinds if isinstance(kind, _TaggedTextConstraint) for one in kind.tags)
     tags(*kinds)  # its checks of the markers are wanted here, too
     for i, trigger in enumerate(triggers):
         if not isinstance(trigger, str) or not trigger:
@@ -109,7 +109,7 @@ def _triggered(kinds: list[Constraint], triggers: Sequence[Any], place: str, *, 
             raise _wrong(f"{place}/triggers/{i}", "begins no tag", "a beginning of a tag's begin")
     for one in found:
         _check_triggered(one, triggers, place)
-    return _Triggered(found, at_least, None, tuple(triggers))
+    return _StructuralTagConstraint(found, at_least, None, tuple(triggers))
 
 
 def _check_triggered(one: _Tag, triggers: Sequence[str], place: str) -> None:
@@ -119,22 +119,22 @@ def _check_triggered(one: _Tag, triggers: Sequence[str], place: str) -> None:
         raise _wrong(f"{place}/triggers", f"a trigger stands within {one.begin!r}", "shorter begins")
 
 
-def _tag(described: Any, place: str, content: Callable[[Mapping[str, Any], str], Constraint]) -> Constraint:
-    if not isinstance(described, Mapping):
+def _tag(definition: Any, place: str, content: Callable[[Mapping[str, Any], str], Constraint]) -> Constraint:
+    if not isinstance(definition, Mapping):
         raise _wrong(place, "is no tag", "an object with begin and end")
-    begin, end = _get(described, "begin", place), _get(described, "end", place)
-    return tag(begin, content(described, place), end)
+    begin, end = _get(definition, "begin", place), _get(definition, "end", place)
+    return tag(begin, content(definition, place), end)
 
 
-def _content(described: Any, place: str) -> Constraint:
-    if not isinstance(described, Mapping):
+def _content(definition: Any, place: str) -> Constraint:
+    if not isinstance(definition, Mapping):
         raise _wrong(place, "is no content", 'an object with a "type"')
-    kind = described.get("type")
+    kind = definition.get("type")
     readers: dict[Any, Callable[[], Constraint]] = {
-        "json_schema": lambda: json_schema(_get(described, "json_schema", place)),
-        "regex": lambda: regex(_get(described, "pattern", place)),
-        "const_string": lambda: choice([_get(described, "value", place)]),
-        "grammar": lambda: gbnf(_get(described, "grammar", place)),
+        "json_schema": lambda: json_schema(_get(definition, "json_schema", place)),
+        "regex": lambda: regex(_get(definition, "pattern", place)),
+        "const_string": lambda: choice([_get(definition, "value", place)]),
+        "grammar": lambda: gbnf(_get(definition, "grammar", place)),
     }
     if kind not in readers:
         raise UnsupportedConstraint(
@@ -145,14 +145,14 @@ def _content(described: Any, place: str) -> Constraint:
     return readers[kind]()
 
 
-def _get(described: Mapping[str, Any], name: str, place: str) -> Any:
-    if name not in described:
+def _get(definition: Mapping[str, Any], name: str, place: str) -> Any:
+    if name not in definition:
         raise _wrong(f"{place}/{name}", "is missing", f"{name!r} there")
-    return described[name]
+    return definition[name]
 
 
-def _list(described: Mapping[str, Any], name: str, place: str) -> list[Any]:
-    found = _get(described, name, place)
+def _list(definition: Mapping[str, Any], name: str, place: str) -> list[Any]:
+    found = _get(definition, name, place)
     if not isinstance(found, list) or not found:
         raise _wrong(f"{place}/{name}", "is no list, or an empty one", "a list of at least one")
     return found

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _Spans(Constraint):
+class _SubstringConstraint(Constraint):
     """Text that stands in a document."""
 
     document: str
@@ -26,9 +26,9 @@ class _Spans(Constraint):
 
     @cached_property
     def grammar(self) -> Grammar:
-        from grammars.text.substring import spans
+        from grammars.text.substring import substring_grammar
 
-        return spans(self.document, min_length=self.min_length)
+        return substring_grammar(self.document, min_length=self.min_length)
 
     def parse(self, text: str) -> str:
         return text
@@ -58,4 +58,4 @@ def substring_of(text: str, *, min_length: int = 1) -> Constraint:
         raise InvalidConstraint(f"a document is a str, not {type(text).__name__}")
     if not isinstance(min_length, int) or min_length < 0:
         raise InvalidConstraint(f"min_length={min_length!r} is no count", action="use 0 or more characters")
-    return _Spans(text, min_length)
+    return _SubstringConstraint(text, min_length)

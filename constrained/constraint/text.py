@@ -20,7 +20,7 @@ _FLAGS = {re.IGNORECASE: "i", re.MULTILINE: "m", re.DOTALL: "s", re.VERBOSE: "x"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _Regex(Constraint):
+class _RegexConstraint(Constraint):
     """Text that a pattern matches as a whole; the value is the text."""
 
     pattern: str
@@ -76,11 +76,11 @@ def regex(
     unknown = sorted(set(flags) - set(_FLAGS.values()))
     if unknown:
         raise InvalidConstraint(f"unknown regex flag {unknown[0]!r}", action="use letters out of 'imsxa'")
-    return _Regex(pattern, dialect, "".join(sorted(set(flags))))
+    return _RegexConstraint(pattern, dialect, "".join(sorted(set(flags))))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _Choice(Constraint):
+class _ChoiceConstraint(Constraint):
     """One of several texts, each standing for a value."""
 
     _values: Mapping[str, Any]
@@ -112,7 +112,9 @@ class _Choice(Constraint):
 
     def __eq__(self, other: object) -> bool:
         # 1 == True in Python: the texts, which are the key, tell them apart.
-        return isinstance(other, _Choice) and super().__eq__(other) and self._values == other._values
+        return (
+            isinstance(other, _ChoiceConstraint) and super().__eq__(other) and self._values == other._values
+        )
 
     __hash__ = Constraint.__hash__
 
@@ -145,7 +147,7 @@ def choice(values: Iterable[Any]) -> Constraint:
         texts.setdefault(text, value)
     if not texts:
         raise UnsatisfiableConstraint("choice of nothing", action="give at least one value")
-    return _Choice(texts)
+    return _ChoiceConstraint(texts)
 
 
 def _plain(value: Any) -> Any:

@@ -8,6 +8,6 @@ from __future__ import annotations
 from constrained.decoding.generator import Generator
 from constrained.decoding.output import Chunk, Output, Stats
 from constrained.decoding.samples import Samples
-from constrained.decoding.speculation import Draft
+from constrained.decoding.speculation import Speculation
 
-__all__ = ["Chunk", "Draft", "Generator", "Output", "Samples", "Stats"]
+__all__ = ["Chunk", "Generator", "Output", "Samples", "Speculation", "Stats"]

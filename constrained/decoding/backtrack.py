@@ -11,18 +11,18 @@ from collections.abc import Collection
 
 import numpy as np
 
-from constrained.decoding.request import Task, nothing_left
-from constrained.decoding.sequence import Answer
+from constrained.decoding.request import DecodingRequest, dead_end_error
+from constrained.decoding.sequence import TokenSequence
 from constrained.models import LanguageModel
 from constrained.sampling import Candidates, TokenSampler
-from constrained.sampling.base import write
+from constrained.sampling.base import run_particles
 from constrained.sampling.randomness import Ids
 
-STEPS_BACK = 64
+MAX_BACKTRACKS = 64
 """How many tokens of one text are taken back at most."""
 
 
-class Without(Candidates):
+class FilteredCandidates(Candidates):
     """Candidates without those that are known to lead into a dead end."""
 
     def __init__(self, candidates: Candidates, forbidden: Collection[int]) -> None:
@@ -34,7 +34,7 @@ class Without(Candidates):
         """
         self._candidates = candidates
         self._forbidden = np.array(sorted(forbidden), dtype=np.intp)
-        self.costly = candidates.costly
+        self.expensive_membership = candidates.expensive_membership
 
     @property
     def checks(self) -> int:  # type: ignore[override]
@@ -42,9 +42,9 @@ class Without(Candidates):
         return self._candidates.checks
 
     @property
-    def known(self) -> bool:
+    def cached(self) -> bool:
         """As for all."""
-        return self._candidates.known
+        return self._candidates.cached
 
     @property
     def ids(self) -> Ids:
@@ -56,7 +56,9 @@ class Without(Candidates):
         return token not in self._forbidden and self._candidates.permits(token)
 
 
-def backtracked(model: LanguageModel, task: Task, sampler: TokenSampler, answer: Answer) -> Answer:
+def backtrack_decode(
+    model: LanguageModel, task: DecodingRequest, sampler: TokenSampler, answer: TokenSequence
+) -> TokenSequence:
     """A greedy text that does not end in a dead end.
 
     The prompt is read once more, and the text again after each step back, in one pass. `stats` counts what all of it cost,
@@ -69,11 +71,11 @@ def backtracked(model: LanguageModel, task: Task, sampler: TokenSampler, answer:
         answer: a text that ran into a dead end.
 
     Raises:
-        BudgetExhausted: there is no such text, or it takes more than `STEPS_BACK` steps back.
+        BudgetExhausted: there is no such text, or it takes more than `MAX_BACKTRACKS` steps back.
     """
-    pool, before = task.pool(model), answer.stats
+    pool, before = task.particle_batch(model), answer.stats
     forbidden: list[set[int]] = []  # by place, of the text as it is
-    for steps in range(1, STEPS_BACK + 1):
+    for steps in range(1, MAX_BACKTRACKS + 1):
         length = len(answer.tokens)
         if not length:
             break
@@ -81,14 +83,14 @@ def backtracked(model: LanguageModel, task: Task, sampler: TokenSampler, answer:
         forbidden += [set() for _ in range(length - len(forbidden))]
         forbidden[-1].add(answer.tokens[-1])
         # Of the draws the last one found nothing, and the one before led there.
-        (answer,) = pool.start([task.chance(0)], [answer.draws[:-2]])
-        answer.candidates = Without(answer.candidates, forbidden[-1])
-        write(pool, [answer], sampler)
+        (answer,) = pool.start([task.randomness(0)], [answer.draws[:-2]])
+        answer.candidates = FilteredCandidates(answer.candidates, forbidden[-1])
+        run_particles(pool, [answer], sampler)
         if answer.finish != "dead":
             stats = answer.stats
             stats.seed, stats.sequence = task.seed, task.sequence
-            stats.forwards = before.forwards + pool.count.forwards
-            stats.checks = before.checks + pool.count.checks
-            stats.steps_back = steps
+            stats.forwards = before.forwards + pool.cost.forwards
+            stats.checks = before.checks + pool.cost.checks
+            stats.backtracked_tokens = steps
             return answer
-    raise nothing_left(1, task.rules.automaton.constraint)
+    raise dead_end_error(1, task.params.automaton.constraint)

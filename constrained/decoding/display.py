@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from constrained.decoding.allowed_tokens import Following
-from spec.sources import SOURCES
+from constrained.decoding.allowed_tokens import AutomatonCandidates
+from spec.sources import DRAFT_SOURCES
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from constrained.automaton import TokenAutomaton
     from constrained.decoding.output import Output, Stats
 
-Source = Literal["model", "forced", "literal", "copying", "skeleton", "suffix", "ngram", "recycle"]
+TokenSource = Literal["model", "forced", "literal", "copying", "skeleton", "suffix", "ngram", "recycle"]
 """``model``: it was chosen among others, and nobody had guessed it; ``forced``: the constraint leaves no other
 characters; ``literal``: it leaves few, and all of them were guessed; then the sources of guesses that the model agreed
 with (of several for one token the first in this order)."""
 
-_LOOKS: dict[Source, tuple[str, str]] = {
+_LOOKS: dict[TokenSource, tuple[str, str]] = {
     "model": ("bold green", "rgba(46, 160, 67, .30)"),
     "forced": ("cyan", "rgba(56, 139, 253, .22)"),
     "literal": ("blue", "rgba(9, 105, 218, .30)"),
@@ -38,13 +38,13 @@ _LOOKS: dict[Source, tuple[str, str]] = {
 }
 """By source, in the order of the legend: the style for terminals, the background for notebooks."""
 
-_GUESSES: tuple[Source, ...] = ("copying", "skeleton", "suffix", "ngram", "recycle")
+_GUESSES: tuple[TokenSource, ...] = ("copying", "skeleton", "suffix", "ngram", "recycle")
 _SHOWN = 5  # of the other tokens
 _UNLIMITED = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class ShownToken:
+class AnnotatedToken:
     """A token of a text.
 
     Attributes:
@@ -52,20 +52,20 @@ class ShownToken:
         source: where it came from.
         allowed: tokens that the constraint allowed in this place (an end of sequence counts as one); None under a
             predicate, which would have to be asked about each.
-        others: a few of those that were not taken.
-        read: number of the forward pass that it was drawn from; 0 where that is not known.
+        alternative_tokens: a few of those that were not taken.
+        pass_index: number of the forward pass that it was drawn from; 0 where that is not known.
     """
 
     text: str
-    source: Source
+    source: TokenSource
     allowed: int | None
-    others: tuple[str, ...]
-    read: int = 0
+    alternative_tokens: tuple[str, ...]
+    pass_index: int = 0
 
 
-def shown_tokens(
+def annotate_tokens(
     automaton: TokenAutomaton, tokens: Sequence[int], stats: Stats | None = None
-) -> list[ShownToken]:
+) -> list[AnnotatedToken]:
     """The tokens of a text of this automaton; limits on the number of tokens are not looked at.
 
     Args:
@@ -73,34 +73,34 @@ def shown_tokens(
         tokens: ids.
         stats: of the text; without them no token counts as guessed.
     """
-    known = stats is not None and len(stats.passes) == len(stats.origins) == len(tokens)
+    known = stats is not None and len(stats.passes) == len(stats.draft_origins) == len(tokens)
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     state = automaton.start
     found = []
     for i, token in enumerate(tokens):
         said = automaton.vocabulary.decode((token,))
-        source, read = _guesser(stats.origins[i] if known and stats else 0), 0
+        source, read = _guesser(stats.draft_origins[i] if known and stats else 0), 0
         if automaton.forced(state).startswith(automaton.vocabulary.tokens[token]):
             source = "forced"
         if known and stats:
             read = stats.passes[i]
         allowed, others = _alternatives(automaton, state, token)
-        found.append(ShownToken(decoder.decode(said), source, allowed, others, read))
+        found.append(AnnotatedToken(decoder.decode(said), source, allowed, others, read))
         state = automaton.next(state, token)
     return found
 
 
-def _guesser(origin: int) -> Source:
+def _guesser(origin: int) -> TokenSource:
     """The source out of the bits of `Stats.origins`."""
     for name in _GUESSES:
-        if origin >> SOURCES.index(name) & 1:
+        if origin >> DRAFT_SOURCES.index(name) & 1:
             return name
     return "literal" if origin else "model"
 
 
 def _alternatives(automaton: TokenAutomaton, state: int, token: int) -> tuple[int | None, tuple[str, ...]]:
-    following = Following(automaton, state, _UNLIMITED)
-    if following.costly:
+    following = AutomatonCandidates(automaton, state, _UNLIMITED)
+    if following.expensive_membership:
         return None, ()
     ids = following.ids
     rest = [int(other) for other in ids[: _SHOWN + 1] if other != token][:_SHOWN]
@@ -112,7 +112,7 @@ def _alternatives(automaton: TokenAutomaton, state: int, token: int) -> tuple[in
     return len(ids), tuple(names)
 
 
-def _counted(output: Output, tokens: Sequence[ShownToken]) -> Iterator[tuple[str, Source | None]]:
+def _counted(output: Output, tokens: Sequence[AnnotatedToken]) -> Iterator[tuple[str, TokenSource | None]]:
     """What a text cost and where its tokens came from, part by part, with the source that a part speaks of."""
     counts = Counter(token.source for token in tokens)
     for source in _LOOKS:
@@ -122,11 +122,11 @@ def _counted(output: Output, tokens: Sequence[ShownToken]) -> Iterator[tuple[str
     if stats.drafted:
         yield f"{stats.accepted} of {stats.drafted} guesses right", None
     yield f"{stats.forwards} forward passes", None
-    yield output.law, None
+    yield output.distribution, None
     yield f"ended: {output.finish}", None
 
 
-def summary(output: Output, tokens: Sequence[ShownToken]) -> Text:
+def render_summary(output: Output, tokens: Sequence[AnnotatedToken]) -> Text:
     """What a text cost and where its tokens came from, in one line: the legend of the colours."""
     from rich.text import Text
 
@@ -134,7 +134,7 @@ def summary(output: Output, tokens: Sequence[ShownToken]) -> Text:
     return Text(", ", "dim").join(parts)
 
 
-def _lines(tokens: Sequence[ShownToken]) -> list[tuple[int, list[tuple[str, int]]]]:
+def _lines(tokens: Sequence[AnnotatedToken]) -> list[tuple[int, list[tuple[str, int]]]]:
     """The lines of a text: how many passes began there, and the pieces of its tokens with the tokens' numbers."""
     lines: list[tuple[int, list[tuple[str, int]]]] = [(0, [])]
     last = 0
@@ -142,8 +142,8 @@ def _lines(tokens: Sequence[ShownToken]) -> list[tuple[int, list[tuple[str, int]
         pieces = token.text.split("\n")
         for i, piece in enumerate(pieces):
             begun, line = lines[-1]
-            if token.read != last:
-                begun, last = begun + 1, token.read
+            if token.pass_index != last:
+                begun, last = begun + 1, token.pass_index
             line.append((piece if i == len(pieces) - 1 else piece + "\n", number))
             lines[-1] = (begun, line)
             if i < len(pieces) - 1:
@@ -156,12 +156,12 @@ def _gutter(begun: int, lines: int, last: int) -> str:
     return f"{begun or '':>{len(str(last))}} \u2502 " if lines > 1 and last else ""
 
 
-def coloured(tokens: Sequence[ShownToken]) -> Text:
+def render_terminal(tokens: Sequence[AnnotatedToken]) -> Text:
     """The text for a terminal; before each of several lines how many passes began in it."""
     from rich.text import Text
 
     text = Text()
-    lines, last = _lines(tokens), max((token.read for token in tokens), default=0)
+    lines, last = _lines(tokens), max((token.pass_index for token in tokens), default=0)
     for begun, line in lines:
         text.append(_gutter(begun, len(lines), last), style="dim")
         for piece, number in line:
@@ -169,7 +169,7 @@ def coloured(tokens: Sequence[ShownToken]) -> Text:
     return text
 
 
-def table(tokens: Sequence[ShownToken]) -> Any:
+def render_table(tokens: Sequence[AnnotatedToken]) -> Any:
     """The tokens for a terminal, one a line, with what else was allowed."""
     from rich.table import Table
     from rich.text import Text
@@ -177,26 +177,26 @@ def table(tokens: Sequence[ShownToken]) -> Any:
     rows = Table("token", "from", "pass", "allowed", "among them", box=None, pad_edge=False)
     for token in tokens:
         allowed = "" if token.allowed is None else f"{token.allowed:,}"
-        others = "  ".join(repr(other) for other in token.others)
+        others = "  ".join(repr(other) for other in token.alternative_tokens)
         name = Text(repr(token.text), style=_LOOKS[token.source][0])
-        rows.add_row(name, token.source, str(token.read or ""), allowed, Text(others))
+        rows.add_row(name, token.source, str(token.pass_index or ""), allowed, Text(others))
     return rows
 
 
-def as_html(output: Output, tokens: Sequence[ShownToken]) -> str:
+def render_html(output: Output, tokens: Sequence[AnnotatedToken]) -> str:
     """The text for a notebook: colours, and what else was allowed where the pointer rests on a token."""
     notes = []
     for token in tokens:
         note: str = token.source
-        if token.read:
-            note += f", pass {token.read}"
+        if token.pass_index:
+            note += f", pass {token.pass_index}"
         if token.allowed is not None:
             note += f", {token.allowed:,} allowed"
-        if token.others:
-            note += ": " + "  ".join(repr(other) for other in token.others)
+        if token.alternative_tokens:
+            note += ": " + "  ".join(repr(other) for other in token.alternative_tokens)
         notes.append(note)
     spans = []
-    lines, last = _lines(tokens), max((token.read for token in tokens), default=0)
+    lines, last = _lines(tokens), max((token.pass_index for token in tokens), default=0)
     for begun, line in lines:
         gutter = _gutter(begun, len(lines), last)
         spans += [f'<span style="opacity: .5; user-select: none">{gutter}</span>'] if gutter else []
@@ -213,5 +213,5 @@ def as_html(output: Output, tokens: Sequence[ShownToken]) -> str:
     )
 
 
-def _background(source: Source) -> str:
+def _background(source: TokenSource) -> str:
     return f'style="background: {_LOOKS[source][1]}; border-radius: 2px"'

@@ -11,20 +11,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from constrained.automaton.cache import compiled
+from constrained.automaton.cache import compile_cached
 from constrained.decoding import limits
-from constrained.decoding.backtrack import backtracked
+from constrained.decoding.backtrack import backtrack_decode
 from constrained.decoding.output import Chunk, Output
 from constrained.decoding.partial_json import partial_json
-from constrained.decoding.request import Task, nothing_left, restarted
+from constrained.decoding.request import DecodingRequest, dead_end_error, restart_decode
 from constrained.decoding.samples import Samples
-from constrained.decoding.sequence import Answer, Rules
-from constrained.decoding.speculation import Draft, Speculation, no_draft
-from constrained.decoding.speculation import choose as choose_draft
-from constrained.decoding.step import run
+from constrained.decoding.sequence import DecodingParams, TokenSequence
+from constrained.decoding.speculation import DraftScheduler, Speculation, no_draft
+from constrained.decoding.speculation import resolve_speculation as choose_draft
+from constrained.decoding.step import decode_sequences
 from constrained.errors import InvalidArgument, PromptError, RejectedValue
 from constrained.models import LanguageModel, Prompt, load
-from constrained.sampling import Sampler, TokenSampler, choose
+from constrained.sampling import Sampler, TokenSampler, resolve_sampler
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from constrained.constraint import Constraint
 
 
-class Settings(TypedDict, total=False):
+class GenerationSettings(TypedDict, total=False):
     """What a call can set, all of it optional.
 
     Attributes:
@@ -77,7 +77,7 @@ class Generator:
         constraint: Any,
         *,
         sampler: str | Sampler | None = None,
-        draft: str | Draft | None = None,
+        draft: str | Speculation | None = None,
         chat: bool = True,
     ) -> None:
         """Compiles the constraint.
@@ -87,7 +87,7 @@ class Generator:
             constraint: a `Constraint`, a Python type, a JSON Schema, or an automaton that is compiled already.
             sampler: a name out of `constrained.sampling.SAMPLERS`, or a configured sampler. By default ``"local"``;
                 under a `predicate` ``"awrs"``, which draws the same tokens and asks about few of them.
-            draft: guess tokens ahead, so that one pass of the model gives several: ``"auto"`` or a configured `Draft`.
+            draft: guess tokens ahead, so that one pass of the model gives several: ``"auto"`` or a configured `Speculation`.
                 The tokens are the same as without. ``"auto"`` guesses where it pays, by what passes are measured to
                 take, and not at all for a model that is loaded with ``isolate=True``. By default nothing is guessed:
                 which passes read a tree depends on time then, and with it the last bits of `Output.logprob`.
@@ -95,28 +95,30 @@ class Generator:
 
         Raises:
             ConstraintError, ConstraintTooLarge: the constraint cannot be enforced.
-            InvalidArgument: the sampler is not known, the draft is none, or a configured `Draft` was passed for a model
+            InvalidArgument: the sampler is not known, the draft is none, or a configured `Speculation` was passed for a model
                 that reads no guesses (``"auto"`` does without them there, and `stats.no_draft` says why).
             ModelError: the model cannot be loaded, or is no causal one.
         """
         if sampler is not None:
-            self.sampler = choose(sampler)
+            self.sampler = resolve_sampler(sampler)
         self.draft = choose_draft(draft)
         self.model: LanguageModel = load(model)
         self.chat = chat
         # Two types can share an automaton and still read its texts into different values: the constraint is kept.
-        self.constraint, self.automaton = compiled(constraint, self.model.vocabulary)
+        self.constraint, self.automaton = compile_cached(constraint, self.model.vocabulary)
         if sampler is None:
-            self.sampler = choose("awrs" if getattr(self.automaton, "checks_are_costly", False) else "local")
-        self._drafting: Speculation | None = None
+            self.sampler = resolve_sampler(
+                "awrs" if getattr(self.automaton, "checks_are_costly", False) else "local"
+            )
+        self._drafting: DraftScheduler | None = None
         self._no_draft: str | None = None
         if self.draft is not None:
             self._no_draft = no_draft(self.model)
-            if draft == "auto" and self._no_draft is None and self.model.same_bits:
+            if draft == "auto" and self._no_draft is None and self.model.bitwise_reproducible:
                 self._no_draft = "logits that are the same bits in every pass are asked for"
             if self._no_draft is None:
                 chains = self.model.no_trees is not None
-                self._drafting = Speculation(self.draft, self.automaton, self.constraint, chains=chains)
+                self._drafting = DraftScheduler(self.draft, self.automaton, self.constraint, chains=chains)
             elif draft != "auto":
                 raise InvalidArgument(
                     f"nothing can be guessed ahead: {self._no_draft}",
@@ -124,7 +126,12 @@ class Generator:
                 )
 
     def __call__(
-        self, prompt: Prompt, *, sequence: int = 0, seed: int | None = None, **settings: Unpack[Settings]
+        self,
+        prompt: Prompt,
+        *,
+        sequence: int = 0,
+        seed: int | None = None,
+        **settings: Unpack[GenerationSettings],
     ) -> Output:
         """Writes one text.
 
@@ -132,7 +139,7 @@ class Generator:
             prompt: a text, a list of messages, or token ids.
             sequence: number of the text among those with this prompt and seed: others are independent draws.
             seed: makes sampling repeatable; without one a fresh seed is drawn, and recorded in the stats.
-            settings: see `Settings`.
+            settings: see `GenerationSettings`.
 
         Raises:
             PromptError: the prompt is empty, too long or cannot be read.
@@ -150,7 +157,7 @@ class Generator:
         *,
         sequences: Sequence[int] | None = None,
         seed: int | None = None,
-        **settings: Unpack[Settings],
+        **settings: Unpack[GenerationSettings],
     ) -> list[Output]:
         """Writes the texts of several prompts side by side, each as if it were alone.
 
@@ -177,7 +184,12 @@ class Generator:
         return outputs
 
     def stream(
-        self, prompt: Prompt, *, sequence: int = 0, seed: int | None = None, **settings: Unpack[Settings]
+        self,
+        prompt: Prompt,
+        *,
+        sequence: int = 0,
+        seed: int | None = None,
+        **settings: Unpack[GenerationSettings],
     ) -> Iterator[Chunk]:
         """Writes one text, token by token.
 
@@ -185,7 +197,7 @@ class Generator:
             prompt: as in `__call__`, like all that follows; it is checked at once, not at the first chunk.
             sequence: number of the text among those with this prompt and seed.
             seed: makes sampling repeatable.
-            settings: see `Settings`.
+            settings: see `GenerationSettings`.
 
         Returns:
             An iterator of chunks; the last one carries the `Output`. Closing it early stops the model.
@@ -201,7 +213,7 @@ class Generator:
         *,
         sequence: int = 0,
         seed: int | None = None,
-        **settings: Unpack[Settings],
+        **settings: Unpack[GenerationSettings],
     ) -> Samples:
         """Draws several texts for one prompt together: they share work, and say what they know of the law.
 
@@ -210,7 +222,7 @@ class Generator:
             n: how many; of weighted texts those of weight 0 are left out.
             sequence: number of the set among those with this prompt and seed.
             seed: makes sampling repeatable.
-            settings: see `Settings`; samplers other than ``"local"`` and ``"awrs"`` draw at temperature 1 unless
+            settings: see `GenerationSettings`; samplers other than ``"local"`` and ``"awrs"`` draw at temperature 1 unless
                 another is given.
 
         Raises:
@@ -219,82 +231,82 @@ class Generator:
             Described: as `__call__`.
         """
         began = time.perf_counter()
-        if limits.whole("n", n) < 1:
+        if limits.nonnegative_int("n", n) < 1:
             raise InvalidArgument(f"n is {n!r}", action="pass a whole number >= 1")
         (task,) = self._tasks([prompt], [sequence], seed, **settings)
-        if task.rules.warp.greedy:
+        if task.params.warp.greedy:
             raise InvalidArgument(
                 "a set of greedy texts is one text several times", action="pass temperature=1.0"
             )
-        pool = task.pool(self.model)
+        pool = task.particle_batch(self.model)
         drawn = self.sampler.draw(pool, n)
-        texts: list[Answer] = [text for text in drawn.texts if text.log_weight > -math.inf]
+        texts: list[TokenSequence] = [text for text in drawn.texts if text.log_weight > -math.inf]
         if not texts:
-            raise nothing_left(drawn.attempts, self.constraint)
+            raise dead_end_error(drawn.attempts, self.constraint)
         seconds = time.perf_counter() - began
         for text in texts:
             text.stats.seed, text.stats.sequence, text.stats.seconds = task.seed, task.sequence, seconds
         return Samples(
             outputs=tuple(self._output(text) for text in texts),
-            law=self.sampler.law(task.rules.warp),
+            distribution=self.sampler.distribution(task.params.warp),
             log_evidence=drawn.log_evidence,
             log_evidence_error=drawn.log_evidence_error,
             bounds=drawn.bounds,
             attempts=drawn.attempts,
             accepted=drawn.accepted,
-            forwards=pool.count.forwards,
-            passes=pool.count.passes,
-            checks=pool.count.checks,
-            tokens=pool.count.tokens,
+            forwards=pool.cost.forwards,
+            passes=pool.cost.passes,
+            checks=pool.cost.checks,
+            tokens=pool.cost.tokens,
             seconds=seconds,
         )
 
-    def _written(self, tasks: Sequence[Task], began: float) -> list[Answer]:
+    def _written(self, tasks: Sequence[DecodingRequest], began: float) -> list[TokenSequence]:
         """The finished text of each task."""
         if isinstance(self.sampler, TokenSampler):
-            answers = [task.answer() for task in tasks]
-            for answer in run(self.model, answers, self.sampler, self._drafting):
+            answers = [task.new_sequence() for task in tasks]
+            for answer in decode_sequences(self.model, answers, self.sampler, self._drafting):
                 if answer.finish:
                     answer.stats.seconds = time.perf_counter() - began
             for i, task in enumerate(tasks):
-                if answers[i].finish == "dead" and task.rules.warp.greedy:
-                    answers[i] = backtracked(self.model, task, self.sampler, answers[i])
+                if answers[i].finish == "dead" and task.params.warp.greedy:
+                    answers[i] = backtrack_decode(self.model, task, self.sampler, answers[i])
                 elif answers[i].finish == "dead":
-                    answers[i] = restarted(self.model, task, self.sampler)
+                    answers[i] = restart_decode(self.model, task, self.sampler)
                 else:
                     continue
                 answers[i].stats.seconds = time.perf_counter() - began
             return answers
         answers = []
         for task in tasks:
-            pool = task.pool(self.model)
+            pool = task.particle_batch(self.model)
             (text,) = self.sampler.draw(pool, 1).texts
             if text.finish == "dead":
-                raise nothing_left(pool.count.attempts)
+                raise dead_end_error(pool.cost.attempts)
             answers.append(text)
             stats = text.stats
             stats.seed, stats.sequence = task.seed, task.sequence
             stats.forwards, stats.checks, stats.attempts = (
-                pool.count.forwards,
-                pool.count.checks,
-                pool.count.attempts,
+                pool.cost.forwards,
+                pool.cost.checks,
+                pool.cost.attempts,
             )
             stats.seconds = time.perf_counter() - began
         return answers
 
-    def _chunks(self, task: Task, began: float) -> Iterator[Chunk]:
+    def _chunks(self, task: DecodingRequest, began: float) -> Iterator[Chunk]:
         if not isinstance(self.sampler, TokenSampler):  # such a text is known only when it is finished
             (answer,) = self._written([task], began)
             output = self._output(answer)
             yield Chunk(output.text, output.text, output.tokens, output=output)
             return
-        answer = task.answer()
+        answer = task.new_sequence()
         decoder = codecs.getincrementaldecoder("utf-8")()
         read = partial_json if self.constraint.is_json else str
         text, seen = "", 0
-        for _ in run(self.model, [answer], self.sampler, self._drafting):
+        for _ in decode_sequences(self.model, [answer], self.sampler, self._drafting):
             if answer.finish == "dead":
-                raise nothing_left(1, self.constraint)
+                raise dead_end_error(1, self.constraint)
             tokens = tuple(answer.tokens[seen:])
             seen = len(answer.tokens)
             delta = decoder.decode(self.automaton.vocabulary.decode(tokens), final=bool(answer.finish))
@@ -310,8 +322,8 @@ class Generator:
         *,
         max_tokens: int | None = None,
         **warp: Any,
-    ) -> list[Task]:
-        rules = Rules(self.automaton, self.sampler.warp(**warp))
+    ) -> list[DecodingRequest]:
+        rules = DecodingParams(self.automaton, self.sampler.warper(**warp))
         if isinstance(prompts, str | bytes) or not isinstance(prompts, Sequence):
             raise InvalidArgument(
                 f"prompts are a {type(prompts).__name__}",
@@ -326,16 +338,16 @@ class Generator:
             with _naming(i, len(prompts)):
                 ids.append(self.model.encode(prompt, chat=self.chat))
         sequences = _copies(ids) if sequences is None else sequences
-        keys = limits.noise(seed, 0, greedy=rules.warp.greedy)
+        keys = limits.make_noise(seed, 0, greedy=rules.warp.greedy)
         tasks = []
         for i, (tokens, sequence) in enumerate(zip(ids, sequences, strict=True)):
             with _naming(i, len(prompts)):
-                limit = limits.limit(self.model, self.automaton, len(tokens), max_tokens)
-            noise = limits.noise(keys.seed, sequence, greedy=rules.warp.greedy)
-            tasks.append(Task(rules, tokens, limit, noise.seed, noise.sequence, self._drafting))
+                limit = limits.token_limit(self.model, self.automaton, len(tokens), max_tokens)
+            noise = limits.make_noise(keys.seed, sequence, greedy=rules.warp.greedy)
+            tasks.append(DecodingRequest(rules, tokens, limit, noise.seed, noise.sequence, self._drafting))
         return tasks
 
-    def _output(self, answer: Answer) -> Output:
+    def _output(self, answer: TokenSequence) -> Output:
         assert answer.finish
         answer.close()
         answer.stats.no_draft = self._no_draft
@@ -346,7 +358,7 @@ class Generator:
             tokens=tuple(answer.tokens),
             logprob=answer.logprob,
             log_weight=answer.log_weight,
-            law=self.sampler.law(answer.rules.warp),
+            distribution=self.sampler.distribution(answer.params.warp),
             finish=answer.finish,
             stats=answer.stats,
             automaton=self.automaton,
@@ -354,7 +366,7 @@ class Generator:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The automaton is compiled again where it is unpickled: it belongs to a process.
-        draft: str | Draft | None = None if self.draft is None else replace(self.draft, memory=None)
+        draft: str | Speculation | None = None if self.draft is None else replace(self.draft, memory=None)
         if self._no_draft is not None:
             draft = "auto"
         return _restore, (self.model, self.constraint, self.sampler, draft, self.chat)
@@ -364,7 +376,7 @@ class Generator:
 
 
 def _restore(
-    model: LanguageModel, constraint: Any, sampler: Sampler, draft: str | Draft | None, chat: bool
+    model: LanguageModel, constraint: Any, sampler: Sampler, draft: str | Speculation | None, chat: bool
 ) -> Generator:
     return Generator(model, constraint, sampler=sampler, draft=draft, chat=chat)
 

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained.models import Logits
-from constrained.sampling import Chance, Distribution, Warp
+from constrained.sampling import Distribution, LogitsWarper, Randomness
 
 
-class ReadLaw(Distribution):
+class LazyDistribution(Distribution):
     """A law whose row comes to the host only when somebody looks at the whole of it.
 
     What a device says of keys is rounded. So keys that decide are made here, from the exact logits of the few tokens that
@@ -21,18 +21,18 @@ class ReadLaw(Distribution):
     whole row.
     """
 
-    def __init__(self, read: Logits, place: int, warp: Warp) -> None:
+    def __init__(self, logits: Logits, place: int, warp: LogitsWarper) -> None:
         """Asks nothing.
 
         Args:
-            read: by a pass.
+            logits: by a pass.
             place: of it.
             warp: the temperature.
         """
         super().__init__(None, warp)
-        self._read = read
+        self._read = logits
         self._place = place
-        self._best = read.best(place)
+        self._best = logits.top_keys(place)
 
     @property
     def logits(self) -> NDArray[np.floating[Any]]:
@@ -48,18 +48,18 @@ class ReadLaw(Distribution):
         return dict(zip(self._best.ids.tolist(), scores.tolist(), strict=True))
 
     def _total(self) -> float:
-        return super()._total() if self._best is None else self._best.total
+        return super()._total() if self._best is None else self._best.logsumexp
 
-    def log(self, token: int) -> float:
+    def log_prob(self, token: int) -> float:
         """Log p of one token."""
         score = self._known.get(token)
-        return super().log(token) if score is None else score - self.normaliser
+        return super().log_prob(token) if score is None else score - self.normaliser
 
-    def leaders(self, chance: Chance, place: int, count: int) -> Sequence[int]:
+    def gumbel_top_k(self, chance: Randomness, place: int, count: int) -> Sequence[int]:
         """As for all; those of which it is certain."""
         best = self._best
         if best is None:
-            return super().leaders(chance, place, count)
+            return super().gumbel_top_k(chance, place, count)
         able = best.logits > -np.inf
         ids = best.ids[able]
         if self._warp.greedy:

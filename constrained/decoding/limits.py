@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from constrained.errors import DoesNotFit, InvalidArgument, PromptTooLong
 from constrained.models import LanguageModel
-from spec.noise import Noise
+from spec.noise import GumbelNoise
 
 if TYPE_CHECKING:
     from constrained.automaton import TokenAutomaton
@@ -17,7 +17,9 @@ DEFAULT_TOKENS = 512
 """Limit of a call that does not name one (more if the shortest text needs it, less if the context ends)."""
 
 
-def limit(model: LanguageModel, automaton: TokenAutomaton, prompt_tokens: int, max_tokens: int | None) -> int:
+def token_limit(
+    model: LanguageModel, automaton: TokenAutomaton, prompt_tokens: int, max_tokens: int | None
+) -> int:
     """Greatest number of tokens of a text, so that a complete text fits into it and into the model's context.
 
     Args:
@@ -32,7 +34,7 @@ def limit(model: LanguageModel, automaton: TokenAutomaton, prompt_tokens: int, m
         DoesNotFit: the shortest text is longer than `max_tokens`.
     """
     needed = automaton.shortest_completion(automaton.start)
-    allowed = None if max_tokens is None else whole("max_tokens", max_tokens)
+    allowed = None if max_tokens is None else nonnegative_int("max_tokens", max_tokens)
     if allowed is not None and allowed < needed:
         raise DoesNotFit(
             f"max_tokens={allowed} cannot hold a complete text: the shortest one needs {needed} tokens",
@@ -53,7 +55,7 @@ def limit(model: LanguageModel, automaton: TokenAutomaton, prompt_tokens: int, m
     return min(wanted, room)
 
 
-def noise(seed: int | None, sequence: int, *, greedy: bool) -> Noise:
+def make_noise(seed: int | None, sequence: int, *, greedy: bool) -> GumbelNoise:
     """The noise of one text; without a seed a fresh one is drawn (greedy texts use none).
 
     Raises:
@@ -62,10 +64,10 @@ def noise(seed: int | None, sequence: int, *, greedy: bool) -> Noise:
     if seed is None:
         # 53 bits: the seed is recorded in the results, and survives JSON.
         seed = 0 if greedy else secrets.randbits(53)
-    return Noise(whole("seed", seed, bits=64), whole("sequence", sequence, bits=32))
+    return GumbelNoise(nonnegative_int("seed", seed, bits=64), nonnegative_int("sequence", sequence, bits=32))
 
 
-def whole(name: str, value: Any, *, bits: int | None = None) -> int:
+def nonnegative_int(name: str, value: Any, *, bits: int | None = None) -> int:
     """`value` as an int >= 0.
 
     Raises:

@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 from constrained.decoding.partial_json import partial_json
 
 if TYPE_CHECKING:
-    from constrained.decoding.display import ShownToken
+    from constrained.decoding.display import AnnotatedToken
 
 Finish = Literal["complete", "end", "limit", "dead"]
 """``complete``: nothing could follow, so the model was not asked; ``end``: the model chose to end the text here;
@@ -29,16 +29,16 @@ class Stats:
         drafted: guessed tokens that the model read for this text.
         accepted: guessed tokens that turned out to be the text's.
         sources: per source of guesses: (drafted, accepted); a token that two guessed counts for both.
-        origins: a byte for each token: bit i is set if the i-th of `spec.sources.SOURCES` guessed it and the model had
+        draft_origins: a byte for each token: bit i is set if the i-th of `spec.sources.SOURCES` guessed it and the model had
             read it when it was drawn; 0 where it was drawn without being guessed.
         passes: for each token, the number of the pass it was drawn from, of those that this text itself took part in;
             0 where it was taken over from another text.
-        drafting: seconds spent on guessing, for all texts of the batch together.
-        reading: seconds spent in the model, likewise.
+        draft_seconds: seconds spent on guessing, for all texts of the batch together.
+        forward_seconds: seconds spent in the model, likewise.
         no_draft: why nothing could be guessed, where it was to be; None otherwise.
         checks: questions put to the automaton: masks and single tokens.
         attempts: texts that were begun for this one; what they cost is counted here.
-        steps_back: tokens that a greedy text took back because they led into dead ends of a predicate.
+        backtracked_tokens: tokens that a greedy text took back because they led into dead ends of a predicate.
         seconds: time from the call to the end of this text; the texts of a batch run side by side.
         seed: what the noise was keyed with; 0 for greedy texts without one, which use no noise.
         sequence: the other key, see `Generator.batch`.
@@ -50,14 +50,14 @@ class Stats:
     drafted: int = 0
     accepted: int = 0
     sources: dict[str, tuple[int, int]] = field(default_factory=dict)
-    origins: bytes = b""
+    draft_origins: bytes = b""
     passes: tuple[int, ...] = ()
-    drafting: float = 0.0
-    reading: float = 0.0
+    draft_seconds: float = 0.0
+    forward_seconds: float = 0.0
     no_draft: str | None = None
     checks: int = 0
     attempts: int = 1
-    steps_back: int = 0
+    backtracked_tokens: int = 0
     seconds: float = 0.0
     seed: int = 0
     sequence: int = 0
@@ -80,7 +80,7 @@ class Output:
             tend to, the model's own, 0 for a single text. Under ``local-truncated`` the same holds over the texts that
             truncation leaves; for ``greedy`` it only tells how much mass the constraint left. Not a number where the sampler
             was told not to weigh (`Local`).
-        law: which law the text was drawn from: ``greedy``, ``local``, ``local-truncated``, ``conditional`` (the model's own,
+        distribution: which law the text was drawn from: ``greedy``, ``local``, ``local-truncated``, ``conditional`` (the model's own,
             exactly), ``asap``, ``mcmc``, ``smc`` (the model's own in the limit). A greedy text with `stats.steps_back` is
             the first in the order of the model's preferences, place by place, that meets no dead end.
         finish: why the text ended, see `Finish`.
@@ -93,17 +93,17 @@ class Output:
     tokens: tuple[int, ...]
     logprob: float
     log_weight: float
-    law: str
+    distribution: str
     finish: Finish
     stats: Stats
     automaton: Any = field(default=None, repr=False, compare=False)
 
     @property
-    def shown(self) -> list[ShownToken]:
+    def annotated_tokens(self) -> list[AnnotatedToken]:
         """Its tokens, each with where it came from and what else was allowed; found by going along the automaton."""
-        from constrained.decoding.display import shown_tokens
+        from constrained.decoding.display import annotate_tokens
 
-        return [] if self.automaton is None else shown_tokens(self.automaton, self.tokens, self.stats)
+        return [] if self.automaton is None else annotate_tokens(self.automaton, self.tokens, self.stats)
 
     def show(self, *, details: bool = False, file: IO[str] | None = None) -> None:
         """Prints the text, its tokens coloured by where they came from, and what it cost.
@@ -118,17 +118,17 @@ class Output:
 
         from constrained.decoding import display
 
-        tokens = self.shown
+        tokens = self.annotated_tokens
         console = Console(file=file, highlight=False)
-        console.print(display.coloured(tokens) if tokens else self.text, soft_wrap=True, markup=False)
+        console.print(display.render_terminal(tokens) if tokens else self.text, soft_wrap=True, markup=False)
         if details and tokens:
-            console.print(display.table(tokens))
-        console.print(display.summary(self, tokens), soft_wrap=True, markup=False)
+            console.print(display.render_table(tokens))
+        console.print(display.render_summary(self, tokens), soft_wrap=True, markup=False)
 
     def _repr_html_(self) -> str:
-        from constrained.decoding.display import as_html
+        from constrained.decoding.display import render_html
 
-        return as_html(self, self.shown)
+        return render_html(self, self.annotated_tokens)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # An automaton belongs to a process.
@@ -149,7 +149,7 @@ class Chunk:
     delta: str
     text: str
     tokens: tuple[int, ...]
-    read: Callable[[str], Any] = partial_json
+    parse_partial: Callable[[str], Any] = partial_json
     output: Output | None = None
 
     @cached_property
@@ -159,4 +159,4 @@ class Chunk:
         For JSON: what has been said, closed: containers and strings as far as they go, numbers and names only when
         they are finished; None while there is nothing. For other constraints: the text so far.
         """
-        return self.read(self.text) if self.output is None else self.output.value
+        return self.parse_partial(self.text) if self.output is None else self.output.value

@@ -19,7 +19,7 @@ class Samples(Sequence[Output]):
 
     Attributes:
         outputs: the texts, each with its `log_weight`.
-        law: which law each of them was drawn from, before weighting; see `Output.law`.
+        distribution: which law each of them was drawn from, before weighting; see `Output.law`.
         log_evidence: log of the estimate of P(L), the probability that a text of the model is valid (with potentials:
             of their mean); None for a sampler that does not estimate it.
         log_evidence_error: standard error of it (the relative one of the estimate, by the delta method); None where
@@ -35,7 +35,7 @@ class Samples(Sequence[Output]):
     """
 
     outputs: tuple[Output, ...]
-    law: str
+    distribution: str
     log_evidence: float | None
     log_evidence_error: float | None
     bounds: tuple[float, float] | None
@@ -106,4 +106,4 @@ class Samples(Sequence[Output]):
 
     def __repr__(self) -> str:
         evidence: Any = None if self.log_evidence is None else round(self.log_evidence, 3)
-        return f"Samples({len(self)} texts, law={self.law!r}, ess={self.ess:.1f}, log_evidence={evidence})"
+        return f"Samples({len(self)} texts, law={self.distribution!r}, ess={self.ess:.1f}, log_evidence={evidence})"

@@ -9,19 +9,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained.decoding.allowed_tokens import Following
+from constrained.decoding.allowed_tokens import AutomatonCandidates
 from constrained.decoding.output import Finish, Stats
-from constrained.sampling import Candidates, Chance, Distribution, Draw, Position, TokenSampler, Warp
-from spec.drafts import by_name
-from spec.waiting import Waiting
+from constrained.sampling import (
+    Candidates,
+    Distribution,
+    Draw,
+    LogitsWarper,
+    Position,
+    Randomness,
+    TokenSampler,
+)
+from spec.drafts import counts_by_source
+from spec.waiting import LazyDrafter
 
 if TYPE_CHECKING:
     from constrained.automaton import TokenAutomaton
-    from constrained.decoding.speculation import Branch
+    from constrained.decoding.speculation import TreeLogits
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class DecodingParams:
     """What all texts of one call share.
 
     Attributes:
@@ -30,11 +38,11 @@ class Rules:
     """
 
     automaton: TokenAutomaton
-    warp: Warp
+    warp: LogitsWarper
 
 
 @dataclass(slots=True)
-class Count:
+class DecodingCost:
     """What a pool has cost.
 
     Attributes:
@@ -52,7 +60,7 @@ class Count:
     tokens: int = 0
 
 
-class Answer:
+class TokenSequence:
     """The text for one prompt: its tokens, the automaton's states along it, and what it weighs.
 
     A step is: `position` of the model's logits -> a sampler's draw -> `commit`. What can follow is looked at as soon
@@ -66,48 +74,48 @@ class Answer:
         unread: ids that the model has not read yet, in order: the prompt, then what was committed since.
         finish: why the text ended, None before it has.
         log_weight: as in `Output`.
-        chance: its randomness.
-        row: of the cache that has read it, for a `Writers`.
-        branch: what the last pass read after that row; None where nothing was guessed.
+        randomness: its randomness.
+        cache_row: of the cache that has read it, for a `Writers`.
+        tree_logits: what the last pass read after that row; None where nothing was guessed.
         node: of the branch: where the text stands.
-        origins: by token: who guessed it (`spec.drafts.origin`), and the pass that it came in.
+        draft_origins: by token: who guessed it (`spec.drafts.origin`), and the pass that it came in.
         drafter: guesses what follows; None where nothing is guessed.
         stats: what it has cost.
     """
 
     def __init__(
         self,
-        rules: Rules,
+        params: DecodingParams,
         prompt: Sequence[int],
-        chance: Chance,
+        randomness: Randomness,
         limit: int,
-        count: Count | None = None,
-        drafter: Waiting | None = None,
+        count: DecodingCost | None = None,
+        drafter: LazyDrafter | None = None,
     ) -> None:
         """Starts a text.
 
         Args:
-            rules: what this call's texts share.
+            params: what this call's texts share.
             prompt: ids, at least one.
-            chance: the randomness of this text.
+            randomness: the randomness of this text.
             limit: greatest number of tokens; some complete text is as short as this.
             count: what is common to several texts, counted there too.
             drafter: guesses what follows.
         """
-        self.rules = rules
+        self.params = params
         self.prompt = prompt
-        self.chance = chance
+        self.randomness = randomness
         self.limit = limit
-        self.count = count or Count()
+        self.cost = count or DecodingCost()
         self.draws: list[Draw] = []
         self.tokens: list[int] = []
-        self.state = rules.automaton.start
+        self.state = params.automaton.start
         self.unread: list[int] = list(prompt)
         self.finish: Finish | None = None
         self.log_weight = 0.0
-        self.row = self.node = 0
-        self.branch: Branch | None = None
-        self.origins: list[tuple[int, int]] = []
+        self.cache_row = self.node = 0
+        self.tree_logits: TreeLogits | None = None
+        self.draft_origins: list[tuple[int, int]] = []
         self.drafter = drafter
         self.stats = Stats(prompt_tokens=len(prompt))
         self._look()
@@ -120,28 +128,30 @@ class Answer:
     @property
     def content(self) -> bytes:
         """The bytes of the text."""
-        return self.rules.automaton.vocabulary.decode(self.tokens)
+        return self.params.automaton.vocabulary.decode(self.tokens)
 
-    def position(self, law: Distribution | NDArray[np.floating[Any]]) -> Position:
+    def position(self, distribution: Distribution | NDArray[np.floating[Any]]) -> Position:
         """Where the next token is to be drawn.
 
         Args:
-            law: the model's after the whole text: logits, floating [V], or what was made of them already.
+            distribution: the model's after the whole text: logits, floating [V], or what was made of them already.
         """
         self.unread.clear()
-        return Position(law, self.candidates, self.chance, self.rules.warp, self.place)
+        return Position(
+            distribution, self.candidates, self.randomness, self.params.warp, self.next_position_id
+        )
 
-    def step(self, law: Distribution | NDArray[np.floating[Any]], sampler: TokenSampler) -> None:
+    def step(self, distribution: Distribution | NDArray[np.floating[Any]], sampler: TokenSampler) -> None:
         """Draws and commits the next token."""
-        self.commit(sampler.propose(self.position(law)))
+        self.commit(sampler.propose(self.position(distribution)))
 
     def commit(self, draw: Draw) -> None:
         """Appends a drawn token, or ends the text."""
         self.draws.append(draw)
         self.log_weight += draw.log_weight
         self.stats.checks += draw.checks
-        self.count.checks += draw.checks
-        automaton = self.rules.automaton
+        self.cost.checks += draw.checks
+        automaton = self.params.automaton
         if draw.token is None:
             self.finish = "dead"
         elif draw.token in automaton.vocabulary.eos_ids:
@@ -149,53 +159,53 @@ class Answer:
         else:
             if self.drafter is not None:
                 self.drafter.commit(draw.token)
-            guessed = 0 if self.branch is None else self.branch.origin(self.node, draw.token)
-            self.origins.append((guessed, self.stats.forwards))
+            guessed = 0 if self.tree_logits is None else self.tree_logits.origin(self.node, draw.token)
+            self.draft_origins.append((guessed, self.stats.forwards))
             self.tokens.append(draw.token)
             self.unread.append(draw.token)
             self.state = automaton.next(self.state, draw.token)
             self.stats.tokens = len(self.tokens)
-            self.count.tokens += 1
+            self.cost.tokens += 1
             self._look()
 
-    def copy(self, chance: Chance) -> Answer:
+    def copy(self, randomness: Randomness) -> TokenSequence:
         """A text that begins as this one does and goes on by itself."""
-        twin = object.__new__(Answer)
+        twin = object.__new__(TokenSequence)
         twin.__dict__.update(self.__dict__)
-        twin.chance = chance
+        twin.randomness = randomness
         twin.draws, twin.tokens, twin.unread = list(self.draws), list(self.tokens), list(self.unread)
-        twin.origins = list(self.origins)
+        twin.draft_origins = list(self.draft_origins)
         twin.stats = replace(self.stats)
         twin.drafter = None if self.drafter is None else self.drafter.copy()
         return twin
 
     def close(self) -> None:
         """Enters into the stats where the tokens came from, and what the drafts came to."""
-        self.branch = None  # it holds the logits of a pass
-        self.stats.origins = bytes(guessed for guessed, _ in self.origins)
-        self.stats.passes = tuple(number for _, number in self.origins)
+        self.tree_logits = None  # it holds the logits of a pass
+        self.stats.draft_origins = bytes(guessed for guessed, _ in self.draft_origins)
+        self.stats.passes = tuple(number for _, number in self.draft_origins)
         if self.drafter is not None:
-            self.stats.drafted, self.stats.accepted = self.drafter.nodes, self.drafter.hits
-            self.stats.sources = by_name(self.drafter)
+            self.stats.drafted, self.stats.accepted = self.drafter.drafted_total, self.drafter.accepted_total
+            self.stats.sources = counts_by_source(self.drafter)
 
     @property
-    def place(self) -> int:
+    def next_position_id(self) -> int:
         """Absolute position of the next token."""
         return len(self.prompt) + len(self.tokens)
 
     @property
-    def room(self) -> int:
+    def remaining_tokens(self) -> int:
         """Tokens that the text may still have."""
         return self.limit - len(self.tokens)
 
     def _look(self) -> None:
         """Prepares the next position; sets `finish` when only the end is left."""
-        budget = self.room
-        following = Following(self.rules.automaton, self.state, budget)
+        budget = self.remaining_tokens
+        following = AutomatonCandidates(self.params.automaton, self.state, budget)
         self.candidates: Candidates = following
-        if following.only_end():
+        if following.only_eos():
             self.finish = "limit" if budget == 0 and self._goes_on() else "complete"
 
     def _goes_on(self) -> bool:
         """Whether the text could go on if the limit were higher."""
-        return not Following(self.rules.automaton, self.state, 1 << 30).only_end()
+        return not AutomatonCandidates(self.params.automaton, self.state, 1 << 30).only_eos()

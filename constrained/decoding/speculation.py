@@ -18,22 +18,22 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained.decoding.lazy_distribution import ReadLaw
+from constrained.decoding.lazy_distribution import LazyDistribution
 from constrained.errors import InvalidArgument, VocabularyError
 from constrained.models import Logits
-from constrained.sampling import Distribution, Warp
-from spec.budget import Budget
-from spec.drafts import Drafting, Drafts, Tree, origin
-from spec.memory import Memory
-from spec.noise import Noise
-from spec.rehearsal import Rehearsal
-from spec.sources import SOURCES
-from spec.waiting import Waiting
+from constrained.sampling import Distribution, LogitsWarper
+from spec.budget import DraftBudget
+from spec.drafts import DrafterFactory, DrafterProtocol, DraftTreeProtocol, proposing_sources
+from spec.memory import DraftMemory
+from spec.noise import GumbelNoise
+from spec.rehearsal import SchemaWarmup
+from spec.sources import DRAFT_SOURCES
+from spec.waiting import LazyDrafter
 
 if TYPE_CHECKING:
     from constrained.automaton import TokenAutomaton
     from constrained.constraint import Constraint
-    from constrained.decoding.sequence import Answer
+    from constrained.decoding.sequence import TokenSequence
     from constrained.models import Cache, LanguageModel
     from constrained.vocabulary import Vocabulary
 
@@ -44,17 +44,17 @@ _FAVOURITES = 4
 """Tokens of a row that are worth remembering: a fifth one is hardly ever right."""
 
 
-_budgets: WeakKeyDictionary[Any, dict[tuple[int, int, bool], Budget]] = WeakKeyDictionary()
+_budgets: WeakKeyDictionary[Any, dict[tuple[int, int, bool], DraftBudget]] = WeakKeyDictionary()
 _budgets_lock = threading.Lock()
 
 
 @dataclass(frozen=True)
-class Draft:
+class Speculation:
     """How to guess ahead: the argument ``draft`` of `Generator`.
 
     Attributes:
         nodes: tokens guessed for one text and pass, at most.
-        sources: names out of `spec.sources.SOURCES`.
+        sources: names out of `spec.sources.DRAFT_SOURCES`.
         adapts: guess only as many as pay, by what passes are measured to take; False: always `nodes`.
         memory: what was learned from other texts, under this and other constraints; shared by all generators that are
             given the same one. By default a generator learns for itself.
@@ -64,30 +64,30 @@ class Draft:
     """
 
     nodes: int = 64
-    sources: tuple[str, ...] = SOURCES
+    sources: tuple[str, ...] = DRAFT_SOURCES
     adapts: bool = True
-    memory: Memory | None = None
+    memory: DraftMemory | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.nodes, bool) or not isinstance(self.nodes, int) or self.nodes < 0:
             raise InvalidArgument(f"nodes is {self.nodes!r}", action="pass a whole number >= 0")
-        unknown = [name for name in self.sources if name not in SOURCES]
+        unknown = [name for name in self.sources if name not in DRAFT_SOURCES]
         if unknown:
             raise InvalidArgument(
-                f"source {unknown[0]!r} is not known", action=f"use some of: {', '.join(SOURCES)}"
+                f"source {unknown[0]!r} is not known", action=f"use some of: {', '.join(DRAFT_SOURCES)}"
             )
 
 
-def choose(draft: Any) -> Draft | None:
+def resolve_speculation(draft: Any) -> Speculation | None:
     """The configuration that ``draft`` stands for.
 
     Raises:
         InvalidArgument: it stands for none.
     """
-    if draft is None or isinstance(draft, Draft):
+    if draft is None or isinstance(draft, Speculation):
         return draft
     if draft == "auto":
-        return Draft()
+        return Speculation()
     raise InvalidArgument(f"draft is {draft!r}", action='pass "auto", None, or a Draft')
 
 
@@ -96,7 +96,7 @@ def no_draft(model: LanguageModel) -> str | None:
     return None if model.no_trees is None else model.no_chains
 
 
-class Speculation:
+class DraftScheduler:
     """What the drafts of one generator share. Safe to share between threads.
 
     Attributes:
@@ -106,7 +106,7 @@ class Speculation:
     """
 
     def __init__(
-        self, draft: Draft, automaton: TokenAutomaton, constraint: Constraint, *, chains: bool = False
+        self, draft: Speculation, automaton: TokenAutomaton, constraint: Constraint, *, chains: bool = False
     ) -> None:
         """Learns nothing yet.
 
@@ -117,41 +117,41 @@ class Speculation:
             chains: guess one continuation, for a model that reads no trees.
         """
         self.draft = draft
-        self.memory = draft.memory or Memory()
+        self.memory = draft.memory or DraftMemory()
         self._automaton = automaton
         self._constraint = constraint
-        self._drafts: Drafts | None = None
+        self._drafts: DrafterFactory | None = None
         self._chains = chains
         self._lock = threading.Lock()
 
     @property
-    def drafts(self) -> Drafts:
+    def drafts(self) -> DrafterFactory:
         """Makes drafters; it is made itself when the first guess is asked for."""
         with self._lock:
             if self._drafts is None:
                 # Predicates are asked about what is verified, never about guesses: these follow the grammar alone.
                 outline = getattr(self._automaton, "outline", self._automaton)
-                made = Drafts(
+                made = DrafterFactory(
                     outline,
                     self.memory,
                     getattr(self._constraint, "key", repr(self._constraint)),
-                    names=self.draft.sources,
+                    source_names=self.draft.sources,
                     is_json=self._constraint.is_json,
-                    chains=self._chains,
+                    chain_drafts=self._chains,
                 )
-                rehearse(made, self._constraint, self._automaton.vocabulary)
+                prime_with_schema(made, self._constraint, self._automaton.vocabulary)
                 self._drafts = made
             return self._drafts
 
-    def drafter(self, prompt: Sequence[int]) -> Drafting:
+    def drafter(self, prompt: Sequence[int]) -> DrafterProtocol:
         """Drafts for a text that follows a prompt."""
-        return self.drafts.open(prompt)
+        return self.drafts.new_drafter(prompt)
 
-    def waiting(self, prompt: Sequence[int]) -> Waiting:
+    def lazy_drafter(self, prompt: Sequence[int]) -> LazyDrafter:
         """The same, made when the first guess is asked for."""
-        return Waiting(lambda: self.drafter(prompt))
+        return LazyDrafter(lambda: self.drafter(prompt))
 
-    def budget(self, model: LanguageModel, texts: int) -> Budget:
+    def budget(self, model: LanguageModel, texts: int) -> DraftBudget:
         """What passes of about so many texts cost, and how many guesses pay: the model's, for all its generators."""
         bucket = texts if texts <= 4 else next(size for size in _batches() if size >= texts)
         wrapped = getattr(model, "model", model)  # which may be wrapped anew for each call
@@ -161,12 +161,12 @@ class Speculation:
             if known is None:
                 known = _budgets[wrapped] = {}
             if key not in known:
-                known[key] = Budget(self.draft.nodes, adapts=self.draft.adapts)
+                known[key] = DraftBudget(self.draft.nodes, adapts=self.draft.adapts)
             return known[key]
 
-    def came(self, model: LanguageModel, texts: int, tokens: int) -> None:
+    def record_accepted(self, model: LanguageModel, texts: int, tokens: int) -> None:
         """So many tokens of the last pass over so many texts had been guessed."""
-        self.budget(model, texts).came(texts, tokens)
+        self.budget(model, texts).record_accepted(texts, tokens)
 
 
 def _batches() -> Iterator[int]:
@@ -178,7 +178,7 @@ def _batches() -> Iterator[int]:
         yield size
 
 
-def rehearse(drafts: Drafts, constraint: Constraint, vocabulary: Vocabulary) -> None:
+def prime_with_schema(drafts: DrafterFactory, constraint: Constraint, vocabulary: Vocabulary) -> None:
     """Shows to drafts in which order a schema names members, before the first text is written."""
     schema = getattr(constraint, "schema", None)
     if not constraint.is_json or schema is None:
@@ -186,13 +186,13 @@ def rehearse(drafts: Drafts, constraint: Constraint, vocabulary: Vocabulary) -> 
     spaced = getattr(constraint, "whitespace", "bounded") != "none"
     named = dict(getattr(constraint, "options", {})).get("separators")
     separators = tuple(named) if named else (", ", ": ") if spaced else (",", ":")
-    made = json.dumps(Rehearsal(schema).value(), ensure_ascii=False, separators=separators)
+    made = json.dumps(SchemaWarmup(schema).example_value(), ensure_ascii=False, separators=separators)
     with contextlib.suppress(VocabularyError, UnicodeError):  # names that the vocabulary cannot write
-        drafts.rehearse(vocabulary.encode(made))
+        drafts.prime(vocabulary.encode(made))
 
 
 @dataclass(slots=True)
-class Branch:
+class TreeLogits:
     """What a pass found out about one row.
 
     Attributes:
@@ -203,15 +203,15 @@ class Branch:
         chain: tokens that were read before the tree began.
     """
 
-    tree: Tree | None
+    tree: DraftTreeProtocol | None
     logits: Logits
     begin: int
     nodes: int
     chain: int
 
-    def law(self, node: int, warp: Warp) -> Distribution:
+    def distribution(self, node: int, warp: LogitsWarper) -> Distribution:
         """The model's law after a node."""
-        return ReadLaw(self.logits, self.begin + node, warp)
+        return LazyDistribution(self.logits, self.begin + node, warp)
 
     def row(self, node: int) -> NDArray[np.floating[Any]]:
         """Logits after a node, on the host, floating [V]."""
@@ -221,11 +221,11 @@ class Branch:
         """How many guesses lead to a node."""
         return self.tree.depth[node] if self.tree is not None else 0
 
-    def favourites(self, node: int) -> list[int]:
+    def top_tokens(self, node: int) -> list[int]:
         """What the model finds likely after a node, best first."""
-        return self.logits.favourites(self.begin + node, _FAVOURITES)
+        return self.logits.top_tokens(self.begin + node, _FAVOURITES)
 
-    def after(self, node: int, token: int) -> int:
+    def child(self, node: int, token: int) -> int:
         """The node of a token after another node, -1 where it was not read."""
         if self.tree is None:
             return -1
@@ -233,9 +233,9 @@ class Branch:
         return child if child <= self.nodes else -1
 
     def origin(self, node: int, token: int) -> int:
-        """Who guessed that a token follows a node, as bits (`spec.drafts.origin`); 0 where that was not read."""
-        child = self.after(node, token)
-        return 0 if self.tree is None or child < 0 else origin(self.tree, child)
+        """Who guessed that a token follows a node, as bits (`spec.drafts.proposing_sources`); 0 where that was not read."""
+        child = self.child(node, token)
+        return 0 if self.tree is None or child < 0 else proposing_sources(self.tree, child)
 
     def path(self, node: int) -> list[int]:
         """The tokens of the pass that lead to a node, for `Cache.settle`."""
@@ -243,51 +243,51 @@ class Branch:
         return [*range(self.chain), *(self.chain - 1 + node for node in nodes)]
 
 
-def read(
+def forward_pass(
     model: LanguageModel,
     cache: Cache,
-    answers: Sequence[Answer],
-    drafting: Speculation | None,
-    leaders: int = 0,
-) -> list[Branch]:
+    sequences: Sequence[TokenSequence],
+    speculation: DraftScheduler | None,
+    top_count: int = 0,
+) -> list[TreeLogits]:
     """One pass of the model, with what is guessed to follow.
 
     Args:
         model: reads.
         cache: its memory; to be settled afterwards if a branch has a tree.
-        answers: one per row, each with something unread.
-        drafting: whose drafts; None for none.
-        leaders: that draws will look at so many tokens of each place, mostly; 0: at the whole row.
+        sequences: one per row, each with something unread.
+        speculation: whose drafts; None for none.
+        top_count: that draws will look at so many tokens of each place, mostly; 0: at the whole row.
     """
-    unread = [answer.unread for answer in answers]
-    texts = len(answers)
-    budget = None if drafting is None else drafting.budget(model, texts)
-    trees: list[Tree] = []
+    unread = [answer.unread for answer in sequences]
+    texts = len(sequences)
+    budget = None if speculation is None else speculation.budget(model, texts)
+    trees: list[DraftTreeProtocol] = []
     counts = [0] * texts
     guessing = 0.0
     longest = max(map(len, unread))
-    wanted = budget.drafts() if budget is not None and longest <= _LONGEST_PROMPT else 0
-    for answer in answers:
+    wanted = budget.draft_size() if budget is not None and longest <= _LONGEST_PROMPT else 0
+    for answer in sequences:
         if answer.drafter is not None and not wanted:
-            answer.drafter.rest()
+            answer.drafter.pause()
     if budget is not None and wanted:
         began = time.perf_counter()
-        for answer in answers:
+        for answer in sequences:
             assert answer.drafter is not None
-            trees.append(answer.drafter.draft(wanted, answer.room))
+            trees.append(answer.drafter.draft(wanted, answer.remaining_tokens))
         guessing = time.perf_counter() - began
-        for answer in answers:
-            answer.stats.drafting += guessing
-        counts = budget.nodes([tree.pi[1:] for tree in trees], guessing)
-        for answer, count in zip(answers, counts, strict=True):
+        for answer in sequences:
+            answer.stats.draft_seconds += guessing
+        counts = budget.verify_sizes([tree.path_probability[1:] for tree in trees], guessing)
+        for answer, count in zip(sequences, counts, strict=True):
             assert answer.drafter is not None
-            answer.drafter.read(count)
+            answer.drafter.mark_verified(count)
     began = time.perf_counter()
     branches = []
     if not any(counts):
-        logits = model.read(unread, None, cache)
+        logits = model.forward_logits(unread, None, cache)
         for row, ids in enumerate(unread):
-            branches.append(Branch(None, logits, row, 0, len(ids)))
+            branches.append(TreeLogits(None, logits, row, 0, len(ids)))
     else:
         tokens, parents, skip = [], [], []
         for ids, tree, count in zip(unread, trees, counts, strict=True):
@@ -295,29 +295,31 @@ def read(
             tokens.append([*ids, *tree.token[1 : count + 1]])
             parents.append([*range(-1, last), *(last + parent for parent in tree.parent[1 : count + 1])])
             skip.append(last)
-        logits = model.read(tokens, (parents, skip), cache)
+        logits = model.forward_logits(tokens, (parents, skip), cache)
         begin = 0
         for ids, tree, count in zip(unread, trees, counts, strict=True):
-            branches.append(Branch(tree, logits, begin, count, len(ids)))
+            branches.append(TreeLogits(tree, logits, begin, count, len(ids)))
             begin += count + 1
-    if leaders:
-        prepare(logits, answers, branches, leaders)
+    if top_count:
+        prepare(logits, sequences, branches, top_count)
     took = time.perf_counter() - began
-    for answer in answers:
-        answer.stats.reading += took
+    for answer in sequences:
+        answer.stats.forward_seconds += took
     if budget is not None:
-        budget.passed(texts, max(counts), took, guessing, plain=longest == 1)
+        budget.record_pass(texts, max(counts), took, guessing, plain=longest == 1)
     return branches
 
 
-def prepare(logits: Logits, answers: Sequence[Answer], branches: Sequence[Branch], leaders: int) -> None:
+def prepare(
+    logits: Logits, sequences: Sequence[TokenSequence], branches: Sequence[TreeLogits], top_count: int
+) -> None:
     """Says to logits how tokens will be drawn from them, if by noise."""
     noises, positions = [], []
-    for answer, branch in zip(answers, branches, strict=True):
-        warp, noise = answer.rules.warp, answer.chance.noise
+    for answer, branch in zip(sequences, branches, strict=True):
+        warp, noise = answer.params.warp, answer.randomness.noise
         if noise is None and not warp.greedy:
             return
         depths = [0] if branch.tree is None else branch.tree.depth[: branch.nodes + 1]
-        noises += [noise or Noise(0)] * len(depths)
-        positions += [answer.place + depth for depth in depths]
-    logits.prepare(noises, positions, 0.0 if warp.greedy else float(warp.temperature or 1.0), leaders)
+        noises += [noise or GumbelNoise(0)] * len(depths)
+        positions += [answer.next_position_id + depth for depth in depths]
+    logits.prepare(noises, positions, 0.0 if warp.greedy else float(warp.temperature or 1.0), top_count)

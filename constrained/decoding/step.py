@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from constrained.decoding.sequence import Answer
-from constrained.decoding.speculation import Branch, Speculation, read
+from constrained.decoding.sequence import TokenSequence
+from constrained.decoding.speculation import DraftScheduler, TreeLogits, forward_pass
 from constrained.models import LanguageModel
 from constrained.sampling import TokenSampler
 
 
-def run(
+def decode_sequences(
     model: LanguageModel,
-    answers: Sequence[Answer],
+    sequences: Sequence[TokenSequence],
     sampler: TokenSampler,
-    drafting: Speculation | None = None,
-) -> Iterator[Answer]:
+    speculation: DraftScheduler | None = None,
+) -> Iterator[TokenSequence]:
     """Writes texts to their ends.
 
     Every pass of the model reads what each unfinished text has not read yet, first its prompt, then its last token,
@@ -25,49 +25,49 @@ def run(
 
     Args:
         model: reads the texts.
-        answers: fresh ones; they are changed.
+        sequences: fresh ones; they are changed.
         sampler: draws their tokens.
-        drafting: guesses what follows, where the answers have drafters; None to read one token at a time.
+        speculation: guesses what follows, where the answers have drafters; None to read one token at a time.
 
     Yields:
         An answer, each time it got a token or ended; the answers that end without a token come first.
     """
-    yield from (answer for answer in answers if answer.finish)
-    writing = [answer for answer in answers if not answer.finish]
+    yield from (answer for answer in sequences if answer.finish)
+    writing = [answer for answer in sequences if not answer.finish]
     if not writing:
         return
     cache = model.cache(len(writing))
     while writing:
-        branches = read(model, cache, writing, drafting, sampler.looks_at(writing[0].rules.warp))
+        branches = forward_pass(model, cache, writing, speculation, sampler.top_count(writing[0].params.warp))
         nodes, came = [], 0
         for answer, branch in zip(writing, branches, strict=True):
             answer.stats.forwards += 1
             nodes.append(0)
-            for node in walk(answer, branch, sampler):
+            for node in verify_draft(answer, branch, sampler):
                 nodes[-1] = node
                 came += node > 0
                 yield answer
-        if drafting is not None and came:
-            drafting.came(model, len(writing), came)
+        if speculation is not None and came:
+            speculation.record_accepted(model, len(writing), came)
         rows = [i for i, answer in enumerate(writing) if not answer.finish]
         if not rows:
             return
         if any(branch.tree is not None for branch in branches):
-            cache.settle(rows, [branches[i].path(nodes[i]) for i in rows])
+            cache.keep_paths(rows, [branches[i].path(nodes[i]) for i in rows])
         elif len(rows) < len(writing):
             cache.keep(rows)
         writing = [writing[i] for i in rows]
 
 
-def walk(answer: Answer, branch: Branch, sampler: TokenSampler) -> Iterator[int]:
+def verify_draft(sequence: TokenSequence, branch: TreeLogits, sampler: TokenSampler) -> Iterator[int]:
     """Draws tokens along what was guessed; yields the node of each place where one was drawn."""
-    node, answer.branch = 0, branch
+    node, sequence.tree_logits = 0, branch
     while node >= 0:
-        answer.node = node
-        if answer.drafter is not None and answer.drafter.awake:
-            answer.drafter.see(branch.favourites(node))
-        answer.step(branch.law(node, answer.rules.warp), sampler)
+        sequence.node = node
+        if sequence.drafter is not None and sequence.drafter.active:
+            sequence.drafter.observe_top_tokens(branch.top_tokens(node))
+        sequence.step(branch.distribution(node, sequence.params.warp), sampler)
         yield node
-        if answer.finish:
+        if sequence.finish:
             return
-        node = branch.after(node, answer.tokens[-1])
+        node = branch.child(node, sequence.tokens[-1])

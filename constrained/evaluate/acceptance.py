@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from constrained.errors import InvalidArgument
 from constrained.evaluate.masks import machine
-from constrained.evaluate.masks.report import Section
-from spec.references import RULES, Rule, optimum, shared
-from spec.references.bound import MOST_TOKENS
-from spec.references.drafting import Greedy
+from constrained.evaluate.masks.report import ReportTable
+from spec.references import VERIFICATION_RULES, VerificationRule, optimal_acceptance, shared
+from spec.references.bound import MAX_VOCABULARY
+from spec.references.drafting import GreedyDrafts
 
 TARGETS = {"flat target": 1.0, "peaked target": 4.0}
 DRAFTS = {"good draft": 0.5, "bad draft": 2.0}
@@ -35,20 +35,20 @@ Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class AcceptanceSettings:
     """What to measure.
 
     Attributes:
         tokens: size of the vocabulary.
         pairs: (p, q) of each kind.
-        most: k goes from 1 to this.
+        max_drafts: k goes from 1 to this.
         draws: guesses drawn for a pair where there are too many to visit all.
         seed: of everything that is drawn.
     """
 
     tokens: int = 10
     pairs: int = 20
-    most: int = 8
+    max_drafts: int = 8
     draws: int = 200
     seed: int = 0
 
@@ -59,7 +59,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class AcceptanceRow:
     """The mean acceptance of a rule over the pairs of a kind.
 
     Attributes:
@@ -77,7 +77,9 @@ class Row:
     error: float
 
 
-def pairs(settings: Settings) -> Iterator[tuple[str, list[tuple[NDArray[np.float64], NDArray[np.float64]]]]]:
+def pairs(
+    settings: AcceptanceSettings,
+) -> Iterator[tuple[str, list[tuple[NDArray[np.float64], NDArray[np.float64]]]]]:
     """The kinds, each with its (p, q), float64 ``[tokens]``."""
     for number, (target, spread) in enumerate(TARGETS.items()):
         for other, (draft, off) in enumerate(DRAFTS.items()):
@@ -89,35 +91,45 @@ def pairs(settings: Settings) -> Iterator[tuple[str, list[tuple[NDArray[np.float
             yield f"{target}, {draft}", found
 
 
-def measure(settings: Settings, progress: Progress = lambda what, done, total: None) -> list[Row]:
+def measure(
+    settings: AcceptanceSettings, progress: Progress = lambda what, done, total: None
+) -> list[AcceptanceRow]:
     """All rows: every kind, rule and k; the optimum where the vocabulary is small enough."""
     rows = []
     for kind, found in pairs(settings):
-        for k in range(1, settings.most + 1):
-            progress(kind, k - 1, settings.most)
-            mean = float(np.mean([shared.acceptance(p, q, k) for p, q in found]))
-            rows.append(Row(kind, SHARED, k, mean, 0.0))
-            mean = float(np.mean([shared.most_likely(p, q, k) for p, q in found]))
-            rows.append(Row(kind, MOST_LIKELY, k, mean, 0.0))
-            for rule in RULES:
+        for k in range(1, settings.max_drafts + 1):
+            progress(kind, k - 1, settings.max_drafts)
+            mean = float(np.mean([shared.coupled_acceptance(p, q, k) for p, q in found]))
+            rows.append(AcceptanceRow(kind, SHARED, k, mean, 0.0))
+            mean = float(np.mean([shared.top_k_acceptance(p, q, k) for p, q in found]))
+            rows.append(AcceptanceRow(kind, MOST_LIKELY, k, mean, 0.0))
+            for rule in VERIFICATION_RULES:
                 chances, errors = zip(*(_one(rule, p, q, k, settings) for p, q in found), strict=True)
                 error = float(np.sqrt(np.square(errors).sum())) / len(found)
-                rows.append(Row(kind, rule.name, k, float(np.mean(chances)), error))
-            if settings.tokens <= MOST_TOKENS:
-                rows.append(Row(kind, OPTIMUM, k, float(np.mean([optimum(p, q, k) for p, q in found])), 0.0))
+                rows.append(AcceptanceRow(kind, rule.name, k, float(np.mean(chances)), error))
+            if settings.tokens <= MAX_VOCABULARY:
+                rows.append(
+                    AcceptanceRow(
+                        kind, OPTIMUM, k, float(np.mean([optimal_acceptance(p, q, k) for p, q in found])), 0.0
+                    )
+                )
     return rows
 
 
 def _one(
-    rule: Rule, p: NDArray[np.float64], q: NDArray[np.float64], k: int, settings: Settings
+    rule: VerificationRule,
+    p: NDArray[np.float64],
+    q: NDArray[np.float64],
+    k: int,
+    settings: AcceptanceSettings,
 ) -> tuple[float, float]:
-    ways = 0 if isinstance(rule.drafting, Greedy) else len(p) ** k
+    ways = 0 if isinstance(rule.draft_sampling, GreedyDrafts) else len(p) ** k
     if ways <= _ENUMERATED:
-        return rule.exact(p, q, k)[1], 0.0
-    return rule.estimate(p, q, k, settings.draws, np.random.default_rng([settings.seed, k]))
+        return rule.enumerate_acceptance(p, q, k)[1], 0.0
+    return rule.estimate_acceptance(p, q, k, settings.draws, np.random.default_rng([settings.seed, k]))
 
 
-def sections(rows: Sequence[Row]) -> list[Section]:
+def sections(rows: Sequence[AcceptanceRow]) -> list[ReportTable]:
     """A table for each kind: a line a rule, a column a k."""
     made = []
     for kind in dict.fromkeys(row.kind for row in rows):
@@ -130,11 +142,11 @@ def sections(rows: Sequence[Row]) -> list[Section]:
             )
             for name in dict.fromkeys(row.rule for row in mine)
         ]
-        made.append(Section(f"mean acceptance: {kind}", [f"k = {k}" for k in counts], lines))
+        made.append(ReportTable(f"mean acceptance: {kind}", [f"k = {k}" for k in counts], lines))
     return made
 
 
-def run(settings: Settings, out: Path, progress: Progress) -> tuple[list[Section], bool]:
+def run(settings: AcceptanceSettings, out: Path, progress: Progress) -> tuple[list[ReportTable], bool]:
     """Measures, and writes rows, a page and, with matplotlib, a plot.
 
     Returns:
@@ -158,7 +170,7 @@ def run(settings: Settings, out: Path, progress: Progress) -> tuple[list[Section
     return made, plot(rows, out / PLOT)
 
 
-def _page(settings: Settings, rows: Sequence[Row], made: Sequence[Section]) -> str:
+def _page(settings: AcceptanceSettings, rows: Sequence[AcceptanceRow], made: Sequence[ReportTable]) -> str:
     about = machine.describe()
     text = [
         "# How often a guess is right",
@@ -177,7 +189,7 @@ def _page(settings: Settings, rows: Sequence[Row], made: Sequence[Section]) -> s
     return "\n".join(text) + "\n"
 
 
-def plot(rows: Sequence[Row], path: Path) -> bool:
+def plot(rows: Sequence[AcceptanceRow], path: Path) -> bool:
     """Draws acceptance against k, a panel a kind; False without matplotlib."""
     try:
         import matplotlib as mpl

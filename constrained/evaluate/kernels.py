@@ -17,16 +17,24 @@ from typing import Any
 import torch
 
 from constrained.errors import InvalidArgument
-from constrained.evaluate.masks.report import Section
-from spec.kernels import SplitStats, apply_rows, compact_kv, merge, merge_walk, noise_keys, split_stats
-from spec.noise import Noise
+from constrained.evaluate.masks.report import ReportTable
+from spec.kernels import (
+    SplitStats,
+    apply_masks,
+    compact_kv,
+    merge_splits,
+    noise_keys,
+    split_stats,
+    verify_trees,
+)
+from spec.noise import GumbelNoise
 
 ROWS = "rows.jsonl"
 Timer = Callable[[Sequence[Callable[[], object]]], float]
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class KernelBenchSettings:
     """What to measure.
 
     Attributes:
@@ -51,13 +59,13 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class KernelTiming:
     """One measurement.
 
     Attributes:
         kernel: its name.
         rows: nodes.
-        moved: bytes it has to move.
+        bytes_moved: bytes it has to move.
         seconds: median time of a call.
         copy: bytes that a copy moves in a second (read and written ones).
         error: largest difference from float64, of a log-sum-exp or a key; None where results are integers or moved
@@ -67,7 +75,7 @@ class Row:
 
     kernel: str
     rows: int
-    moved: int
+    bytes_moved: int
     seconds: float
     copy: float
     error: float | None
@@ -76,10 +84,12 @@ class Row:
     @property
     def share(self) -> float:
         """Of the copy's rate."""
-        return self.moved / self.seconds / self.copy
+        return self.bytes_moved / self.seconds / self.copy
 
 
-def run(settings: Settings, out: Path, progress: Callable[[str, int, int], None]) -> list[Section]:
+def run(
+    settings: KernelBenchSettings, out: Path, progress: Callable[[str, int, int], None]
+) -> list[ReportTable]:
     """Measures on the CUDA device, and writes the rows.
 
     Raises:
@@ -92,7 +102,7 @@ def run(settings: Settings, out: Path, progress: Callable[[str, int, int], None]
         )
     try:
         out.mkdir(parents=True, exist_ok=True)
-        rows = measure(settings, "cuda", events, progress)
+        rows = measure(settings, "cuda", time_with_events, progress)
         about = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, **asdict(settings)}
         lines = [json.dumps(one) for one in (about, *(asdict(row) for row in rows))]
         (out / ROWS).write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -103,15 +113,15 @@ def run(settings: Settings, out: Path, progress: Callable[[str, int, int], None]
     return [section(rows, str(about["device"]))]
 
 
-def section(rows: Sequence[Row], device: str) -> Section:
+def section(rows: Sequence[KernelTiming], device: str) -> ReportTable:
     """The table: a line a measurement."""
     lines = [
         (
             f"{row.kernel}, {row.rows} rows",
             [
-                f"{row.moved / 2**20:.2f}",
+                f"{row.bytes_moved / 2**20:.2f}",
                 f"{1e6 * row.seconds:.1f}",
-                f"{row.moved / row.seconds / 1e9:.0f}",
+                f"{row.bytes_moved / row.seconds / 1e9:.0f}",
                 f"{row.share:.0%}",
                 "-" if row.error is None else f"{row.error:.1e}",
                 str(row.wrong),
@@ -120,12 +130,12 @@ def section(rows: Sequence[Row], device: str) -> Section:
         for row in rows
     ]
     heads = ["MiB", "us", "GB/s", "of a copy", "off float64", "wrong"]
-    return Section(f"{device}; a copy moves {rows[0].copy / 1e9:.0f} GB/s", heads, lines)
+    return ReportTable(f"{device}; a copy moves {rows[0].copy / 1e9:.0f} GB/s", heads, lines)
 
 
 def measure(
-    settings: Settings, device: str, timer: Timer, progress: Callable[[str, int, int], None]
-) -> list[Row]:
+    settings: KernelBenchSettings, device: str, timer: Timer, progress: Callable[[str, int, int], None]
+) -> list[KernelTiming]:
     """All measurements, on any device and with any clock."""
     copy = _copy_rate(settings, device, timer)
     found = []
@@ -136,7 +146,7 @@ def measure(
     return found
 
 
-def events(calls: Sequence[Callable[[], object]]) -> float:
+def time_with_events(calls: Sequence[Callable[[], object]]) -> float:
     """Median seconds of a call on the CUDA device, made in turn, by events around each."""
     for call in calls:
         call()
@@ -152,14 +162,16 @@ def events(calls: Sequence[Callable[[], object]]) -> float:
     return float(times[len(times) // 2]) / 1000
 
 
-def _copy_rate(settings: Settings, device: str, timer: Timer) -> float:
+def _copy_rate(settings: KernelBenchSettings, device: str, timer: Timer) -> float:
     """Bytes read and written in a second by a copy of twice the memory of the inputs."""
     source = torch.zeros(settings.memory * 2, dtype=torch.int8, device=device)
     target = torch.empty_like(source)
     return 2 * source.numel() / timer([lambda: target.copy_(source)])
 
 
-def _verification(settings: Settings, rows: int, device: str, timer: Timer, copy: float) -> list[Row]:
+def _verification(
+    settings: KernelBenchSettings, rows: int, device: str, timer: Timer, copy: float
+) -> list[KernelTiming]:
     draw = torch.Generator(device=device).manual_seed(settings.seed)
     words = math.ceil(settings.tokens / 32)
     sets = max(1, min(64, settings.memory // (2 * rows * settings.tokens)))
@@ -169,7 +181,7 @@ def _verification(settings: Settings, rows: int, device: str, timer: Timer, copy
     ]
     table = torch.randint(-(2**31), 2**31, (rows, words), dtype=torch.int32, generator=draw, device=device)
     places = torch.arange(rows, dtype=torch.int32, device=device)
-    noises = [Noise(settings.seed, row) for row in range(rows)]
+    noises = [GumbelNoise(settings.seed, row) for row in range(rows)]
     keys = noise_keys(noises, list(range(rows)), device)
     heat = torch.full((rows,), 0.8, device=device)
     logit_bytes, mask_bytes = 2 * rows * settings.tokens, 4 * rows * words
@@ -182,28 +194,30 @@ def _verification(settings: Settings, rows: int, device: str, timer: Timer, copy
             split_stats,
             keys=keys,
             temperature=heat,
-            table=table if masked else None,
-            places=places if masked else None,
+            mask_table=table if masked else None,
+            mask_ids=places if masked else None,
         )
         seconds = timer([partial(read, z) for z in logits])
         stats = read(logits[0])
         checked = _against_float64(stats, noises, table if masked else None)
-        made.append(Row(name, rows, moved, seconds, copy, *checked))
+        made.append(KernelTiming(name, rows, moved, seconds, copy, *checked))
     held = stats.best.numel() * 8 + stats.masses.numel() * 4
-    made.append(Row("merge", rows, held, timer([lambda: merge(stats)]), copy, None, 0))
-    tree = _chain(merge(stats).ids[:, 0].tolist(), device)
-    seconds = timer([lambda: merge_walk(stats, *tree, limit=rows)])
-    lost = rows - int(merge_walk(stats, *tree, limit=rows).count[0])
-    made.append(Row("merge_walk", rows, held, seconds, copy, None, lost))
-    seconds = timer([partial(apply_rows, z, table, places) for z in logits])
+    made.append(KernelTiming("merge", rows, held, timer([lambda: merge_splits(stats)]), copy, None, 0))
+    tree = _chain(merge_splits(stats).ids[:, 0].tolist(), device)
+    seconds = timer([lambda: verify_trees(stats, *tree, limit=rows)])
+    lost = rows - int(verify_trees(stats, *tree, limit=rows).num_tokens[0])
+    made.append(KernelTiming("merge_walk", rows, held, seconds, copy, None, lost))
+    seconds = timer([partial(apply_masks, z, table, places) for z in logits])
     refused = ~_bits(table, settings.tokens)
     wrong = int(((logits[0] == -torch.inf) != refused).sum())
     written = 2 * int(refused.sum())
-    made.append(Row("apply_rows", rows, mask_bytes + written, seconds, copy, None, wrong))
+    made.append(KernelTiming("apply_rows", rows, mask_bytes + written, seconds, copy, None, wrong))
     return made
 
 
-def _compaction(settings: Settings, rows: int, device: str, timer: Timer, copy: float) -> Row:
+def _compaction(
+    settings: KernelBenchSettings, rows: int, device: str, timer: Timer, copy: float
+) -> KernelTiming:
     """Every second node of the tree is kept."""
     draw = torch.Generator(device=device).manual_seed(settings.seed)
     shape = (1, settings.heads, settings.length + rows, settings.size)
@@ -218,7 +232,9 @@ def _compaction(settings: Settings, rows: int, device: str, timer: Timer, copy: 
     count = kept.shape[1]
     wrong = int((caches[-1][:, :, settings.length : settings.length + count] != wanted).sum())
     moved = 2 * len(caches) * settings.heads * count * settings.size * caches[0].element_size()
-    return Row("compact_kv", rows, moved, timer([lambda: compact_kv(caches, kept, start)]), copy, None, wrong)
+    return KernelTiming(
+        "compact_kv", rows, moved, timer([lambda: compact_kv(caches, kept, start)]), copy, None, wrong
+    )
 
 
 def _chain(tokens: list[int], device: str) -> list[torch.Tensor]:
@@ -234,16 +250,16 @@ def _chain(tokens: list[int], device: str) -> list[torch.Tensor]:
 
 
 def _against_float64(
-    stats: SplitStats, noises: Sequence[Noise], table: torch.Tensor | None
+    stats: SplitStats, noises: Sequence[GumbelNoise], table: torch.Tensor | None
 ) -> tuple[float, int]:
     """The largest difference of a log-sum-exp or key, and how many first tokens are others."""
-    merged = merge(stats)
+    merged = merge_splits(stats)
     device, size = stats.logits.device, stats.logits.shape[1]
     allowed = torch.ones_like(stats.logits, dtype=torch.bool) if table is None else _bits(table, size)
     error, wrong = 0.0, 0
     for row, noise in enumerate(noises):
         z = stats.logits[row].double() / float(stats.temperature[row])
-        v = (noise.torch_words(row, torch.arange(size, device=device)).double() + 0.5) * 2.0**-32
+        v = (noise.torch_philox_words(row, torch.arange(size, device=device)).double() + 0.5) * 2.0**-32
         keys = torch.where(allowed[row], z - torch.log(-torch.log1p(-v)), -torch.inf)
         best = torch.topk(keys, 2)
         found = int(merged.ids[row, 0])

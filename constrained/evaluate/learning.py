@@ -13,7 +13,7 @@ from constrained.sampling import CARS, Rejection, Tries
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class LearningBlock:
     """Some texts of a longer series.
 
     Attributes:
@@ -34,7 +34,7 @@ class Block:
         return self.forwards / self.texts if self.texts else float("inf")
 
 
-def series(
+def sample_blocks(
     model: LanguageModel,
     constraint: Any,
     prompt: Prompt,
@@ -45,7 +45,7 @@ def series(
     parallel: int = 1,
     seed: int = 0,
     **settings: Any,
-) -> Iterator[Block]:
+) -> Iterator[LearningBlock]:
     """Exact texts of the conditional law, block by block: what each block costs.
 
     Args:
@@ -68,7 +68,7 @@ def series(
         try:
             drawn = generator.sample(prompt, size, seed=seed, sequence=number, **settings)
         except BudgetExhausted as error:
-            learned = error.learned
-            yield Block(learned["accepted"], learned["attempts"], learned["forwards"], complete=False)
+            learned = error.diagnostics
+            yield LearningBlock(learned["accepted"], learned["attempts"], learned["forwards"], complete=False)
             return
-        yield Block(len(drawn), drawn.attempts, drawn.forwards)
+        yield LearningBlock(len(drawn), drawn.attempts, drawn.forwards)

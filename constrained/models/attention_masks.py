@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Sight:
+class AttentionWindow:
     """How far back a layer sees: everything, or as far as the smaller of its bounds.
 
     Attributes:
@@ -38,25 +38,25 @@ class Sight:
 
 
 @dataclass(frozen=True)
-class Layout:
+class AttentionLayout:
     """The attention layers of a model.
 
     Attributes:
         kinds: by layer of the cache: which of `sights` it has; None: it holds nothing.
-        sights: by kind. Where there are several, a model takes a mask for each, in a mapping.
+        windows: by kind. Where there are several, a model takes a mask for each, in a mapping.
     """
 
     kinds: tuple[str | None, ...]
-    sights: Mapping[str, Sight]
+    windows: Mapping[str, AttentionWindow]
 
     @cached_property
-    def bounds(self) -> dict[str, Sight]:
+    def bounds(self) -> dict[str, AttentionWindow]:
         """The kinds that do not see everything."""
-        return {kind: sight for kind, sight in self.sights.items() if sight.bound is not None}
+        return {kind: sight for kind, sight in self.windows.items() if sight.bound is not None}
 
 
-def masks(
-    layout: Layout,
+def make_attention_masks(
+    layout: AttentionLayout,
     seen: torch.Tensor,
     queries: torch.Tensor,
     places: torch.Tensor,
@@ -75,7 +75,7 @@ def masks(
         float32 [rows, 1, queries, columns held], or a mapping from each kind to such a tensor.
     """
     made = {}
-    for kind, sight in layout.sights.items():
+    for kind, sight in layout.windows.items():
         part = seen[:, :, gone[kind] :]
         if sight.bound is not None:
             first = sight.first(queries).unsqueeze(2)
@@ -89,7 +89,7 @@ def is_chain(parents: Sequence[int]) -> bool:
     return all(parent == i - 1 for i, parent in enumerate(parents))
 
 
-def branches(parents: Sequence[int], width: int) -> tuple[list[int], torch.Tensor]:
+def tree_attention(parents: Sequence[int], width: int) -> tuple[list[int], torch.Tensor]:
     """Depth of each token of a tree, and which of its tokens each sees: bool [width, width].
 
     Tokens that only pad see themselves, so that no softmax is over nothing.

@@ -31,7 +31,7 @@ class Cache(ABC):
     def keep(self, rows: Sequence[int]) -> None:
         """Keeps these rows, in this order; a row named twice is copied."""
 
-    def settle(self, rows: Sequence[int], paths: Sequence[Sequence[int]]) -> None:
+    def keep_paths(self, rows: Sequence[int], paths: Sequence[Sequence[int]]) -> None:
         """Decides what stays of the trees that `LanguageModel.forward_trees` read last.
 
         Args:
@@ -72,7 +72,7 @@ class LanguageModel(ABC):
     """Why it cannot be called with chains either, where each token follows the one before it; None where it can. Not
     asked about a model that reads trees."""
 
-    same_bits: bool = False
+    bitwise_reproducible: bool = False
     """Logits are asked to be the same bits in whatever pass they are read: nothing is guessed unless a `Draft` asks."""
 
     @cached_property
@@ -130,7 +130,7 @@ class LanguageModel(ABC):
         """
         raise NotImplementedError
 
-    def read(
+    def forward_logits(
         self,
         tokens: Sequence[Sequence[int]],
         trees: tuple[Sequence[Sequence[int]], Sequence[int]] | None,

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from constrained.models.attention_masks import Layout, branches, is_chain, masks
+from constrained.models.attention_masks import AttentionLayout, is_chain, make_attention_masks, tree_attention
 from constrained.models.base import Cache
-from constrained.models.cache import HuggingFaceCache, Run
+from constrained.models.cache import ForwardFunction, HuggingFaceCache
 
 if TYPE_CHECKING:
     import torch
@@ -26,7 +26,7 @@ _BEYOND = 64
 """So many columns more than it can see are held by a layer before it lets go of them."""
 
 
-class JoinedCache(HuggingFaceCache):
+class BatchedCache(HuggingFaceCache):
     """One cache of transformers for all rows.
 
     Invariant: column c of row r holds a true token of that row iff `_valid[r, c]`, and the true columns of a row
@@ -36,7 +36,7 @@ class JoinedCache(HuggingFaceCache):
     used.
     """
 
-    def __init__(self, rows: int, layout: Layout) -> None:
+    def __init__(self, rows: int, layout: AttentionLayout) -> None:
         """Holds nothing.
 
         Args:
@@ -48,14 +48,14 @@ class JoinedCache(HuggingFaceCache):
         self._cache: Any = None
         self._valid: torch.Tensor | None = None  # bool [rows, columns], on the device
         self._pending: list[int] = []  # the first column of each row's tree
-        self._gone = dict.fromkeys(layout.sights, 0)  # replaced, never changed: copies share it
+        self._gone = dict.fromkeys(layout.windows, 0)  # replaced, never changed: copies share it
 
     def fork(self, rows: Sequence[int]) -> Cache:
         """A cache of its own with these rows. Layers only ever replace their tensors, so nothing is copied twice.
 
         What several copies of a single row have in common they hold once.
         """
-        from constrained.models.shared_prefix import shared
+        from constrained.models.shared_prefix import share_prefix
 
         twin = copy.copy(self)
         if self._cache is None or self._valid is None:
@@ -63,7 +63,7 @@ class JoinedCache(HuggingFaceCache):
             return twin
         twin._cache = copy.copy(self._cache)
         if len(self._lengths) == 1 and len(rows) > 1 and bool(self._valid.all()):
-            layers = shared(self._cache, len(rows))
+            layers = share_prefix(self._cache, len(rows))
             if layers is not None:
                 twin._cache.layers = layers
                 twin._lengths = self._lengths * len(rows)
@@ -90,9 +90,9 @@ class JoinedCache(HuggingFaceCache):
         import torch
         from torch.nn.functional import pad
 
-        from constrained.models.shared_prefix import len_of
+        from constrained.models.shared_prefix import column_count
 
-        assert isinstance(other, JoinedCache)
+        assert isinstance(other, BatchedCache)
         if not other._lengths or other._cache is None or other._valid is None:
             assert not other._lengths, "rows that have read nothing cannot be joined to others"
             return
@@ -104,7 +104,7 @@ class JoinedCache(HuggingFaceCache):
         theirs = {id(layer): twin for (_, layer), (_, twin) in zip(self._held(), other._held(), strict=True)}
         for kind, layer in self._held():
             # What one of the two let go of no row of the other sees either, or it is not there.
-            gone = width - max(len_of(layer), len_of(theirs[id(layer)]))
+            gone = width - max(column_count(layer), column_count(theirs[id(layer)]))
             for name in ("keys", "values"):
                 both = (getattr(layer, name), getattr(theirs[id(layer)], name))
                 wide = [pad(part, (0, 0, width - gone - part.shape[2], 0)) for part in both]
@@ -114,7 +114,9 @@ class JoinedCache(HuggingFaceCache):
         self._valid = torch.cat(valid)
         self._lengths = self._lengths + other._lengths
 
-    def read(self, run: Run, tokens: Sequence[Sequence[int]], device: torch.device) -> torch.Tensor:
+    def forward(
+        self, run: ForwardFunction, tokens: Sequence[Sequence[int]], device: torch.device
+    ) -> torch.Tensor:
         """First every row alone, then all rows in one forward pass.
 
         Prompts differ in length, so a pass of them all would mostly read padding; and alone they have the same logits
@@ -124,7 +126,7 @@ class JoinedCache(HuggingFaceCache):
 
         if self._cache is None:
             caches = [self._new() for _ in tokens]
-            firsts = [read_row(run, ids, caches[row], 0, device) for row, ids in enumerate(tokens)]
+            firsts = [forward_row(run, ids, caches[row], 0, device) for row, ids in enumerate(tokens)]
             self._join(caches, [len(ids) for ids in tokens], device)
             self._lengths = [len(ids) for ids in tokens]
             columns = torch.arange(self._valid.shape[1], device=device)  # type: ignore[union-attr]
@@ -134,7 +136,7 @@ class JoinedCache(HuggingFaceCache):
         counts = [len(ids) for ids in tokens]
         logits: torch.Tensor
         if len(tokens) == 1 and not any(self._gone.values()):
-            logits = read_row(run, tokens[0], self._cache, self._lengths[0], device)
+            logits = forward_row(run, tokens[0], self._cache, self._lengths[0], device)
         else:
             width = max(counts)
             # Of the new columns a query sees those up to itself; what only pads comes after all that is true.
@@ -151,9 +153,9 @@ class JoinedCache(HuggingFaceCache):
         self._lengths = [length + count for length, count in zip(self._lengths, counts, strict=True)]
         return logits
 
-    def read_trees(
+    def forward_trees(
         self,
-        run: Run,
+        run: ForwardFunction,
         tokens: Sequence[Sequence[int]],
         parents: Sequence[Sequence[int]],
         skip: Sequence[int],
@@ -173,13 +175,13 @@ class JoinedCache(HuggingFaceCache):
         self._tidy()
         assert self._valid is not None
         width = max(map(len, tokens))
-        depths, new = zip(*(branches(row, width) for row in parents), strict=True)
+        depths, new = zip(*(tree_attention(row, width) for row in parents), strict=True)
         outputs = self._look(run, tokens, depths, torch.stack(new).to(device), every=True)
         self._pending = [self._valid.shape[1]] * len(tokens)
         self._valid = pad(self._valid, (0, width))
         return [outputs[row, skip[row] : len(ids)] for row, ids in enumerate(tokens)]
 
-    def settle(self, rows: Sequence[int], paths: Sequence[Sequence[int]]) -> None:
+    def keep_paths(self, rows: Sequence[int], paths: Sequence[Sequence[int]]) -> None:
         """Marks one path of each row as valid."""
         import torch
 
@@ -213,24 +215,29 @@ class JoinedCache(HuggingFaceCache):
                 yield kind, layer
 
     def _first(
-        self, run: Run, ids: Sequence[int], parents: Sequence[int], skip: int, device: torch.device
+        self,
+        run: ForwardFunction,
+        ids: Sequence[int],
+        parents: Sequence[int],
+        skip: int,
+        device: torch.device,
     ) -> tuple[Any, torch.Tensor]:
         """A row that begins with a tree: its cache, and logits after the tokens that are not skipped."""
         import torch
 
         cache, wanted = self._new(), len(ids) - skip
         if is_chain(parents):
-            logits = read_row(run, ids, cache, 0, device, every=wanted)
+            logits = forward_row(run, ids, cache, 0, device, every=wanted)
         else:
-            depths, new = branches(parents, len(ids))
-            alone = JoinedCache(1, self._layout)
+            depths, new = tree_attention(parents, len(ids))
+            alone = BatchedCache(1, self._layout)
             alone._cache, alone._valid = cache, torch.zeros((1, 0), dtype=torch.bool, device=device)
             logits = alone._look(run, [ids], [depths], new.unsqueeze(0).to(device), every=wanted)[0]
         return cache, logits[len(logits) - wanted :]
 
     def _look(
         self,
-        run: Run,
+        run: ForwardFunction,
         tokens: Sequence[Sequence[int]],
         depths: Sequence[Sequence[int]],
         new: torch.Tensor,
@@ -244,7 +251,7 @@ class JoinedCache(HuggingFaceCache):
             tokens: one sequence a row.
             depths: of each token, and of what pads the row: its position after the row's end.
             new: which of the new columns each query sees, bool [rows, width, width].
-            every: as in `Run`.
+            every: as in `ForwardFunction`.
         """
         import torch
 
@@ -257,7 +264,7 @@ class JoinedCache(HuggingFaceCache):
             every=every,
             input_ids=torch.tensor([[*ids, *[0] * (width - len(ids))] for ids in tokens], device=device),
             position_ids=queries,
-            attention_mask=masks(self._layout, seen, queries, places, self._gone),
+            attention_mask=make_attention_masks(self._layout, seen, queries, places, self._gone),
             past_key_values=self._cache,
         )
 
@@ -276,18 +283,18 @@ class JoinedCache(HuggingFaceCache):
 
     def _select(self, rows: torch.Tensor, columns: torch.Tensor) -> None:
         """Keeps rows of all layers, and columns of all layers and of the table; its rows were kept before."""
-        from constrained.models.shared_prefix import select
+        from constrained.models.shared_prefix import select_columns
 
         assert self._valid is not None
         for kind, layer in self._held():
             gone = self._gone[kind]
-            select(layer, rows, columns[columns >= gone] - gone if gone else columns)
+            select_columns(layer, rows, columns[columns >= gone] - gone if gone else columns)
         self._gone = {kind: int((columns < gone).sum()) if gone else 0 for kind, gone in self._gone.items()}
         self._valid = self._valid[:, columns]
 
     def _tidy(self, *, alone: bool = False) -> None:
         """Drops columns that are true in no row if they are many (or any, for a row alone), and those out of sight."""
-        from constrained.models.shared_prefix import drop
+        from constrained.models.shared_prefix import drop_columns
 
         assert self._valid is not None
         width, longest = self._valid.shape[1], max(self._lengths)
@@ -305,7 +312,7 @@ class JoinedCache(HuggingFaceCache):
             first = max(first, self._gone[kind])
             for other, layer in self._held():
                 if other == kind:
-                    drop(layer, first - self._gone[kind])
+                    drop_columns(layer, first - self._gone[kind])
             self._gone = self._gone | {kind: first}
         common = min(self._gone.values()) if bounds else 0
         if common:  # no layer holds these
@@ -330,8 +337,8 @@ class JoinedCache(HuggingFaceCache):
         return width
 
 
-def read_row(
-    run: Run, ids: Sequence[int], cache: Any, start: int, device: torch.device, *, every: int = 1
+def forward_row(
+    run: ForwardFunction, ids: Sequence[int], cache: Any, start: int, device: torch.device, *, every: int = 1
 ) -> torch.Tensor:
     """Reads tokens of one text, without padding or mask; logits after the last ones, [every, V]."""
     import torch

@@ -1,7 +1,7 @@
 """Caches of transformers models that hold several texts of different lengths.
 
 `JoinedCache` (`constrained.models.batched_cache`) keeps all rows side by side and reads them in one forward pass.
-`SingleCache` (`constrained.models.sequential_cache`) keeps one row as the model itself would. `SeparateCache` puts one cache a row
+`SingleCache` (`constrained.models.sequential_cache`) keeps one row as the model itself would. `PerRowCache` puts one cache a row
 next to each other, and reads them one after the other: for models in which padding would leave traces, and for logits that
 are bit-identical to a text alone.
 """
@@ -18,7 +18,7 @@ from constrained.models.base import Cache
 if TYPE_CHECKING:
     import torch
 
-Run = Callable[..., Any]
+ForwardFunction = Callable[..., Any]
 """Forward pass of the model: keyword inputs -> logits [rows, columns, V]."""
 
 
@@ -38,13 +38,15 @@ class HuggingFaceCache(Cache):
         return list(self._lengths)
 
     @abstractmethod
-    def read(self, run: Run, tokens: Sequence[Sequence[int]], device: torch.device) -> torch.Tensor:
+    def forward(
+        self, run: ForwardFunction, tokens: Sequence[Sequence[int]], device: torch.device
+    ) -> torch.Tensor:
         """Reads tokens at the end of each row; logits after the last of each, [rows, V]."""
 
     @abstractmethod
-    def read_trees(
+    def forward_trees(
         self,
-        run: Run,
+        run: ForwardFunction,
         tokens: Sequence[Sequence[int]],
         parents: Sequence[Sequence[int]],
         skip: Sequence[int],
@@ -53,7 +55,7 @@ class HuggingFaceCache(Cache):
         """See `LanguageModel.forward_trees`."""
 
 
-class SeparateCache(HuggingFaceCache):
+class PerRowCache(HuggingFaceCache):
     """A cache of its own for each row.
 
     Args:
@@ -86,18 +88,22 @@ class SeparateCache(HuggingFaceCache):
 
     def join(self, other: Cache) -> None:
         """Takes the rows of another cache behind its own."""
-        assert isinstance(other, SeparateCache)
+        assert isinstance(other, PerRowCache)
         self._rows += other._rows
 
-    def read(self, run: Run, tokens: Sequence[Sequence[int]], device: torch.device) -> torch.Tensor:
+    def forward(
+        self, run: ForwardFunction, tokens: Sequence[Sequence[int]], device: torch.device
+    ) -> torch.Tensor:
         """One forward pass per row."""
         import torch
 
-        return torch.cat([row.read(run, [ids], device) for row, ids in zip(self._rows, tokens, strict=True)])
+        return torch.cat(
+            [row.forward(run, [ids], device) for row, ids in zip(self._rows, tokens, strict=True)]
+        )
 
-    def read_trees(
+    def forward_trees(
         self,
-        run: Run,
+        run: ForwardFunction,
         tokens: Sequence[Sequence[int]],
         parents: Sequence[Sequence[int]],
         skip: Sequence[int],
@@ -105,10 +111,12 @@ class SeparateCache(HuggingFaceCache):
     ) -> list[torch.Tensor]:
         """One forward pass per row."""
         trees = zip(self._rows, tokens, parents, skip, strict=True)
-        return [row.read_trees(run, [ids], [before], [start], device)[0] for row, ids, before, start in trees]
+        return [
+            row.forward_trees(run, [ids], [before], [start], device)[0] for row, ids, before, start in trees
+        ]
 
-    def settle(self, rows: Sequence[int], paths: Sequence[Sequence[int]]) -> None:
+    def keep_paths(self, rows: Sequence[int], paths: Sequence[Sequence[int]]) -> None:
         """Keeps one path of each row."""
         self.keep(rows)  # a copy knows what its original has read last
         for row, path in zip(self._rows, paths, strict=True):
-            row.settle([0], [path])
+            row.keep_paths([0], [path])

@@ -12,27 +12,27 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from constrained.errors import ModelError
-from constrained.models.attention_masks import Layout, Sight
-from constrained.models.batched_cache import JoinedCache
-from constrained.models.cache import HuggingFaceCache, Run, SeparateCache
+from constrained.models.attention_masks import AttentionLayout, AttentionWindow
+from constrained.models.batched_cache import BatchedCache
+from constrained.models.cache import ForwardFunction, HuggingFaceCache, PerRowCache
 from constrained.models.probe import (
+    causality_error,
     chain_error,
-    future_error,
-    memory_error,
+    isolation_error,
+    probe_failure,
     step_error,
     tree_error,
-    tried,
 )
-from constrained.models.sequential_cache import SingleCache, Way
+from constrained.models.sequential_cache import ForwardMode, SequentialCache
 
 if TYPE_CHECKING:
     import torch
 
 TOLERANCE = {"float64": 1e-3, "float32": 1e-3}
 """Greatest error of logits in a trial, in their standard deviations over the vocabulary, by dtype."""
-COARSE = 0.1
+LOW_PRECISION_TOLERANCE = 0.1
 """The same for dtypes of 16 and 8 bits, whose rounding is that large."""
-LOST = 0.5
+FORGETTING_ERROR = 0.5
 """From this error on a model is taken to have forgotten what it read."""
 
 _MASKED = ("sdpa", "eager")
@@ -42,27 +42,27 @@ _KNOWN_WINDOWS = ("sliding_window", "max_window_layers", "use_sliding_window", "
 
 
 @dataclass(frozen=True)
-class Ability:
+class Capabilities:
     """How a model is read.
 
     Attributes:
-        way: of reading.
+        mode: of reading.
         layout: of its layers, where rows can be side by side.
         no_trees: why it reads no trees, None if it does.
     """
 
-    way: Way
-    layout: Layout | None = None
+    mode: ForwardMode
+    layout: AttentionLayout | None = None
     no_trees: str | None = None
 
 
-def cache_name(model: Any) -> str | None:
+def cache_argument(model: Any) -> str | None:
     """The argument of a model's forward pass that takes a cache; None if there is none of the common kind."""
     accepted = inspect.signature(model.forward).parameters
     return next((name for name in ("past_key_values", "cache_params") if name in accepted), None)
 
 
-def ability(model: Any, run: Run, device: torch.device, size: int) -> Ability:
+def probe_capabilities(model: Any, run: ForwardFunction, device: torch.device, size: int) -> Capabilities:
     """Looks at a model, and tries it.
 
     Args:
@@ -77,24 +77,24 @@ def ability(model: Any, run: Run, device: torch.device, size: int) -> Ability:
     import torch
 
     name = type(model).__name__
-    tolerance = TOLERANCE.get(str(model.dtype).removeprefix("torch."), COARSE)
-    found = layout(model)
+    tolerance = TOLERANCE.get(str(model.dtype).removeprefix("torch."), LOW_PRECISION_TOLERANCE)
+    found = attention_layout(model)
     with torch.inference_mode():
-        if isinstance(found, Layout):
+        if isinstance(found, AttentionLayout):
             layers = found
-            wrong = tried(lambda: tree_error(run, layers, device, size), tolerance)
+            wrong = probe_failure(lambda: tree_error(run, layers, device, size), tolerance)
             if wrong is None:
-                return Ability(Way.TREES, layers)
+                return Capabilities(ForwardMode.TREES, layers)
             found = f"a small tree did not have the logits of its branches ({wrong})"
             warnings.warn(f"{name} is read without trees, one text at a time: {found}", stacklevel=4)
         reason = f"{name} reads no trees: {found}"
-        make = maker(model)
+        make = cache_factory(model)
         lost: str | None = "it takes none"
-        if cache_name(model) is not None:
-            lost = tried(lambda: step_error(run, make, device, size), LOST)
-            lost = lost or tried(lambda: memory_error(run, make, device, size), tolerance / 10)
+        if cache_argument(model) is not None:
+            lost = probe_failure(lambda: step_error(run, make, device, size), FORGETTING_ERROR)
+            lost = lost or probe_failure(lambda: isolation_error(run, make, device, size), tolerance / 10)
         if lost is not None:
-            wrong = tried(lambda: future_error(run, device, size), tolerance)
+            wrong = probe_failure(lambda: causality_error(run, device, size), tolerance)
             if wrong is not None:
                 raise ModelError(
                     f"{name} cannot be read as a causal language model: a text with two ends, before them: {wrong}",
@@ -103,14 +103,14 @@ def ability(model: Any, run: Run, device: torch.device, size: int) -> Ability:
             warnings.warn(
                 f"{name} is read from the beginning for each token, without a cache: {lost}", stacklevel=4
             )
-            return Ability(Way.WHOLE, no_trees=reason)
+            return Capabilities(ForwardMode.WHOLE, no_trees=reason)
         if _scales(model) or _clamps(model):
-            return Ability(Way.STEPS, no_trees=reason)
-        wrong = tried(lambda: chain_error(run, make, device, size), tolerance)
-    return Ability(Way.CHAINS if wrong is None else Way.STEPS, no_trees=reason)
+            return Capabilities(ForwardMode.STEPS, no_trees=reason)
+        wrong = probe_failure(lambda: chain_error(run, make, device, size), tolerance)
+    return Capabilities(ForwardMode.CHAINS if wrong is None else ForwardMode.STEPS, no_trees=reason)
 
 
-def make_cache(model: Any, found: Ability, rows: int, isolate: bool) -> HuggingFaceCache:
+def make_cache(model: Any, found: Capabilities, rows: int, isolate: bool) -> HuggingFaceCache:
     """An empty cache for a model.
 
     Args:
@@ -121,27 +121,27 @@ def make_cache(model: Any, found: Ability, rows: int, isolate: bool) -> HuggingF
     """
     layout = found.layout
     if layout is None:
-        make = maker(model)
-        return SeparateCache(rows, lambda: SingleCache(make, found.way))
+        make = cache_factory(model)
+        return PerRowCache(rows, lambda: SequentialCache(make, found.mode))
     if isolate:
-        return SeparateCache(rows, lambda: JoinedCache(1, layout))
-    return JoinedCache(rows, layout)
+        return PerRowCache(rows, lambda: BatchedCache(1, layout))
+    return BatchedCache(rows, layout)
 
 
-def maker(model: Any) -> Any:
+def cache_factory(model: Any) -> Any:
     """What makes empty caches of the model's own kind."""
     from transformers import DynamicCache
 
     return lambda: DynamicCache(config=model.config)
 
 
-def layout(model: Any) -> Layout | str:
+def attention_layout(model: Any) -> AttentionLayout | str:
     """The layers of a model as masks need them; or why none of any shape can be made for it."""
     from transformers.cache_utils import get_layer_types_and_kwargs
 
-    config = text_config(model)
+    config = decoder_config(model)
     attention = getattr(config, "_attn_implementation", None)
-    if cache_name(model) != "past_key_values":
+    if cache_argument(model) != "past_key_values":
         return "it keeps no keys and values of each token"
     if attention not in _MASKED:
         return f"its attention, {attention}, takes no mask of any shape"
@@ -162,7 +162,7 @@ def layout(model: Any) -> Layout | str:
         return f"it has windows of its own ({hidden[0]})"
     types, settings = get_layer_types_and_kwargs(config)
     kinds: list[str | None] = []
-    sights: dict[str, Sight] = {}
+    sights: dict[str, AttentionWindow] = {}
     for kind, setting in zip(types, settings, strict=True):
         if kind == "dummy":
             kinds.append(None)
@@ -170,14 +170,14 @@ def layout(model: Any) -> Layout | str:
         if kind not in _SIGHTS:
             return f"it has layers of another kind ({kind})"
         reach = setting.get("sliding_window")
-        sight = Sight(chunk=reach) if kind == "chunked_attention" else Sight(window=reach)
+        sight = AttentionWindow(chunk=reach) if kind == "chunked_attention" else AttentionWindow(window=reach)
         if sights.setdefault(kind, sight) != sight:
             return f"its layers of one kind differ ({kind})"
         kinds.append(kind)
-    return Layout(tuple(kinds), sights)
+    return AttentionLayout(tuple(kinds), sights)
 
 
-def text_config(model: Any) -> Any:
+def decoder_config(model: Any) -> Any:
     """The configuration of the language part (a model that also sees or hears nests it)."""
     config = model.config
     return config.get_text_config(decoder=True) if hasattr(config, "get_text_config") else config
@@ -185,7 +185,7 @@ def text_config(model: Any) -> Any:
 
 def _scales(model: Any) -> bool:
     """Whether positions are embedded by the greatest position of a pass, so that a token depends on its neighbours."""
-    rope = getattr(text_config(model), "rope_parameters", None) or {}
+    rope = getattr(decoder_config(model), "rope_parameters", None) or {}
     each = rope.values() if rope and all(isinstance(one, dict) for one in rope.values()) else [rope]
     return any(one.get("rope_type") in ("dynamic", "longrope") for one in each if one)
 

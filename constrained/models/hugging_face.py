@@ -14,9 +14,15 @@ from numpy.typing import NDArray
 from constrained.errors import ModelError
 from constrained.models.base import Cache, LanguageModel, Prompt
 from constrained.models.cache import HuggingFaceCache
-from constrained.models.capabilities import Ability, ability, cache_name, make_cache, text_config
+from constrained.models.capabilities import (
+    Capabilities,
+    cache_argument,
+    decoder_config,
+    make_cache,
+    probe_capabilities,
+)
 from constrained.models.logits import DeviceLogits, Logits
-from constrained.models.sequential_cache import Way
+from constrained.models.sequential_cache import ForwardMode
 from constrained.prompting import schema_text as prompts
 from constrained.prompting.ids import check_ids, is_chat
 from constrained.vocabulary import Vocabulary
@@ -40,7 +46,7 @@ class HuggingFaceModel(LanguageModel):
             tokenizer: its tokenizer.
             isolate: run each text of a batch in a forward pass of its own. Then a batch has bit-identical logits
                 to its texts alone, at the price of its speed. By default only models that cannot read padded
-                batches exactly (recurrent layers, flash attention, see `ability`) do so; for the others logits
+                batches exactly (recurrent layers, flash attention, see `probe_capabilities`) do so; for the others logits
                 differ by float rounding between batch sizes.
 
         Raises:
@@ -56,7 +62,9 @@ class HuggingFaceModel(LanguageModel):
         self._take(model, tokenizer, Vocabulary.from_tokenizer(tokenizer, model=model), isolate)
 
     @classmethod
-    def of_ids(cls, model: Any, vocabulary: Vocabulary, *, isolate: bool | None = None) -> HuggingFaceModel:
+    def from_vocabulary(
+        cls, model: Any, vocabulary: Vocabulary, *, isolate: bool | None = None
+    ) -> HuggingFaceModel:
         """A model without a tokenizer: its prompts are token ids.
 
         Args:
@@ -76,25 +84,25 @@ class HuggingFaceModel(LanguageModel):
         self.model = model.eval()
         self.tokenizer = tokenizer
         self.vocabulary = vocabulary
-        self.context = getattr(text_config(model), "max_position_embeddings", None)
+        self.context = getattr(decoder_config(model), "max_position_embeddings", None)
         self._isolate = isolate
-        self.same_bits = isolate is True
+        self.bitwise_reproducible = isolate is True
         self._accepted = set(inspect.signature(model.forward).parameters)
-        self._cache_name = cache_name(model)
+        self._cache_name = cache_argument(model)
 
     @cached_property
-    def ability(self) -> Ability:
+    def capabilities(self) -> Capabilities:
         """How the model is read: found out when it is first asked for, by a trial of a few tokens.
 
         Raises:
             ModelError: it is no causal language model.
         """
-        return ability(self.model, self._run, self.device, self.vocabulary.size)
+        return probe_capabilities(self.model, self._run, self.device, self.vocabulary.size)
 
     @property
     def isolate(self) -> bool:
         """Whether each text of a batch has a forward pass of its own."""
-        return self.ability.way is not Way.TREES if self._isolate is None else self._isolate
+        return self.capabilities.mode is not ForwardMode.TREES if self._isolate is None else self._isolate
 
     @cached_property
     def fingerprint(self) -> str:
@@ -122,16 +130,16 @@ class HuggingFaceModel(LanguageModel):
         elif isinstance(prompt, str):
             templated = chat and bool(getattr(self.tokenizer, "chat_template", None))
             if templated:
-                ids = prompts.render([{"role": "user", "content": prompt}], self.tokenizer)
+                ids = prompts.encode_chat([{"role": "user", "content": prompt}], self.tokenizer)
             else:
                 ids = self.tokenizer(prompt)["input_ids"]
         elif is_chat(prompt):
-            ids = prompts.render(prompt, self.tokenizer)
+            ids = prompts.encode_chat(prompt, self.tokenizer)
         return check_ids(ids, self.vocabulary.size)
 
     def cache(self, rows: int) -> Cache:
         """An empty cache for this many texts."""
-        return make_cache(self.model, self.ability, rows, self.isolate)
+        return make_cache(self.model, self.capabilities, rows, self.isolate)
 
     def forward(self, tokens: Sequence[Sequence[int]], cache: Cache) -> NDArray[np.float32]:
         """See `LanguageModel.forward`.
@@ -148,12 +156,12 @@ class HuggingFaceModel(LanguageModel):
     @property
     def no_trees(self) -> str | None:  # type: ignore[override]
         """Why trees cannot be read: attention that takes no mask, recurrent states, a trial that failed."""
-        return self.ability.no_trees
+        return self.capabilities.no_trees
 
     @property
     def no_chains(self) -> str | None:  # type: ignore[override]
         """Why not even chains can be read: behind its first tokens the model reads one at a time."""
-        return self.ability.no_trees if self.ability.way is Way.STEPS else None
+        return self.capabilities.no_trees if self.capabilities.mode is ForwardMode.STEPS else None
 
     def forward_trees(
         self,
@@ -168,7 +176,7 @@ class HuggingFaceModel(LanguageModel):
         found = self._logits(tokens, (parents, skip), cache)
         return [logits.to(torch.float32).cpu().numpy() for logits in found]
 
-    def read(
+    def forward_logits(
         self,
         tokens: Sequence[Sequence[int]],
         trees: tuple[Sequence[Sequence[int]], Sequence[int]] | None,
@@ -178,7 +186,7 @@ class HuggingFaceModel(LanguageModel):
         import torch
 
         if self.device.type == "cpu":
-            return super().read(tokens, trees, cache)
+            return super().forward_logits(tokens, trees, cache)
         return DeviceLogits(torch.cat(self._logits(tokens, trees, cache)))
 
     def _logits(
@@ -194,9 +202,9 @@ class HuggingFaceModel(LanguageModel):
             raise TypeError(f"a cache of another model was passed: {type(cache).__name__}")
         with torch.inference_mode():
             if trees is None:
-                found = [cache.read(self._run, tokens, self.device)]
+                found = [cache.forward(self._run, tokens, self.device)]
             else:
-                found = cache.read_trees(self._run, tokens, *trees, self.device)
+                found = cache.forward_trees(self._run, tokens, *trees, self.device)
         width = found[0].shape[-1]
         if width < self.vocabulary.size:
             raise ModelError(

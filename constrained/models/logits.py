@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spec.noise import Noise
-from spec.scores import largest
+from spec.noise import GumbelNoise
+from spec.scores import top_indices
 
 if TYPE_CHECKING:
     import torch
@@ -25,36 +25,36 @@ _ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Best:
+class TopKeys:
     """The tokens of a place that have the largest keys.
 
     Attributes:
         ids: int [m], by falling keys as the device has them.
         logits: of these tokens, exactly, float64 [m].
         bound: greater than the key of every other token; -inf where no other token is possible.
-        total: log-sum-exp of the logits after temperature, to float32.
+        logsumexp: log-sum-exp of the logits after temperature, to float32.
     """
 
     ids: NDArray[np.int64]
     logits: NDArray[np.float64]
     bound: float
-    total: float
+    logsumexp: float
 
 
 class Logits(ABC):
     """Logits of places, one row each."""
 
     @abstractmethod
-    def row(self, place: int) -> NDArray[np.floating[Any]]:
+    def row(self, index: int) -> NDArray[np.floating[Any]]:
         """All of a place, on the host, floating [vocabulary.size]."""
 
     @abstractmethod
-    def favourites(self, place: int, count: int) -> list[int]:
+    def top_tokens(self, index: int, count: int) -> list[int]:
         """Some tokens that are most likely, best first: the most likely ones, or nearly."""
 
     @abstractmethod
     def prepare(
-        self, noises: Sequence[Noise], positions: Sequence[int], temperature: float, count: int
+        self, noises: Sequence[GumbelNoise], positions: Sequence[int], temperature: float, count: int
     ) -> None:
         """Says how tokens will be drawn, before they are: `best` can then answer.
 
@@ -66,7 +66,7 @@ class Logits(ABC):
         """
 
     @abstractmethod
-    def best(self, place: int) -> Best | None:
+    def top_keys(self, index: int) -> TopKeys | None:
         """The tokens with the largest keys; None where the row itself is at hand, or nothing was prepared."""
 
 
@@ -81,21 +81,21 @@ class HostLogits(Logits):
         """
         self._rows: list[NDArray[np.floating[Any]]] = [row for array in arrays for row in array]
 
-    def row(self, place: int) -> NDArray[np.floating[Any]]:
+    def row(self, index: int) -> NDArray[np.floating[Any]]:
         """The row itself."""
-        return self._rows[place]
+        return self._rows[index]
 
-    def favourites(self, place: int, count: int) -> list[int]:
+    def top_tokens(self, index: int, count: int) -> list[int]:
         """The most likely ones."""
-        found: list[int] = largest(self._rows[place], count).tolist()
+        found: list[int] = top_indices(self._rows[index], count).tolist()
         return found
 
     def prepare(
-        self, noises: Sequence[Noise], positions: Sequence[int], temperature: float, count: int
+        self, noises: Sequence[GumbelNoise], positions: Sequence[int], temperature: float, count: int
     ) -> None:
         """Nothing: rows are looked at when a draw is made, which is at few of the places."""
 
-    def best(self, place: int) -> Best | None:
+    def top_keys(self, index: int) -> TopKeys | None:
         """None: the row is at hand."""
         return None
 
@@ -116,24 +116,24 @@ class DeviceLogits(Logits):
         self._bounds: NDArray[np.float64]
         self._totals: NDArray[np.float64]
 
-    def row(self, place: int) -> NDArray[np.floating[Any]]:
+    def row(self, index: int) -> NDArray[np.floating[Any]]:
         """Copied once, as float32."""
         import torch
 
-        if place not in self._rows:
-            self._rows[place] = self._tensor[place].to("cpu", torch.float32).numpy()
-        return self._rows[place]
+        if index not in self._rows:
+            self._rows[index] = self._tensor[index].to("cpu", torch.float32).numpy()
+        return self._rows[index]
 
-    def favourites(self, place: int, count: int) -> list[int]:
+    def top_tokens(self, index: int, count: int) -> list[int]:
         """The most likely of those with the largest keys, where these are known: they cost nothing."""
         if self._ids is None:
-            found: list[int] = largest(self.row(place), count).tolist()
+            found: list[int] = top_indices(self.row(index), count).tolist()
             return found
-        order = np.argsort(-self._values[place], kind="stable")[:count]
-        return [token for token in self._ids[place, order].tolist() if token >= 0]
+        order = np.argsort(-self._values[index], kind="stable")[:count]
+        return [token for token in self._ids[index, order].tolist() if token >= 0]
 
     def prepare(
-        self, noises: Sequence[Noise], positions: Sequence[int], temperature: float, count: int
+        self, noises: Sequence[GumbelNoise], positions: Sequence[int], temperature: float, count: int
     ) -> None:
         """Reads every row once, on the device, and copies what draws need of all places together."""
         import torch
@@ -141,7 +141,7 @@ class DeviceLogits(Logits):
         from spec.kernels import noise_keys, row_stats
 
         keys = noise_keys(noises, positions, self._tensor.device)
-        found = row_stats(self._tensor, keys, temperature, m=count)
+        found = row_stats(self._tensor, keys, temperature, top_m=count)
         values = self._tensor.gather(1, found.ids.clamp(min=0).to(torch.int64)).to(torch.float32)
         packed = torch.cat(
             (found.ids.view(torch.float32), values, found.keys[:, -1:], found.lse[:, None]), dim=1
@@ -157,10 +157,10 @@ class DeviceLogits(Logits):
         self._bounds = cut
         self._totals = host[:, 2 * count + 1].astype(np.float64)
 
-    def best(self, place: int) -> Best | None:
+    def top_keys(self, index: int) -> TopKeys | None:
         """What was prepared."""
         if self._ids is None:
             return None
-        return Best(
-            self._ids[place], self._values[place], float(self._bounds[place]), float(self._totals[place])
+        return TopKeys(
+            self._ids[index], self._values[index], float(self._bounds[index]), float(self._totals[index])
         )

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from constrained.models.attention_masks import Layout
-from constrained.models.batched_cache import JoinedCache, read_row
-from constrained.models.cache import Run
-from constrained.models.sequential_cache import SingleCache, Way
+from constrained.models.attention_masks import AttentionLayout
+from constrained.models.batched_cache import BatchedCache, forward_row
+from constrained.models.cache import ForwardFunction
+from constrained.models.sequential_cache import ForwardMode, SequentialCache
 
 if TYPE_CHECKING:
     import torch
 
 
-def tried(trial: Callable[[], float], tolerance: float) -> str | None:
+def probe_failure(trial: Callable[[], float], tolerance: float) -> str | None:
     """What came of a trial that gives an error: None if it is small enough."""
     try:
         error = float(trial())
@@ -39,7 +39,7 @@ def _error(found: Any, wanted: Any) -> float:
     return error if error == error else float("inf")
 
 
-def tree_error(run: Run, found: Layout, device: torch.device, size: int) -> float:
+def tree_error(run: ForwardFunction, found: AttentionLayout, device: torch.device, size: int) -> float:
     """Two ragged rows with trees, twice, against their branches read in one piece."""
     import torch
 
@@ -47,19 +47,19 @@ def tree_error(run: Run, found: Layout, device: torch.device, size: int) -> floa
     ids[1][:5], ids[3][:3] = ids[0][:5], ids[2][:3]  # two texts begin as row 0, two as row 2
     positions = torch.arange(12, device=device).expand(4, -1)
     whole = run(every=True, input_ids=torch.tensor(ids, device=device), position_ids=positions)
-    cache = JoinedCache(2, found)
+    cache = BatchedCache(2, found)
     errors = []
     tokens, parents = [], []
     for row, length in ((0, 5), (2, 3)):
         tokens.append([*ids[row][: length + 2], *ids[row + 1][length : length + 2]])
         parents.append([*range(-1, length + 1), length - 1, length + 2])
-    logits = cache.read_trees(run, tokens, parents, [4, 2], device)
+    logits = cache.forward_trees(run, tokens, parents, [4, 2], device)
     for (row, length), part in zip(((0, 5), (2, 3)), logits, strict=True):
         errors.append(_error(part[:3], whole[row, length - 1 : length + 2]))
         errors.append(_error(part[3:], whole[row + 1, length : length + 2]))
     # One row goes on along its first branch, the other along its second, as far as its first token.
-    cache.settle([0, 1], [list(range(7)), [0, 1, 2, 5]])
-    logits = cache.read_trees(
+    cache.keep_paths([0, 1], [list(range(7)), [0, 1, 2, 5]])
+    logits = cache.forward_trees(
         run,
         [[ids[0][7], ids[1][7], ids[0][8]], [ids[3][4], ids[3][5]]],
         [[-1, -1, 0], [-1, 0]],
@@ -71,51 +71,51 @@ def tree_error(run: Run, found: Layout, device: torch.device, size: int) -> floa
     return max(errors)
 
 
-def future_error(run: Run, device: torch.device, size: int) -> float:
+def causality_error(run: ForwardFunction, device: torch.device, size: int) -> float:
     """A text against one that begins in the same way, both in one piece."""
     ids, other = _ids(size, 2, 8).tolist()
-    one, two = (read_row(run, text, None, 0, device, every=8) for text in (ids, [*ids[:5], *other[5:]]))
+    one, two = (forward_row(run, text, None, 0, device, every=8) for text in (ids, [*ids[:5], *other[5:]]))
     return _error(one[:5], two[:5])
 
 
-def step_error(run: Run, make: Any, device: torch.device, size: int) -> float:
+def step_error(run: ForwardFunction, make: Any, device: torch.device, size: int) -> float:
     """A text read token by token, against the same in one piece."""
     import torch
 
     ids = _ids(size, 6).tolist()
-    cache = SingleCache(make, Way.STEPS)
-    steps = [cache.read(run, [part], device) for part in (ids[:3], *([one] for one in ids[3:]))]
-    return _error(torch.cat(steps), read_row(run, ids, None, 0, device, every=4))
+    cache = SequentialCache(make, ForwardMode.STEPS)
+    steps = [cache.forward(run, [part], device) for part in (ids[:3], *([one] for one in ids[3:]))]
+    return _error(torch.cat(steps), forward_row(run, ids, None, 0, device, every=4))
 
 
-def memory_error(run: Run, make: Any, device: torch.device, size: int) -> float:
+def isolation_error(run: ForwardFunction, make: Any, device: torch.device, size: int) -> float:
     """A text read token by token, against the same while another text is read: some models keep states in themselves."""
     import torch
 
     ids, other = _ids(size, 2, 6).tolist()
-    alone, beside, between = (SingleCache(make, Way.STEPS) for _ in range(3))
+    alone, beside, between = (SequentialCache(make, ForwardMode.STEPS) for _ in range(3))
     parts, others = ([text[:3], *([one] for one in text[3:])] for text in (ids, other))
-    wanted = [alone.read(run, [part], device) for part in parts]
+    wanted = [alone.forward(run, [part], device) for part in parts]
     found = []
     for part, more in zip(parts, others, strict=True):
-        found.append(beside.read(run, [part], device))
-        between.read(run, [more], device)
+        found.append(beside.forward(run, [part], device))
+        between.forward(run, [more], device)
     return _error(torch.cat(found), torch.cat(wanted))
 
 
-def chain_error(run: Run, make: Any, device: torch.device, size: int) -> float:
+def chain_error(run: ForwardFunction, make: Any, device: torch.device, size: int) -> float:
     """A text read with guesses, right and wrong, against the same token by token."""
     import torch
 
     ids, other = _ids(size, 2, 8).tolist()
-    cache = SingleCache(make, Way.STEPS)
-    steps = torch.cat([cache.read(run, [part], device) for part in (ids[:3], *([one] for one in ids[3:]))])
-    cache = SingleCache(make, Way.CHAINS)
-    errors, at = [_error(cache.read(run, [ids[:3]], device), steps[:1])], 1
+    cache = SequentialCache(make, ForwardMode.STEPS)
+    steps = torch.cat([cache.forward(run, [part], device) for part in (ids[:3], *([one] for one in ids[3:]))])
+    cache = SequentialCache(make, ForwardMode.CHAINS)
+    errors, at = [_error(cache.forward(run, [ids[:3]], device), steps[:1])], 1
     for right, wrong in ((ids[4:5], other[:2]), (ids[6:7], []), ([], other[2:3])):
         chain = [ids[2 + at], *right, *wrong]
-        (logits,) = cache.read_trees(run, [chain], [list(range(-1, len(chain) - 1))], [0], device)
+        (logits,) = cache.forward_trees(run, [chain], [list(range(-1, len(chain) - 1))], [0], device)
         errors.append(_error(logits[: len(right) + 1], steps[at : at + len(right) + 1]))
-        cache.settle([0], [list(range(1 + len(right)))])
+        cache.keep_paths([0], [list(range(1 + len(right)))])
         at += 1 + len(right)
     return max(errors)

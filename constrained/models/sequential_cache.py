@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from constrained.models.attention_masks import is_chain
 from constrained.models.base import Cache
-from constrained.models.batched_cache import read_row
-from constrained.models.cache import HuggingFaceCache, Run
+from constrained.models.batched_cache import forward_row
+from constrained.models.cache import ForwardFunction, HuggingFaceCache
 
 if TYPE_CHECKING:
     import torch
@@ -23,7 +23,7 @@ _AGAIN = 16
 """More tokens than these are not read again: they are read by themselves, and a guess behind them in a second pass."""
 
 
-class Way(Enum):
+class ForwardMode(Enum):
     """How a model can be read."""
 
     TREES = "trees"
@@ -36,22 +36,22 @@ class Way(Enum):
     """One text after the other, each time from its beginning: nothing is remembered."""
 
 
-class SingleCache(HuggingFaceCache):
+class SequentialCache(HuggingFaceCache):
     """One row.
 
     Invariant: the cache has read the text without its last `_behind` tokens; without a cache these are the whole text.
     """
 
-    def __init__(self, make: Callable[[], Any], way: Way) -> None:
+    def __init__(self, make: Callable[[], Any], mode: ForwardMode) -> None:
         """Holds nothing.
 
         Args:
             make: an empty cache of transformers, for one row.
-            way: how to read.
+            mode: how to read.
         """
         super().__init__(1)
-        self._way = way
-        self._cache = None if way is Way.WHOLE else make()
+        self._way = mode
+        self._cache = None if mode is ForwardMode.WHOLE else make()
         self._behind: list[int] = []
         self._before: Any = None  # the cache before what was read last
         self._last: list[int] = []  # what was read since then
@@ -66,17 +66,19 @@ class SingleCache(HuggingFaceCache):
         self.keep(rows)
         twin = copy.copy(self)
         twin._lengths = list(self._lengths)
-        twin._cache, twin._before = copied(self._cache), copied(self._before)
+        twin._cache, twin._before = clone_cache(self._cache), clone_cache(self._before)
         return twin
 
-    def read(self, run: Run, tokens: Sequence[Sequence[int]], device: torch.device) -> torch.Tensor:
+    def forward(
+        self, run: ForwardFunction, tokens: Sequence[Sequence[int]], device: torch.device
+    ) -> torch.Tensor:
         """As much as is allowed in one pass; logits after the last token, [1, V]."""
         (ids,) = tokens
         return self._read(run, ids, device, every=1)
 
-    def read_trees(
+    def forward_trees(
         self,
-        run: Run,
+        run: ForwardFunction,
         tokens: Sequence[Sequence[int]],
         parents: Sequence[Sequence[int]],
         skip: Sequence[int],
@@ -93,24 +95,24 @@ class SingleCache(HuggingFaceCache):
         if not is_chain(before):
             raise ValueError("several continuations of one text cannot be read at once by this model")
         self._tree, self._before = len(ids), None
-        if self._crops or self._way is Way.WHOLE:
+        if self._crops or self._way is ForwardMode.WHOLE:
             return [self._read(run, ids, device, every=len(ids) - start)]
         logits = []
         if len(self._behind) + start + 1 > _AGAIN or len(ids) == start + 1:
             logits.append(self._read(run, ids[: start + 1], device, every=1))
             ids, start = ids[start + 1 :], 0
         if ids:
-            self._before, self._last = copied(self._cache), [*self._behind, *ids]
+            self._before, self._last = clone_cache(self._cache), [*self._behind, *ids]
             logits.append(self._read(run, ids, device, every=len(ids) - start))
         return [torch.cat(logits)]
 
-    def settle(self, rows: Sequence[int], paths: Sequence[Sequence[int]]) -> None:
+    def keep_paths(self, rows: Sequence[int], paths: Sequence[Sequence[int]]) -> None:
         """Keeps the beginning of the chain, at least what was the row's own of it."""
         self.keep(rows)
         (path,) = paths
         wrong = self._tree - len(path)
         self._lengths[0] -= wrong
-        if wrong and self._way is Way.WHOLE:
+        if wrong and self._way is ForwardMode.WHOLE:
             self._behind = self._behind[:-wrong]
         elif wrong and self._crops:
             self._cache.crop(-wrong)  # type: ignore[union-attr]
@@ -129,23 +131,25 @@ class SingleCache(HuggingFaceCache):
             type(layer) in (DynamicLayer, DummyLayer) for layer in self._cache.layers
         )
 
-    def _read(self, run: Run, ids: Sequence[int], device: torch.device, *, every: int) -> torch.Tensor:
+    def _read(
+        self, run: ForwardFunction, ids: Sequence[int], device: torch.device, *, every: int
+    ) -> torch.Tensor:
         """Reads what is behind and more; logits after the last ones, [every, V]."""
         unread, start = [*self._behind, *ids], self._lengths[0] - len(self._behind)
         self._lengths[0] += len(ids)
-        if self._way is Way.WHOLE:
+        if self._way is ForwardMode.WHOLE:
             self._behind = unread
-            return read_row(run, unread, None, 0, device, every=every)
+            return forward_row(run, unread, None, 0, device, every=every)
         self._behind = []
-        if self._way is Way.STEPS and start:
+        if self._way is ForwardMode.STEPS and start:
             assert every == 1, "a model that is read in steps reads no guesses"
             for i, token in enumerate(unread):
-                logits = read_row(run, [token], self._cache, start + i, device)
+                logits = forward_row(run, [token], self._cache, start + i, device)
             return logits
-        return read_row(run, unread, self._cache, start, device, every=every)
+        return forward_row(run, unread, self._cache, start, device, every=every)
 
 
-def copied(cache: Any) -> Any:
+def clone_cache(cache: Any) -> Any:
     """A cache that goes its own way. Keys and values are only ever replaced, states are changed in place."""
     if cache is None:
         return None

@@ -9,7 +9,7 @@ import torch
 from transformers.cache_utils import DummyLayer, DynamicLayer
 
 
-class SharedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
+class SharedPrefixLayer(DynamicLayer):  # type: ignore[no-untyped-call]
     """Common columns, and those that each row has of its own.
 
     `keys` and `values`, float [rows, heads, columns, size], put both together for as long as somebody looks: a forward pass
@@ -28,8 +28,8 @@ class SharedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
         self._common: list[torch.Tensor | None] = [layer.keys, layer.values]
         self._own: list[Any] = [held[:, :, :0].repeat(rows, 1, 1, 1) for held in (layer.keys, layer.values)]
 
-    def __copy__(self) -> SharedLayer:
-        twin = object.__new__(SharedLayer)
+    def __copy__(self) -> SharedPrefixLayer:
+        twin = object.__new__(SharedPrefixLayer)
         twin.__dict__.update(self.__dict__)
         twin._common, twin._own = list(self._common), list(self._own)
         return twin
@@ -92,31 +92,33 @@ class SharedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
         self._own = [held.index_select(0, rows).index_select(2, own) for held in self._own]
 
 
-def shared(cache: Any, rows: int) -> list[Any] | None:
+def share_prefix(cache: Any, rows: int) -> list[Any] | None:
     """Layers for some rows that all begin as the single row of a cache does; None where its layers are of other kinds."""
     known = (DynamicLayer, DummyLayer)
     if any(type(layer) not in known or not layer.is_initialized for layer in cache.layers):
         return None
-    return [SharedLayer(one, rows) if type(one) is DynamicLayer else copy.copy(one) for one in cache.layers]
+    return [
+        SharedPrefixLayer(one, rows) if type(one) is DynamicLayer else copy.copy(one) for one in cache.layers
+    ]
 
 
-def select(layer: Any, rows: torch.Tensor, columns: torch.Tensor) -> None:
+def select_columns(layer: Any, rows: torch.Tensor, columns: torch.Tensor) -> None:
     """Keeps these rows and columns of a layer, in this order."""
-    if isinstance(layer, SharedLayer) and layer.common:
+    if isinstance(layer, SharedPrefixLayer) and layer.common:
         layer.select(rows, columns)
         return
     layer.keys = layer.keys.index_select(0, rows).index_select(2, columns)
     layer.values = layer.values.index_select(0, rows).index_select(2, columns)
 
 
-def len_of(layer: Any) -> int:
+def column_count(layer: Any) -> int:
     """Columns that a layer holds."""
     return int(layer.get_seq_length())
 
 
-def drop(layer: Any, columns: int) -> None:
+def drop_columns(layer: Any, columns: int) -> None:
     """Lets go of the first columns of a layer."""
-    if isinstance(layer, SharedLayer):
+    if isinstance(layer, SharedPrefixLayer):
         layer.drop(columns)
     else:
         layer.keys, layer.values = layer.keys[:, :, columns:], layer.values[:, :, columns:]

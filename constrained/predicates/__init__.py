@@ -10,6 +10,6 @@ asking. It can run in worker processes, which a time limit can end. Must not kno
 
 from __future__ import annotations
 
-from constrained.predicates.predicate import Predicate, Question
+from constrained.predicates.predicate import CheckKind, Predicate
 
-__all__ = ["Predicate", "Question"]
+__all__ = ["CheckKind", "Predicate"]

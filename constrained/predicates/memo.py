@@ -10,7 +10,7 @@ _OVERHEAD = 200
 """Bytes of an entry besides its text."""
 
 
-class Memo:
+class VerdictCache:
     """Answers by question and text; the ones that were not needed for longest go first. Safe to share."""
 
     def __init__(self, limit: int) -> None:

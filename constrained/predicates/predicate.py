@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from constrained.errors import PredicateError, Problem
-from constrained.predicates.memo import Memo
+from constrained.predicates.memo import VerdictCache
 
 if TYPE_CHECKING:
-    from constrained.predicates.workers import Pool
+    from constrained.predicates.workers import WorkerPool
 
-Question = Literal["prefix", "complete"]
+CheckKind = Literal["prefix", "complete"]
 """``prefix``: can this text still become a good one? ``complete``: is it one?"""
 
 Function = Callable[[Any], Any]
@@ -23,11 +23,11 @@ Function = Callable[[Any], Any]
 _SHOWN = 60
 
 
-class OutOfTime(TimeoutError):
+class PredicateTimeout(TimeoutError):
     """A call took longer than it may."""
 
 
-class WorkerDied(RuntimeError):
+class WorkerCrashed(RuntimeError):
     """A call ended its process."""
 
 
@@ -51,7 +51,7 @@ class Predicate:
     def __init__(
         self,
         name: str,
-        functions: dict[Question, Function],
+        functions: dict[CheckKind, Function],
         *,
         on: type[str] | type[bytes] = str,
         batch: bool = False,
@@ -70,17 +70,17 @@ class Predicate:
         self.memory_limit = memory_limit
         self.key = key or uuid.uuid4().hex
         self.calls = 0
-        self._memo = Memo(memory_limit)
+        self._memo = VerdictCache(memory_limit)
         self._lock = threading.Lock()
-        self._pool: Pool | None = None
+        self._pool: WorkerPool | None = None
 
-    def ask(self, question: Question, texts: Sequence[bytes]) -> list[bool]:
+    def check(self, question: CheckKind, texts: Sequence[bytes]) -> list[bool]:
         """Answers for some texts. What is known is not asked again, and equal texts are asked about once.
 
         Raises:
             PredicateError: a function raised, gave no bool, took too long, or ended its process.
         """
-        asked: Question = question if question in self.functions else "prefix"
+        asked: CheckKind = question if question in self.functions else "prefix"
         if asked not in self.functions:
             return [True] * len(texts)
         seen = [self._as_seen(text, question) for text in texts]
@@ -98,12 +98,12 @@ class Predicate:
                 self._pool.close()
             self._pool = None
 
-    def _as_seen(self, text: bytes, question: Question) -> str | bytes:
+    def _as_seen(self, text: bytes, question: CheckKind) -> str | bytes:
         if self.on is bytes:
             return text
         return codecs.utf_8_decode(text, "strict", question == "complete")[0]
 
-    def _call(self, question: Question, texts: list[str | bytes]) -> Iterator[tuple[str | bytes, bool]]:
+    def _call(self, question: CheckKind, texts: list[str | bytes]) -> Iterator[tuple[str | bytes, bool]]:
         """Yields (text, answer) for texts of which nothing is known."""
         if not texts:
             return
@@ -120,7 +120,7 @@ class Predicate:
                 )
             yield from ((text, self._answer(one, text)) for text, one in zip(job, given, strict=True))
 
-    def _results(self, question: Question, jobs: list[Any]) -> Iterator[tuple[Any, Any]]:
+    def _results(self, question: CheckKind, jobs: list[Any]) -> Iterator[tuple[Any, Any]]:
         if self.workers:
             yield from self._workers().run(question, jobs, self._failed)
             return
@@ -132,12 +132,12 @@ class Predicate:
                 raise self._failed(job, error) from error
             yield job, given
 
-    def _workers(self) -> Pool:
+    def _workers(self) -> WorkerPool:
         with self._lock:
             if self._pool is None:
-                from constrained.predicates.workers import Pool  # processes cost time to import
+                from constrained.predicates.workers import WorkerPool  # processes cost time to import
 
-                self._pool = Pool(self.name, self.functions, self.workers, self.timeout)
+                self._pool = WorkerPool(self.name, self.functions, self.workers, self.timeout)
             return self._pool
 
     def _answer(self, given: Any, text: str | bytes) -> bool:
@@ -149,13 +149,13 @@ class Predicate:
 
     def _failed(self, job: Any, error: BaseException) -> PredicateError:
         text = job[0] if self.batch else job
-        if isinstance(error, OutOfTime):
+        if isinstance(error, PredicateTimeout):
             return self._error(
                 text,
                 f"took longer than {self.timeout:g} s",
                 action="make it faster, or pass a longer timeout",
             )
-        if isinstance(error, WorkerDied):
+        if isinstance(error, WorkerCrashed):
             return self._error(text, str(error))
         return self._error(text, f"raised {type(error).__name__}: {error}")
 
@@ -180,7 +180,7 @@ class Predicate:
         )
 
 
-def _restore(name: str, functions: dict[Question, Function], settings: dict[str, Any]) -> Predicate:
+def _restore(name: str, functions: dict[CheckKind, Function], settings: dict[str, Any]) -> Predicate:
     return Predicate(name, functions, **settings)
 
 

@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from constrained.errors import PredicateError, Problem
-from constrained.predicates.predicate import OutOfTime, WorkerDied
+from constrained.predicates.predicate import PredicateTimeout, WorkerCrashed
 
 _START_SECONDS = 60.0
 """A process that has not loaded the functions by then never will."""
@@ -26,10 +26,10 @@ _START_SECONDS = 60.0
 _GLANCE = 1.0
 """Seconds between two looks at whether a process without a time limit still lives."""
 
-Failed = Callable[[Any, BaseException], PredicateError]
+ErrorFactory = Callable[[Any, BaseException], PredicateError]
 
 
-class Pool:
+class WorkerPool:
     """Worker processes of one predicate. Calls from several threads take turns."""
 
     def __init__(self, name: str, functions: Mapping[Any, Any], count: int, timeout: float | None) -> None:
@@ -47,13 +47,13 @@ class Pool:
         self._workers: list[_Worker | None] = [None] * count
         self._turn = threading.Lock()
 
-    def run(self, question: Any, jobs: Sequence[Any], failed: Failed) -> Iterator[tuple[Any, Any]]:
+    def run(self, question: Any, jobs: Sequence[Any], failed: ErrorFactory) -> Iterator[tuple[Any, Any]]:
         """Yields (job, what the function gave) as the answers come.
 
         Args:
             question: which function.
             jobs: its arguments, one call each.
-            failed: makes the error out of a job and what went wrong: what the function raised, `OutOfTime`, or `WorkerDied` for one that ended its process.
+            failed: makes the error out of a job and what went wrong: what the function raised, `PredicateTimeout`, or `WorkerCrashed` for one that ended its process.
 
         Raises:
             PredicateError: a call failed. Calls that were under way then are given up, and their processes ended.
@@ -79,7 +79,7 @@ class Pool:
                         yield job, self._received(slot, pipe, job, failed)
                     for _, job, limit in list(busy.values()):
                         if limit is not None and time.monotonic() >= limit:
-                            late = OutOfTime(f"no answer within {self._timeout:g} s")
+                            late = PredicateTimeout(f"no answer within {self._timeout:g} s")
                             raise failed(job, late) from late
             finally:
                 # After an error or an interrupt their answers would come when something else was asked.
@@ -96,14 +96,14 @@ class Pool:
         left = min(limits) - time.monotonic() if limits else _GLANCE
         return wait(list(busy), timeout=max(0.0, left))
 
-    def _received(self, slot: int, pipe: Connection, job: Any, failed: Failed) -> Any:
+    def _received(self, slot: int, pipe: Connection, job: Any, failed: ErrorFactory) -> Any:
         try:
             good, given = pipe.recv()
         except (EOFError, OSError):
             worker = self._workers[slot]
             code = None if worker is None else worker.exit_code()
             self._end(slot)
-            died = WorkerDied(f"ended its process, with code {code}")
+            died = WorkerCrashed(f"ended its process, with code {code}")
             raise failed(job, died) from died
         if good:
             return given

@@ -15,7 +15,7 @@ from typing import Any
 Schema = Mapping[str, Any] | bool
 Message = dict[str, str]
 
-INSTRUCTION = "Fill this type from the text below. Answer with JSON only; leave out optional fields that the text does not mention."
+EXTRACTION_INSTRUCTION = "Fill this type from the text below. Answer with JSON only; leave out optional fields that the text does not mention."
 
 _MAX_CHARS = 8000
 _MAX_NESTING = 24
@@ -70,7 +70,7 @@ _LEVELS = (
 )
 
 
-def describe(schema: Schema, *, max_chars: int = _MAX_CHARS) -> str:
+def schema_to_text(schema: Schema, *, max_chars: int = _MAX_CHARS) -> str:
     """Renders a JSON Schema as a compact type, one line for it and one for each named type it uses.
 
     Objects read `{name: string, age?: integer}` (`?` marks a property that may be left out), arrays `string[]`,
@@ -99,15 +99,20 @@ def extraction_messages(text: str, schema: Schema) -> list[Message]:
 
     Args:
         text: what to read; it is passed on as it is.
-        schema: a JSON Schema, shown by `describe`.
+        schema: a JSON Schema, shown by `schema_to_text`.
 
     Returns:
         One user message (some chat templates refuse a system message), as `{"role": ..., "content": ...}`.
     """
-    return [{"role": "user", "content": f"{INSTRUCTION}\n\n{describe(schema)}\n\nText:\n{text.strip()}"}]
+    return [
+        {
+            "role": "user",
+            "content": f"{EXTRACTION_INSTRUCTION}\n\n{schema_to_text(schema)}\n\nText:\n{text.strip()}",
+        }
+    ]
 
 
-def render_text(messages: Sequence[Mapping[str, str]], tokenizer: Any) -> str:
+def render_chat(messages: Sequence[Mapping[str, str]], tokenizer: Any) -> str:
     """Writes a chat as the text that the model continues with its answer.
 
     Uses the tokenizer's chat template, asking templates that know the switch not to open a thinking block.
@@ -128,13 +133,13 @@ def render_text(messages: Sequence[Mapping[str, str]], tokenizer: Any) -> str:
     return "\n\n".join(message["content"] for message in messages) + "\n\nJSON:\n"
 
 
-def render(messages: Sequence[Mapping[str, str]], tokenizer: Any) -> list[int]:
+def encode_chat(messages: Sequence[Mapping[str, str]], tokenizer: Any) -> list[int]:
     """Turns a chat into the token ids of the prompt.
 
     A template writes its own special tokens; without one the tokenizer adds those it wants (a BOS, say).
     """
     templated = bool(getattr(tokenizer, "chat_template", None))
-    encoded = tokenizer(render_text(messages, tokenizer), add_special_tokens=not templated)
+    encoded = tokenizer(render_chat(messages, tokenizer), add_special_tokens=not templated)
     return [int(token) for token in encoded["input_ids"]]
 
 

@@ -25,25 +25,25 @@ from __future__ import annotations
 from constrained.sampling.asap import ASAp
 from constrained.sampling.awrs import AWRS
 from constrained.sampling.base import (
+    CandidateList,
     Candidates,
     Distribution,
     Draw,
-    Listed,
-    Pool,
+    Particle,
+    ParticleBatch,
     Position,
-    Sample,
+    SampleBatch,
     Sampler,
-    Text,
     TokenSampler,
 )
 from constrained.sampling.cars import CARS
 from constrained.sampling.local import Local
 from constrained.sampling.mcmc import MCMC
-from constrained.sampling.randomness import Chance, Keyed
+from constrained.sampling.randomness import PhiloxRandomness, Randomness
 from constrained.sampling.rejection import Rejection
 from constrained.sampling.smc import SMC
 from constrained.sampling.trie import Trie, Tries
-from constrained.sampling.warpers import Warp
+from constrained.sampling.warpers import LogitsWarper
 
 SAMPLERS: dict[str, type[Sampler]] = {
     "local": Local,
@@ -57,7 +57,7 @@ SAMPLERS: dict[str, type[Sampler]] = {
 """Name -> configuration class; each can be built without arguments."""
 
 
-def choose(sampler: str | Sampler) -> Sampler:
+def resolve_sampler(sampler: str | Sampler) -> Sampler:
     """A sampler by its name, or the configured one that was passed.
 
     Raises:
@@ -80,22 +80,22 @@ __all__ = [
     "SAMPLERS",
     "SMC",
     "ASAp",
+    "CandidateList",
     "Candidates",
-    "Chance",
     "Distribution",
     "Draw",
-    "Keyed",
-    "Listed",
     "Local",
-    "Pool",
+    "LogitsWarper",
+    "Particle",
+    "ParticleBatch",
+    "PhiloxRandomness",
     "Position",
+    "Randomness",
     "Rejection",
-    "Sample",
+    "SampleBatch",
     "Sampler",
-    "Text",
     "TokenSampler",
     "Trie",
     "Tries",
-    "Warp",
-    "choose",
+    "resolve_sampler",
 ]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from constrained.sampling.attempts import check_numbers
-from constrained.sampling.base import Pool, Sample, Sampler, evidence_of
-from constrained.sampling.cars import write_through
+from constrained.sampling.attempts import require_positive_ints
+from constrained.sampling.base import ParticleBatch, SampleBatch, Sampler, estimate_evidence
+from constrained.sampling.cars import run_through_trie
 from constrained.sampling.trie import Trie, Tries
-from constrained.sampling.trie_walk import Weigh
-from constrained.sampling.warpers import Warp, sampling_warp
+from constrained.sampling.trie_walk import WeightByRatio
+from constrained.sampling.warpers import LogitsWarper, untruncated_warper
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,26 +29,26 @@ class ASAp(Sampler):
     tries: Tries | None = None
 
     def __post_init__(self) -> None:
-        check_numbers(parallel=self.parallel)
+        require_positive_ints(parallel=self.parallel)
 
-    def warp(self, **settings: Any) -> Warp:
+    def warper(self, **settings: Any) -> LogitsWarper:
         """Temperature 1 where none is given; no truncation."""
-        return sampling_warp(settings, "asap")
+        return untruncated_warper(settings, "asap")
 
-    def law(self, warp: Warp) -> str:
+    def distribution(self, warp: LogitsWarper) -> str:
         """Always ``asap``: local for the first text of a trie, conditional in the limit."""
         return "asap"
 
-    def draw(self, pool: Pool, count: int) -> Sample:
+    def draw(self, pool: ParticleBatch, count: int) -> SampleBatch:
         """Texts, of which each depends on those before it only by what the trie has learned."""
         trie = Trie() if self.tries is None else self.tries.of(pool)
         texts: list[Any] = []
         with trie.lock:
             while len(texts) < count:
                 width = min(self.parallel, count - len(texts))
-                new = pool.start([pool.chance(len(texts) + i) for i in range(width)])
-                write_through(pool, trie, new, Weigh())
+                new = pool.start([pool.randomness(len(texts) + i) for i in range(width)])
+                run_through_trie(pool, trie, new, WeightByRatio())
                 texts += new
-        evidence, error = evidence_of([text.log_weight for text in texts])
+        evidence, error = estimate_evidence([text.log_weight for text in texts])
         alive = sum(text.finish != "dead" for text in texts)
-        return Sample(texts, evidence, error, count, alive, bounds=(0.0, trie.theta[0]))
+        return SampleBatch(texts, evidence, error, count, alive, bounds=(0.0, trie.theta[0]))

@@ -10,29 +10,29 @@ from typing import Any
 import numpy as np
 
 from constrained.errors import BudgetExhausted, InvalidArgument
-from constrained.sampling.base import Pool, Sample
+from constrained.sampling.base import ParticleBatch, SampleBatch
 
-ATTEMPTS = 1000
+DEFAULT_ATTEMPTS = 1000
 """Attempts that each wanted text may take, where nothing else is said."""
 
-PARALLEL = 8
+DEFAULT_PARALLEL = 8
 """Attempts that are made side by side at most, where nothing else is said."""
 
 
 @dataclass(slots=True)
-class Tally:
+class AttemptTally:
     """What attempts came to.
 
     Attributes:
-        wanted: texts that are wanted.
-        texts: valid ones, in the order in which they were begun.
+        target_count: texts that are wanted.
+        accepted: valid ones, in the order in which they were begun.
         estimates: for each attempt an unbiased estimate of P(L), given those before it.
         lower: mass of the distinct texts that were found.
         upper: a bound of P(L).
     """
 
-    wanted: int
-    texts: list[Any] = field(default_factory=list)
+    target_count: int
+    accepted: list[Any] = field(default_factory=list)
     estimates: list[float] = field(default_factory=list)
     lower: float = 0.0
     upper: float = 1.0
@@ -54,13 +54,13 @@ class Tally:
             valid = text.finish != "dead"
             self.estimates.append(share if valid else 0.0)
             if valid:
-                self.texts.append(text)
+                self.accepted.append(text)
                 path = repr([draw.token for draw in text.draws]).encode()
                 if path not in self.seen:
                     self.seen.add(path)
                     self.lower += math.exp(text.logprob)
 
-    def sample(self) -> Sample:
+    def sample(self) -> SampleBatch:
         """The first texts that were wanted: in the order in which they were begun, not in that of their ends.
 
         To take those that end first would prefer short ones.
@@ -70,16 +70,16 @@ class Tally:
         error = None
         if len(estimates) > 1 and mean > 0:
             error = float(estimates.std(ddof=1) / math.sqrt(len(estimates)) / mean)
-        return Sample(
-            self.texts[: self.wanted],
+        return SampleBatch(
+            self.accepted[: self.target_count],
             math.log(mean) if mean > 0 else -math.inf,
             error,
             attempts=self.attempts,
-            accepted=len(self.texts),
+            accepted=len(self.accepted),
             bounds=(min(self.lower, self.upper), self.upper),
         )
 
-    def exhausted(self, certain: bool, forwards: int) -> BudgetExhausted:
+    def budget_error(self, certain: bool, forwards: int) -> BudgetExhausted:
         """The error for a spent budget.
 
         Args:
@@ -89,23 +89,23 @@ class Tally:
         upper = self.upper if certain else self._likely_upper()
         bound = f"at most {upper:.3g}" + ("" if certain else " (with 95 % confidence)")
         return BudgetExhausted(
-            f"{len(self.texts)} of {self.wanted} texts after {self.attempts} attempts: "
+            f"{len(self.accepted)} of {self.target_count} texts after {self.attempts} attempts: "
             f"the model's text is valid with probability {bound}",
             action="raise the budget (attempts=...), ask for the wanted form in the prompt, or use sampler='smc'",
             learned={
                 "attempts": self.attempts,
-                "accepted": len(self.texts),
+                "accepted": len(self.accepted),
                 "forwards": forwards,
                 "lower": self.lower,
                 "upper": upper,
                 "certain": certain,
-                "texts": tuple(text.content for text in self.texts),
+                "texts": tuple(text.content for text in self.accepted),
             },
         )
 
     def _likely_upper(self) -> float:
         """Clopper and Pearson's upper limit at 95 %, by bisection of the binomial law's tail."""
-        n, k = self.attempts, len(self.texts)
+        n, k = self.attempts, len(self.accepted)
         if k == n:
             return 1.0
         low, high = k / n, 1.0
@@ -124,8 +124,8 @@ def _log_binomial(n: int, k: int, p: float) -> float:
     return ways + (k * math.log(p) if k else 0.0) + (n - k) * math.log1p(-p)
 
 
-def until_valid(
-    pool: Pool,
+def sample_until_valid(
+    pool: ParticleBatch,
     count: int,
     *,
     attempts: int,
@@ -133,7 +133,7 @@ def until_valid(
     write: Callable[[Sequence[Any]], None],
     mass: Callable[[], float],
     certain: bool,
-) -> Sample:
+) -> SampleBatch:
     """Makes attempts until enough texts are valid.
 
     How many are made side by side depends on what earlier rounds came to, and on nothing within the round: so the
@@ -151,24 +151,24 @@ def until_valid(
     Raises:
         BudgetExhausted: the attempts were spent, or no text is possible.
     """
-    tally = Tally(count)
-    while len(tally.texts) < count:
+    tally = AttemptTally(count)
+    while len(tally.accepted) < count:
         share = mass()
         left = attempts * count - tally.attempts
         if left <= 0 or share <= 0.0:
             tally.upper = share
-            raise tally.exhausted(certain, pool.forwards)
-        rate = (len(tally.texts) + 1) / (tally.attempts + 1)
-        wanted = math.ceil((count - len(tally.texts)) / rate)
+            raise tally.budget_error(certain, pool.forwards)
+        rate = (len(tally.accepted) + 1) / (tally.attempts + 1)
+        wanted = math.ceil((count - len(tally.accepted)) / rate)
         width = min(parallel, left, max(1, wanted))
-        texts = pool.start([pool.chance(tally.attempts + i) for i in range(width)])
+        texts = pool.start([pool.randomness(tally.attempts + i) for i in range(width)])
         write(texts)
         tally.add(texts, share)
     tally.upper = mass()
     return tally.sample()
 
 
-def check_numbers(**numbers: Any) -> None:
+def require_positive_ints(**numbers: Any) -> None:
     """Refuses numbers that are no whole ones >= 1.
 
     Raises:

@@ -20,7 +20,7 @@ import numpy as np
 
 from constrained.errors import InvalidArgument
 from constrained.sampling.base import Draw, Position, TokenSampler
-from constrained.sampling.warpers import Warp, refuse_truncation
+from constrained.sampling.warpers import LogitsWarper, refuse_truncation
 from spec.scores import log_sum_exp
 
 PATIENCE = 32
@@ -58,11 +58,11 @@ class AWRS(TokenSampler):
                 f"when_exhausted is {self.when_exhausted!r}", action="pass 'mask' or 'drop'"
             )
 
-    def warp(self, **settings: Any) -> Warp:
+    def warper(self, **settings: Any) -> LogitsWarper:
         """Temperature 0 is allowed; truncations are not: they speak of the whole row."""
-        return refuse_truncation(Warp(**settings), "awrs")
+        return refuse_truncation(LogitsWarper(**settings), "awrs")
 
-    def law(self, warp: Warp) -> str:
+    def distribution(self, warp: LogitsWarper) -> str:
         """``local`` (or ``greedy``): the tokens are those of local masking, only the weights are estimates."""
         return "greedy" if warp.greedy else "local"
 
@@ -72,12 +72,12 @@ class AWRS(TokenSampler):
         Nothing is drawn where no token is both permitted and possible for the model.
         """
         candidates = position.candidates
-        if self.cached and candidates.known:
-            return from_row(position)
-        logs = position.logs
+        if self.cached and candidates.cached:
+            return draw_from_mask(position)
+        logs = position.log_probs
         possible = int(np.count_nonzero(logs > -np.inf))
-        patience = self.patience or (possible if candidates.costly else PATIENCE)
-        visits = _greedy_order(logs) if position.warp.greedy else position.order(logs, np.arange(len(logs)))
+        patience = self.patience or (possible if candidates.expensive_membership else PATIENCE)
+        visits = _greedy_order(logs) if position.warper.greedy else position.order(logs, np.arange(len(logs)))
         seen: list[int] = []
         valid: list[bool] = []
         found: int | None = None
@@ -91,26 +91,28 @@ class AWRS(TokenSampler):
             if found is not None and len(seen) >= self._last(found, patience):
                 break
         if found is None and len(seen) < possible and self.when_exhausted == "mask":
-            return from_row(position)
+            return draw_from_mask(position)
         if found is None:
-            return Draw(None, -np.inf, -np.inf, candidates.checks, (0.0, position.law.without(seen)))
-        p = position.law.p[seen]
+            return Draw(
+                None, -np.inf, -np.inf, candidates.checks, (0.0, position.distribution.mass_without(seen))
+            )
+        p = position.distribution.probs[seen]
         f = np.array(valid)
-        rest = position.law.without(seen)
+        rest = position.distribution.mass_without(seen)
         # R_j is summed from what was not visited, never taken as 1 minus what was: that would lose a tiny Z.
         remaining = np.cumsum(np.append(p, rest)[::-1])[::-1][:-1]
         before = np.concatenate(([0.0], np.cumsum(p * f)))
         estimates = before[:-1] + remaining * f
         if len(seen) == possible:
             weight = before[-1]  # everything was visited: this is Z
-        elif position.warp.greedy:
+        elif position.warper.greedy:
             weight = before[-1] + rest  # the order is no random one, and the bound is all that is known
         elif len(seen) == found:
             weight = remaining[-1]  # the last visit before "drop": what could still be found
         else:
             weight = float(np.mean(estimates[found:]))
         if weight <= 0.0:  # smaller than floats go: the row is summed in logarithms
-            return from_row(position)
+            return draw_from_mask(position)
         token = seen[found - 1]
         return Draw(
             token=token,
@@ -126,13 +128,13 @@ class AWRS(TokenSampler):
         return found if dropping else max(self.checks, found + 1)
 
 
-def from_row(position: Position) -> Draw:
+def draw_from_mask(position: Position) -> Draw:
     """The token of local masking, from the whole row, with W = Z."""
-    logs = position.logs[position.allowed]
+    logs = position.log_probs[position.allowed]
     mass = log_sum_exp(logs)
     if mass == -np.inf:
         return Draw(None, -np.inf, -np.inf, position.candidates.checks, (0.0, 0.0))
-    best = int(np.argmax(logs)) if position.warp.greedy else position.pick(logs, position.allowed)
+    best = int(np.argmax(logs)) if position.warper.greedy else position.pick(logs, position.allowed)
     return Draw(
         token=int(position.allowed[best]),
         logprob=float(logs[best]),

@@ -1,4 +1,4 @@
-"""What samplers see and say: `Candidates` and a `Position` in, a `Draw` out; a `Pool` of texts in, a `Sample` out."""
+"""What samplers see and say: `Candidates` and a `Position` in, a `Draw` out; a `ParticleBatch` of texts in, a `SampleBatch` out."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained.errors import ModelError
-from constrained.sampling.randomness import TOKENS, Chance, Ids, Scores
-from constrained.sampling.warpers import Warp
-from spec.scores import largest, log_sum_exp
+from constrained.sampling.randomness import TOKENS, Ids, Randomness, Scores
+from constrained.sampling.warpers import LogitsWarper
+from spec.scores import log_sum_exp, top_indices
 
 
 class Candidates(ABC):
     """What a constraint allows at one place: asked for one token, or for all at once.
 
     Attributes:
-        costly: one question is dear (a parser, a predicate) and all at once cost as many questions as there are
+        expensive_membership: one question is dear (a parser, a predicate) and all at once cost as many questions as there are
             tokens; otherwise all at once are one question.
         checks: questions asked so far.
     """
 
-    costly: bool = False
+    expensive_membership: bool = False
     checks: int = 0
 
     @property
     @abstractmethod
-    def known(self) -> bool:
+    def cached(self) -> bool:
         """Whether all are known already: `ids` asks nothing."""
 
     @property
@@ -44,10 +44,10 @@ class Candidates(ABC):
         """Whether one token is allowed."""
 
 
-class Listed(Candidates):
+class CandidateList(Candidates):
     """Candidates that are a list."""
 
-    known = True
+    cached = True
 
     def __init__(self, ids: Ids | Sequence[int]) -> None:
         self._ids = np.asarray(ids, dtype=np.intp)
@@ -67,15 +67,15 @@ class Listed(Candidates):
 class Distribution:
     """The model's law of the next token, after temperature. Texts that stand at the same place can share one."""
 
-    def __init__(self, logits: NDArray[np.floating[Any]] | None, warp: Warp) -> None:
+    def __init__(self, logits: NDArray[np.floating[Any]] | None, warper: LogitsWarper) -> None:
         """Computes nothing.
 
         Args:
             logits: the model's, floating [V]; None in a subclass that has them elsewhere.
-            warp: the temperature.
+            warper: the temperature.
         """
         self._logits = logits
-        self._warp = warp
+        self._warp = warper
 
     @property
     def logits(self) -> NDArray[np.floating[Any]]:
@@ -106,39 +106,39 @@ class Distribution:
     def _total(self) -> float:
         return log_sum_exp(self.scaled)
 
-    def log(self, token: int) -> float:
+    def log_prob(self, token: int) -> float:
         """Log p of one token."""
         return float(self.scaled[token]) - self.normaliser
 
-    def leaders(self, chance: Chance, place: int, count: int) -> Sequence[int]:
+    def gumbel_top_k(self, randomness: Randomness, place: int, count: int) -> Sequence[int]:
         """The tokens that would be drawn first, if every one were allowed: in the order in which they would be drawn.
 
         Args:
-            chance: the randomness (a greedy law needs none).
+            randomness: the randomness (a greedy law needs none).
             place: absolute position.
             count: how many are wanted; there may be fewer, though at least one where it is certain which.
         """
         if self._warp.greedy:
-            ids = largest(self.scaled, count)
+            ids = top_indices(self.scaled, count)
             return [token for token in ids.tolist() if self.scaled[token] > -np.inf]
-        found: list[int] = chance.leading(self.scaled, place, count).tolist()
+        found: list[int] = randomness.order_top_k(self.scaled, place, count).tolist()
         return found
 
     @cached_property
-    def logs(self) -> Scores:
+    def log_probs(self) -> Scores:
         """The log-probabilities log p, float64 [V]."""
         logs: Scores = self.scaled - self.normaliser
         return logs
 
     @cached_property
-    def p(self) -> Scores:
+    def probs(self) -> Scores:
         """The probabilities, float64 [V]."""
-        p: Scores = np.exp(self.logs)
+        p: Scores = np.exp(self.log_probs)
         return p
 
-    def without(self, ids: Sequence[int]) -> float:
+    def mass_without(self, ids: Sequence[int]) -> float:
         """The mass of all other tokens: summed up, not subtracted from 1, which would lose a tiny one."""
-        rest = self.p.copy()
+        rest = self.probs.copy()
         rest[ids] = 0.0
         return float(rest.sum())
 
@@ -147,31 +147,33 @@ class Position:
     """One place in one text, where a token is to be drawn.
 
     Attributes:
-        law: the model's.
+        distribution: the model's.
         candidates: what the constraint allows here.
-        chance: the randomness of the text.
-        warp: temperature and truncations.
-        place: absolute position in the text, the prompt's tokens counted.
+        randomness: the randomness of the text.
+        warper: temperature and truncations.
+        position_id: absolute position in the text, the prompt's tokens counted.
     """
 
     def __init__(
         self,
-        law: Distribution | NDArray[np.floating[Any]],
+        distribution: Distribution | NDArray[np.floating[Any]],
         candidates: Candidates,
-        chance: Chance,
-        warp: Warp,
+        randomness: Randomness,
+        warper: LogitsWarper,
         place: int = 0,
     ) -> None:
-        self.law = law if isinstance(law, Distribution) else Distribution(law, warp)
+        self.distribution = (
+            distribution if isinstance(distribution, Distribution) else Distribution(distribution, warper)
+        )
         self.candidates = candidates
-        self.chance = chance
-        self.warp = warp
-        self.place = place
+        self.randomness = randomness
+        self.warper = warper
+        self.position_id = place
 
     @property
     def logits(self) -> NDArray[np.floating[Any]]:
         """The model's, floating [V]."""
-        return self.law.logits
+        return self.distribution.logits
 
     @property
     def allowed(self) -> Ids:
@@ -181,29 +183,29 @@ class Position:
     @property
     def scaled(self) -> Scores:
         """Logits after temperature, float64 [V]."""
-        return self.law.scaled
+        return self.distribution.scaled
 
     @property
     def normaliser(self) -> float:
         """Log-sum-exp of `scaled`."""
-        return self.law.normaliser
+        return self.distribution.normaliser
 
     @property
-    def logs(self) -> Scores:
+    def log_probs(self) -> Scores:
         """The log-probabilities log p, float64 [V]."""
-        return self.law.logs
+        return self.distribution.log_probs
 
-    def leaders(self, count: int) -> Sequence[int]:
+    def gumbel_top_k(self, count: int) -> Sequence[int]:
         """See `Distribution.leaders`."""
-        return self.law.leaders(self.chance, self.place, count)
+        return self.distribution.gumbel_top_k(self.randomness, self.position_id, count)
 
     def pick(self, scores: Scores, ids: Ids, purpose: int = TOKENS) -> int:
-        """Index of one of `ids`, see `Chance.pick`."""
-        return self.chance.pick(scores, ids, self.place, purpose)
+        """Index of one of `ids`, see `Randomness.pick`."""
+        return self.randomness.union_builder(scores, ids, self.position_id, purpose)
 
     def order(self, scores: Scores, ids: Ids) -> Iterator[int]:
-        """Indices into `ids`, see `Chance.order`."""
-        return self.chance.order(scores, ids, self.place)
+        """Indices into `ids`, see `Randomness.order`."""
+        return self.randomness.order(scores, ids, self.position_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,20 +227,20 @@ class Draw:
     bounds: tuple[float, float] | None = None
 
 
-class Text(Protocol):
+class Particle(Protocol):
     """A text that is being written.
 
     Attributes:
         draws: how it came about, one for each position where the model was asked.
         finish: why it ended, None before it has; "dead" after a draw of nothing.
         log_weight: what it weighs; a sampler may set it.
-        chance: its randomness.
+        randomness: its randomness.
     """
 
     draws: list[Draw]
     finish: Any
     log_weight: float
-    chance: Chance
+    randomness: Randomness
 
     @property
     def content(self) -> bytes:
@@ -251,20 +253,20 @@ class Text(Protocol):
     def commit(self, draw: Draw) -> None:
         """Appends a drawn token, or ends the text."""
 
-    def copy(self, chance: Chance) -> Text:
+    def copy(self, randomness: Randomness) -> Particle:
         """A text that begins as this one does and goes on by itself."""
 
 
-class Pool(Protocol):
+class ParticleBatch(Protocol):
     """The room in which texts of one prompt are written side by side; equal beginnings are read once."""
 
-    def chance(self, attempt: int) -> Chance:
+    def randomness(self, attempt: int) -> Randomness:
         """The randomness of an attempt (of a particle, of a chain)."""
 
-    def start(self, chances: Sequence[Chance], draws: Sequence[Sequence[Draw]] = ()) -> list[Any]:
+    def start(self, streams: Sequence[Randomness], draws: Sequence[Sequence[Draw]] = ()) -> list[Any]:
         """New texts, one for each chance, beginning with these draws. What was read for others is forgotten."""
 
-    def read(self, texts: Sequence[Any]) -> list[Position]:
+    def forward(self, texts: Sequence[Any]) -> list[Position]:
         """One forward pass: the positions at the ends of texts that have not ended. Others are forgotten."""
 
     @property
@@ -277,7 +279,7 @@ class Pool(Protocol):
 
 
 @dataclass(slots=True)
-class Sample:
+class SampleBatch:
     """Texts that a sampler drew together.
 
     Attributes:
@@ -300,24 +302,24 @@ class Sample:
 class Sampler(ABC):
     """A way to draw texts: a frozen configuration with one entry point, `draw`."""
 
-    def warp(self, **settings: Any) -> Warp:
+    def warper(self, **settings: Any) -> LogitsWarper:
         """Temperature and truncations out of the settings of a call.
 
         Raises:
             InvalidArgument: a value is out of its range, or this sampler has no use for it.
         """
-        return Warp(**settings)
+        return LogitsWarper(**settings)
 
     @abstractmethod
-    def law(self, warp: Warp) -> str:
+    def distribution(self, warper: LogitsWarper) -> str:
         """Name of the law that finished texts follow, for `Output.law`."""
 
     @abstractmethod
-    def draw(self, pool: Pool, count: int) -> Sample:
+    def draw(self, batch: ParticleBatch, count: int) -> SampleBatch:
         """Draws texts.
 
         Args:
-            pool: writes them.
+            batch: writes them.
             count: how many are wanted, at least 1.
 
         Raises:
@@ -334,7 +336,7 @@ class TokenSampler(Sampler):
 
     weights: bool = True
 
-    def looks_at(self, warp: Warp) -> int:
+    def top_count(self, warper: LogitsWarper) -> int:
         """How many of the leading tokens of a place it mostly looks at, and at no others; 0: at whole rows."""
         return 0
 
@@ -345,23 +347,23 @@ class TokenSampler(Sampler):
         The result depends on the position alone: the same logits, candidates and noise give the same token.
         """
 
-    def draw(self, pool: Pool, count: int) -> Sample:
+    def draw(self, batch: ParticleBatch, count: int) -> SampleBatch:
         """Independent texts; the mean of their weights estimates P(L)."""
-        texts = pool.start([pool.chance(i) for i in range(count)])
-        write(pool, texts, self)
-        evidence, error = evidence_of([text.log_weight for text in texts])
+        texts = batch.start([batch.randomness(i) for i in range(count)])
+        run_particles(batch, texts, self)
+        evidence, error = estimate_evidence([text.log_weight for text in texts])
         alive = sum(text.finish != "dead" for text in texts)
-        return Sample(texts, evidence, error, attempts=count, accepted=alive)
+        return SampleBatch(texts, evidence, error, attempts=count, accepted=alive)
 
 
-def write(pool: Pool, texts: Sequence[Text], proposal: TokenSampler) -> None:
+def run_particles(batch: ParticleBatch, texts: Sequence[Particle], proposal: TokenSampler) -> None:
     """Writes texts to their ends, token by token."""
     while writing := [text for text in texts if not text.finish]:
-        for text, position in zip(writing, pool.read(writing), strict=True):
+        for text, position in zip(writing, batch.forward(writing), strict=True):
             text.commit(proposal.propose(position))
 
 
-def evidence_of(log_weights: Sequence[float]) -> tuple[float, float | None]:
+def estimate_evidence(log_weights: Sequence[float]) -> tuple[float, float | None]:
     """(log of the mean weight, its standard error by the delta method) of independent weights."""
     weights = np.asarray(log_weights, dtype=np.float64)
     mean = log_sum_exp(weights) - float(np.log(len(weights)))

@@ -6,11 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from constrained.sampling.attempts import ATTEMPTS, PARALLEL, check_numbers, until_valid
-from constrained.sampling.base import Pool, Sample, Sampler
+from constrained.sampling.attempts import (
+    DEFAULT_ATTEMPTS,
+    DEFAULT_PARALLEL,
+    require_positive_ints,
+    sample_until_valid,
+)
+from constrained.sampling.base import ParticleBatch, SampleBatch, Sampler
 from constrained.sampling.trie import ROOT, Trie, Tries
-from constrained.sampling.trie_walk import Accept, Use, Walk
-from constrained.sampling.warpers import Warp, sampling_warp
+from constrained.sampling.trie_walk import AcceptByRatio, RatioPolicy, TrieWalk
+from constrained.sampling.warpers import LogitsWarper, untruncated_warper
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,22 +31,22 @@ class CARS(Sampler):
         tries: memory of earlier calls; without one each call learns for itself.
     """
 
-    attempts: int = ATTEMPTS
-    parallel: int = PARALLEL
+    attempts: int = DEFAULT_ATTEMPTS
+    parallel: int = DEFAULT_PARALLEL
     tries: Tries | None = None
 
     def __post_init__(self) -> None:
-        check_numbers(attempts=self.attempts, parallel=self.parallel)
+        require_positive_ints(attempts=self.attempts, parallel=self.parallel)
 
-    def warp(self, **settings: Any) -> Warp:
+    def warper(self, **settings: Any) -> LogitsWarper:
         """Temperature 1 where none is given; no truncation."""
-        return sampling_warp(settings, "cars")
+        return untruncated_warper(settings, "cars")
 
-    def law(self, warp: Warp) -> str:
+    def distribution(self, warp: LogitsWarper) -> str:
         """Always ``conditional``."""
         return "conditional"
 
-    def draw(self, pool: Pool, count: int) -> Sample:
+    def draw(self, pool: ParticleBatch, count: int) -> SampleBatch:
         """Texts of the conditional law, independent of each other.
 
         Raises:
@@ -49,24 +54,24 @@ class CARS(Sampler):
         """
         trie = Trie() if self.tries is None else self.tries.of(pool)
         with trie.lock:
-            return until_valid(
+            return sample_until_valid(
                 pool,
                 count,
                 attempts=self.attempts,
                 parallel=self.parallel,
-                write=lambda texts: write_through(pool, trie, texts, Accept()),
+                write=lambda texts: run_through_trie(pool, trie, texts, AcceptByRatio()),
                 mass=lambda: trie.theta[ROOT],
                 certain=True,
             )
 
 
-def write_through(pool: Pool, trie: Trie, texts: Sequence[Any], use: Use) -> None:
+def run_through_trie(pool: ParticleBatch, trie: Trie, texts: Sequence[Any], use: RatioPolicy) -> None:
     """Writes texts to their ends, all of them through one trie, which learns from each as soon as it ends.
 
     What one text teaches may change what another one draws next, but not its law: a text remembers by which bound
     each of its tokens was drawn.
     """
-    walks = [Walk(trie, text, use) for text in texts]
+    walks = [TrieWalk(trie, text, use) for text in texts]
     while writing := [walk for walk in walks if not walk.text.finish]:
-        for walk, position in zip(writing, pool.read([walk.text for walk in writing]), strict=True):
+        for walk, position in zip(writing, pool.forward([walk.text for walk in writing]), strict=True):
             walk.step(position)

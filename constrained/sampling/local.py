@@ -19,11 +19,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from constrained.errors import InvalidArgument, ModelError
-from constrained.sampling.base import Draw, Pool, Position, Sample, TokenSampler
-from constrained.sampling.warpers import Warp
+from constrained.sampling.base import Draw, ParticleBatch, Position, SampleBatch, TokenSampler
+from constrained.sampling.warpers import LogitsWarper
 from spec.scores import log_sum_exp
 
-LEADERS = 16
+TOP_COUNT = 16
 """Tokens that are asked about before a mask is made."""
 
 
@@ -43,11 +43,11 @@ class Local(TokenSampler):
         if not isinstance(self.weights, bool):
             raise InvalidArgument(f"weights is {self.weights!r}", action="pass True or False")
 
-    def looks_at(self, warp: Warp) -> int:
+    def top_count(self, warp: LogitsWarper) -> int:
         """A few, where nothing is weighed and nothing truncated."""
-        return 0 if self.weights or warp.truncates else LEADERS
+        return 0 if self.weights or warp.truncates else TOP_COUNT
 
-    def draw(self, pool: Pool, count: int) -> Sample:
+    def draw(self, pool: ParticleBatch, count: int) -> SampleBatch:
         """Independent texts; the mean of their weights estimates P(L)."""
         return TokenSampler.draw(replace(self, weights=True), pool, count)
 
@@ -60,8 +60,8 @@ class Local(TokenSampler):
         Raises:
             ModelError: the logits are no distribution, or give no allowed token a probability.
         """
-        if self.looks_at(position.warp):
-            drawn = unweighed(position)
+        if self.top_count(position.warper):
+            drawn = draw_from_top(position)
             if drawn is not None:
                 return drawn
         normaliser = position.normaliser
@@ -69,8 +69,8 @@ class Local(TokenSampler):
         scaled = position.scaled[ids]
         if not len(scaled):
             return Draw(None, -np.inf, -np.inf, position.candidates.checks)
-        if position.warp.truncates:
-            kept = position.warp.keep(scaled)
+        if position.warper.truncates:
+            kept = position.warper.truncation_mask(scaled)
             ids, scaled = ids[kept], scaled[kept]
         mass = log_sum_exp(scaled)
         if mass == -np.inf:
@@ -78,7 +78,7 @@ class Local(TokenSampler):
                 "the model gives probability 0 to every token that the constraint allows",
                 action="check that the model and the tokenizer belong together",
             )
-        best = int(np.argmax(scaled)) if position.warp.greedy else position.pick(scaled, ids)
+        best = int(np.argmax(scaled)) if position.warper.greedy else position.pick(scaled, ids)
         log_weight = min(0.0, mass - normaliser)
         return Draw(
             token=int(ids[best]),  # of several maxima the first: the lowest id
@@ -88,21 +88,21 @@ class Local(TokenSampler):
             bounds=(float(np.exp(log_weight)),) * 2,
         )
 
-    def law(self, warp: Warp) -> str:
+    def distribution(self, warp: LogitsWarper) -> str:
         """``greedy``, ``local``, or ``local-truncated`` with top-k, top-p or min-p."""
         if warp.greedy:
             return "greedy"
         return "local-truncated" if warp.truncates else "local"
 
 
-def unweighed(position: Position) -> Draw | None:
+def draw_from_top(position: Position) -> Draw | None:
     """The token of local masking, found by asking about the tokens with the largest keys; None if they do not tell.
 
     Raises:
         ModelError: the logits are no distribution.
     """
     position.normaliser  # noqa: B018 - keys mean nothing where the logits are no distribution
-    for token in position.leaders(LEADERS):
+    for token in position.gumbel_top_k(TOP_COUNT):
         if position.candidates.permits(token):
-            return Draw(token, position.law.log(token), math.nan, position.candidates.checks)
+            return Draw(token, position.distribution.log_prob(token), math.nan, position.candidates.checks)
     return None

@@ -20,16 +20,23 @@ from typing import Any, Literal
 import numpy as np
 
 from constrained.errors import InvalidArgument
-from constrained.sampling.attempts import check_numbers
+from constrained.sampling.attempts import require_positive_ints
 from constrained.sampling.awrs import AWRS
-from constrained.sampling.base import Pool, Position, Sample, Sampler, TokenSampler, evidence_of
+from constrained.sampling.base import (
+    ParticleBatch,
+    Position,
+    SampleBatch,
+    Sampler,
+    TokenSampler,
+    estimate_evidence,
+)
 from constrained.sampling.local import Local
-from constrained.sampling.randomness import CUTS, MOVES, Chance, coin
-from constrained.sampling.warpers import Warp, sampling_warp
+from constrained.sampling.randomness import CUTS, MOVES, Randomness, bernoulli
+from constrained.sampling.warpers import LogitsWarper, untruncated_warper
 
 
 @dataclass(slots=True)
-class State:
+class ChainState:
     """Where a chain is.
 
     Attributes:
@@ -66,7 +73,7 @@ class MCMC(Sampler):
     proposal: TokenSampler = field(default_factory=Local)
 
     def __post_init__(self) -> None:
-        check_numbers(steps=self.steps)
+        require_positive_ints(steps=self.steps)
         if self.cut not in ("restart", "uniform", "priority"):
             raise InvalidArgument(f"cut is {self.cut!r}", action="use one of: restart, uniform, priority")
         if not isinstance(self.floor, float | int) or not 0 < self.floor < math.inf:
@@ -77,35 +84,35 @@ class MCMC(Sampler):
                 action="pass a sampler of tokens that weighs them, like AWRS() or Local()",
             )
 
-    def warp(self, **settings: Any) -> Warp:
+    def warper(self, **settings: Any) -> LogitsWarper:
         """Temperature 1 where none is given; no truncation."""
-        return sampling_warp(settings, "mcmc")
+        return untruncated_warper(settings, "mcmc")
 
-    def law(self, warp: Warp) -> str:
+    def distribution(self, warp: LogitsWarper) -> str:
         """Always ``mcmc``: the conditional law in the limit of many steps."""
         return "mcmc"
 
-    def draw(self, pool: Pool, count: int) -> Sample:
+    def draw(self, pool: ParticleBatch, count: int) -> SampleBatch:
         """The last states of as many chains, which run side by side and know nothing of each other."""
-        states = [State(text) for text in pool.start([pool.chance(i) for i in range(count)])]
+        states = [ChainState(text) for text in pool.start([pool.randomness(i) for i in range(count)])]
         self._write(pool, states)
         whole = [state.omega for state in states]
         moved = 0
         for step in range(1, self.steps + 1):
-            chances = [pool.chance(step * count + i) for i in range(count)]
+            chances = [pool.randomness(step * count + i) for i in range(count)]
             states, proposed, taken = self.move(pool, states, chances)
             whole += [state.omega for state in proposed if state.cut == 0]
             moved += taken
         for state in states:
             state.text.log_weight = 0.0 if state.omega > -np.inf else -np.inf
-        evidence, error = evidence_of(whole)
-        return Sample(
+        evidence, error = estimate_evidence(whole)
+        return SampleBatch(
             [state.text for state in states], evidence, error, count * (self.steps + 1), count + moved
         )
 
     def move(
-        self, pool: Pool, states: Sequence[State], chances: Sequence[Chance]
-    ) -> tuple[list[State], list[State], int]:
+        self, pool: ParticleBatch, states: Sequence[ChainState], chances: Sequence[Randomness]
+    ) -> tuple[list[ChainState], list[ChainState], int]:
         """One step of each chain.
 
         Returns:
@@ -121,25 +128,25 @@ class MCMC(Sampler):
                     proposed[i].text = text
                 self._write(pool, [proposed[i] for i in group])
         after = [
-            new if coin(chance, acceptance(old, new), 0, MOVES) else old
+            new if bernoulli(chance, acceptance_probability(old, new), 0, MOVES) else old
             for old, new, chance in zip(states, proposed, chances, strict=True)
         ]
         return after, proposed, sum(new is state for new, state in zip(proposed, after, strict=True))
 
-    def _cut(self, state: State, chance: Chance) -> State:
+    def _cut(self, state: ChainState, chance: Randomness) -> ChainState:
         """A state to be written from a place of this one; from the beginning, where this one was given up."""
         if self.cut == "restart" or state.text.finish == "dead" or not state.values:
-            return State(None)
+            return ChainState(None)
         cut = chance.pick(np.log(state.values), np.arange(len(state.values)), 0, CUTS)
-        return State(None, state.values[:cut], cut)
+        return ChainState(None, state.values[:cut], cut)
 
-    def _write(self, pool: Pool, states: Sequence[State]) -> None:
+    def _write(self, pool: ParticleBatch, states: Sequence[ChainState]) -> None:
         proposal = self.proposal
         if isinstance(proposal, AWRS):
             # Rows that become known on the way would change the law of the estimates while the chain runs.
             proposal = replace(proposal, cached=False)
         while writing := [state for state in states if not state.text.finish]:
-            for state, position in zip(writing, pool.read([state.text for state in writing]), strict=True):
+            for state, position in zip(writing, pool.forward([state.text for state in writing]), strict=True):
                 state.values.append(self._value(position, len(state.values)))
                 state.text.commit(proposal.propose(position))
 
@@ -148,11 +155,11 @@ class MCMC(Sampler):
             return float(place == 0)
         if self.cut == "uniform":
             return 1.0
-        logs, p = position.law.logs, position.law.p
+        logs, p = position.distribution.log_probs, position.distribution.probs
         return self.floor - float((p[p > 0] * logs[p > 0]).sum())
 
 
-def acceptance(old: State, new: State) -> float:
+def acceptance_probability(old: ChainState, new: ChainState) -> float:
     """The probability to move from one state to another."""
     if new.omega == -np.inf:
         return 0.0

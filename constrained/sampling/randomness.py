@@ -1,6 +1,6 @@
 """Randomness: every choice of every sampler is made here, by one of two questions that a test can answer instead.
 
-`Chance.pick` takes one of several outcomes, `Chance.order` visits them without replacement; both by the rule of the
+`Randomness.pick` takes one of several outcomes, `Randomness.order` visits them without replacement; both by the rule of the
 largest Gumbel key, log p + G, with noise that is keyed by where it is asked for (`spec.noise`) and not by when.
 """
 
@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spec.noise import Noise
-from spec.scores import leading
+from spec.noise import GumbelNoise
+from spec.scores import gumbel_candidates
 
 Ids = NDArray[np.intp]
 Scores = NDArray[np.float64]
@@ -28,23 +28,23 @@ _FIRST = 32  # outcomes that are sorted at first; most visits end within them
 _MANY = 256  # from here on it pays to find out first whose noise matters
 
 
-class Chance(ABC):
+class Randomness(ABC):
     """The randomness of one text (of one attempt at it, of one particle).
 
     Attributes:
         noise: that tokens are drawn with; None if they are drawn in another way.
     """
 
-    noise: Noise | None = None
+    noise: GumbelNoise | None = None
 
     @abstractmethod
-    def pick(self, scores: Scores, ids: Ids, place: int, purpose: int = TOKENS) -> int:
+    def pick(self, scores: Scores, ids: Ids, position_id: int, purpose: int = TOKENS) -> int:
         """Takes one of several outcomes.
 
         Args:
             scores: log-weights, float64 [n], not all -inf; they need not be normalised.
             ids: numbers of the outcomes, [n]: the noise of an outcome depends on its number, not on its index.
-            place: absolute position, or another number that no other choice of this purpose has.
+            position_id: absolute position, or another number that no other choice of this purpose has.
             purpose: what is decided.
 
         Returns:
@@ -52,32 +52,34 @@ class Chance(ABC):
         """
 
     @abstractmethod
-    def order(self, scores: Scores, ids: Ids, place: int) -> Iterator[int]:
+    def order(self, scores: Scores, ids: Ids, position_id: int) -> Iterator[int]:
         """Visits outcomes without replacement: each next one as `pick` would take it out of those that are left.
 
         Outcomes of score -inf are never visited. The first one is the one that `pick` takes.
         """
 
-    def leading(self, scores: Scores, place: int, count: int) -> Ids:
+    def order_top_k(self, scores: Scores, position_id: int, count: int) -> Ids:
         """The first of the outcomes 0 .. n - 1 that `order` would visit, in its order; `count` of them, or fewer.
 
         Args:
             scores: log-weights, float64 [n].
-            place: absolute position.
+            position_id: absolute position.
             count: how many.
         """
-        return np.fromiter(islice(self.order(scores, np.arange(len(scores)), place), count), dtype=np.intp)
+        return np.fromiter(
+            islice(self.order(scores, np.arange(len(scores)), position_id), count), dtype=np.intp
+        )
 
     @abstractmethod
-    def uniform(self, count: int, place: int, purpose: int) -> Scores:
+    def uniform(self, count: int, position_id: int, purpose: int) -> Scores:
         """Numbers between 0 and 1, float64 [count]."""
 
 
-class Keyed(Chance):
+class PhiloxRandomness(Randomness):
     """Position-keyed noise.
 
     Attributes:
-        seed, sequence: as in `spec.noise.Noise`.
+        seed, sequence: as in `spec.noise.GumbelNoise`.
         attempt: which of the attempts or particles of this sequence; 0 .. 2**29 - 1.
     """
 
@@ -87,54 +89,54 @@ class Keyed(Chance):
         self.attempt = attempt
         self.noise = self._noise(TOKENS)
 
-    def _noise(self, purpose: int) -> Noise:
-        return Noise(self.seed, self.sequence, self.attempt * _PURPOSES + purpose)
+    def _noise(self, purpose: int) -> GumbelNoise:
+        return GumbelNoise(self.seed, self.sequence, self.attempt * _PURPOSES + purpose)
 
-    def pick(self, scores: Scores, ids: Ids, place: int, purpose: int = TOKENS) -> int:
+    def pick(self, scores: Scores, ids: Ids, position_id: int, purpose: int = TOKENS) -> int:
         """The outcome of the largest key; of several, the first."""
         if len(ids) == 1:
             return 0
         noise = self._noise(purpose)
         if len(ids) < _MANY:
-            return int(np.argmax(scores + noise.gumbel(place, ids)))
-        able, keys = _leading(scores, ids, noise, place, 1)
+            return int(np.argmax(scores + noise.gumbel(position_id, ids)))
+        able, keys = _leading(scores, ids, noise, position_id, 1)
         return int(able[np.argmax(keys)])
 
-    def order(self, scores: Scores, ids: Ids, place: int) -> Iterator[int]:
+    def order(self, scores: Scores, ids: Ids, position_id: int) -> Iterator[int]:
         """By decreasing keys; only as many are sorted as are asked for."""
         noise = self._noise(TOKENS)
         left = np.flatnonzero(scores > -np.inf)
         if len(left) >= _MANY:
-            able, keys = _leading(scores, ids, noise, place, _FIRST)
+            able, keys = _leading(scores, ids, noise, position_id, _FIRST)
             first = able[_largest(keys, _FIRST)]
             yield from first.tolist()
             left = np.setdiff1d(left, first, assume_unique=True)
-        keys, wanted = scores[left] + noise.gumbel(place, ids[left]), _FIRST
+        keys, wanted = scores[left] + noise.gumbel(position_id, ids[left]), _FIRST
         while len(left):
             chosen = _largest(keys, wanted)
             yield from left[chosen].tolist()
             left, keys = np.delete(left, chosen), np.delete(keys, chosen)
             wanted *= 4
 
-    def leading(self, scores: Scores, place: int, count: int) -> Ids:
+    def order_top_k(self, scores: Scores, position_id: int, count: int) -> Ids:
         """As for all; nothing else is sorted."""
         noise = self._noise(TOKENS)
-        able = leading(scores, noise, place, count)
-        return able[_largest(scores[able] + noise.gumbel(place, able), count)]
+        able = gumbel_candidates(scores, noise, position_id, count)
+        return able[_largest(scores[able] + noise.gumbel(position_id, able), count)]
 
-    def uniform(self, count: int, place: int, purpose: int) -> Scores:
+    def uniform(self, count: int, position_id: int, purpose: int) -> Scores:
         """From the words of the noise, never 0 or 1."""
-        words: NDArray[Any] = self._noise(purpose).words(place, np.arange(count))
+        words: NDArray[Any] = self._noise(purpose).philox_words(position_id, np.arange(count))
         numbers: Scores = (words.astype(np.float64) + 0.5) * 2.0**-32
         return numbers
 
 
 def _leading(
-    scores: Scores, ids: Ids, noise: Noise, place: int, count: int
+    scores: Scores, ids: Ids, noise: GumbelNoise, position_id: int, count: int
 ) -> tuple[NDArray[np.intp], Scores]:
     """The outcomes that can be among the `count` largest keys, ascending, and their keys."""
-    able = leading(scores, noise, place, count, ids=ids)
-    return able, scores[able] + noise.gumbel(place, ids[able])
+    able = gumbel_candidates(scores, noise, position_id, count, ids=ids)
+    return able, scores[able] + noise.gumbel(position_id, ids[able])
 
 
 def _largest(keys: Scores, count: int) -> NDArray[np.intp]:
@@ -147,9 +149,9 @@ def _largest(keys: Scores, count: int) -> NDArray[np.intp]:
     return among[np.argsort(-keys[among], kind="stable")][:count]
 
 
-def coin(chance: Chance, probability: float, place: int, purpose: int = COINS) -> bool:
+def bernoulli(randomness: Randomness, probability: float, position_id: int, purpose: int = COINS) -> bool:
     """True with this probability; nothing is drawn where it is 0 or 1."""
     if not 0.0 < probability < 1.0:
         return probability >= 1.0
     scores = np.log(np.array([1.0 - probability, probability]))
-    return chance.pick(scores, np.arange(2), place, purpose) == 1
+    return randomness.pick(scores, np.arange(2), position_id, purpose) == 1

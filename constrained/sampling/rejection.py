@@ -8,9 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from constrained.sampling.attempts import ATTEMPTS, PARALLEL, check_numbers, until_valid
-from constrained.sampling.base import Draw, Pool, Position, Sample, Sampler, TokenSampler, write
-from constrained.sampling.warpers import Warp, sampling_warp
+from constrained.sampling.attempts import (
+    DEFAULT_ATTEMPTS,
+    DEFAULT_PARALLEL,
+    require_positive_ints,
+    sample_until_valid,
+)
+from constrained.sampling.base import (
+    Draw,
+    ParticleBatch,
+    Position,
+    SampleBatch,
+    Sampler,
+    TokenSampler,
+    run_particles,
+)
+from constrained.sampling.warpers import LogitsWarper, untruncated_warper
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,21 +35,21 @@ class Rejection(Sampler):
         parallel: how many are made side by side at most.
     """
 
-    attempts: int = ATTEMPTS
-    parallel: int = PARALLEL
+    attempts: int = DEFAULT_ATTEMPTS
+    parallel: int = DEFAULT_PARALLEL
 
     def __post_init__(self) -> None:
-        check_numbers(attempts=self.attempts, parallel=self.parallel)
+        require_positive_ints(attempts=self.attempts, parallel=self.parallel)
 
-    def warp(self, **settings: Any) -> Warp:
+    def warper(self, **settings: Any) -> LogitsWarper:
         """Temperature 1 where none is given; no truncation."""
-        return sampling_warp(settings, "rejection")
+        return untruncated_warper(settings, "rejection")
 
-    def law(self, warp: Warp) -> str:
+    def distribution(self, warp: LogitsWarper) -> str:
         """Always ``conditional``."""
         return "conditional"
 
-    def draw(self, pool: Pool, count: int) -> Sample:
+    def draw(self, pool: ParticleBatch, count: int) -> SampleBatch:
         """Texts of the conditional law, independent of each other.
 
         Raises:
@@ -44,9 +57,9 @@ class Rejection(Sampler):
         """
 
         def attempt(texts: Sequence[Any]) -> None:
-            write(pool, texts, Free())
+            run_particles(pool, texts, UnmaskedProposal())
 
-        return until_valid(
+        return sample_until_valid(
             pool,
             count,
             attempts=self.attempts,
@@ -57,16 +70,16 @@ class Rejection(Sampler):
         )
 
 
-class Free(TokenSampler):
+class UnmaskedProposal(TokenSampler):
     """A token of the model's own law p; W = 1 if it is permitted, otherwise nothing is drawn and W = 0."""
 
-    def law(self, warp: Warp) -> str:
+    def distribution(self, warp: LogitsWarper) -> str:
         """That of an accepted text."""
         return "conditional"
 
     def propose(self, position: Position) -> Draw:
         """One token, and one question about it."""
-        logs = position.logs
+        logs = position.log_probs
         token = position.pick(logs, np.arange(len(logs)))
         if not position.candidates.permits(token):
             return Draw(None, -np.inf, -np.inf, position.candidates.checks)

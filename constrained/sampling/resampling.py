@@ -7,19 +7,19 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained.sampling.randomness import RESAMPLING, Chance, Scores
+from constrained.sampling.randomness import RESAMPLING, Randomness, Scores
 
 Indices = NDArray[np.intp]
-Resampling = Callable[[Scores, Chance, int], Indices]
+Resampling = Callable[[Scores, Randomness, int], Indices]
 """(normalised weights float64 [N], randomness, number of the step) -> indices [N], ascending."""
 
 
-def multinomial(weights: Scores, chance: Chance, step: int) -> Indices:
+def multinomial(weights: Scores, chance: Randomness, step: int) -> Indices:
     """N independent draws."""
     return _draws(weights, len(weights), chance, step)
 
 
-def residual(weights: Scores, chance: Chance, step: int) -> Indices:
+def residual(weights: Scores, chance: Randomness, step: int) -> Indices:
     """The whole part of N w_i for certain, and independent draws for what is left."""
     expected = len(weights) * weights
     # Rounding must not make 2.9999999 out of a 3, and so leave it to chance.
@@ -32,13 +32,13 @@ def residual(weights: Scores, chance: Chance, step: int) -> Indices:
     return np.sort(np.concatenate([kept, _draws(rest / rest.sum(), missing, chance, step)]))
 
 
-def stratified(weights: Scores, chance: Chance, step: int) -> Indices:
+def stratified(weights: Scores, chance: Randomness, step: int) -> Indices:
     """One draw in each of N equal strata."""
     count = len(weights)
     return _at((np.arange(count) + chance.uniform(count, step, RESAMPLING)) / count, weights)
 
 
-def systematic(weights: Scores, chance: Chance, step: int) -> Indices:
+def systematic(weights: Scores, chance: Randomness, step: int) -> Indices:
     """Equally spaced points with one common random offset."""
     count = len(weights)
     return _at((np.arange(count) + chance.uniform(1, step, RESAMPLING)) / count, weights)
@@ -53,7 +53,7 @@ RESAMPLINGS: dict[str, Resampling] = {
 """Name -> scheme."""
 
 
-def _draws(weights: Scores, count: int, chance: Chance, step: int) -> Indices:
+def _draws(weights: Scores, count: int, chance: Randomness, step: int) -> Indices:
     with np.errstate(divide="ignore"):
         scores = np.log(weights)
     numbers = np.arange(len(weights))

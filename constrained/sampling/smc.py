@@ -16,12 +16,12 @@ from typing import Any, Literal
 import numpy as np
 
 from constrained.errors import InvalidArgument
-from constrained.sampling.attempts import check_numbers
+from constrained.sampling.attempts import require_positive_ints
 from constrained.sampling.awrs import AWRS
-from constrained.sampling.base import Pool, Sample, Sampler, TokenSampler
+from constrained.sampling.base import ParticleBatch, SampleBatch, Sampler, TokenSampler
 from constrained.sampling.randomness import CHOICES, Scores
 from constrained.sampling.resampling import RESAMPLINGS
-from constrained.sampling.warpers import Warp, sampling_warp
+from constrained.sampling.warpers import LogitsWarper, untruncated_warper
 from spec.scores import log_sum_exp
 
 Potential = Callable[[bytes, bool], float]
@@ -51,7 +51,7 @@ class SMC(Sampler):
     potential: Potential | None = None
 
     def __post_init__(self) -> None:
-        check_numbers(particles=self.particles)
+        require_positive_ints(particles=self.particles)
         if not isinstance(self.threshold, float | int) or not 0 <= self.threshold <= 1:
             raise InvalidArgument(f"threshold is {self.threshold!r}", action="pass a number from 0 to 1")
         if self.resampling not in RESAMPLINGS:
@@ -64,15 +64,15 @@ class SMC(Sampler):
                 action="pass a sampler of tokens that weighs them, like AWRS() or Local()",
             )
 
-    def warp(self, **settings: Any) -> Warp:
+    def warper(self, **settings: Any) -> LogitsWarper:
         """Temperature 1 where none is given; no truncation."""
-        return sampling_warp(settings, "smc")
+        return untruncated_warper(settings, "smc")
 
-    def law(self, warp: Warp) -> str:
+    def distribution(self, warp: LogitsWarper) -> str:
         """Always ``smc``: the conditional law in the limit of many particles."""
         return "smc"
 
-    def draw(self, pool: Pool, count: int) -> Sample:
+    def draw(self, pool: ParticleBatch, count: int) -> SampleBatch:
         """All particles, weighted; or one of them, drawn by its weight, where one text is wanted."""
         texts, eves, resampled = self._write(pool, count if count > 1 else self.particles)
         weights = np.array([text.log_weight for text in texts])
@@ -81,15 +81,15 @@ class SMC(Sampler):
         alive = sum(text.finish != "dead" for text in texts)
         begun = len(texts)
         if count == 1 and evidence > -math.inf:
-            index = pool.chance(begun).pick(weights, np.arange(begun), 0, CHOICES)
+            index = pool.randomness(begun).pick(weights, np.arange(begun), 0, CHOICES)
             texts = [texts[index]]
             texts[0].log_weight = 0.0
-        return Sample(texts[:count], evidence, error, attempts=begun, accepted=alive)
+        return SampleBatch(texts[:count], evidence, error, attempts=begun, accepted=alive)
 
-    def _write(self, pool: Pool, count: int) -> tuple[list[Any], list[int], int]:
+    def _write(self, pool: ParticleBatch, count: int) -> tuple[list[Any], list[int], int]:
         """Finished particles, the first ancestor of each, and how often they were drawn anew."""
-        chances = [pool.chance(i) for i in range(count)]
-        judge = pool.chance(count)
+        chances = [pool.randomness(i) for i in range(count)]
+        judge = pool.randomness(count)
         texts: list[Any] = pool.start(chances)
         scores = [self._score(text) if text.finish else 0.0 for text in texts]
         for text, score in zip(texts, scores, strict=True):
@@ -97,7 +97,7 @@ class SMC(Sampler):
         eves = list(range(count))
         step = resampled = 0
         while writing := [i for i, text in enumerate(texts) if not text.finish]:
-            for i, position in zip(writing, pool.read([texts[i] for i in writing]), strict=True):
+            for i, position in zip(writing, pool.forward([texts[i] for i in writing]), strict=True):
                 texts[i].commit(self.proposal.propose(position))
                 score = self._score(texts[i])
                 texts[i].log_weight += score - scores[i] if texts[i].log_weight > -np.inf else 0.0

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained.errors import InvalidArgument
-from constrained.sampling.base import Pool
+from constrained.sampling.base import ParticleBatch
 
 ROOT = 0
 _NONE = -1
@@ -65,7 +65,7 @@ class Trie:
             child = self.sibling[child]
         return found
 
-    def grow(self, node: int, token: int, p: float, theta: float = 1.0) -> int:
+    def add_child(self, node: int, token: int, p: float, theta: float = 1.0) -> int:
         """The child for a token, which is added if it is new.
 
         Args:
@@ -82,14 +82,14 @@ class Trie:
         self.sibling[new], self.child[node] = self.child[node], new
         return new
 
-    def surviving(self, node: int) -> float:
+    def surviving_mass(self, node: int) -> float:
         """The mass s of the node."""
         return self.rest[node] + sum(self.p[child] * self.theta[child] for child in self.children(node))
 
     def propagate(self, node: int) -> None:
         """Tightens the bounds of a node and of all above it."""
         while node != _NONE:
-            self.theta[node] = min(self.theta[node], self.surviving(node))
+            self.theta[node] = min(self.theta[node], self.surviving_mass(node))
             node = self.parent[node]
 
     def columns(self) -> dict[str, NDArray[Any]]:
@@ -139,7 +139,7 @@ class Tries:
         self._tries: dict[str, Trie] = {}
         self._lock = threading.Lock()
 
-    def of(self, pool: Pool) -> Trie:
+    def of(self, pool: ParticleBatch) -> Trie:
         """The trie for what a pool writes."""
         with self._lock:
             return self._tries.setdefault(pool.key, Trie())

@@ -13,28 +13,28 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from constrained.sampling.base import Draw, Position, Text
-from constrained.sampling.randomness import Ids, coin
+from constrained.sampling.base import Draw, Particle, Position
+from constrained.sampling.randomness import Ids, bernoulli
 from constrained.sampling.trie import ROOT, Trie
 from spec.scores import log_sum_exp
 
 
-class Walk:
+class TrieWalk:
     """A text and where it is in the trie.
 
     Attributes:
         text: what is written.
-        use: what becomes of the ratio.
+        policy: what becomes of the ratio.
         node: its prefix.
-        used: theta of the node when it was drawn.
+        drawn_theta: theta of the node when it was drawn.
     """
 
-    def __init__(self, trie: Trie, text: Text, use: Use) -> None:
+    def __init__(self, trie: Trie, text: Particle, policy: RatioPolicy) -> None:
         self.trie = trie
         self.text = text
-        self.use = use
+        self.policy = policy
         self.node = ROOT
-        self.used = use.start(trie.theta[ROOT])
+        self.drawn_theta = policy.start(trie.theta[ROOT])
 
     def step(self, position: Position) -> None:
         """Draws the next token; at the end of the text, valid or not, the trie learns from it.
@@ -43,38 +43,38 @@ class Walk:
         the whole row is looked at.
         """
         trie, candidates, text = self.trie, position.candidates, self.text
-        ids = np.arange(len(position.logs)) if candidates.costly else candidates.ids
-        logs = position.logs[ids]
+        ids = np.arange(len(position.log_probs)) if candidates.expensive_membership else candidates.ids
+        logs = position.log_probs[ids]
         children = trie.children(self.node)
         at, children = _found(ids, [trie.token[child] for child in children], children)
         scores = logs.copy()
         with np.errstate(divide="ignore"):
             scores[at] += np.log([trie.theta[child] for child in children])
         surviving = log_sum_exp(scores)
-        ratio = min(1.0, float(np.exp(surviving)) / self.used) if self.used > 0 else 0.0
-        log_weight = self.use(position, ratio) if surviving > -np.inf else -np.inf
+        ratio = min(1.0, float(np.exp(surviving)) / self.drawn_theta) if self.drawn_theta > 0 else 0.0
+        log_weight = self.policy(position, ratio) if surviving > -np.inf else -np.inf
         token, logprob, settled = None, -np.inf, list(at)
         if log_weight > -np.inf:
             index = position.pick(scores, ids)
             token, logprob = int(ids[index]), float(logs[index])
-            if candidates.costly and not candidates.permits(token):
-                trie.grow(self.node, token, float(np.exp(logprob)), 0.0)
+            if candidates.expensive_membership and not candidates.permits(token):
+                trie.add_child(self.node, token, float(np.exp(logprob)), 0.0)
                 settled.append(index)
                 token, logprob, log_weight = None, -np.inf, -np.inf
         text.commit(Draw(token, logprob, log_weight, candidates.checks))
         parent = self.node
         if token is not None and not text.finish:
-            self.node = trie.grow(parent, token, float(np.exp(logprob)))
-            self.used = trie.theta[self.node]
+            self.node = trie.add_child(parent, token, float(np.exp(logprob)))
+            self.drawn_theta = trie.theta[self.node]
             settled.append(index)
-        p = position.law.p[ids]
+        p = position.distribution.probs[ids]
         p[settled] = 0.0
         trie.rest[parent] = min(1.0, float(p.sum()))
         if text.finish:
             trie.propagate(parent)
 
 
-class Use(ABC):
+class RatioPolicy(ABC):
     """What a sampler makes of the ratio s / theta_used."""
 
     @abstractmethod
@@ -86,7 +86,7 @@ class Use(ABC):
         """Log-weight of going on at a position; -inf to give the text up."""
 
 
-class Accept(Use):
+class AcceptByRatio(RatioPolicy):
     """CARS: a coin. Attempts are made out of the mass that the root is known to have at most."""
 
     def start(self, bound: float) -> float:
@@ -95,10 +95,10 @@ class Accept(Use):
 
     def __call__(self, position: Position, ratio: float) -> float:
         """0 or -inf."""
-        return 0.0 if coin(position.chance, ratio, position.place) else -np.inf
+        return 0.0 if bernoulli(position.randomness, ratio, position.position_id) else -np.inf
 
 
-class Weigh(Use):
+class WeightByRatio(RatioPolicy):
     """ASAp: the weight. It begins with the mass of the root itself, so that its mean is P(L)."""
 
     def start(self, bound: float) -> float:

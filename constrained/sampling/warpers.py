@@ -26,7 +26,7 @@ from constrained.errors import InvalidArgument
 
 
 @dataclass(frozen=True, slots=True)
-class Warp:
+class LogitsWarper:
     """How the model's distribution is reshaped before a token is drawn.
 
     Attributes:
@@ -71,7 +71,7 @@ class Warp:
         wide: NDArray[np.float64] = logits.astype(np.float64)
         return wide if self.greedy else np.divide(wide, float(self.temperature or 1.0), out=wide)
 
-    def keep(self, scaled: NDArray[np.float64]) -> NDArray[np.intp]:
+    def truncation_mask(self, scaled: NDArray[np.float64]) -> NDArray[np.intp]:
         """Which of the allowed tokens survive the truncations.
 
         Args:
@@ -96,7 +96,7 @@ class Warp:
         return np.sort(order)
 
 
-def refuse_truncation(warp: Warp, sampler: str) -> Warp:
+def refuse_truncation(warp: LogitsWarper, sampler: str) -> LogitsWarper:
     """The warp as it is, if it has no truncation.
 
     Raises:
@@ -110,7 +110,7 @@ def refuse_truncation(warp: Warp, sampler: str) -> Warp:
     return warp
 
 
-def sampling_warp(settings: Mapping[str, Any], sampler: str) -> Warp:
+def untruncated_warper(settings: Mapping[str, Any], sampler: str) -> LogitsWarper:
     """The warp of a sampler that draws from the model's own law: temperature 1 where none is given.
 
     Raises:
@@ -119,7 +119,7 @@ def sampling_warp(settings: Mapping[str, Any], sampler: str) -> Warp:
     settings = dict(settings)
     if settings.get("temperature") is None:
         settings["temperature"] = 1.0
-    warp = refuse_truncation(Warp(**settings), sampler)
+    warp = refuse_truncation(LogitsWarper(**settings), sampler)
     if warp.greedy:
         raise InvalidArgument(
             f"the sampler {sampler!r} draws from a law, which temperature 0 does not have",

@@ -22,22 +22,22 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from constrained.extras import explained
+from constrained.extras import require_extra
 
 if TYPE_CHECKING:
     from constrained.server.app import create_app as create_app
     from constrained.server.run import serve as serve
-    from constrained.server.settings import Settings as Settings
+    from constrained.server.settings import ServerSettings as ServerSettings
 
-__all__ = ["Settings", "create_app", "serve"]
+__all__ = ["ServerSettings", "create_app", "serve"]
 
-_HOMES = {"Settings": "settings", "create_app": "app", "serve": "run"}
+_HOMES = {"ServerSettings": "settings", "create_app": "app", "serve": "run"}
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    with explained("server"):
+    with require_extra("server"):
         module = import_module(f"{__name__}.{_HOMES[name]}")
     return getattr(module, name)
 

@@ -18,22 +18,22 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from constrained.automaton.cache import compiled
-from constrained.chat.reply import replies
+from constrained.automaton.cache import compile_cached
+from constrained.chat.reply import reply_constraint
 from constrained.chat.tools import ToolFormat
-from constrained.decoding.speculation import choose, no_draft
+from constrained.decoding.speculation import no_draft, resolve_speculation
 from constrained.models import LanguageModel
 from constrained.server import prepare
-from constrained.server.compile_pool import Compiling
-from constrained.server.errors import Refusal, refused
+from constrained.server.compile_pool import CompilePool
+from constrained.server.errors import ApiError, to_api_error
 from constrained.server.metrics import Metrics
 from constrained.server.requests import ChatRequest, CompletionRequest
-from constrained.server.responses import Wire
-from constrained.server.scheduler import Job, Scheduler, Stopped
-from constrained.server.sequence_stream import Piece
-from constrained.server.settings import Settings
-from constrained.server.speculation import ServerDrafts
-from constrained.server.stream import EventStream, Gone, body, unless_gone
+from constrained.server.responses import ResponseBuilder
+from constrained.server.scheduler import Job, Scheduler, ServerStopped
+from constrained.server.sequence_stream import SequenceDelta
+from constrained.server.settings import ServerSettings
+from constrained.server.speculation import SpeculationCache
+from constrained.server.stream import ClientDisconnected, EventStream, cancel_on_disconnect, read_request_body
 
 _log = logging.getLogger(__name__)
 _CLIENT_GONE = 499
@@ -41,7 +41,7 @@ _Body = TypeVar("_Body", ChatRequest, CompletionRequest)
 
 
 def create_app(
-    model: LanguageModel, settings: Settings | None = None, *, format: ToolFormat | None = None
+    model: LanguageModel, settings: ServerSettings | None = None, *, format: ToolFormat | None = None
 ) -> FastAPI:
     """An ASGI application that serves a model as OpenAI's clients expect it.
 
@@ -50,14 +50,14 @@ def create_app(
         settings: limits and names.
         format: how the model writes calls of tools; None: as its chat template does, see `format_of`.
     """
-    service = _Service(model, settings or Settings(), format)
+    service = _Service(model, settings or ServerSettings(), format)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         await asyncio.to_thread(service.warm)
         service.scheduler.start()
         yield
-        await asyncio.to_thread(service.compiling.close)
+        await asyncio.to_thread(service.compile_pool.close)
         await asyncio.to_thread(service.scheduler.stop)
 
     app = FastAPI(title="constrained", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
@@ -68,43 +68,43 @@ def create_app(
     app.add_api_route("/v1/models/{name:path}", service.model, methods=["GET"])
     app.add_api_route("/v1/chat/completions", service.chat, methods=["POST"])
     app.add_api_route("/v1/completions", service.completions, methods=["POST"])
-    app.add_exception_handler(Refusal, _refusal)
+    app.add_exception_handler(ApiError, _refusal)
     app.add_exception_handler(HTTPException, _http)
     return app
 
 
 async def _refusal(request: Request, error: Exception) -> Response:
-    assert isinstance(error, Refusal)
+    assert isinstance(error, ApiError)
     return JSONResponse(error.body, error.status, headers=error.headers)
 
 
 async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     what = f"{request.method} {request.url.path}: {error.detail}"
-    return JSONResponse(Refusal(error.status_code, what, code="no_such_endpoint").body, error.status_code)
+    return JSONResponse(ApiError(error.status_code, what, code="no_such_endpoint").body, error.status_code)
 
 
-def _stopped(error: Stopped) -> Refusal:
-    return Refusal(503, str(error), code="dead" if error.dead else "stopping", headers={"Retry-After": "1"})
+def _stopped(error: ServerStopped) -> ApiError:
+    return ApiError(503, str(error), code="dead" if error.dead else "stopping", headers={"Retry-After": "1"})
 
 
-class _Request:
+class _RequestLifecycle:
     """A request from its body to the end of its answer; `close` is called once, whatever happens."""
 
     def __init__(self, service: _Service, endpoint: str) -> None:
         self.began = time.perf_counter()
         self.jobs: list[Job] = []
-        self.pieces: asyncio.Queue[list[Piece]] = asyncio.Queue()
+        self.deltas: asyncio.Queue[list[SequenceDelta]] = asyncio.Queue()
         self._service = service
         self._endpoint = endpoint
         self._loop = asyncio.get_running_loop()
         self._closed = False
         service.open += 1
 
-    def tell(self, pieces: list[Piece]) -> None:
+    def tell(self, pieces: list[SequenceDelta]) -> None:
         """Hands pieces over; called by the scheduler."""
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens
-            self._loop.call_soon_threadsafe(self.pieces.put_nowait, pieces)
+            self._loop.call_soon_threadsafe(self.deltas.put_nowait, pieces)
 
     def close(self, status: int) -> None:
         """Frees what is still held."""
@@ -128,14 +128,16 @@ class _Request:
 class _Service:
     """The endpoints, and what they share."""
 
-    def __init__(self, model: LanguageModel, settings: Settings, format: ToolFormat | None) -> None:
+    def __init__(self, model: LanguageModel, settings: ServerSettings, format: ToolFormat | None) -> None:
         self.settings = settings
         self.language_model = model
-        draft = choose(settings.draft)
-        drafts = None if draft is None or no_draft(model) is not None else ServerDrafts(draft, model)
+        draft = resolve_speculation(settings.draft)
+        drafts = None if draft is None or no_draft(model) is not None else SpeculationCache(draft, model)
         shared = None if drafts is None else drafts.shared
-        self.scheduler = Scheduler(model, settings.max_batch, shared, drafted=settings.draft_texts)
-        self.compiling = Compiling(model, settings, format, drafts)
+        self.scheduler = Scheduler(
+            model, settings.max_batch, shared, draft_max_batch=settings.draft_max_batch
+        )
+        self.compile_pool = CompilePool(model, settings, format, drafts)
         self.metrics = Metrics(self.scheduler)
         self.open = 0
         self.recent: deque[float] = deque(maxlen=32)
@@ -143,18 +145,18 @@ class _Service:
 
     def warm(self) -> None:
         """Does what the first request would wait for: what is imported and built when it is first used."""
-        self.compiling.warm()
+        self.compile_pool.warm()
         model = self.language_model
-        for constraint in ({"type": "object"}, replies()):
-            compiled(constraint, model.vocabulary)
+        for constraint in ({"type": "object"}, reply_constraint()):
+            compile_cached(constraint, model.vocabulary)
 
     async def health(self) -> Response:
         """Whether requests can be served, and how many there are; 503 if none will be any more."""
         scheduler = self.scheduler
         said = {"status": "ok", "running": scheduler.running, "waiting": scheduler.waiting}
-        if scheduler.death is None:
+        if scheduler.failure is None:
             return JSONResponse(said)
-        return JSONResponse({**said, "status": "dead", "reason": scheduler.death}, 503)
+        return JSONResponse({**said, "status": "dead", "reason": scheduler.failure}, 503)
 
     async def metrics_page(self) -> Response:
         """For Prometheus."""
@@ -169,7 +171,7 @@ class _Service:
         """The model."""
         self._check_key(request)
         if name != self.settings.name:
-            raise Refusal(404, f"the model {name!r} does not exist", code="model_not_found", param="model")
+            raise ApiError(404, f"the model {name!r} does not exist", code="model_not_found", param="model")
         return self._described()
 
     def _described(self) -> dict[str, Any]:
@@ -195,7 +197,7 @@ class _Service:
             return
         shown = request.headers.get("authorization", "").encode("latin-1")  # the bytes as they came
         if not hmac.compare_digest(shown, f"Bearer {key}".encode()):
-            raise Refusal(
+            raise ApiError(
                 401,
                 "the API key is missing or wrong",
                 code="invalid_api_key",
@@ -207,22 +209,22 @@ class _Service:
         try:
             self._check_key(request)
             self._check_room()
-        except Refusal as refused_at_once:
+        except ApiError as refused_at_once:
             self.metrics.requests.labels(endpoint, str(refused_at_once.status)).inc()
             raise
-        mine = _Request(self, endpoint)
+        mine = _RequestLifecycle(self, endpoint)
         status = 500
         try:
             response = await self._opened(mine, request, kind)
             status = response.status_code
             if isinstance(response, EventStream):
                 return response  # it closes the request itself
-        except (Gone, ClientDisconnect):
+        except (ClientDisconnected, ClientDisconnect):
             status, response = _CLIENT_GONE, Response(status_code=_CLIENT_GONE)
         except Exception as error:
-            refusal = refused(error)
+            refusal = to_api_error(error)
             status = refusal.status
-            if status >= 500 and not isinstance(error, Refusal):
+            if status >= 500 and not isinstance(error, ApiError):
                 _log.exception("a request failed", exc_info=error)
             raise refusal from error
         finally:
@@ -236,26 +238,26 @@ class _Service:
             return
         mean = sum(self.recent) / len(self.recent) if self.recent else 1.0
         rounds = 1 + self.settings.max_queue / self.settings.max_batch
-        raise Refusal(
+        raise ApiError(
             429,
             f"{self.open} requests are being served or wait; try again later",
             code="queue_full",
             headers={"Retry-After": str(max(1, math.ceil(mean * rounds)))},
         )
 
-    async def _opened(self, mine: _Request, request: Request, kind: type[_Body]) -> Response:
-        read = await body(request, self.settings.max_body)
+    async def _opened(self, mine: _RequestLifecycle, request: Request, kind: type[_Body]) -> Response:
+        read = await read_request_body(request, self.settings.max_body)
         if read is None:
-            raise Refusal(
+            raise ApiError(
                 413, f"the body is larger than {self.settings.max_body} bytes", code="body_too_large"
             )
         wanted = kind.model_validate_json(read)
-        prepare.check(wanted, self.settings)
-        ready = await unless_gone(request.receive, self.compiling(wanted))
+        prepare.check_request(wanted, self.settings)
+        ready = await cancel_on_disconnect(request.receive, self.compile_pool(wanted))
         self.metrics.compile.observe(time.perf_counter() - mine.began)
         self.metrics.prompt_tokens.inc(ready.prompt_tokens)
         options = wanted.stream_options
-        wire = Wire(
+        wire = ResponseBuilder(
             self.settings.name,
             ready.constraint,
             sum(map(len, ready.groups)),
@@ -268,15 +270,15 @@ class _Service:
         try:
             for job in mine.jobs:
                 self.scheduler.submit(job)
-        except Stopped as error:
+        except ServerStopped as error:
             raise _stopped(error) from None
         if wanted.stream:
             return EventStream(
                 self._chunks(mine, wire), lambda gone: mine.close(_CLIENT_GONE if gone else 200)
             )
-        return JSONResponse(await unless_gone(request.receive, self._whole(mine, wire)))
+        return JSONResponse(await cancel_on_disconnect(request.receive, self._whole(mine, wire)))
 
-    async def _pieces(self, mine: _Request, wire: Wire) -> AsyncIterator[Piece]:
+    async def _pieces(self, mine: _RequestLifecycle, wire: ResponseBuilder) -> AsyncIterator[SequenceDelta]:
         """All pieces of a request, until each of its texts has ended.
 
         Raises:
@@ -285,9 +287,9 @@ class _Service:
         left = len(wire.choices)
         began = False
         while left:
-            for piece in await mine.pieces.get():
+            for piece in await mine.deltas.get():
                 if piece.error is not None:
-                    if isinstance(piece.error, Stopped):
+                    if isinstance(piece.error, ServerStopped):
                         raise _stopped(piece.error)
                     raise piece.error
                 if not began and piece.count:
@@ -298,24 +300,24 @@ class _Service:
                     self.metrics.tokens.inc(piece.count)
                 yield piece
 
-    async def _whole(self, mine: _Request, wire: Wire) -> dict[str, Any]:
+    async def _whole(self, mine: _RequestLifecycle, wire: ResponseBuilder) -> dict[str, Any]:
         async for piece in self._pieces(mine, wire):
-            wire.choices[piece.index].take(piece)
-        return wire.whole()
+            wire.choices[piece.index].add_delta(piece)
+        return wire.build_response()
 
-    async def _chunks(self, mine: _Request, wire: Wire) -> AsyncIterator[dict[str, Any]]:
+    async def _chunks(self, mine: _RequestLifecycle, wire: ResponseBuilder) -> AsyncIterator[dict[str, Any]]:
         """A stream; what goes wrong after its beginning is told in it."""
-        for chunk in wire.first():
+        for chunk in wire.opening_chunks():
             yield chunk
         try:
             async for piece in self._pieces(mine, wire):
                 for chunk in wire.chunks(piece):
                     yield chunk
         except Exception as error:
-            refusal = refused(error)
+            refusal = to_api_error(error)
             if refusal.code == "internal_error":
                 _log.exception("a stream failed", exc_info=error)
             yield refusal.body
             return
-        for chunk in wire.last():
+        for chunk in wire.closing_chunks():
             yield chunk

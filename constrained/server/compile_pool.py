@@ -13,17 +13,17 @@ from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from queue import LifoQueue
 
-from constrained.chat.tool_format_probe import format_of
+from constrained.chat.tool_format_probe import detect_tool_format
 from constrained.chat.tools import HERMES, ToolFormat
 from constrained.errors import InvalidArgument
 from constrained.models import LanguageModel
 from constrained.server import prepare
-from constrained.server.compile_sandbox import Trial, late
-from constrained.server.errors import Refusal, refused
-from constrained.server.prepare import Ready
-from constrained.server.requests import Request
-from constrained.server.settings import Settings
-from constrained.server.speculation import ServerDrafts
+from constrained.server.compile_sandbox import CompileSandbox, compile_timeout_error
+from constrained.server.errors import ApiError, to_api_error
+from constrained.server.prepare import PreparedRequest
+from constrained.server.requests import ApiRequest
+from constrained.server.settings import ServerSettings
+from constrained.server.speculation import SpeculationCache
 
 _TRIED = 4096
 """Digests of what was compiled before; the one that was not seen for longest goes first."""
@@ -35,7 +35,7 @@ _LOADING = 30.0
 """Seconds after which a process for trials that is not ready never will be."""
 
 
-class Compiling:
+class CompilePool:
     """A pool with a deadline.
 
     Args:
@@ -48,9 +48,9 @@ class Compiling:
     def __init__(
         self,
         model: LanguageModel,
-        settings: Settings,
+        settings: ServerSettings,
         format: ToolFormat | None = None,
-        drafts: ServerDrafts | None = None,
+        drafts: SpeculationCache | None = None,
     ) -> None:
         self._model = model
         self._drafts = drafts
@@ -58,10 +58,12 @@ class Compiling:
         self._format = format
         self._pool = ThreadPoolExecutor(settings.compile_threads, thread_name_prefix="compile")
         self._trials = [
-            Trial(model.vocabulary, settings.compile_seconds, settings.compile_memory)
+            CompileSandbox(model.vocabulary, settings.compile_seconds, settings.compile_memory)
             for _ in range(settings.compile_threads)
         ]
-        self._free: LifoQueue[Trial] = LifoQueue()  # those that have loaded what they need come first
+        self._free: LifoQueue[CompileSandbox] = (
+            LifoQueue()
+        )  # those that have loaded what they need come first
         for trial in self._trials:
             self._free.put(trial)
         self._tried: OrderedDict[bytes, None] = OrderedDict()
@@ -72,7 +74,7 @@ class Compiling:
         if _FORKS:
             self._trials[-1].start()
 
-    async def __call__(self, request: Request) -> Ready:
+    async def __call__(self, request: ApiRequest) -> PreparedRequest:
         """What a request asks for, ready to be written.
 
         Raises:
@@ -87,7 +89,7 @@ class Compiling:
         await asyncio.wait((waited,), timeout=seconds)
         if not waited.done():
             if future.cancel():
-                raise Refusal(
+                raise ApiError(
                     503,
                     "other constraints are being compiled; try again",
                     code="compile_queue_full",
@@ -96,32 +98,32 @@ class Compiling:
             # It has begun, maybe not long ago. Its trial ends in time; then it is done once more, here.
             await asyncio.wait((waited,), timeout=2 * seconds + _LOADING)
         if not waited.done():
-            raise late(seconds, prepare.constraint_field(request))
+            raise compile_timeout_error(seconds, prepare.constraint_field(request))
         return waited.result()
 
-    def _prepared(self, request: Request) -> Ready:
+    def _prepared(self, request: ApiRequest) -> PreparedRequest:
         """What a thread does."""
         format = self._format_for(request)
-        digest = prepare.digest(request)
+        digest = prepare.constraint_digest(request)
         if _FORKS and digest is not None and not self._known(digest):
             trial = self._free.get()  # there are as many as threads
             try:
-                trial(prepare.bare(request), format, prepare.constraint_field(request))
+                trial(prepare.without_prompt(request), format, prepare.constraint_field(request))
             finally:
                 self._free.put(trial)
             with self._lock:
                 self._tried[digest] = None
                 while len(self._tried) > _TRIED:
                     self._tried.popitem(last=False)
-        return prepare.prepare(request, self._model, self._settings, format, self._drafts)
+        return prepare.prepare_request(request, self._model, self._settings, format, self._drafts)
 
-    def _format_for(self, request: Request) -> ToolFormat:
-        if not prepare.has_calls(request):
+    def _format_for(self, request: ApiRequest) -> ToolFormat:
+        if not prepare.uses_tool_format(request):
             return HERMES
         try:
-            return format_of(self._model) if self._format is None else self._format
+            return detect_tool_format(self._model) if self._format is None else self._format
         except InvalidArgument as error:
-            raise refused(error, "tools") from error
+            raise to_api_error(error, "tools") from error
 
     def _known(self, digest: bytes) -> bool:
         with self._lock:
@@ -134,4 +136,4 @@ class Compiling:
         """Takes no more work, ends what is being tried, and waits for nothing else."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         for trial in self._trials:
-            trial.end()
+            trial.close()

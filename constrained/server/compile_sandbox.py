@@ -18,20 +18,20 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 from constrained.automaton import compile
-from constrained.chat.reply import replies
+from constrained.chat.reply import reply_constraint
 from constrained.constraint import gbnf, json_schema
 from constrained.server import prepare
-from constrained.server.errors import Refusal
+from constrained.server.errors import ApiError
 
 if TYPE_CHECKING:
     from constrained.chat.tools import ToolFormat
-    from constrained.server.requests import Request
+    from constrained.server.requests import ApiRequest
     from constrained.vocabulary import Vocabulary
 
 _CHILD = "from constrained.server import compile_sandbox; compile_sandbox.main()"
 
 
-class Trial:
+class CompileSandbox:
     """One process, for one thread at a time.
 
     Args:
@@ -66,7 +66,7 @@ class Trial:
         with contextlib.suppress(OSError):  # it is gone already: that is seen when it is asked
             pipe.send(self._told)
 
-    def __call__(self, request: Request, format: ToolFormat, param: str | None) -> None:
+    def __call__(self, request: ApiRequest, format: ToolFormat, param: str | None) -> None:
         """Compiles what a request asks for.
 
         Args:
@@ -80,7 +80,7 @@ class Trial:
         self.start()
         pipe, process = self._pipe, self._process
         if pipe is None or process is None:
-            raise Refusal(503, "the server is stopping", code="stopping")
+            raise ApiError(503, "the server is stopping", code="stopping")
         answer: dict[str, Any] | int | None
         try:
             while pipe.poll():
@@ -90,15 +90,15 @@ class Trial:
         except (OSError, EOFError):  # not the child alone
             answer = -signal.SIGKILL
         if isinstance(answer, dict):
-            raise Refusal(**answer)
+            raise ApiError(**answer)
         if answer == -signal.SIGALRM:
-            raise late(self._seconds, param)
+            raise compile_timeout_error(self._seconds, param)
         if answer is not None:
             self._drop()
             what = f"the process that compiled the constraint ended with {answer}"
-            raise Refusal(400, what, code="compile_failed", param=param)
+            raise ApiError(400, what, code="compile_failed", param=param)
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Ends the process, whatever it is doing; there will be no other one."""
         with self._lock:
             self._ended = True
@@ -113,10 +113,10 @@ class Trial:
             process.wait()
 
 
-def late(seconds: float, param: str | None) -> Refusal:
+def compile_timeout_error(seconds: float, param: str | None) -> ApiError:
     """The refusal of what was not compiled in time."""
     what = f"the constraint was not compiled within {seconds:g} seconds"
-    return Refusal(400, what, code="compile_timeout", param=param)
+    return ApiError(400, what, code="compile_timeout", param=param)
 
 
 # ---------------------------------------------------------------- in the process
@@ -129,7 +129,11 @@ def main() -> None:
         vocabulary, seconds, memory = pipe.recv()
     except EOFError:
         return
-    for constraint in (json_schema({"properties": {"a": {"pattern": "a"}}}), gbnf('root ::= "a"'), replies()):
+    for constraint in (
+        json_schema({"properties": {"a": {"pattern": "a"}}}),
+        gbnf('root ::= "a"'),
+        reply_constraint(),
+    ):
         compile(constraint, vocabulary)  # what it loads and builds, no child has to
     while True:
         child = os.fork()
@@ -162,15 +166,15 @@ def _work(pipe: Connection, vocabulary: Vocabulary, seconds: float, memory: int)
             return
 
 
-def _tried(request: Request, vocabulary: Vocabulary, format: ToolFormat) -> dict[str, Any] | None:
+def _tried(request: ApiRequest, vocabulary: Vocabulary, format: ToolFormat) -> dict[str, Any] | None:
     try:
         _, automaton = prepare.compile_constraint(request, vocabulary, format)
         # What is asked before the first token is part of it.
         automaton.shortest_completion(automaton.start)
-        automaton.fill_mask(automaton.start, automaton.empty_row())
+        automaton.fill_mask(automaton.start, automaton.new_mask())
     except MemoryError:
-        return vars(Refusal(400, "the constraint takes too much memory", code="constraint_too_large"))
-    except Refusal as refusal:
+        return vars(ApiError(400, "the constraint takes too much memory", code="constraint_too_large"))
+    except ApiError as refusal:
         return vars(refusal)
     return None
 

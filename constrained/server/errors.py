@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from constrained.errors import (
     BudgetExhausted,
+    ConstrainedError,
     ConstraintTooLarge,
-    Described,
     DoesNotFit,
     InvalidArgument,
     InvalidConstraint,
@@ -21,7 +21,7 @@ from constrained.errors import (
     UnsupportedConstraint,
 )
 
-_CODES: tuple[tuple[type[Described], int, str], ...] = (
+_CODES: tuple[tuple[type[ConstrainedError], int, str], ...] = (
     (InvalidConstraint, 400, "invalid_constraint"),
     (UnsupportedConstraint, 400, "unsupported_constraint"),
     (UnsatisfiableConstraint, 400, "unsatisfiable_constraint"),
@@ -36,7 +36,7 @@ _CODES: tuple[tuple[type[Described], int, str], ...] = (
 """Kinds of errors: status and code; the first that fits counts."""
 
 
-class Refusal(Exception):
+class ApiError(Exception):
     """A request that gets an error for an answer.
 
     Attributes:
@@ -81,21 +81,21 @@ class Refusal(Exception):
         return {"error": error}
 
 
-def refused(error: Exception, param: str | None = None) -> Refusal:
+def to_api_error(error: Exception, param: str | None = None) -> ApiError:
     """The refusal that an error of the library stands for; what nobody expected tells nothing of the inside.
 
     Args:
         error: as it was raised.
         param: the part of the request that was looked at, where the error does not say.
     """
-    if isinstance(error, Refusal):
+    if isinstance(error, ApiError):
         return error
     if isinstance(error, ValidationError):
         return _malformed(error)
     for kind, status, code in _CODES:
         if isinstance(error, kind):
-            assert isinstance(error, Described)
-            return Refusal(
+            assert isinstance(error, ConstrainedError)
+            return ApiError(
                 status,
                 str(error),
                 code=code,
@@ -105,26 +105,26 @@ def refused(error: Exception, param: str | None = None) -> Refusal:
                     for one in error.problems
                 ],
             )
-    return Refusal(500, f"the server failed: {type(error).__name__}", code="internal_error")
+    return ApiError(500, f"the server failed: {type(error).__name__}", code="internal_error")
 
 
-def unsupported(param: str, what: str) -> Refusal:
+def unsupported_field_error(param: str, what: str) -> ApiError:
     """The refusal of something that this server does not do."""
-    return Refusal(400, f"{param}: {what}", code="unsupported_value", param=param)
+    return ApiError(400, f"{param}: {what}", code="unsupported_value", param=param)
 
 
-def invalid(param: str, what: str) -> Refusal:
+def invalid_field_error(param: str, what: str) -> ApiError:
     """The refusal of a value that makes no sense."""
-    return Refusal(400, f"{param}: {what}", code="invalid_value", param=param)
+    return ApiError(400, f"{param}: {what}", code="invalid_value", param=param)
 
 
-def _malformed(error: ValidationError) -> Refusal:
+def _malformed(error: ValidationError) -> ApiError:
     """The first mistake of a body, as a place in it."""
     first = error.errors(include_url=False, include_context=False)[0]
     place = ""
     for part in first["loc"]:
         place += f"[{part}]" if isinstance(part, int) else f".{part}" if place else str(part)
     if first["type"] == "extra_forbidden":
-        return Refusal(400, f"{place}: is not known here", code="unknown_parameter", param=place)
+        return ApiError(400, f"{place}: is not known here", code="unknown_parameter", param=place)
     code = "invalid_json" if first["type"] == "json_invalid" else "invalid_value"
-    return Refusal(400, f"{place or 'body'}: {first['msg']}", code=code, param=place or None)
+    return ApiError(400, f"{place or 'body'}: {first['msg']}", code=code, param=place or None)

@@ -15,7 +15,7 @@ _SECONDS = 10.0
 """Between two times: each takes milliseconds."""
 
 
-class Trimming:
+class MallocTrimmer:
     """Gives free memory back, now and then. For one thread.
 
     Args:

@@ -9,27 +9,27 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from constrained.automaton.cache import compiled
+from constrained.automaton.cache import compile_cached
 from constrained.chat.messages import chat_prompt
-from constrained.chat.reply import Replies, replies
+from constrained.chat.reply import ReplyConstraint, reply_constraint
 from constrained.chat.tools import HERMES, ToolFormat
 from constrained.constraint import Constraint, choice, gbnf, json_schema, lark, regex, structural_tag
 from constrained.decoding import limits
-from constrained.decoding.request import Task
-from constrained.decoding.sequence import Rules
+from constrained.decoding.request import DecodingRequest
+from constrained.decoding.sequence import DecodingParams
 from constrained.models import LanguageModel
-from constrained.sampling import Local, Warp
-from constrained.server.errors import Refusal, invalid, refused, unsupported
+from constrained.sampling import Local, LogitsWarper
+from constrained.server.errors import ApiError, invalid_field_error, to_api_error, unsupported_field_error
 from constrained.server.requests import (
+    ApiRequest,
     ChatRequest,
     CompletionRequest,
-    Request,
     ResponseFormat,
     StructuredOutputs,
 )
-from constrained.server.sequence_stream import Text
-from constrained.server.settings import Settings
-from constrained.server.speculation import ServerDrafts
+from constrained.server.sequence_stream import SequenceStream
+from constrained.server.settings import ServerSettings
+from constrained.server.speculation import SpeculationCache
 
 if TYPE_CHECKING:
     from constrained.automaton import TokenAutomaton
@@ -47,7 +47,7 @@ _ENOUGH = ("json", "regex", "choice", "grammar", "structural_tag", "json_object"
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class PreparedRequest:
     """A request that can be written.
 
     Attributes:
@@ -56,19 +56,19 @@ class Ready:
         constraint: what all texts satisfy.
     """
 
-    groups: list[list[Text]]
+    groups: list[list[SequenceStream]]
     prompt_tokens: int
     constraint: Constraint
 
 
-def check(request: Request, settings: Settings) -> None:
+def check_request(request: ApiRequest, settings: ServerSettings) -> None:
     """Refuses what is known to be impossible before anything costs time.
 
     Raises:
         Refusal: names the field.
     """
     if request.model != settings.name:
-        raise Refusal(
+        raise ApiError(
             404,
             f"the model {request.model!r} does not exist; there is {settings.name!r}",
             code="model_not_found",
@@ -76,26 +76,26 @@ def check(request: Request, settings: Settings) -> None:
         )
     for name in ("frequency_penalty", "presence_penalty", "logit_bias"):
         if getattr(request, name):
-            raise unsupported(name, "is not done here; leave it out")
+            raise unsupported_field_error(name, "is not done here; leave it out")
     if request.stream_options is not None and not request.stream:
-        raise invalid("stream_options", "is only for streams")
+        raise invalid_field_error("stream_options", "is only for streams")
     if isinstance(request, ChatRequest):
         if request.modalities is not None and request.modalities != ["text"]:
-            raise unsupported("modalities", "there is text only")
+            raise unsupported_field_error("modalities", "there is text only")
         if request.top_logprobs is not None and not request.logprobs:
-            raise invalid("top_logprobs", "needs logprobs")
+            raise invalid_field_error("top_logprobs", "needs logprobs")
         if request.tools is None and request.tool_choice not in (None, "none", "auto"):
-            raise invalid("tool_choice", "there are no tools")
+            raise invalid_field_error("tool_choice", "there are no tools")
     elif isinstance(request, CompletionRequest):
         for name in ("echo", "suffix"):
             if getattr(request, name):
-                raise unsupported(name, "is not done here; leave it out")
+                raise unsupported_field_error(name, "is not done here; leave it out")
         if request.best_of not in (None, 1, request.n or 1):
-            raise unsupported("best_of", "is not done here; leave it out")
+            raise unsupported_field_error("best_of", "is not done here; leave it out")
     _check_sizes(request, settings)
 
 
-def _check_sizes(request: Request, settings: Settings) -> None:
+def _check_sizes(request: ApiRequest, settings: ServerSettings) -> None:
     parts: dict[str, Any] = {}
     if request.structured_outputs is not None:
         parts["structured_outputs"] = request.structured_outputs.model_dump(by_alias=True)
@@ -105,7 +105,7 @@ def _check_sizes(request: Request, settings: Settings) -> None:
         parts["tools"] = request.tools
     for name, part in parts.items():
         if part is not None and len(json.dumps(part)) > settings.max_schema:
-            raise Refusal(
+            raise ApiError(
                 400,
                 f"{name}: is larger than {settings.max_schema} bytes",
                 code="schema_too_large",
@@ -113,13 +113,13 @@ def _check_sizes(request: Request, settings: Settings) -> None:
             )
 
 
-def prepare(
-    request: Request,
+def prepare_request(
+    request: ApiRequest,
     model: LanguageModel,
-    settings: Settings,
+    settings: ServerSettings,
     format: ToolFormat = HERMES,
-    drafts: ServerDrafts | None = None,
-) -> Ready:
+    drafts: SpeculationCache | None = None,
+) -> PreparedRequest:
     """Compiles the constraint and encodes the prompts.
 
     Raises:
@@ -130,41 +130,41 @@ def prepare(
     try:
         prompts = _prompts(request, model, constraint, format)
     except Exception as error:
-        raise refused(error, "messages" if chat else "prompt") from error
+        raise to_api_error(error, "messages" if chat else "prompt") from error
     copies = request.n or 1
     if len(prompts) * copies > settings.max_batch:
-        raise invalid(
+        raise invalid_field_error(
             "n", f"the request asks for {len(prompts) * copies} texts; at most {settings.max_batch}"
         )
     try:
-        rules = Rules(automaton, _warp(request))
+        rules = DecodingParams(automaton, _warp(request))
         seed = None if request.seed is None else request.seed % 2**64
-        seed = limits.noise(seed, 0, greedy=rules.warp.greedy).seed
+        seed = limits.make_noise(seed, 0, greedy=rules.warp.greedy).seed
         wanted = _max_tokens(request, settings)
-        groups: list[list[Text]] = []
+        groups: list[list[SequenceStream]] = []
         seen: Counter[tuple[int, ...]] = Counter()
-        drafting = None if drafts is None else drafts.of(constraint, automaton)
+        drafting = None if drafts is None else drafts.for_constraint(constraint, automaton)
         for ids in prompts:
-            limit = limits.limit(model, automaton, len(ids), wanted)
+            limit = limits.token_limit(model, automaton, len(ids), wanted)
             if wanted is None and settings.max_tokens is not None:
-                limit = limits.limit(model, automaton, len(ids), min(limit, settings.max_tokens))
+                limit = limits.token_limit(model, automaton, len(ids), min(limit, settings.max_tokens))
             # Equal prompts are told apart, as in `Generator.batch`: their texts are independent draws.
             first, base = seen[tuple(ids)], sum(map(len, groups))
             seen[tuple(ids)] += copies
-            tasks = [Task(rules, ids, limit, seed, first + i, drafting) for i in range(copies)]
+            tasks = [DecodingRequest(rules, ids, limit, seed, first + i, drafting) for i in range(copies)]
             groups.append(
                 [
-                    Text(base + i, task.answer(), Local(weights=False), _top(request))
+                    SequenceStream(base + i, task.new_sequence(), Local(weights=False), _top(request))
                     for i, task in enumerate(tasks)
                 ]
             )
     except Exception as error:
-        raise refused(error) from error
-    return Ready(groups, sum(map(len, prompts)), constraint)
+        raise to_api_error(error) from error
+    return PreparedRequest(groups, sum(map(len, prompts)), constraint)
 
 
 def compile_constraint(
-    request: Request, vocabulary: Vocabulary, format: ToolFormat
+    request: ApiRequest, vocabulary: Vocabulary, format: ToolFormat
 ) -> tuple[Constraint, TokenAutomaton]:
     """What all texts of a request satisfy, and its automaton.
 
@@ -174,14 +174,14 @@ def compile_constraint(
     """
     param, make = _constraint(request, format)
     try:
-        return compiled(make(), vocabulary)
+        return compile_cached(make(), vocabulary)
     except MemoryError:
         raise
     except Exception as error:
-        raise refused(error, param) from error
+        raise to_api_error(error, param) from error
 
 
-def has_calls(request: Request) -> bool:
+def uses_tool_format(request: ApiRequest) -> bool:
     """Whether it matters how calls of tools are written."""
     return isinstance(request, ChatRequest) and (
         bool(request.tools)
@@ -189,27 +189,29 @@ def has_calls(request: Request) -> bool:
     )
 
 
-def bare(request: Request) -> Request:
+def without_prompt(request: ApiRequest) -> ApiRequest:
     """The request without what is not compiled."""
     left_out: dict[str, Any] = {"messages": []} if isinstance(request, ChatRequest) else {"prompt": ""}
     return request.model_copy(update=left_out)
 
 
-def digest(request: Request) -> bytes | None:
+def constraint_digest(request: ApiRequest) -> bytes | None:
     """Names what a request lets compile; None if that is free text alone."""
     told = request.model_dump(by_alias=True, exclude_none=True, include=_COMPILED)
     return hashlib.sha256(json.dumps(told).encode()).digest() if told else None
 
 
-def _constraint(request: Request, format: ToolFormat) -> tuple[str | None, Callable[[], Constraint]]:
+def _constraint(request: ApiRequest, format: ToolFormat) -> tuple[str | None, Callable[[], Constraint]]:
     """The field that holds the constraint, and what makes it."""
     stop = [request.stop] if isinstance(request.stop, str) else list(request.stop or ())
     param, content = _content(request)
     if stop and content is not None:
-        raise unsupported("stop", "a text under a constraint ends where the constraint says; leave it out")
+        raise unsupported_field_error(
+            "stop", "a text under a constraint ends where the constraint says; leave it out"
+        )
     if isinstance(request, ChatRequest) and request.tools:
         tools = request.tools
-        return param or "tools", lambda: replies(
+        return param or "tools", lambda: reply_constraint(
             tools,
             tool_choice=request.tool_choice,
             parallel=request.parallel_tool_calls is not False,
@@ -217,15 +219,17 @@ def _constraint(request: Request, format: ToolFormat) -> tuple[str | None, Calla
             content=content and content(),
             format=format,
         )
-    return (param, content) if content is not None else ("stop", lambda: replies(stop=stop))
+    return (param, content) if content is not None else ("stop", lambda: reply_constraint(stop=stop))
 
 
-def _content(request: Request) -> tuple[str | None, Callable[[], Constraint] | None]:
+def _content(request: ApiRequest) -> tuple[str | None, Callable[[], Constraint] | None]:
     """What the text must look like, if anything is asked for."""
     form = request.response_format if isinstance(request, ChatRequest) else None
     asked = form is not None and form.type != "text"
     if asked and request.structured_outputs is not None:
-        raise invalid("structured_outputs", "is asked for beside response_format; give one of them")
+        raise invalid_field_error(
+            "structured_outputs", "is asked for beside response_format; give one of them"
+        )
     if request.structured_outputs is not None:
         return _structured(request.structured_outputs)
     if form is None or not asked:
@@ -240,14 +244,14 @@ def _formatted(form: ResponseFormat) -> tuple[str, Callable[[], Constraint]]:
     if form.type == "json_schema":
         inner = form.json_schema
         if inner is None:
-            raise invalid("response_format.json_schema", "is missing")
+            raise invalid_field_error("response_format.json_schema", "is missing")
         if (wanted := inner.schema_) is None:
-            raise invalid("response_format.json_schema.schema", "is missing")
+            raise invalid_field_error("response_format.json_schema.schema", "is missing")
         return "response_format.json_schema.schema", lambda: json_schema(wanted)
     if form.type == "structural_tag":
         described = {"type": form.type, **(form.model_extra or {})}
         return "response_format", lambda: structural_tag(described)
-    raise unsupported("response_format.type", f"{form.type!r} is not known here")
+    raise unsupported_field_error("response_format.type", f"{form.type!r} is not known here")
 
 
 def _structured(asked: StructuredOutputs) -> tuple[str, Callable[[], Constraint]]:
@@ -256,7 +260,7 @@ def _structured(asked: StructuredOutputs) -> tuple[str, Callable[[], Constraint]
     if asked.json_ is False:
         kinds.append("json")  # a schema that nothing satisfies, which will be said
     if len(kinds) != 1:
-        raise invalid("structured_outputs", f"give exactly one of {', '.join(_ENOUGH)}")
+        raise invalid_field_error("structured_outputs", f"give exactly one of {', '.join(_ENOUGH)}")
     (kind,) = kinds
     closed = bool(asked.disable_additional_properties)
     spaces: Any = "none" if asked.disable_any_whitespace else "bounded"
@@ -282,7 +286,7 @@ def _structural_tag(described: Any) -> Constraint:
         try:
             described = json.loads(described)
         except ValueError as error:
-            raise invalid("structured_outputs.structural_tag", f"is not JSON: {error}") from None
+            raise invalid_field_error("structured_outputs.structural_tag", f"is not JSON: {error}") from None
     return structural_tag(described)
 
 
@@ -292,11 +296,11 @@ def _grammar(text: str) -> Constraint:
 
 
 def _prompts(
-    request: Request, model: LanguageModel, constraint: Constraint, format: ToolFormat
+    request: ApiRequest, model: LanguageModel, constraint: Constraint, format: ToolFormat
 ) -> list[list[int]]:
     if isinstance(request, ChatRequest):
         messages = [message.model_dump(exclude_none=True) for message in request.messages]
-        tools = constraint.calls if isinstance(constraint, Replies) else ()
+        tools = constraint.callable_tools if isinstance(constraint, ReplyConstraint) else ()
         return [model.encode(chat_prompt(model, messages, tools, format=format))]
     assert isinstance(request, CompletionRequest)
     prompt = request.prompt
@@ -305,12 +309,12 @@ def _prompts(
     return [model.encode(one, chat=False) for one in prompts]
 
 
-def _warp(request: Request) -> Warp:
+def _warp(request: ApiRequest) -> LogitsWarper:
     """Sampling as OpenAI's clients expect it: temperature 1 where none is given."""
     temperature = 1.0 if request.temperature is None else request.temperature
     if temperature == 0:
-        return Warp()  # the most likely token stays, whatever else is cut off
-    return Warp(
+        return LogitsWarper()  # the most likely token stays, whatever else is cut off
+    return LogitsWarper(
         temperature=temperature,
         top_k=None if request.top_k in (None, -1, 0) else request.top_k,
         top_p=None if request.top_p == 1 else request.top_p,
@@ -318,7 +322,7 @@ def _warp(request: Request) -> Warp:
     )
 
 
-def _max_tokens(request: Request, settings: Settings) -> int | None:
+def _max_tokens(request: ApiRequest, settings: ServerSettings) -> int | None:
     asked = request.max_tokens
     if isinstance(request, ChatRequest) and request.max_completion_tokens is not None:
         asked = request.max_completion_tokens
@@ -327,13 +331,13 @@ def _max_tokens(request: Request, settings: Settings) -> int | None:
     return min(asked, settings.max_tokens)
 
 
-def _top(request: Request) -> int | None:
+def _top(request: ApiRequest) -> int | None:
     """How many likely tokens are wanted; None: no log-probabilities."""
     if isinstance(request, ChatRequest):
         return (request.top_logprobs or 0) if request.logprobs else None
     return request.logprobs if isinstance(request, CompletionRequest) else None
 
 
-def constraint_field(request: Request) -> str | None:
+def constraint_field(request: ApiRequest) -> str | None:
     """The field of a request that holds its constraint."""
     return _constraint(request, HERMES)[0]

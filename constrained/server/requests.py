@@ -10,19 +10,19 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 
-class Wire(BaseModel):
+class StrictModel(BaseModel):
     """Unknown fields are errors; numbers are not made of texts."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class Open(BaseModel):
+class LenientModel(BaseModel):
     """Unknown fields carry nothing that limits an answer."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
 
 
-class StreamOptions(Open):
+class StreamOptions(LenientModel):
     """How a stream is told.
 
     Attributes:
@@ -32,7 +32,7 @@ class StreamOptions(Open):
     include_usage: bool = False
 
 
-class StructuredOutputs(Wire):
+class StructuredOutputs(StrictModel):
     """What a text must look like: one of these."""
 
     json_: Any = Field(default=None, alias="json")
@@ -47,7 +47,7 @@ class StructuredOutputs(Wire):
     disable_additional_properties: bool | None = None
 
 
-class JsonSchemaFormat(Wire):
+class JsonSchemaFormat(StrictModel):
     """The part of a response format that holds the schema."""
 
     name: str
@@ -56,7 +56,7 @@ class JsonSchemaFormat(Wire):
     strict: bool | None = None
 
 
-class ResponseFormat(Open):
+class ResponseFormat(LenientModel):
     """``text``, ``json_object``, ``json_schema`` or ``structural_tag``."""
 
     model_config = ConfigDict(extra="allow", strict=True)
@@ -66,7 +66,7 @@ class ResponseFormat(Open):
     schema_: dict[str, Any] | bool | None = Field(default=None, alias="schema")
 
 
-class Request(Wire):
+class ApiRequest(StrictModel):
     """What both kinds of completions have.
 
     `top_k`, `min_p` and `structured_outputs` are no fields of OpenAI's; its clients send them by `extra_body`.
@@ -98,7 +98,7 @@ class Request(Wire):
     prompt_cache_retention: str | None = None
 
 
-class Part(Open):
+class ContentPart(LenientModel):
     """A part of a message."""
 
     type: str
@@ -106,35 +106,35 @@ class Part(Open):
     refusal: str | None = None
 
 
-class CalledFunction(Open):
+class FunctionCall(LenientModel):
     """A call that an assistant made: the arguments are JSON text."""
 
     name: str
     arguments: str = "{}"
 
 
-class ToolCall(Open):
+class MessageToolCall(LenientModel):
     """A call in the history of a chat."""
 
     id: str | None = None
     type: str = "function"
-    function: CalledFunction
+    function: FunctionCall
 
 
-class Message(Open):
+class ChatMessage(LenientModel):
     """A message of a chat."""
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: str | list[Part] | None = None
+    content: str | list[ContentPart] | None = None
     name: str | None = None
-    tool_calls: list[ToolCall] | None = None
+    tool_calls: list[MessageToolCall] | None = None
     tool_call_id: str | None = None
 
 
-class ChatRequest(Request):
+class ChatRequest(ApiRequest):
     """The body of ``POST /v1/chat/completions``."""
 
-    messages: Annotated[list[Message], Field(min_length=1)]
+    messages: Annotated[list[ChatMessage], Field(min_length=1)]
     max_completion_tokens: Annotated[int, Field(ge=0)] | None = None
     response_format: ResponseFormat | None = None
     tools: list[dict[str, Any]] | None = None
@@ -147,7 +147,7 @@ class ChatRequest(Request):
     verbosity: str | None = None
 
 
-class CompletionRequest(Request):
+class CompletionRequest(ApiRequest):
     """The body of ``POST /v1/completions``."""
 
     prompt: str | list[str] | list[int] | list[list[int]]

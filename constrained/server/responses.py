@@ -8,16 +8,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from constrained.chat.reply import Replies
-from constrained.chat.reply_parser import Piece as Part
-from constrained.chat.reply_parser import ReplyReader, ToolCall
+from constrained.chat.reply import ReplyConstraint
+from constrained.chat.reply_parser import ReplyDelta as Part
+from constrained.chat.reply_parser import ReplyParser, ToolCall
 from constrained.constraint import Constraint
-from constrained.server.sequence_stream import Likely, Piece
+from constrained.server.sequence_stream import SequenceDelta, TokenLogprob
 
 Json = dict[str, Any]
 
 
-class _Plain:
+class _PlainTextParser:
     """Reads a text that is content from its beginning to its end."""
 
     def feed(self, delta: str) -> list[Part]:
@@ -28,7 +28,7 @@ class _Plain:
 
 
 @dataclass
-class Choice:
+class ResponseChoice:
     """One text of an answer, as far as it is there.
 
     Attributes:
@@ -41,14 +41,14 @@ class Choice:
     """
 
     index: int
-    reader: ReplyReader | _Plain
+    reader: ReplyParser | _PlainTextParser
     content: str = ""
     calls: list[tuple[str, ToolCall]] = field(default_factory=list)
-    tokens: list[Likely] = field(default_factory=list)
+    tokens: list[TokenLogprob] = field(default_factory=list)
     finish: str | None = None
     count: int = 0
 
-    def take(self, piece: Piece) -> list[Part]:
+    def add_delta(self, piece: SequenceDelta) -> list[Part]:
         """Reads a piece; returns its parts."""
         parts = self.reader.feed(piece.delta)
         if piece.finish is not None:
@@ -68,7 +68,7 @@ class Choice:
         return parts
 
 
-class Wire:
+class ResponseBuilder:
     """What all answers to one request have in common.
 
     Args:
@@ -100,7 +100,9 @@ class Wire:
         self._logprobs = logprobs
         self._usage = usage
         self.choices = [
-            Choice(i, constraint.reader() if isinstance(constraint, Replies) else _Plain())
+            ResponseChoice(
+                i, constraint.parser() if isinstance(constraint, ReplyConstraint) else _PlainTextParser()
+            )
             for i in range(count)
         ]
 
@@ -114,24 +116,24 @@ class Wire:
             "total_tokens": self._prompt_tokens + written,
         }
 
-    def whole(self) -> Json:
+    def build_response(self) -> Json:
         """The answer, when all texts are finished."""
         kind = "chat.completion" if self.chat else "text_completion"
         make = _chat_choice if self.chat else _text_choice
         choices = [make(choice, self._logprobs) for choice in self.choices]
         return {**self._head(kind), "choices": choices, "usage": self.usage}
 
-    def first(self) -> list[Json]:
+    def opening_chunks(self) -> list[Json]:
         """The chunks with which a stream begins."""
         if not self.chat:
             return []
         return [self._chunk(one.index, {"role": "assistant", "content": ""}) for one in self.choices]
 
-    def chunks(self, piece: Piece) -> list[Json]:
+    def chunks(self, piece: SequenceDelta) -> list[Json]:
         """The chunks for a piece."""
         choice = self.choices[piece.index]
         offset = len(choice.content)
-        parts = choice.take(piece)
+        parts = choice.add_delta(piece)
         deltas = [_delta(part, choice) if self.chat else {"text": part.text} for part in parts]
         if not deltas and piece.tokens:
             deltas = [{"content": ""} if self.chat else {"text": ""}]
@@ -143,7 +145,7 @@ class Wire:
             chunks.append(self._chunk(piece.index, {} if self.chat else {"text": ""}, choice.finish))
         return chunks
 
-    def last(self) -> list[Json]:
+    def closing_chunks(self) -> list[Json]:
         """The chunks with which a stream ends."""
         return [{**self._head(self._kind), "choices": [], "usage": self.usage}] if self._usage else []
 
@@ -162,7 +164,7 @@ class Wire:
         return {**head, "system_fingerprint": None}
 
 
-def _delta(part: Part, choice: Choice) -> Json:
+def _delta(part: Part, choice: ResponseChoice) -> Json:
     if part.call is None:
         return {"content": part.text}
     if part.name is None:
@@ -172,7 +174,7 @@ def _delta(part: Part, choice: Choice) -> Json:
     return {"tool_calls": [{"index": part.call, "id": known, "type": "function", "function": called}]}
 
 
-def _chat_choice(choice: Choice, logprobs: bool) -> Json:
+def _chat_choice(choice: ResponseChoice, logprobs: bool) -> Json:
     message: Json = {"role": "assistant", "content": choice.content, "refusal": None}
     if choice.calls:
         message["content"] = choice.content or None
@@ -189,7 +191,7 @@ def _chat_choice(choice: Choice, logprobs: bool) -> Json:
     }
 
 
-def _text_choice(choice: Choice, logprobs: bool) -> Json:
+def _text_choice(choice: ResponseChoice, logprobs: bool) -> Json:
     tokens = _text_tokens(choice.tokens, 0) if logprobs else None
     return {
         "index": choice.index,
@@ -199,19 +201,19 @@ def _text_choice(choice: Choice, logprobs: bool) -> Json:
     }
 
 
-def _chat_tokens(tokens: Iterable[Likely]) -> Json:
-    def shown(one: Likely) -> Json:
+def _chat_tokens(tokens: Iterable[TokenLogprob]) -> Json:
+    def shown(one: TokenLogprob) -> Json:
         return {
             "token": one.token.decode("utf-8", "replace"),
             "logprob": max(one.logprob, _LEAST),
             "bytes": list(one.token),
         }
 
-    content = [{**shown(one), "top_logprobs": [shown(other) for other in one.others]} for one in tokens]
+    content = [{**shown(one), "top_logprobs": [shown(other) for other in one.top_logprobs]} for one in tokens]
     return {"content": content, "refusal": None}
 
 
-def _text_tokens(tokens: Sequence[Likely], offset: int) -> Json:
+def _text_tokens(tokens: Sequence[TokenLogprob], offset: int) -> Json:
     texts = [one.token.decode("utf-8", "replace") for one in tokens]
     offsets = []
     for text in texts:
@@ -221,7 +223,7 @@ def _text_tokens(tokens: Sequence[Likely], offset: int) -> Json:
         "tokens": texts,
         "token_logprobs": [max(one.logprob, _LEAST) for one in tokens],
         "top_logprobs": [
-            {other.token.decode("utf-8", "replace"): max(other.logprob, _LEAST) for other in one.others}
+            {other.token.decode("utf-8", "replace"): max(other.logprob, _LEAST) for other in one.top_logprobs}
             for one in tokens
         ],
         "text_offset": offsets,

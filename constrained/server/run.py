@@ -14,13 +14,13 @@ from constrained.chat.tools import ToolFormat
 from constrained.errors import InvalidArgument
 from constrained.models import LanguageModel
 from constrained.server.app import create_app
-from constrained.server.settings import Settings
+from constrained.server.settings import ServerSettings
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, told: Callable[[str], None], where: str) -> None:
+    def __init__(self, config: uvicorn.Config, on_ready: Callable[[str], None], where: str) -> None:
         super().__init__(config)
-        self._told = told
+        self._told = on_ready
         self._where = where
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -31,12 +31,12 @@ class _Server(uvicorn.Server):
 
 def serve(
     model: LanguageModel,
-    settings: Settings | None = None,
+    settings: ServerSettings | None = None,
     *,
     host: str = "127.0.0.1",
     port: int = 8000,
     format: ToolFormat | None = None,
-    told: Callable[[str], None] = lambda where: None,
+    on_ready: Callable[[str], None] = lambda where: None,
 ) -> None:
     """Serves until the process gets SIGTERM or SIGINT; then requests that run are finished.
 
@@ -49,13 +49,13 @@ def serve(
         host: address to listen at.
         port: 0: any that is free.
         format: how the model writes calls of tools; None: as its chat template does.
-        told: is told the address when requests are taken.
+        on_ready: is told the address when requests are taken.
 
     Raises:
         InvalidArgument: the address cannot be listened at.
         RuntimeError: the thread that owns the model died.
     """
-    settings = settings or Settings()
+    settings = settings or ServerSettings()
     listening = _listen(host, port)
     app = create_app(model, settings, format=format)
     scheduler = app.state.service.scheduler
@@ -68,7 +68,7 @@ def serve(
     )
     shown = f"[{host}]" if ":" in host else host
     with listening, _handled_signals():
-        server = _Server(config, told, f"http://{shown}:{listening.getsockname()[1]}")
+        server = _Server(config, on_ready, f"http://{shown}:{listening.getsockname()[1]}")
         scheduler.died = lambda: setattr(server, "should_exit", True)
         server.run(sockets=[listening])
     if scheduler.death is not None:

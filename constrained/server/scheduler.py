@@ -7,18 +7,18 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from constrained.decoding.continuous_batch import Batch
-from constrained.decoding.speculation import Speculation
+from constrained.decoding.continuous_batch import ContinuousBatch
+from constrained.decoding.speculation import DraftScheduler
 from constrained.models import LanguageModel
-from constrained.server.malloc_trim import Trimming
-from constrained.server.sequence_stream import Piece, Text
+from constrained.server.malloc_trim import MallocTrimmer
+from constrained.server.sequence_stream import SequenceDelta, SequenceStream
 
 _log = logging.getLogger(__name__)
 
-Tell = Callable[[list[Piece]], None]
+DeltaCallback = Callable[[list[SequenceDelta]], None]
 """Gets what is new of a request; called in the thread of the scheduler, and must not wait."""
 
-PREFILL_TOKENS = 512
+MAX_PREFILL_TOKENS = 512
 """Tokens of prompts read between two steps (at least one prompt): those that are written do not wait for long."""
 
 
@@ -26,34 +26,34 @@ class Job:
     """The texts for one prompt of a request.
 
     Attributes:
-        texts: in the order of their indices.
+        sequences: in the order of their indices.
     """
 
-    def __init__(self, texts: Sequence[Text], tell: Tell) -> None:
-        self.texts = list(texts)
+    def __init__(self, texts: Sequence[SequenceStream], tell: DeltaCallback) -> None:
+        self.sequences = list(texts)
         self.cancelled = False
         self._tell = tell
 
     @property
     def finished(self) -> bool:
         """Whether all texts are."""
-        return all(text.finished for text in self.texts)
+        return all(text.finished for text in self.sequences)
 
-    def tell(self) -> None:
+    def deliver(self) -> None:
         """Hands over what is new."""
-        pieces = [piece for text in self.texts if (piece := text.told()) is not None]
+        pieces = [piece for text in self.sequences if (piece := text.pop_delta()) is not None]
         if pieces and not self.cancelled:
             self._tell(pieces)
 
     def fail(self, error: Exception) -> None:
         """Ends all texts that are not finished with an error."""
-        for text in self.texts:
+        for text in self.sequences:
             if not text.finished:
                 text.fail(error)
-        self.tell()
+        self.deliver()
 
 
-class Stopped(RuntimeError):
+class ServerStopped(RuntimeError):
     """The server was stopped before a text was finished.
 
     Attributes:
@@ -72,28 +72,28 @@ class Scheduler:
     expected, nothing is known about its memory: it is not begun again, and takes no more jobs.
 
     Attributes:
-        death: what the thread died of; None while it lives, and after a `stop`.
-        died: is called by the thread when it dies.
+        failure: what the thread died of; None while it lives, and after a `stop`.
+        on_failure: is called by the thread when it dies.
 
     Args:
         model: is read by this thread alone.
         rows: texts side by side at most. A job with more of them runs alone.
-        drafting: as in `Batch`.
-        drafted: as in `Batch`.
+        drafting: as in `ContinuousBatch`.
+        drafted: as in `ContinuousBatch`.
     """
 
     def __init__(
         self,
         model: LanguageModel,
-        rows: int,
-        drafting: Speculation | None = None,
+        max_sequences: int,
+        speculation: DraftScheduler | None = None,
         *,
-        drafted: int | None = None,
+        draft_max_batch: int | None = None,
     ) -> None:
         self._model = model
-        self._drafted = drafted
-        self._drafting = drafting
-        self._rows = rows
+        self._drafted = draft_max_batch
+        self._drafting = speculation
+        self._rows = max_sequences
         self._changed = threading.Condition()
         self._waiting: deque[Job] = deque()
         self._running: list[Job] = []
@@ -101,8 +101,8 @@ class Scheduler:
         self._thread = threading.Thread(target=self._run, name="scheduler", daemon=True)
         self._began = False
         self.steps = 0
-        self.death: str | None = None
-        self.died: Callable[[], None] = lambda: None
+        self.failure: str | None = None
+        self.on_failure: Callable[[], None] = lambda: None
 
     def start(self) -> None:
         """Begins to work."""
@@ -116,10 +116,10 @@ class Scheduler:
             Stopped: nothing is taken any more.
         """
         with self._changed:
-            if self.death is not None:
+            if self.failure is not None:
                 raise self._dead()
             if self._stopping:
-                raise Stopped("the server is stopping")
+                raise ServerStopped("the server is stopping")
             self._waiting.append(job)
             self._changed.notify()
 
@@ -127,7 +127,7 @@ class Scheduler:
         """Gives a job up: no more is told of it, and its memory is freed before the next step."""
         with self._changed:
             job.cancelled = True
-            for text in job.texts:
+            for text in job.sequences:
                 text.cancelled = True
             self._changed.notify()
 
@@ -147,7 +147,7 @@ class Scheduler:
     @property
     def running(self) -> int:
         """Texts that are being written."""
-        return sum(not text.finished for job in list(self._running) for text in job.texts)
+        return sum(not text.finished for job in list(self._running) for text in job.sequences)
 
     def _run(self) -> None:
         try:
@@ -155,14 +155,16 @@ class Scheduler:
         except BaseException as error:
             _log.critical("the scheduler died; nothing can be served any more", exc_info=error)
             with self._changed:
-                self.death = type(error).__name__
+                self.failure = type(error).__name__
             self._fail(self._dead())
-            self.died()
+            self.on_failure()
 
-    def _dead(self) -> Stopped:
-        return Stopped(f"the scheduler died of {self.death}: nothing can be served any more", dead=True)
+    def _dead(self) -> ServerStopped:
+        return ServerStopped(
+            f"the scheduler died of {self.failure}: nothing can be served any more", dead=True
+        )
 
-    def _fail(self, error: Stopped) -> None:
+    def _fail(self, error: ServerStopped) -> None:
         """Ends all jobs."""
         with self._changed:
             jobs = [*self._running, *self._waiting]
@@ -172,8 +174,10 @@ class Scheduler:
             job.fail(error)
 
     def _loop(self) -> None:
-        batch: Batch[Text] = Batch(self._model, self._drafting, drafted=self._drafted)
-        trimming = Trimming()
+        batch: ContinuousBatch[SequenceStream] = ContinuousBatch(
+            self._model, self._drafting, draft_max_batch=self._drafted
+        )
+        trimming = MallocTrimmer()
         while self._wait():
             trimming()
             self._admit(batch)
@@ -185,10 +189,10 @@ class Scheduler:
                     job.fail(error)
             self.steps += 1
             for job in self._running:
-                job.tell()
+                job.deliver()
             self._running = [job for job in self._running if not job.finished]
         batch.clear()
-        self._fail(Stopped("the server was stopped"))
+        self._fail(ServerStopped("the server was stopped"))
 
     def _wait(self) -> bool:
         """Waits until there is something to do; False when the work is over."""
@@ -197,15 +201,15 @@ class Scheduler:
                 self._changed.wait()
             return not self._stopping
 
-    def _admit(self, batch: Batch[Text]) -> None:
+    def _admit(self, batch: ContinuousBatch[SequenceStream]) -> None:
         """Lets jobs in, in the order in which they came, as far as there is room."""
-        batch.sweep()
+        batch.remove_finished()
         read = 0
-        while read < PREFILL_TOKENS and (job := self._next(len(batch.texts))) is not None:
+        while read < MAX_PREFILL_TOKENS and (job := self._next(len(batch.sequences))) is not None:
             self._running.append(job)
-            read += len(job.texts[0].unread)
+            read += len(job.sequences[0].unread)
             try:
-                batch.add(job.texts)
+                batch.add(job.sequences)
             except Exception as error:
                 job.fail(error)
 
@@ -215,7 +219,7 @@ class Scheduler:
                 self._waiting.popleft()
             if not self._waiting:
                 return None
-            wanted = len(self._waiting[0].texts)
+            wanted = len(self._waiting[0].sequences)
             if busy and busy + wanted > self._rows:
                 return None
             return self._waiting.popleft()

@@ -10,27 +10,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained.decoding.sequence import Answer
+from constrained.decoding.sequence import TokenSequence
 from constrained.sampling import Position, TokenSampler
 
 
 @dataclass(frozen=True, slots=True)
-class Likely:
+class TokenLogprob:
     """A token with its log-probability under the model, after temperature and before the constraint.
 
     Attributes:
         token: its bytes.
         logprob: in nats.
-        others: the most likely tokens at that place, if they were asked for.
+        top_logprobs: the most likely tokens at that place, if they were asked for.
     """
 
     token: bytes
     logprob: float
-    others: tuple[Likely, ...] = ()
+    top_logprobs: tuple[TokenLogprob, ...] = ()
 
 
 @dataclass(slots=True)
-class Piece:
+class SequenceDelta:
     """What became of a text since the piece before.
 
     Attributes:
@@ -44,55 +44,57 @@ class Piece:
 
     index: int
     delta: str = ""
-    tokens: list[Likely] = field(default_factory=list)
+    tokens: list[TokenLogprob] = field(default_factory=list)
     finish: str | None = None
     count: int = 0
     error: Exception | None = None
 
 
-class Text:
+class SequenceStream:
     """A text that is being written, and what has not been told of it yet.
 
     Args:
         index: which text of the request it is.
-        answer: fresh.
+        sequence: fresh.
         sampler: draws its tokens.
         top: how many likely tokens to tell for each place; None: no log-probabilities at all.
     """
 
-    def __init__(self, index: int, answer: Answer, sampler: TokenSampler, top: int | None = None) -> None:
+    def __init__(
+        self, index: int, sequence: TokenSequence, sampler: TokenSampler, top: int | None = None
+    ) -> None:
         self.index = index
-        self.answer = answer
+        self.sequence = sequence
         self.cancelled = False
-        self.untold: Piece | None = None
+        self.pending_delta: SequenceDelta | None = None
         self._sampler = sampler
         self._top = top
         self._decoder = codecs.getincrementaldecoder("utf-8")()
-        if answer.finish:
+        if sequence.finish:
             self._tell()
 
     @property
     def unread(self) -> Sequence[int]:
         """Ids that the model has not read yet."""
-        return self.answer.unread
+        return self.sequence.unread
 
     @property
     def finished(self) -> bool:
         """Nothing more is wanted."""
-        return self.cancelled or bool(self.answer.finish)
+        return self.cancelled or bool(self.sequence.finish)
 
-    def take(self, logits: NDArray[np.floating[Any]]) -> None:
+    def advance(self, logits: NDArray[np.floating[Any]]) -> None:
         """Draws a token; an error is told, and ends this text alone."""
         if self.cancelled:  # it was given up in the middle of a step
             return
         try:
-            said = len(self.answer.tokens)
-            position = self.answer.position(logits)
+            said = len(self.sequence.tokens)
+            position = self.sequence.position(logits)
             draw = self._sampler.propose(position)
-            self.answer.commit(draw)
+            self.sequence.commit(draw)
             likely = None
-            if self._top is not None and len(self.answer.tokens) > said:
-                likely = self._likely(position, self.answer.tokens[-1], self._top)
+            if self._top is not None and len(self.sequence.tokens) > said:
+                likely = self._likely(position, self.sequence.tokens[-1], self._top)
             self._tell(said, likely)
         except Exception as error:
             self.fail(error)
@@ -100,33 +102,33 @@ class Text:
     def fail(self, error: Exception) -> None:
         """Ends the text with an error."""
         self.cancelled = True
-        self.untold = Piece(self.index, error=error)
+        self.pending_delta = SequenceDelta(self.index, error=error)
 
-    def told(self) -> Piece | None:
+    def pop_delta(self) -> SequenceDelta | None:
         """The piece that has not been told yet; it counts as told from now on."""
-        piece, self.untold = self.untold, None
+        piece, self.pending_delta = self.pending_delta, None
         return piece
 
-    def _tell(self, said: int = 0, likely: Likely | None = None) -> None:
-        answer = self.answer
-        if answer.finish == "dead":
+    def _tell(self, said: int = 0, likely: TokenLogprob | None = None) -> None:
+        sequence = self.sequence
+        if sequence.finish == "dead":
             raise RuntimeError("the constraint led into a dead end")
-        piece = self.untold or Piece(self.index)
-        new = answer.rules.automaton.vocabulary.decode(answer.tokens[said:])
-        piece.delta += self._decoder.decode(new, final=bool(answer.finish))
+        piece = self.pending_delta or SequenceDelta(self.index)
+        new = sequence.params.automaton.vocabulary.decode(sequence.tokens[said:])
+        piece.delta += self._decoder.decode(new, final=bool(sequence.finish))
         if likely is not None:
             piece.tokens.append(likely)
-        piece.count = len(answer.tokens)
+        piece.count = len(sequence.tokens)
         if self.finished:
-            piece.finish = "length" if answer.finish == "limit" else "stop"
-        self.untold = piece
+            piece.finish = "length" if sequence.finish == "limit" else "stop"
+        self.pending_delta = piece
 
-    def _likely(self, position: Position, token: int, top: int) -> Likely:
-        vocabulary = self.answer.rules.automaton.vocabulary
-        logs = position.logs
+    def _likely(self, position: Position, token: int, top: int) -> TokenLogprob:
+        vocabulary = self.sequence.params.automaton.vocabulary
+        logs = position.log_probs
         others = np.argsort(-logs, kind="stable")[:top] if top else ()
-        return Likely(
+        return TokenLogprob(
             vocabulary.decode((token,)),
             float(logs[token]),
-            tuple(Likely(vocabulary.decode((int(i),)), float(logs[i])) for i in others),
+            tuple(TokenLogprob(vocabulary.decode((int(i),)), float(logs[i])) for i in others),
         )

@@ -7,9 +7,9 @@ from collections import OrderedDict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from constrained.automaton.cache import KEPT, compiled
-from constrained.decoding.speculation import Draft, Speculation
-from spec.memory import Memory
+from constrained.automaton.cache import CACHE_SIZE, compile_cached
+from constrained.decoding.speculation import DraftScheduler, Speculation
+from spec.memory import DraftMemory
 
 if TYPE_CHECKING:
     from constrained.automaton import TokenAutomaton
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from constrained.models import LanguageModel
 
 
-class ServerDrafts:
+class SpeculationCache:
     """The drafts of all constraints, with one memory. Safe to share between threads.
 
     Attributes:
         shared: decides how many guesses a pass of the whole batch reads.
     """
 
-    def __init__(self, draft: Draft, model: LanguageModel) -> None:
+    def __init__(self, draft: Speculation, model: LanguageModel) -> None:
         """Learns nothing yet.
 
         Args:
@@ -32,22 +32,22 @@ class ServerDrafts:
             model: whose texts.
         """
         self._chains = model.no_trees is not None
-        self._draft = replace(draft, memory=draft.memory or Memory())
-        self._known: OrderedDict[str, tuple[TokenAutomaton, Speculation]] = OrderedDict()
+        self._draft = replace(draft, memory=draft.memory or DraftMemory())
+        self._known: OrderedDict[str, tuple[TokenAutomaton, DraftScheduler]] = OrderedDict()
         self._lock = threading.Lock()
-        constraint, automaton = compiled({"type": "object"}, model.vocabulary)
-        self.shared = self.of(constraint, automaton)
+        constraint, automaton = compile_cached({"type": "object"}, model.vocabulary)
+        self.shared = self.for_constraint(constraint, automaton)
 
-    def of(self, constraint: Constraint, automaton: TokenAutomaton) -> Speculation:
+    def for_constraint(self, constraint: Constraint, automaton: TokenAutomaton) -> DraftScheduler:
         """Those of a constraint; made once while it is in use."""
         with self._lock:
             known = self._known.get(constraint.key)
             if known is not None and known[0] is automaton:
                 self._known.move_to_end(constraint.key)
                 return known[1]
-        made = Speculation(self._draft, automaton, constraint, chains=self._chains)
+        made = DraftScheduler(self._draft, automaton, constraint, chains=self._chains)
         with self._lock:
             self._known[constraint.key] = automaton, made
-            while len(self._known) > KEPT:
+            while len(self._known) > CACHE_SIZE:
                 self._known.popitem(last=False)
         return made

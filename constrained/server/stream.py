@@ -14,11 +14,11 @@ from starlette.types import Receive, Scope, Send
 T = TypeVar("T")
 
 
-class Gone(Exception):
+class ClientDisconnected(Exception):
     """The client went away."""
 
 
-async def unless_gone(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
+async def cancel_on_disconnect(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
     """The result of some work, while somebody waits for it.
 
     Args:
@@ -33,7 +33,7 @@ async def unless_gone(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
     try:
         await asyncio.wait({task, watch}, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
-            raise Gone
+            raise ClientDisconnected
         return task.result()
     finally:
         for one in (task, watch):
@@ -46,7 +46,7 @@ async def _gone(receive: Receive) -> None:
         pass
 
 
-async def body(request: Request, limit: int) -> bytes | None:
+async def read_request_body(request: Request, limit: int) -> bytes | None:
     """The body of a request; None if it is longer than the limit."""
     parts: list[bytes] = []
     size = 0
@@ -81,9 +81,9 @@ class EventStream(Response):
             await send(
                 {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
             )
-            await unless_gone(receive, self._send(send))
+            await cancel_on_disconnect(receive, self._send(send))
             gone = False
-        except (Gone, OSError):
+        except (ClientDisconnected, OSError):
             pass
         finally:
             self._close(gone)
@@ -91,5 +91,11 @@ class EventStream(Response):
     async def _send(self, send: Send) -> None:
         async for chunk in self._chunks:
             data = json.dumps(chunk, ensure_ascii=False, separators=(",", ":")).encode()
-            await send({"type": "http.response.body", "body": b"data: " + data + b"\n\n", "more_body": True})
+            await send(
+                {
+                    "type": "http.response.body",
+                    "body": b"data: " + data + b"\n\n",
+                    "more_body": True,
+                }
+            )
         await send({"type": "http.response.body", "body": b"data: [DONE]\n\n", "more_body": False})

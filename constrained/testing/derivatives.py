@@ -29,9 +29,9 @@ class Residuals:
     (byte classes). Counts stay counts, and nothing recurses over a regex.
 
     Attributes:
-        nothing: the residual without any string.
-        empty: the residual with the empty string alone.
-        everything: the residual with every byte string.
+        empty_language: the residual without any string.
+        epsilon: the residual with the empty string alone.
+        all_strings: the residual with every byte string.
     """
 
     def __init__(self) -> None:
@@ -44,9 +44,9 @@ class Residuals:
         self._alive: dict[int, bool] = {}
         self._least: dict[int, float] = {}
         self._read: dict[int, tuple[ir.Regex, int]] = {}
-        self.nothing = self._intern((UNION, frozenset()), False)
-        self.empty = self._intern((LITERAL, b""), True)
-        self.everything = self._intern((COMPLEMENT, self.nothing), True)
+        self.empty_language = self._intern((UNION, frozenset()), False)
+        self.epsilon = self._intern((LITERAL, b""), True)
+        self.all_strings = self._intern((COMPLEMENT, self.empty_language), True)
 
     # ------------------------------------------------------------ questions
 
@@ -60,24 +60,24 @@ class Residuals:
         found = memo.get(residual)
         if found is not None:
             return found
-        return evaluate(residual, memo, self._heads, lambda node: self._derivative(node, byte, memo))
+        return fold_postorder(residual, memo, self._heads, lambda node: self._derivative(node, byte, memo))
 
-    def alive(self, residual: int) -> bool:
+    def is_nonempty(self, residual: int) -> bool:
         """Whether any string is in it."""
         known = self._alive.get(residual)
-        return evaluate(residual, self._alive, self._inner, self._is_alive) if known is None else known
+        return fold_postorder(residual, self._alive, self._inner, self._is_alive) if known is None else known
 
-    def least(self, residual: int) -> float:
+    def shortest_length(self, residual: int) -> float:
         """Number of bytes of its shortest string; infinite when there is none."""
-        return evaluate(residual, self._least, self._inner, self._shortest)
+        return fold_postorder(residual, self._least, self._inner, self._shortest)
 
     def byte_classes(self, residual: int) -> tuple[int, ...]:
         """A partition of all bytes, as bit masks; bytes of one class have the same derivative."""
-        return evaluate(residual, self._classes, self._heads, self._partition)
+        return fold_postorder(residual, self._classes, self._heads, self._partition)
 
     # ------------------------------------------------------------ building
 
-    def read(self, regex: ir.Regex) -> int:
+    def from_regex(self, regex: ir.Regex) -> int:
         """The residual of a whole regex."""
         stack = [regex]
         while stack:
@@ -102,7 +102,7 @@ class Residuals:
         if isinstance(node, ir.Chars):
             return self._chars(0, node.ranges)
         if isinstance(node, ir.Concat):
-            whole = self.empty
+            whole = self.epsilon
             for child in reversed(children):
                 whole = self._concat(child, whole)
             return whole
@@ -114,11 +114,11 @@ class Residuals:
             return self._complement(children[0])
         if isinstance(node, ir.Repeat):
             return self._repeat(children[0], node.low, node.high)
-        if isinstance(node, ir.Multiple):
+        if isinstance(node, ir.DecimalMultiple):
             form = ("whole", "number", "fraction").index(node.form)
             return self._multiple(node.modulus, node.residue, node.low, node.high, node.places, form)
-        if isinstance(node, ir.Nothing):
-            return self.nothing
+        if isinstance(node, ir.EmptySet):
+            return self.empty_language
         raise TypeError(f"not a regex: {node!r}")
 
     def _intern(self, node: tuple[Any, ...], nullable: bool) -> int:
@@ -134,14 +134,14 @@ class Residuals:
 
     def _chars(self, following: int, ranges: tuple[tuple[int, int], ...]) -> int:
         """`following` 0: a whole character; else so many continuation bytes, whose payload is in `ranges`."""
-        return self._intern((CHARS, following, ranges), False) if ranges else self.nothing
+        return self._intern((CHARS, following, ranges), False) if ranges else self.empty_language
 
     def _concat(self, left: int, right: int) -> int:
-        if self.nothing in (left, right):
-            return self.nothing
-        if left == self.empty:
+        if self.empty_language in (left, right):
+            return self.empty_language
+        if left == self.epsilon:
             return right
-        if right == self.empty:
+        if right == self.epsilon:
             return left
         firsts = []
         while self._nodes[left][0] == CONCAT:  # right-nested, so that equal sequences are equal nodes
@@ -153,18 +153,18 @@ class Residuals:
 
     def _union(self, parts: Iterable[int]) -> int:
         flat = self._flat(UNION, parts)
-        if self.everything in flat:
-            return self.everything
+        if self.all_strings in flat:
+            return self.all_strings
         if len(flat) == 1:
             return next(iter(flat))
         return self._intern((UNION, flat), any(self._nullable[part] for part in flat))
 
     def _intersection(self, parts: Iterable[int]) -> int:
-        flat = self._flat(INTERSECTION, parts) - {self.everything}
-        if self.nothing in flat:
-            return self.nothing
+        flat = self._flat(INTERSECTION, parts) - {self.all_strings}
+        if self.empty_language in flat:
+            return self.empty_language
         if not flat:
-            return self.everything
+            return self.all_strings
         if len(flat) == 1:
             return next(iter(flat))
         return self._intern((INTERSECTION, flat), all(self._nullable[part] for part in flat))
@@ -184,10 +184,10 @@ class Residuals:
     def _repeat(self, part: int, low: int, high: int | None) -> int:
         if self._nullable[part]:
             low = 0  # an empty copy counts
-        if high == 0 or part == self.empty or (part == self.nothing and low == 0):
-            return self.empty
-        if part == self.nothing:
-            return self.nothing
+        if high == 0 or part == self.epsilon or (part == self.empty_language and low == 0):
+            return self.epsilon
+        if part == self.empty_language:
+            return self.empty_language
         if low == high == 1:
             return part
         return self._intern((REPEAT, part, low, high), low == 0)
@@ -212,7 +212,7 @@ class Residuals:
     def _derivative(self, node: int, byte: int, derived: dict[int, int]) -> int:
         kind, *rest = self._nodes[node]
         if kind == LITERAL:
-            return self._literal(rest[0][1:]) if rest[0][:1] == bytes((byte,)) else self.nothing
+            return self._literal(rest[0][1:]) if rest[0][:1] == bytes((byte,)) else self.empty_language
         if kind == CHARS:
             return self._continue(rest[0], rest[1], byte)
         if kind == CONCAT:
@@ -238,7 +238,7 @@ class Residuals:
             return self._multiple(modulus, residue, 1, None, places, 2)
         digit = byte - ord("0")
         if not 0 <= digit <= 9 or high == 0 or (form == 2 and places == 0 and digit > 0):
-            return self.nothing
+            return self.empty_language
         following = residue if form == 2 and places == 0 else (residue * 10 + digit) % modulus
         fewer = None if high is None else high - 1
         left = places - 1 if form == 2 and places else places
@@ -248,14 +248,14 @@ class Residuals:
         least = 0
         if following:
             if not 0x80 <= byte <= 0xBF:
-                return self.nothing
+                return self.empty_language
             following, payload = following - 1, byte & 0x3F
         elif byte < 0x80:
             payload = byte
         else:
             lead = next((lead for lead in _LEADS if lead[0] <= byte <= lead[1]), None)
             if lead is None:
-                return self.nothing
+                return self.empty_language
             following, least = lead[2:]
             payload = byte & (0x3F >> following)
         width = 6 * following
@@ -266,7 +266,7 @@ class Residuals:
             if max(lo, low, least) <= min(hi, high)
         )
         if not following:
-            return self.empty if kept else self.nothing
+            return self.epsilon if kept else self.empty_language
         return self._chars(following, kept)
 
     # ------------------------------------------------------------ emptiness
@@ -340,7 +340,7 @@ class Residuals:
                 target = self.derive(node, lowest(mask))
                 if target in came and came[target][0] <= steps + 1:
                     continue
-                bound = evaluate(target, self._bound, self._parts, self._lower_bound)
+                bound = fold_postorder(target, self._bound, self._parts, self._lower_bound)
                 if exact:
                     bound = max(bound, self._least.get(target, 0))
                 elif self._alive.get(target) is False:
@@ -398,7 +398,7 @@ def lowest(mask: int) -> int:
     return (mask & -mask).bit_length() - 1
 
 
-def evaluate(
+def fold_postorder(
     root: int, memo: MutableMapping[int, T], needs: Callable[[int], Iterable[int]], value: Callable[[int], T]
 ) -> T:
     """`value(root)` after the values of everything it needs are in `memo`: recursion without a call stack."""

@@ -9,24 +9,24 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained.decoding.allowed_tokens import Following
-from constrained.decoding.sequence import Answer, Rules
-from constrained.decoding.step import run
-from constrained.sampling import Candidates, Draw, Listed, Position, TokenSampler, Warp
-from constrained.testing.enumerated_choices import Dice, outcomes
+from constrained.decoding.allowed_tokens import AutomatonCandidates
+from constrained.decoding.sequence import DecodingParams, TokenSequence
+from constrained.decoding.step import decode_sequences
+from constrained.sampling import CandidateList, Candidates, Draw, LogitsWarper, Position, TokenSampler
+from constrained.testing.enumerated_choices import EnumeratedRandomness, enumerate_outcomes
 from constrained.testing.models import EnumerableModel
 
 K = TypeVar("K", bound=Hashable)
-TokenLaw = list[tuple[int | None, tuple[float, float]]]
+TokenDistribution = list[tuple[int | None, tuple[float, float]]]
 """(token, (probability, expected weight)) of one position, by token."""
 
 
-def g_test(counts: Mapping[K, int], law: Mapping[K, float], *, least: float = 5.0) -> float:
+def g_test(counts: Mapping[K, int], distribution: Mapping[K, float], *, least: float = 5.0) -> float:
     """p-value of the G-test (likelihood ratio against multinomial counts; Sokal and Rohlf 1981, ch. 17).
 
     Args:
         counts: how often each outcome was seen.
-        law: probability of each possible outcome, of sum 1.
+        distribution: probability of each possible outcome, of sum 1.
         least: outcomes expected less often than this are pooled into one.
 
     Returns:
@@ -35,10 +35,10 @@ def g_test(counts: Mapping[K, int], law: Mapping[K, float], *, least: float = 5.
     import torch
 
     total = sum(counts.values())
-    if any(law.get(outcome, 0.0) == 0.0 for outcome, n in counts.items() if n):
+    if any(distribution.get(outcome, 0.0) == 0.0 for outcome, n in counts.items() if n):
         return 0.0
     seen, expected = [0.0], [0.0]  # the pool comes first
-    for outcome, p in law.items():
+    for outcome, p in distribution.items():
         if p * total < least:
             seen[0] += counts.get(outcome, 0)
             expected[0] += p * total
@@ -56,11 +56,11 @@ def g_test(counts: Mapping[K, int], law: Mapping[K, float], *, least: float = 5.
     return float(tail)
 
 
-def token_law(
+def token_distribution(
     sampler: TokenSampler,
     logits: NDArray[np.floating[Any]],
     candidates: Candidates | NDArray[np.intp] | Callable[[], Candidates],
-    warp: Warp,
+    warp: LogitsWarper,
 ) -> dict[int | None, tuple[float, float]]:
     """The exact law of one draw: the sampler is run once for every choice, or order of visits, that noise can make.
 
@@ -76,29 +76,29 @@ def token_law(
         Token (None: nothing was drawn) -> (P(X = token), E[W 1{X = token}]).
     """
     law: dict[int | None, tuple[float, float]] = {}
-    for chance, draw in draws_of(sampler, logits, candidates, warp):
+    for chance, draw in enumerate_draws(sampler, logits, candidates, warp):
         old = law.get(draw.token, (0.0, 0.0))
         law[draw.token] = (old[0] + chance, old[1] + chance * math.exp(draw.log_weight))
     return law
 
 
-def draws_of(
+def enumerate_draws(
     sampler: TokenSampler,
     logits: NDArray[np.floating[Any]],
     candidates: Candidates | NDArray[np.intp] | Callable[[], Candidates],
-    warp: Warp,
+    warp: LogitsWarper,
 ) -> Iterator[tuple[float, Draw]]:
-    """Every draw that can be made at a position, with its probability; arguments as for `token_law`."""
+    """Every draw that can be made at a position, with its probability; arguments as for `token_distribution`."""
 
     def fresh() -> Candidates:
         if isinstance(candidates, Candidates):
             return candidates
-        return candidates() if callable(candidates) else Listed(candidates)
+        return candidates() if callable(candidates) else CandidateList(candidates)
 
-    return outcomes(lambda dice: sampler.propose(Position(logits, fresh(), dice, warp)))
+    return enumerate_outcomes(lambda dice: sampler.propose(Position(logits, fresh(), dice, warp)))
 
 
-def check_proper(
+def check_proper_weighting(
     sampler: TokenSampler,
     logits: NDArray[np.floating[Any]],
     allowed: NDArray[np.intp],
@@ -120,8 +120,8 @@ def check_proper(
     Raises:
         AssertionError: it is not; the message has the token and both numbers.
     """
-    warp = Warp(temperature)
-    law = token_law(sampler, logits, candidates or allowed, warp)
+    warp = LogitsWarper(temperature)
+    law = token_distribution(sampler, logits, candidates or allowed, warp)
     scaled = warp.scale(logits)
     p = np.exp(scaled - scaled.max())
     p /= p.sum()
@@ -131,8 +131,8 @@ def check_proper(
         assert abs(got - wanted) < tolerance, f"token {token}: E[W 1{{X = x}}] is {got!r}, p f is {wanted!r}"
 
 
-def text_law(
-    model: EnumerableModel, automaton: Any, sampler: TokenSampler, warp: Warp, limit: int
+def sequence_distribution(
+    model: EnumerableModel, automaton: Any, sampler: TokenSampler, warp: LogitsWarper, limit: int
 ) -> dict[bytes, tuple[float, float]]:
     """The exact law of finished texts: the production loop is run once for every sequence of tokens.
 
@@ -141,16 +141,16 @@ def text_law(
     Returns:
         Text -> (probability that it is drawn, expected exp(log_weight) 1{it is drawn}).
     """
-    known: dict[tuple[int, ...], TokenLaw] = {}
+    known: dict[tuple[int, ...], TokenDistribution] = {}
 
-    def play(dice: Dice) -> Answer:
-        answer = Answer(Rules(automaton, warp), model.encode(""), dice, limit)
-        for _ in run(model, [answer], _Collapsed(sampler, answer, known)):
+    def play(dice: EnumeratedRandomness) -> TokenSequence:
+        answer = TokenSequence(DecodingParams(automaton, warp), model.encode(""), dice, limit)
+        for _ in decode_sequences(model, [answer], _Collapsed(sampler, answer, known)):
             pass
         return answer
 
     law: dict[bytes, tuple[float, float]] = {}
-    for chance, answer in outcomes(play):
+    for chance, answer in enumerate_outcomes(play):
         if answer.finish != "dead":
             old = law.get(answer.content, (0.0, 0.0))
             law[answer.content] = (old[0] + chance, old[1] + chance * math.exp(answer.log_weight))
@@ -160,7 +160,9 @@ def text_law(
 class _Collapsed(TokenSampler):
     """A sampler of which only the tokens are chances: the weight of each is its mean, given the token."""
 
-    def __init__(self, inner: TokenSampler, answer: Answer, known: dict[tuple[int, ...], TokenLaw]) -> None:
+    def __init__(
+        self, inner: TokenSampler, answer: TokenSequence, known: dict[tuple[int, ...], TokenDistribution]
+    ) -> None:
         self.inner = inner
         self.answer = answer
         self.known = known  # laws of positions, by the tokens before them
@@ -170,16 +172,18 @@ class _Collapsed(TokenSampler):
         if place not in self.known:
 
             def fresh() -> Candidates:
-                return Following(
-                    self.answer.rules.automaton, self.answer.state, self.answer.limit - len(place)
+                return AutomatonCandidates(
+                    self.answer.params.automaton, self.answer.state, self.answer.limit - len(place)
                 )
 
-            self.known[place] = list(token_law(self.inner, position.logits, fresh, position.warp).items())
+            self.known[place] = list(
+                token_distribution(self.inner, position.logits, fresh, position.warper).items()
+            )
         law = self.known[place]
         chances = np.log([chance for _, (chance, _) in law])
         token, (chance, weighted) = law[position.pick(chances, np.arange(len(law)))]
-        logprob = -np.inf if token is None else float(position.logs[token])
+        logprob = -np.inf if token is None else float(position.log_probs[token])
         return Draw(token, logprob, math.log(weighted / chance) if weighted else -np.inf)
 
-    def law(self, warp: Warp) -> str:
-        return self.inner.law(warp)
+    def distribution(self, warp: LogitsWarper) -> str:
+        return self.inner.distribution(warp)

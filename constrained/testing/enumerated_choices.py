@@ -7,13 +7,13 @@ from typing import TypeVar
 
 import numpy as np
 
-from constrained.sampling import Chance
+from constrained.sampling import Randomness
 from constrained.sampling.randomness import TOKENS, Ids, Scores
 
 T = TypeVar("T")
 
 
-class Dice(Chance):
+class EnumeratedRandomness(Randomness):
     """Makes given choices first, and then always the first possible one.
 
     Attributes:
@@ -61,7 +61,7 @@ class Dice(Chance):
         return bool(choices)
 
 
-def outcomes(play: Callable[[Dice], T]) -> Iterator[tuple[float, T]]:
+def enumerate_outcomes(play: Callable[[EnumeratedRandomness], T]) -> Iterator[tuple[float, T]]:
     """Every outcome of a random run, with its probability.
 
     Args:
@@ -73,7 +73,7 @@ def outcomes(play: Callable[[Dice], T]) -> Iterator[tuple[float, T]]:
     """
     choices: list[int] = []
     while True:
-        dice = Dice(choices)
+        dice = EnumeratedRandomness(choices)
         outcome = play(dice)
         yield dice.chance, outcome
         if not dice.advance():

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from constrained.models.base import LanguageModel, Prompt
 
 
-class TooManyTexts(RuntimeError):
+class TooManySequences(RuntimeError):
     """A language cannot be enumerated within the budget."""
 
 
 @dataclass(frozen=True, slots=True)
-class Exact:
+class ExactDistributions:
     """Laws over the texts of a language L, in nats.
 
     Attributes:
@@ -38,7 +38,7 @@ class Exact:
         return total_variation(self.local, self.conditional)
 
 
-def exact_laws(
+def exact_distributions(
     model: LanguageModel,
     automaton: Any,
     limit: int,
@@ -46,7 +46,7 @@ def exact_laws(
     prompt: Prompt = "",
     temperature: float = 1.0,
     budget: int = 50_000,
-) -> Exact:
+) -> ExactDistributions:
     """Visits every token sequence that the automaton allows, all of one length at a time.
 
     As in generation, an end has probability 1 where only the end can follow, and at `limit`. Sequences of one text
@@ -73,7 +73,7 @@ def exact_laws(
     for length in range(limit + 1):
         prefixes += len(level)
         if prefixes > budget:
-            raise TooManyTexts(f"there are more than {budget} beginnings of at most {limit} tokens")
+            raise TooManySequences(f"there are more than {budget} beginnings of at most {limit} tokens")
         steps = [_steps(automaton, state, limit - length) for _, state, _, _ in level]
         asked = [i for i, (ends, after) in enumerate(steps) if after]
         for i, (ends, after) in enumerate(steps):
@@ -111,7 +111,7 @@ def exact_laws(
     mass = math.fsum(p for p, _ in whole.values())
     reached = math.fsum(q for _, q in whole.values())  # less than 1 where a predicate leads into dead ends
     names = {text: text.decode() for text in whole}
-    return Exact(
+    return ExactDistributions(
         {names[text]: p / mass for text, (p, _) in whole.items()},
         {names[text]: q / reached for text, (_, q) in whole.items()},
         mass,
@@ -124,7 +124,7 @@ def total_variation(one: dict[str, float], other: dict[str, float]) -> float:
     return 0.5 * math.fsum(abs(one.get(text, 0.0) - other.get(text, 0.0)) for text in {*one, *other})
 
 
-def divergence(one: dict[str, float], other: dict[str, float]) -> float:
+def kl_divergence(one: dict[str, float], other: dict[str, float]) -> float:
     """Kullback-Leibler divergence KL(one || other), in nats; infinite if `one` has a text that `other` has not."""
     if any(p > 0 and other.get(text, 0.0) == 0 for text, p in one.items()):
         return math.inf

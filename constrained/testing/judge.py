@@ -17,17 +17,17 @@ from typing import TypeVar
 
 from constrained.testing.derivatives import Residuals, common_refinement, lowest
 from grammars.ir import Call, Choice, Expr, Grammar, Loop, Sequence, Terminal
-from grammars.lexer import refuse_lexer
-from grammars.transform.interleave import unfolded
+from grammars.lexer import reject_lexer_grammar
+from grammars.transform.interleave import expand_interleaves
 
 T = TypeVar("T")
-Item = tuple[Expr, int, "Column | None"]
+Item = tuple[Expr, int, "EarleySet | None"]
 """An expression, how many of its parts are read, and the column where it began."""
-Scan = tuple[int, Terminal, "Column"]
+Scan = tuple[int, Terminal, "EarleySet"]
 """What is left of a terminal, the terminal, and the column where it began."""
 
 
-class Judge:
+class ReferenceRecognizer:
     """An independent recogniser of a grammar's language.
 
     Source: Earley 1970, "An efficient context-free parsing algorithm"; empty rules as in Aycock and Horspool
@@ -41,8 +41,8 @@ class Judge:
     """
 
     def __init__(self, grammar: Grammar) -> None:
-        refuse_lexer(grammar, "here: this judge reads character by character")
-        grammar = unfolded(grammar)
+        reject_lexer_grammar(grammar, "here: this judge reads character by character")
+        grammar = expand_interleaves(grammar)
         self.residuals = Residuals()
         self._rules = grammar.rules
         self._root = Sequence((Call(grammar.start),))
@@ -51,21 +51,21 @@ class Judge:
         for expr in self._exprs:
             for part in self._parts(expr):
                 self._parents[part].append(expr)
-        nullable, alive = self.residuals.nullable, self.residuals.alive
+        nullable, alive = self.residuals.nullable, self.residuals.is_nonempty
         self._nullable = self._fixpoint(False, lambda expr, known: self._holds(expr, known, nullable))
         self._productive = self._fixpoint(False, lambda expr, known: self._holds(expr, known, alive))
         self._sizes: dict[Expr, float] | None = None
-        self._columns: dict[frozenset[Item], Column] = {}
-        self._states: dict[tuple[frozenset[Scan], bool], State] = {}
+        self._columns: dict[frozenset[Item], EarleySet] = {}
+        self._states: dict[tuple[frozenset[Scan], bool], RecognizerState] = {}
         self._start = self._settle((), [(self._root, 0, None)] if self._productive[self._root] else [])
 
     # ------------------------------------------------------------ questions
 
-    def start(self) -> State | None:
+    def start(self) -> RecognizerState | None:
         """The state before any byte; None when the grammar allows no text at all."""
         return self._start
 
-    def after(self, data: bytes) -> State | None:
+    def after(self, data: bytes) -> RecognizerState | None:
         """The state after `data`; None when no text of the language begins so."""
         state = self._start
         for byte in data:
@@ -103,21 +103,27 @@ class Judge:
             state = state[byte]
         return bytes(out) + self.shortest(state)
 
-    def shortest(self, state: State, max_bytes: int = 100_000) -> bytes:
+    def shortest(self, state: RecognizerState, max_bytes: int = 100_000) -> bytes:
         """A shortest completion of `state`.
 
         Raises:
             ValueError: it is longer than `max_bytes`.
         """
-        if state.least > max_bytes:
-            raise ValueError(f"the shortest completion takes {state.least} bytes, more than {max_bytes}")
+        if state.shortest_length > max_bytes:
+            raise ValueError(
+                f"the shortest completion takes {state.shortest_length} bytes, more than {max_bytes}"
+            )
         out = bytearray()
         while not state.complete:
-            state, byte = next((state[b], b) for b in state.branches() if state[b].least == state.least - 1)
+            state, byte = next(
+                (state[b], b)
+                for b in state.branches()
+                if state[b].shortest_length == state.shortest_length - 1
+            )
             out.append(byte)
         return bytes(out)
 
-    def forced(self, state: State, max_bytes: int = 100_000) -> bytes:
+    def forced(self, state: RecognizerState, max_bytes: int = 100_000) -> bytes:
         """The longest byte string that every completion of `state` starts with (cut at `max_bytes`)."""
         out = bytearray()
         while not state.complete and len(out) < max_bytes:
@@ -167,7 +173,7 @@ class Judge:
     def _holds(self, expr: Expr, known: dict[Expr, bool], leaf: Callable[[int], bool]) -> bool:
         """Whether some way to read `expr` takes only terminals that `leaf` is true of."""
         if isinstance(expr, Terminal):
-            return leaf(self.residuals.read(expr.regex))
+            return leaf(self.residuals.from_regex(expr.regex))
         if isinstance(expr, Choice):
             return any(known[part] for part in expr.parts)
         return (isinstance(expr, Loop) and expr.low == 0) or all(known[part] for part in self._parts(expr))
@@ -175,7 +181,7 @@ class Judge:
     def _size(self, expr: Expr, known: dict[Expr, float]) -> float:
         """Bytes of the shortest text of `expr` (Knuth 1977, "A generalization of Dijkstra's algorithm")."""
         if isinstance(expr, Terminal):
-            return self.residuals.least(self.residuals.read(expr.regex))
+            return self.residuals.shortest_length(self.residuals.from_regex(expr.regex))
         if isinstance(expr, Choice):
             return min((known[part] for part in expr.parts), default=math.inf)
         if isinstance(expr, Loop):
@@ -213,11 +219,11 @@ class Judge:
 
     # ------------------------------------------------------------ states
 
-    def _settle(self, scans: Iterable[Scan], advanced: Iterable[Item]) -> State | None:
+    def _settle(self, scans: Iterable[Scan], advanced: Iterable[Item]) -> RecognizerState | None:
         """The state with these unfinished terminals, after these items have just been advanced."""
         complete = False
         seeds: set[Item] = set()
-        seen: set[tuple[Expr, Column | None]] = set()
+        seen: set[tuple[Expr, EarleySet | None]] = set()
         work = list(advanced)
         while work:
             expr, done, origin = work.pop()
@@ -236,20 +242,20 @@ class Judge:
             return None
         state = self._states.get(key)
         if state is None:
-            state = self._states[key] = State(self, *key)
+            state = self._states[key] = RecognizerState(self, *key)
         return state
 
-    def _completed(self, expr: Expr, origin: Column) -> list[Item]:
+    def _completed(self, expr: Expr, origin: EarleySet) -> list[Item]:
         return [(outer, self._advance(outer, done), start) for outer, done, start in origin.waiting[expr]]
 
-    def _column(self, seeds: frozenset[Item]) -> Column:
+    def _column(self, seeds: frozenset[Item]) -> EarleySet:
         column = self._columns.get(seeds)
         if column is None:
-            column = self._columns[seeds] = Column()
+            column = self._columns[seeds] = EarleySet()
             self._predict(column, seeds)
         return column
 
-    def _predict(self, column: Column, seeds: frozenset[Item]) -> None:
+    def _predict(self, column: EarleySet, seeds: frozenset[Item]) -> None:
         waiting = column.waiting
         work: list[Item] = list(seeds)
         while work:
@@ -263,37 +269,37 @@ class Judge:
                 waiting[part].append(item)
         for expr in waiting:
             if isinstance(expr, Terminal):
-                residual = self.residuals.read(expr.regex)
-                if residual != self.residuals.empty:
+                residual = self.residuals.from_regex(expr.regex)
+                if residual != self.residuals.epsilon:
                     column.scans.append((residual, expr, column))
 
-    def _step(self, scans: Iterable[Scan], byte: int) -> State | None:
+    def _step(self, scans: Iterable[Scan], byte: int) -> RecognizerState | None:
         residuals = self.residuals
         kept: list[Scan] = []
         advanced: list[Item] = []
         for before, expr, origin in scans:
             residual = residuals.derive(before, byte)
-            if not residuals.alive(residual):
+            if not residuals.is_nonempty(residual):
                 continue
             if residuals.nullable(residual):
                 advanced += self._completed(expr, origin)
-            if residual != residuals.empty:
+            if residual != residuals.epsilon:
                 kept.append((residual, expr, origin))
         return self._settle(kept, advanced) if kept or advanced else None
 
     # ------------------------------------------------------------ shortest completions
 
-    def _least(self, state: State) -> float:
+    def _least(self, state: RecognizerState) -> float:
         """Dijkstra from the unfinished terminals outwards, through whatever waits for them."""
         if state.complete:
             return 0
         if self._sizes is None:
             self._sizes = self._fixpoint(math.inf, self._size)
         order = itertools.count()
-        queue: list[tuple[float, int, Expr, Column | None]] = []
+        queue: list[tuple[float, int, Expr, EarleySet | None]] = []
         for residual, scanned, column in state.scans:
-            heapq.heappush(queue, (self.residuals.least(residual), next(order), scanned, column))
-        seen: set[tuple[Expr, Column | None]] = set()
+            heapq.heappush(queue, (self.residuals.shortest_length(residual), next(order), scanned, column))
+        seen: set[tuple[Expr, EarleySet | None]] = set()
         while queue:
             cost, _, expr, origin = heapq.heappop(queue)
             if origin is None:
@@ -312,7 +318,7 @@ class Judge:
         return max(expr.low - done, 0) * sizes[expr.part] if isinstance(expr, Loop) and done < expr.low else 0
 
 
-class Column:
+class EarleySet:
     """A place between two bytes where something began: what waits there for what, and the terminals to read."""
 
     __slots__ = ("scans", "waiting")
@@ -322,7 +328,7 @@ class Column:
         self.scans: list[Scan] = []
 
 
-class State:
+class RecognizerState:
     """All that matters of the bytes read so far; some completion exists.
 
     Attributes:
@@ -330,13 +336,13 @@ class State:
         scans: the terminals being read.
     """
 
-    def __init__(self, judge: Judge, scans: frozenset[Scan], complete: bool) -> None:
+    def __init__(self, judge: ReferenceRecognizer, scans: frozenset[Scan], complete: bool) -> None:
         self._judge = judge
         self.scans = scans
         self.complete = complete
-        self._next: dict[int, State | None] = {}
+        self._next: dict[int, RecognizerState | None] = {}
 
-    def step(self, byte: int) -> State | None:
+    def step(self, byte: int) -> RecognizerState | None:
         """The state after one more byte; None when no text of the language goes on so."""
         try:
             return self._next[byte]
@@ -344,7 +350,7 @@ class State:
             state = self._next[byte] = self._judge._step(self.scans, byte)
             return state
 
-    def __getitem__(self, byte: int) -> State:
+    def __getitem__(self, byte: int) -> RecognizerState:
         state = self.step(byte)
         if state is None:
             raise KeyError(byte)
@@ -352,7 +358,7 @@ class State:
 
     def allowed(self, data: bytes) -> bool:
         """Whether some text of the language goes on with `data`."""
-        state: State | None = self
+        state: RecognizerState | None = self
         for byte in data:
             state = state.step(byte) if state is not None else None
         return state is not None
@@ -371,6 +377,6 @@ class State:
         return [group for group in common_refinement(classes) if self.step(lowest(group)) is not None]
 
     @functools.cached_property
-    def least(self) -> float:
+    def shortest_length(self) -> float:
         """Number of bytes of a shortest completion."""
         return self._judge._least(self)

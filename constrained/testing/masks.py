@@ -12,10 +12,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained.testing.judge import Judge, State
+from constrained.testing.judge import RecognizerState, ReferenceRecognizer
 
 
-class Tokens(Hashable, Protocol):
+class VocabularyLike(Hashable, Protocol):
     """What is needed of a `constrained.Vocabulary` here."""
 
     @property
@@ -37,13 +37,13 @@ class MaskDifference(NamedTuple):
         return bool(self.only_first or self.only_second)
 
 
-def row_ids(row: Any) -> NDArray[np.intp]:
+def mask_to_ids(row: Any) -> NDArray[np.intp]:
     """The token ids that a row (int32[words], numpy or anything it reads) allows, ascending."""
     words = np.ascontiguousarray(row, dtype=np.int32)
     return np.flatnonzero(np.unpackbits(words.astype("<i4", copy=False).view(np.uint8), bitorder="little"))
 
 
-def ids_row(ids: Iterable[int], size: int) -> NDArray[np.int32]:
+def ids_to_mask(ids: Iterable[int], size: int) -> NDArray[np.int32]:
     """The row (int32[ceil(size / 32)]) that allows these token ids of a vocabulary of `size`."""
     bits = np.zeros(-(-size // 32) * 32, dtype=np.uint8)
     bits[list(ids)] = 1
@@ -59,11 +59,13 @@ def mask_diff(a: Any, b: Any) -> MaskDifference:
     first, second = np.asarray(a), np.asarray(b)
     if first.shape != second.shape:
         raise ValueError(f"rows of different shapes: {first.shape} and {second.shape}")
-    one, two = set(row_ids(first).tolist()), set(row_ids(second).tolist())
+    one, two = set(mask_to_ids(first).tolist()), set(mask_to_ids(second).tolist())
     return MaskDifference(tuple(sorted(one - two)), tuple(sorted(two - one)))
 
 
-def brute_force_mask(judge: Judge, prefix: bytes, vocabulary: Tokens) -> NDArray[np.int32]:
+def brute_force_mask(
+    recognizer: ReferenceRecognizer, prefix: bytes, vocabulary: VocabularyLike
+) -> NDArray[np.int32]:
     """What a row must be after `prefix`: the judge reads every token, byte by byte.
 
     Tokens that begin alike are read together, and no further than the judge follows.
@@ -71,12 +73,12 @@ def brute_force_mask(judge: Judge, prefix: bytes, vocabulary: Tokens) -> NDArray
     Returns:
         int32[ceil(V / 32)]; EOS bits iff `prefix` is complete; all zero when `prefix` is not viable.
     """
-    state = judge.after(prefix)
+    state = recognizer.after(prefix)
     size = len(vocabulary.tokens)
     if state is None:
-        return ids_row((), size)
+        return ids_to_mask((), size)
     allowed = list(vocabulary.eos_ids) if state.complete else []
-    work: list[tuple[_Node, State]] = [(_tree(vocabulary), state)]
+    work: list[tuple[_TokenTrieNode, RecognizerState]] = [(_tree(vocabulary), state)]
     while work:
         node, at = work.pop()
         for byte, child in node.children.items():
@@ -85,22 +87,22 @@ def brute_force_mask(judge: Judge, prefix: bytes, vocabulary: Tokens) -> NDArray
                 allowed += child.ids
                 if child.children:
                     work.append((child, after))
-    return ids_row(allowed, size)
+    return ids_to_mask(allowed, size)
 
 
-class _Node:
+class _TokenTrieNode:
     """Beginning of tokens: the ids of those that end here, and how others go on."""
 
     __slots__ = ("children", "ids")
 
     def __init__(self) -> None:
-        self.children: dict[int, _Node] = {}
+        self.children: dict[int, _TokenTrieNode] = {}
         self.ids: list[int] = []
 
 
 @functools.lru_cache(maxsize=4)
-def _tree(vocabulary: Tokens) -> _Node:
-    root = _Node()
+def _tree(vocabulary: VocabularyLike) -> _TokenTrieNode:
+    root = _TokenTrieNode()
     special = set(vocabulary.eos_ids)
     for token, text in enumerate(vocabulary.tokens):
         if not text or token in special:
@@ -109,7 +111,7 @@ def _tree(vocabulary: Tokens) -> _Node:
         for byte in text:
             following = node.children.get(byte)
             if following is None:
-                following = node.children[byte] = _Node()
+                following = node.children[byte] = _TokenTrieNode()
             node = following
         node.ids.append(token)
     return root

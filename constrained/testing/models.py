@@ -19,7 +19,7 @@ from constrained.vocabulary import Vocabulary
 Script = str | bytes | Mapping[str, str | bytes] | Callable[[str], str | bytes]
 
 
-class Texts(Cache):
+class TokenListCache(Cache):
     """A cache that is simply the tokens read so far, and where the prompt ended."""
 
     def __init__(self, rows: int) -> None:
@@ -37,7 +37,7 @@ class Texts(Cache):
         self.rows = [list(self.rows[row]) for row in rows]
         self.prompts = [self.prompts[row] for row in rows]
 
-    def settle(self, rows: Sequence[int], paths: Sequence[Sequence[int]]) -> None:
+    def keep_paths(self, rows: Sequence[int], paths: Sequence[Sequence[int]]) -> None:
         """Keeps one path of each tree."""
         trees = [self.trees[row] for row in rows]
         self.keep(rows)
@@ -62,7 +62,7 @@ class Texts(Cache):
 
     def join(self, other: Cache) -> None:
         """Takes the rows of another cache behind its own."""
-        assert isinstance(other, Texts)
+        assert isinstance(other, TokenListCache)
         self.rows += other.rows
         self.prompts += other.prompts
 
@@ -75,7 +75,7 @@ class Texts(Cache):
             yield row[: self.prompts[i]], row[self.prompts[i] :]
 
 
-class Weightless(LanguageModel):
+class FunctionModel(LanguageModel):
     """Logits as a function of the prompt and the tokens after it."""
 
     no_trees = None
@@ -83,11 +83,11 @@ class Weightless(LanguageModel):
 
     def cache(self, rows: int) -> Cache:
         """An empty cache for this many texts."""
-        return Texts(rows)
+        return TokenListCache(rows)
 
     def forward(self, tokens: Sequence[Sequence[int]], cache: Cache) -> NDArray[np.float32]:
         """See `LanguageModel.forward`."""
-        assert isinstance(cache, Texts)
+        assert isinstance(cache, TokenListCache)
         return np.stack([self.logits(prompt, said) for prompt, said in cache.read(tokens)]).astype(np.float32)
 
     def forward_trees(
@@ -98,19 +98,19 @@ class Weightless(LanguageModel):
         cache: Cache,
     ) -> list[NDArray[np.float32]]:
         """See `LanguageModel.forward_trees`."""
-        assert isinstance(cache, Texts)
+        assert isinstance(cache, TokenListCache)
         size = self.vocabulary.size
         return [
             np.array([self.logits(*text) for text in row], dtype=self._dtype).reshape(-1, size)
             for row in cache.read_trees(tokens, parents, skip)
         ]
 
-    def logits(self, prompt: list[int], said: list[int]) -> NDArray[np.floating[Any]]:
+    def logits(self, prompt: list[int], completion: list[int]) -> NDArray[np.floating[Any]]:
         """Logits of the next token, floating [vocabulary.size]."""
         raise NotImplementedError
 
 
-class ScriptedModel(Weightless):
+class ScriptedModel(FunctionModel):
     """A model that wants to say a given text, and then to stop.
 
     It prefers the canonical next token of the rest of its script, however the text so far was split into tokens.
@@ -152,10 +152,10 @@ class ScriptedModel(Weightless):
             self.vocabulary.encode(prompt) if isinstance(prompt, str) else prompt, self.vocabulary.size
         )
 
-    def logits(self, prompt: list[int], said: list[int]) -> NDArray[np.floating[Any]]:
+    def logits(self, prompt: list[int], completion: list[int]) -> NDArray[np.floating[Any]]:
         """`margin` for the next token of the script, 0 for all others."""
         script = self._script(self.vocabulary.decode(prompt).decode("utf-8", "replace"))
-        text = self.vocabulary.decode(said)
+        text = self.vocabulary.decode(completion)
         rest = script[len(text) :] if script.startswith(text) else b""
         logits = np.zeros(self.vocabulary.size)
         wanted = self.vocabulary.encode(rest)[:1] or list(self.vocabulary.eos_ids)
@@ -177,7 +177,7 @@ class ScriptedModel(Weightless):
 
 
 @dataclass(frozen=True, slots=True)
-class Laws:
+class EnumeratedDistributions:
     """Laws over the texts of a language L, by the text.
 
     Attributes:
@@ -193,7 +193,7 @@ class Laws:
     mass: float
 
 
-class EnumerableModel(Weightless):
+class EnumerableModel(FunctionModel):
     """A model over a few letters whose texts have at most `depth` tokens: random rows, known exactly.
 
     After `depth` tokens it stops with probability 1. The prompt plays no part.
@@ -233,27 +233,27 @@ class EnumerableModel(Weightless):
 
     def forward(self, tokens: Sequence[Sequence[int]], cache: Cache) -> NDArray[np.float32]:
         """See `LanguageModel.forward`; in float64, so that laws can be compared to 1e-12."""
-        assert isinstance(cache, Texts)
+        assert isinstance(cache, TokenListCache)
         rows = [self.logits(prompt, said) for prompt, said in cache.read(tokens)]
         return np.stack(rows)
 
-    def logits(self, prompt: list[int], said: list[int]) -> NDArray[np.floating[Any]]:
+    def logits(self, prompt: list[int], completion: list[int]) -> NDArray[np.floating[Any]]:
         """Log p, float64."""
         with np.errstate(divide="ignore"):
-            logs: NDArray[np.float64] = np.log(self.rows.get(tuple(said), self._end))
+            logs: NDArray[np.float64] = np.log(self.rows.get(tuple(completion), self._end))
         return logs
 
-    def texts(self) -> list[tuple[int, ...]]:
+    def sequences(self) -> list[tuple[int, ...]]:
         """Every text, as token ids."""
         lengths = range(self.depth + 1)
         return [text for n in lengths for text in itertools.product(range(self.eos), repeat=n)]
 
-    def laws(self, language: Collection[bytes]) -> Laws:
+    def distributions(self, language: Collection[bytes]) -> EnumeratedDistributions:
         """The laws for a language, from their definitions and the list of its texts: no automaton is asked.
 
         As in generation, an end has probability 1 where only the end can follow.
         """
-        valid = {text: self.vocabulary.decode(text) in language for text in self.texts()}
+        valid = {text: self.vocabulary.decode(text) in language for text in self.sequences()}
         viable = {text[:n] for text, good in valid.items() if good for n in range(len(text) + 1)}
         model: dict[bytes, float] = {}
         local: dict[bytes, float] = {}
@@ -274,4 +274,4 @@ class EnumerableModel(Weightless):
             if valid[text]:
                 local[name] = float(q)
         mass = math.fsum(model[name] for name in local)
-        return Laws(model, {name: model[name] / mass for name in local}, local, mass)
+        return EnumeratedDistributions(model, {name: model[name] / mass for name in local}, local, mass)

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained.models.base import Prompt
-from constrained.testing.models import Weightless
+from constrained.testing.models import FunctionModel
 from constrained.vocabulary import Vocabulary
 
 
-class NGramModel(Weightless):
+class NGramModel(FunctionModel):
     """Knows which token comes after the last few, as counted in some texts, and takes anything else for possible.
 
     p(a | u) = (n(c a) + smoothing / V) / (n(c) + smoothing), where c are the last ``order - 1`` tokens of u. So it

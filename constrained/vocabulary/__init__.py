@@ -11,6 +11,6 @@ Must not know: grammars, automata, torch.
 
 from __future__ import annotations
 
-from constrained.vocabulary.vocabulary import TokenBytes, Vocabulary, spelled
+from constrained.vocabulary.vocabulary import TokenBytes, Vocabulary, encode_with_special
 
-__all__ = ["TokenBytes", "Vocabulary", "spelled"]
+__all__ = ["TokenBytes", "Vocabulary", "encode_with_special"]

@@ -38,10 +38,10 @@ def _encode_stretch(vocabulary: Vocabulary, stretch: str, encoder: Encoder | Non
         # Taken only if it says what it should, so no quirk of a tokenizer can change a text.
         if vocabulary.decode(ids) == data and all(vocabulary.tokens[token] for token in ids):
             return ids
-    return fewest(vocabulary, data)
+    return encode_fewest(vocabulary, data)
 
 
-def fewest(vocabulary: Vocabulary, data: bytes) -> list[int]:
+def encode_fewest(vocabulary: Vocabulary, data: bytes) -> list[int]:
     """The fewest tokens that spell `data`; of several ways the one with the longest tokens first.
 
     Raises:

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from constrained.errors import VocabularyError
-from constrained.vocabulary.tokenizer_info import Reading
+from constrained.vocabulary.tokenizer_info import TokenizerInfo
 
-ENDS_OF_TURN = ("<|im_end|>", "<|eot_id|>", "<|eot|>", "<end_of_turn>", "<|end|>", "<turn|>")
+END_OF_TURN_TOKENS = ("<|im_end|>", "<|eot_id|>", "<|eot|>", "<end_of_turn>", "<|end|>", "<turn|>")
 """Tokens that end an assistant's turn in common chat templates. They count only where the tokenizer has the token
 as a special one and its own chat template writes it."""
 
 
-def checked(eos_ids: Iterable[int], size: int) -> tuple[int, ...]:
+def check_eos_ids(eos_ids: Iterable[int], size: int) -> tuple[int, ...]:
     """The ids sorted, each once.
 
     Raises:
@@ -33,7 +33,7 @@ def checked(eos_ids: Iterable[int], size: int) -> tuple[int, ...]:
     return ids
 
 
-def find(reading: Reading, model: Any, generation_config: Any) -> list[int]:
+def find_eos_ids(reading: TokenizerInfo, model: Any, generation_config: Any) -> list[int]:
     """Every id that ends a sequence: the tokenizer's, the generation configuration's, the model configuration's.
 
     With a model or a generation configuration, generation is likely to go through the chat template, so the end of
@@ -49,7 +49,7 @@ def find(reading: Reading, model: Any, generation_config: Any) -> list[int]:
     if reading.chat_template and any(config is not None for config in configs):
         ids += [
             reading.special[name]
-            for name in ENDS_OF_TURN
+            for name in END_OF_TURN_TOKENS
             if name in reading.special and name in reading.chat_template
         ]
     if not ids:

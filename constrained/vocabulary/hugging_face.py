@@ -13,7 +13,7 @@ from typing import Any
 
 from constrained.errors import VocabularyError
 from constrained.vocabulary.decoders import flatten, from_byte_level, token_bytes
-from constrained.vocabulary.tokenizer_info import SPACE_MARK, Reading
+from constrained.vocabulary.tokenizer_info import SPACE_MARK, TokenizerInfo
 
 Json = dict[str, Any]
 
@@ -21,7 +21,7 @@ _DROP_SPACES = ("WhitespaceSplit", "Whitespace")
 
 
 @dataclass(frozen=True, slots=True)
-class TextEncoder:
+class ContinuationEncoder:
     """A private clone of the tokenizer that takes text as a continuation, and special tokens as plain text."""
 
     tokenizer: Any
@@ -31,7 +31,7 @@ class TextEncoder:
         return list(self.tokenizer.encode(text, add_special_tokens=False).ids)
 
 
-def read_transformers(tokenizer: Any) -> Reading:
+def read_transformers(tokenizer: Any) -> TokenizerInfo:
     """A fast tokenizer of transformers: its backend, and what the wrapper knows besides.
 
     Raises:
@@ -56,7 +56,7 @@ def read_transformers(tokenizer: Any) -> Reading:
     )
 
 
-def read_tokenizers(backend: Any) -> Reading:
+def read_tokenizers(backend: Any) -> TokenizerInfo:
     """A `tokenizers.Tokenizer`. It names no end of sequence.
 
     Added tokens are decoded like others, with one exception: a byte-level tokenizer matches them in the text itself
@@ -83,9 +83,9 @@ def read_tokenizers(backend: Any) -> Reading:
     if unknown is not None:
         tokens[unknown] = b""
     clone = _continuing(backend, parts)
-    return Reading(
+    return TokenizerInfo(
         tokens,
-        TextEncoder(clone),
+        ContinuationEncoder(clone),
         decoder=_decoder(backend) if parts["decoder"] else None,
         normalize=_normalize(clone, parts),
         special=special,

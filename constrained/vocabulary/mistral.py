@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from constrained.vocabulary.tokenizer_info import SPACE_MARK, Reading
+from constrained.vocabulary.tokenizer_info import SPACE_MARK, TokenizerInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class TekkenEncoder:
 
 
 @dataclass(frozen=True, slots=True)
-class PieceEncoder:
+class SentencePieceEncoder:
     """SentencePiece's tokenisation in the middle of a text.
 
     A model may put a space in front of every text. To get the ids without it, the text is encoded after a line
@@ -38,12 +38,12 @@ class PieceEncoder:
         return ids[len(self.anchor) :] if tuple(ids[: len(self.anchor)]) == self.anchor else []
 
 
-def read_tekken(tokenizer: Any) -> Reading:
+def read_tekken(tokenizer: Any) -> TokenizerInfo:
     """A mistral-common `Tekkenizer`: special ids first, then byte-level tokens that it lists as bytes."""
     special = set(tokenizer.special_ids)
     tokens = [b"" if i in special else tokenizer.id_to_byte_piece(i) for i in range(tokenizer.n_words)]
     names = {tokenizer.id_to_piece(i): i for i in sorted(special)}
-    return Reading(
+    return TokenizerInfo(
         tokens,
         TekkenEncoder(tokenizer),
         decoder=tokenizer.decode,
@@ -53,14 +53,14 @@ def read_tekken(tokenizer: Any) -> Reading:
     )
 
 
-def read_mistral_sentencepiece(tokenizer: Any) -> Reading:
+def read_mistral_sentencepiece(tokenizer: Any) -> TokenizerInfo:
     """A mistral-common `SentencePieceTokenizer`, read from its own file."""
     from sentencepiece import SentencePieceProcessor
 
     return read_sentencepiece(SentencePieceProcessor(model_file=str(tokenizer.file_path)))
 
 
-def read_sentencepiece(processor: Any) -> Reading:
+def read_sentencepiece(processor: Any) -> TokenizerInfo:
     """A `SentencePieceProcessor`: pieces with U+2581 for a space, and perhaps one piece per byte."""
 
     def token(i: int) -> bytes:
@@ -80,9 +80,9 @@ def read_sentencepiece(processor: Any) -> Reading:
     def normalize(text: str) -> set[bytes]:
         return {processor.normalize(text).replace(SPACE_MARK, " ").encode()}
 
-    return Reading(
+    return TokenizerInfo(
         tokens,
-        PieceEncoder(processor, anchor),
+        SentencePieceEncoder(processor, anchor),
         decoder=processor.decode,
         normalize=normalize,
         eos_ids=(eos,) if eos >= 0 else (),

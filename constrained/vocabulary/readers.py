@@ -7,11 +7,11 @@ from typing import Any
 
 from constrained.errors import VocabularyError
 from constrained.vocabulary import hugging_face, mistral
-from constrained.vocabulary.tokenizer_info import Reading
-from constrained.vocabulary.verify import check
+from constrained.vocabulary.tokenizer_info import TokenizerInfo
+from constrained.vocabulary.verify import verify_tokenizer
 
 # What only this kind of tokenizer has, and its reader; the first that fits.
-_READERS: tuple[tuple[tuple[str, ...], Callable[[Any], Reading]], ...] = (
+_READERS: tuple[tuple[tuple[str, ...], Callable[[Any], TokenizerInfo]], ...] = (
     (("backend_tokenizer", "all_special_ids"), hugging_face.read_transformers),
     (("get_added_tokens_decoder", "model"), hugging_face.read_tokenizers),
     (("id_to_byte_piece", "special_ids"), mistral.read_tekken),
@@ -22,7 +22,7 @@ _READERS: tuple[tuple[tuple[str, ...], Callable[[Any], Reading]], ...] = (
 _WRAPPERS = ("instruct_tokenizer", "tokenizer")
 
 
-def read(tokenizer: Any) -> Reading:
+def read_tokenizer(tokenizer: Any) -> TokenizerInfo:
     """Read a tokenizer of any supported kind and check that its bytes are exact.
 
     Raises:
@@ -33,7 +33,7 @@ def read(tokenizer: Any) -> Reading:
         for attributes, reader in _READERS:
             if all(hasattr(inner, name) for name in attributes):
                 reading = reader(inner)
-                check(reading)
+                verify_tokenizer(reading)
                 return reading
         inner = next((getattr(inner, name) for name in _WRAPPERS if hasattr(inner, name)), None)
     raise VocabularyError(

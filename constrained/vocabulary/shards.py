@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True, eq=False)
-class Lane:
+class Shard:
     """One lane: a native store of languages under one lock, and what it has read.
 
     Attributes:
@@ -23,7 +23,7 @@ class Lane:
     regexes: dict[Regex, int] = field(default_factory=dict)
 
 
-class Lanes:
+class ShardPool:
     """Lanes in turn, so that automata spread evenly over them; one that has grown too large is replaced.
 
     The automata of a lane keep it alive, so a lane that was replaced goes when the last of them goes.
@@ -32,20 +32,20 @@ class Lanes:
     def __init__(self, vocabulary: Any) -> None:
         """Takes the native vocabulary."""
         self._vocabulary = vocabulary
-        self._open: list[Lane] = []
+        self._open: list[Shard] = []
         self._turn = 0
         self._lock = Lock()
 
-    def take(self) -> Lane:
+    def next_shard(self) -> Shard:
         """The lane of the next automaton."""
         with self._lock:
             turn = self._turn
             self._turn = (turn + 1) % self._vocabulary.lanes
             if turn == len(self._open):
-                self._open.append(Lane(self._vocabulary.open_lane()))
+                self._open.append(Shard(self._vocabulary.open_lane()))
             lane = self._open[turn]
         if lane.core.full:  # asked without the lock: it may have to wait for an automaton of that lane
-            fresh = Lane(self._vocabulary.open_lane())
+            fresh = Shard(self._vocabulary.open_lane())
             with self._lock:
                 if self._open[turn] is lane:
                     self._open[turn] = fresh

@@ -16,16 +16,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-VARIABLE = "CONSTRAINED_CACHE"
+CACHE_VARIABLE = "CONSTRAINED_CACHE"
 """Environment variable: another folder for the files; empty: no files."""
 
 _WORTH_A_FILE = 10_000
 """Tokens from which on building takes longer than opening a file."""
 
 
-def folder() -> Path | None:
-    """Where the files are: `VARIABLE`, or the user's folder for caches; None: nowhere."""
-    named = os.environ.get(VARIABLE)
+def cache_folder() -> Path | None:
+    """Where the files are: `CACHE_VARIABLE`, or the user's folder for caches; None: nowhere."""
+    named = os.environ.get(CACHE_VARIABLE)
     if named is not None:
         return Path(named) if named else None
     if sys.platform == "win32":
@@ -52,7 +52,7 @@ def open_tables(
             for an image that does not fit.
         least: vocabularies of fewer tokens have no file.
     """
-    place = folder()
+    place = cache_folder()
     if place is None or size < least:
         return build(None)
     from constrained import _core

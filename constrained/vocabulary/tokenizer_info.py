@@ -13,7 +13,7 @@ SPACE_MARK = "\u2581"
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class TokenizerInfo:
     """A tokenizer, read.
 
     Attributes:

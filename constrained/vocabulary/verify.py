@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from constrained.errors import VocabularyError
-from constrained.vocabulary.tokenizer_info import Reading
+from constrained.vocabulary.tokenizer_info import TokenizerInfo
 
-PROBES = (
+ROUNDTRIP_PROBES = (
     "Hello, world! It's",
     " one  two   three ",
     "line\nbreak\r\n\ttab",
@@ -26,13 +26,13 @@ _SAMPLES = 256
 _SHOWN = 3
 
 
-def check(reading: Reading) -> None:
+def verify_tokenizer(info: TokenizerInfo) -> None:
     """Compare samples in both directions.
 
     Raises:
         VocabularyError: bytes and tokenizer disagree; shows where.
     """
-    problems = [*_texts_that_change(reading), *_tokens_that_differ(reading)]
+    problems = [*_texts_that_change(info), *_tokens_that_differ(info)]
     if problems:
         raise VocabularyError(
             f"the bytes of this tokenizer's tokens cannot be told exactly: {len(problems)} samples disagree"
@@ -42,26 +42,26 @@ def check(reading: Reading) -> None:
         )
 
 
-def _samples(reading: Reading) -> Iterator[tuple[int, str]]:
+def _samples(info: TokenizerInfo) -> Iterator[tuple[int, str]]:
     """Ids spread over the vocabulary that are whole characters, with their text."""
-    for i in range(0, len(reading.tokens), max(1, len(reading.tokens) // _SAMPLES)):
-        if i not in reading.added and reading.tokens[i]:
+    for i in range(0, len(info.tokens), max(1, len(info.tokens) // _SAMPLES)):
+        if i not in info.added and info.tokens[i]:
             try:
-                yield i, reading.tokens[i].decode()
+                yield i, info.tokens[i].decode()
             except UnicodeDecodeError:
                 continue
 
 
-def _texts_that_change(reading: Reading) -> Iterator[str]:
+def _texts_that_change(info: TokenizerInfo) -> Iterator[str]:
     known: set[bytes] | None = None
-    for text in (*PROBES, *(text for _, text in _samples(reading))):
-        ids = reading.encoder(text)
-        spelled = b"".join(reading.tokens[i] for i in ids)
-        wanted = {text.encode()} | reading.normalize(text)
+    for text in (*ROUNDTRIP_PROBES, *(text for _, text in _samples(info))):
+        ids = info.encoder(text)
+        spelled = b"".join(info.tokens[i] for i in ids)
+        wanted = {text.encode()} | info.normalize(text)
         if spelled in wanted or spelled.removeprefix(b" ") in wanted:
             continue
         # A vocabulary that lacks a character cannot be blamed for losing it.
-        known = known or set(reading.tokens)
+        known = known or set(info.tokens)
         if any(_can_spell(known, candidate.decode()) for candidate in wanted):
             yield f"text {text!r} becomes {spelled!r}, the ids {ids[:8]}"
 
@@ -72,12 +72,12 @@ def _can_spell(known: set[bytes], text: str) -> bool:
     )
 
 
-def _tokens_that_differ(reading: Reading) -> Iterator[str]:
-    tokens = reading.tokens
-    before = next((i for i, token in enumerate(tokens) if token.isalnum() and i not in reading.added), None)
-    if reading.decoder is None or before is None:
+def _tokens_that_differ(info: TokenizerInfo) -> Iterator[str]:
+    tokens = info.tokens
+    before = next((i for i, token in enumerate(tokens) if token.isalnum() and i not in info.added), None)
+    if info.decoder is None or before is None:
         return
-    for i, text in _samples(reading):
-        decoded = reading.decoder([before, i])
+    for i, text in _samples(info):
+        decoded = info.decoder([before, i])
         if decoded != tokens[before].decode() + text:
             yield f"token {i}, read as {text!r}, is decoded as {decoded!r} behind {tokens[before]!r}"

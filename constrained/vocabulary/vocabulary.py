@@ -14,7 +14,7 @@ import numpy as np
 
 from constrained.errors import ModelMismatch, VocabularyError
 from constrained.vocabulary import encoding, eos
-from constrained.vocabulary.shards import Lanes
+from constrained.vocabulary.shards import ShardPool
 from constrained.vocabulary.table_cache import open_tables
 from constrained.vocabulary.tokenizer_info import Encoder
 
@@ -31,7 +31,7 @@ _MARKS = bytes((*range(0xFF, 0xF4, -1), 0xC1, 0xC0))
 _marking = Lock()
 
 
-def spelled(text: str, special: Iterable[str]) -> bytes:
+def encode_with_special(text: str, special: Iterable[str]) -> bytes:
     """A text in which special tokens are meant where their names stand, for the grammar of a `Constraint` with `marks`."""
     data = text.encode()
     for name, mark in _letters(special).items():
@@ -90,12 +90,12 @@ class Vocabulary:
         size: number of ids, which is the number of columns of the model's logits.
         eos_ids: ids that end a sequence, ascending; at least one.
         special: ids of the tokenizer's special tokens, by name. They are no part of what makes two vocabularies equal.
-        marks: names of the special tokens that can stand in texts, see `marked`; none, by default.
+        special_tokens: names of the special tokens that can stand in texts, see `marked`; none, by default.
         memory_limit: bytes that masks and what is known about languages may take; see `core`.
-        lanes: groups of automata that never wait for each other; see `core`.
+        shards: groups of automata that never wait for each other; see `core`.
     """
 
-    marks: frozenset[str] = frozenset()
+    special_tokens: frozenset[str] = frozenset()
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class Vocabulary:
         encoder: Encoder | None = None,
         special: Mapping[str, int] | None = None,
         memory_limit: int = MEMORY_LIMIT,
-        lanes: int = 1,
+        shards: int = 1,
     ) -> None:
         """Use `from_tokenizer` or `from_bytes`; this is what both end in.
 
@@ -115,16 +115,16 @@ class Vocabulary:
             encoder: canonical ids of a text, if there is a tokenizer to ask.
             special: ids of special tokens, by name.
             memory_limit: bytes that masks and what is known about languages may take; see `core`.
-            lanes: groups of automata that never wait for each other; see `core`.
+            shards: groups of automata that never wait for each other; see `core`.
 
         Raises:
             VocabularyError: no end of sequence, one outside the vocabulary, or no token that is text.
         """
         table = list(tokens)
         self.memory_limit = memory_limit
-        self.lanes = lanes
+        self.shards = shards
         self.size = len(table)
-        self.eos_ids = eos.checked(eos_ids, self.size)
+        self.eos_ids = eos.check_eos_ids(eos_ids, self.size)
         for token in self.eos_ids:
             table[token] = b""
         offsets = np.zeros(self.size + 1, dtype=np.int64)
@@ -146,7 +146,7 @@ class Vocabulary:
         eos_ids: Iterable[int],
         *,
         memory_limit: int = MEMORY_LIMIT,
-        lanes: int = 1,
+        shards: int = 1,
     ) -> Vocabulary:
         """A vocabulary written out: token id is the position in `tokens`.
 
@@ -154,7 +154,7 @@ class Vocabulary:
             tokens: bytes per id; ``b""`` for an id that is never allowed in text.
             eos_ids: ids that end a sequence. Their bytes, if any, are dropped: an end is not text.
             memory_limit: bytes that masks and what is known about languages may take; see `core`.
-            lanes: groups of automata that never wait for each other; see `core`.
+            shards: groups of automata that never wait for each other; see `core`.
 
         Raises:
             VocabularyError: `eos_ids` is empty or outside the list, a token is not `bytes`, or none is text.
@@ -167,7 +167,7 @@ class Vocabulary:
                 f"{len(wrong)} tokens are not bytes, the first is id {wrong[0]} of type {kind}",
                 action='encode text first: token.encode("utf-8")',
             )
-        return cls(table, eos_ids, memory_limit=memory_limit, lanes=lanes)
+        return cls(table, eos_ids, memory_limit=memory_limit, shards=shards)
 
     @classmethod
     def from_tokenizer(
@@ -179,7 +179,7 @@ class Vocabulary:
         size: int | None = None,
         eos_ids: Iterable[int] | None = None,
         memory_limit: int = MEMORY_LIMIT,
-        lanes: int = 1,
+        shards: int = 1,
     ) -> Vocabulary:
         """The vocabulary of a tokenizer, checked to be exact.
 
@@ -192,16 +192,16 @@ class Vocabulary:
                 number of ids of the tokenizer. Ids the tokenizer does not know are never allowed.
             eos_ids: ids that end a sequence, instead of those that tokenizer and model name.
             memory_limit: bytes that masks and what is known about languages may take; see `core`.
-            lanes: groups of automata that never wait for each other; see `core`.
+            shards: groups of automata that never wait for each other; see `core`.
 
         Raises:
             VocabularyError: the tokenizer names no end of sequence, is of no known kind, or has no exact bytes
                 (WordPiece, say, which forgets where spaces were).
             ModelMismatch: the model has fewer ids than the tokenizer.
         """
-        from constrained.vocabulary.readers import read
+        from constrained.vocabulary.readers import read_tokenizer
 
-        reading = read(tokenizer)
+        reading = read_tokenizer(tokenizer)
         if size is None:
             size = eos.model_size(model)
         needed = len(reading.tokens)
@@ -211,7 +211,7 @@ class Vocabulary:
                 action=f"use the tokenizer the model was trained with, or model.resize_token_embeddings({needed})",
             )
         if eos_ids is None:
-            eos_ids = eos.find(reading, model, generation_config)
+            eos_ids = eos.find_eos_ids(reading, model, generation_config)
         padding = [b""] * ((size or needed) - len(reading.tokens))
         return cls(
             [*reading.tokens, *padding],
@@ -219,7 +219,7 @@ class Vocabulary:
             encoder=reading.encoder,
             special=reading.special,
             memory_limit=memory_limit,
-            lanes=lanes,
+            shards=shards,
         )
 
     def without_tokenizer(self) -> Vocabulary:
@@ -242,12 +242,12 @@ class Vocabulary:
                     action="pass ids of the model this vocabulary was made for",
                 )
         data = b"".join([self.tokens[token] for token in numbers])
-        for name, mark in _letters(self.marks).items():
+        for name, mark in _letters(self.special_tokens).items():
             data = data.replace(mark, name.encode())
         return data
 
-    def marked(self, names: Iterable[str]) -> Vocabulary:
-        """The vocabulary over which these special tokens can stand in texts, as grammars of `spelled` texts want them.
+    def with_special_tokens(self, names: Iterable[str]) -> Vocabulary:
+        """The vocabulary over which these special tokens can stand in texts, as grammars of `encode_with_special` texts want them.
 
         Such a token, and nothing else, is one byte that is in no UTF-8 text. An ordinary token with that byte could
         never be part of a text; here it is never allowed. `decode` gives the name.
@@ -259,7 +259,7 @@ class Vocabulary:
             VocabularyError: there is no such special token, it ends a sequence, or these are too many.
         """
         wanted = frozenset(names)
-        if wanted == self.marks:
+        if wanted == self.special_tokens:
             return self
         with _marking:
             if wanted not in self._marked:
@@ -287,9 +287,9 @@ class Vocabulary:
             encoder=self._encoder,
             special=self.special,
             memory_limit=self.memory_limit,
-            lanes=self.lanes,
+            shards=self.shards,
         )
-        made.marks = names
+        made.special_tokens = names
         return made
 
     def encode(self, text: bytes | str) -> list[int]:
@@ -339,19 +339,19 @@ class Vocabulary:
                 self.tokens.offsets,
                 list(self.eos_ids),
                 memory_limit=self.memory_limit,
-                lanes=self.lanes,
+                lanes=self.shards,
                 image=image,
             )
 
         return open_tables(self.fingerprint, self.size, build)
 
     @cached_property
-    def open_lanes(self) -> Lanes:
+    def shard_pool(self) -> ShardPool:
         """Where automata go."""
-        return Lanes(self.core)
+        return ShardPool(self.core)
 
     @property
-    def rows(self) -> Any:
+    def masks(self) -> Any:
         """The masks of all automata over this vocabulary by id (native): `first`, `end`, `words`, `copy`.
 
         An id never names two masks. Rows from `first` on are held; those before were dropped to save memory, and a

@@ -1,4 +1,4 @@
-"""An agent with two tools: the model calls them until it can answer. Needs: pip install 'constrained[langchain]'."""
+"""An agent with two tools: the model calls them until it can answer. Needs: pip install 'constrained-generation[langchain]'."""
 
 from langchain_core.messages import HumanMessage
 from langchain_core.tools import tool

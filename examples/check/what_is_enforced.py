@@ -20,7 +20,7 @@ for entry in automaton.report:
     print(entry.pointer, entry.status)
 
 state = automaton.walk(automaton.start, list(b'{"stars": '))[-1]
-row = automaton.empty_row()
+row = automaton.new_mask()
 automaton.fill_mask(state, row)
 allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
 print('after {"stars": comes one of', [vocabulary.tokens[token].decode() for token in allowed])

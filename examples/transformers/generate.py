@@ -36,4 +36,4 @@ exact = model.generate(
     return_dict_in_generate=True,
 )
 for out in exact.outputs:
-    print(out.value, out.law, round(out.log_weight, 1))
+    print(out.value, out.distribution, round(out.log_weight, 1))

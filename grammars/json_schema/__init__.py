@@ -5,11 +5,11 @@
     facts      what schemas say about one value, and how that is conjoined
     derived    schemas that follow from others: `negation`, `unevaluated` and `dynamic` say which
     cases      references, conjunctions and alternatives resolved into cases
-    lowering   cases to rules; `objects`, `strings`, `numbers`, `values`, `layout` write the texts, `counted`
+    lowering   cases to rules; `objects`, `strings`, `numbers`, `values`, `punctuation_for` write the texts, `counted`
                those of arrays that count items, `denied` and `obliged` those of objects that must break something
 
 Every text is the JSON of a valid instance, and every valid instance has a text, with members in the order of the
-schema: see `lower`. Must not know: tokenizers, models.
+schema: see `lower_schema`. Must not know: tokenizers, models.
 """
 
 from __future__ import annotations
@@ -27,30 +27,39 @@ from grammars.errors import (
     UnsatisfiableConstraint,
     UnsupportedConstraint,
 )
-from grammars.json_schema.emit.lazy_rules import PutOff
-from grammars.json_schema.emit.lowering import Lowering
-from grammars.json_schema.source.dialects import DRAFTS, draft_of
-from grammars.json_schema.source.document import Document, Node, position
-from grammars.json_schema.source.metaschema import check
-from grammars.json_schema.source.registry import Registry
-from grammars.json_schema.source.report import Entry, Report
-from grammars.json_schema.text.ensure_ascii import respelled
-from grammars.json_schema.text.punctuation import Separators, Whitespace, layout
-from grammars.transform.lazy_rules import made_rules
+from grammars.json_schema.emit.lazy_rules import LazySchemaRules
+from grammars.json_schema.emit.lowering import SchemaLowering
+from grammars.json_schema.source.dialects import SCHEMA_DIALECTS, select_dialect
+from grammars.json_schema.source.document import SchemaDocument, SchemaNode, document_order
+from grammars.json_schema.source.metaschema import require_valid_schema
+from grammars.json_schema.source.registry import SchemaRegistry
+from grammars.json_schema.source.report import KeywordEntry, KeywordReport
+from grammars.json_schema.text.ensure_ascii import restrict_escapes
+from grammars.json_schema.text.punctuation import Separators, Whitespace, punctuation_for
+from grammars.transform.lazy_rules import rules_built_so_far
 from grammars.transform.productive import productive_rules
 
-__all__ = ["DRAFTS", "Entry", "Lowered", "PropertyOrder", "Registry", "Report", "Whitespace", "lower"]
+__all__ = [
+    "SCHEMA_DIALECTS",
+    "KeywordEntry",
+    "KeywordReport",
+    "LoweredSchema",
+    "PropertyOrder",
+    "SchemaRegistry",
+    "Whitespace",
+    "lower_schema",
+]
 
 PropertyOrder = Literal["schema", "any"]
-Unsupported = Literal["refuse", "check"]
+UnsupportedKeywordPolicy = Literal["refuse", "check"]
 
-LARGE = 150
+LAZY_RULES_THRESHOLD = 150
 """Schemas in a document from which on the rules of plain ones are put off: see `grammars.json_schema.emit.lazy_rules`."""
 _MAX_CONFLICTS = 5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lowered:
+class LoweredSchema:
     """A schema as a grammar.
 
     Attributes:
@@ -62,12 +71,12 @@ class Lowered:
     """
 
     grammar: ir.Grammar
-    report: Report
+    report: KeywordReport
     unchecked: tuple[Problem, ...] = ()
     draft: str = ""
 
 
-def lower(
+def lower_schema(
     schema: Any,
     *,
     whitespace: Whitespace = "bounded",
@@ -79,8 +88,8 @@ def lower(
     additional_properties_default: bool = True,
     formats: bool = True,
     strict: bool = False,
-    unsupported: Unsupported = "refuse",
-) -> Lowered:
+    unsupported: UnsupportedKeywordPolicy = "refuse",
+) -> LoweredSchema:
     r"""The grammar of the JSON texts of a schema's instances.
 
     Which texts of an instance: members in the order the schema declares them, then required names that it does
@@ -97,7 +106,7 @@ def lower(
             else the newest.
         property_order: ``"schema"``, as above, or ``"any"``: members in every order.
         registry: schemas outside of this one that references may name: a mapping from URIs to schemas, or a
-            `referencing.Registry`. The meta-schemas of the drafts are always there; the network never is.
+            `referencing.SchemaRegistry`. The meta-schemas of the drafts are always there; the network never is.
         separators: as `json.dumps` takes them: what is written between items and after keys, exactly.
         ensure_ascii: True: characters beyond ASCII are written as escapes; False: nothing is escaped that can stand
             for itself; None: both are allowed.
@@ -107,7 +116,7 @@ def lower(
             otherwise.
         strict: keywords and formats that no draft knows are refused, instead of being annotations.
         unsupported: ``"check"``: a keyword that cannot be enforced is left out and listed as one to be checked, see
-            `Lowered.unchecked`; ``"refuse"``: it is an error.
+            `LoweredSchema.unchecked`; ``"refuse"``: it is an error.
 
     Raises:
         InvalidConstraint: not a schema of that draft, a dangling reference, a malformed pattern, a circle of
@@ -116,42 +125,44 @@ def lower(
         UnsatisfiableConstraint: no value satisfies the schema; names what contradicts.
         ConstraintTooLarge: too many alternatives or counts; names the place.
     """
-    if unsupported not in get_args(Unsupported):
+    if unsupported not in get_args(UnsupportedKeywordPolicy):
         raise InvalidConstraint(f"unsupported={unsupported!r} is not known", action="use 'refuse' or 'check'")
-    documents = Registry(registry)
-    chosen = draft_of(schema, draft, documents)
+    documents = SchemaRegistry(registry)
+    chosen = select_dialect(schema, draft, documents)
     if not formats:
         chosen = replace(chosen, formats={})
-    size = check(schema, chosen)
+    size = require_valid_schema(schema, chosen)
     if property_order not in get_args(PropertyOrder):
         raise InvalidConstraint(
             f"property_order={property_order!r} is not known", action="use 'schema' or 'any'"
         )
-    spaced = layout(whitespace, separators)
+    spaced = punctuation_for(whitespace, separators)
 
-    def lowering_of(schema: Any) -> Lowering:
-        return Lowering(
-            Document(schema, chosen, documents, check),
+    def lowering_of(schema: Any) -> SchemaLowering:
+        return SchemaLowering(
+            SchemaDocument(schema, chosen, documents, require_valid_schema),
             spaced,
             ordered=property_order == "schema",
             closed=not additional_properties_default,
         )
 
-    copy = snapshot(schema) if size >= LARGE and not strict and ensure_ascii is None else None
+    copy = snapshot(schema) if size >= LAZY_RULES_THRESHOLD and not strict and ensure_ascii is None else None
     lowering = lowering_of(schema if copy is None else copy)
-    put_off = None if copy is None else PutOff(lowering.document, chosen.read_natively, spaced)
+    put_off = None if copy is None else LazySchemaRules(lowering.document, chosen.native_keywords, spaced)
     grammar = lowering.run(put_off)
-    unchecked = tuple(sorted(lowering.problems.values(), key=lambda problem: position(schema, problem.place)))
+    unchecked = tuple(
+        sorted(lowering.problems.values(), key=lambda problem: document_order(schema, problem.place))
+    )
 
-    def read() -> Iterator[tuple[Node, list[tuple[str, bool, str]]]]:
+    def read() -> Iterator[tuple[SchemaNode, list[tuple[str, bool, str]]]]:
         """What each schema says, in the order in which a lowering that puts nothing off reads them."""
         whole = lowering
         if put_off is not None and put_off.lengths:
             whole = lowering_of(copy)
             whole.run()
-        return whole.cases.said()
+        return whole.expansion.report_rows()
 
-    report = Report(read, unchecked)
+    report = KeywordReport(read, unchecked)
     if unchecked and unsupported == "refuse":
         raise _unsupported(unchecked, "remove them, rewrite them, or pass unsupported='check'")
     unknown = [
@@ -161,15 +172,15 @@ def lower(
     ]
     if unknown:
         raise _unsupported(unknown, "correct or remove them, or leave strict out")
-    if grammar.start not in productive_rules(made_rules(grammar), lowering.productive()):
+    if grammar.start not in productive_rules(rules_built_so_far(grammar), lowering.productive()):
         conflicts = list(lowering.conflicts.values())[:_MAX_CONFLICTS]
         conflicts = conflicts or [Problem(grammar.start, "every value of it would have to contain itself")]
         raise UnsatisfiableConstraint(
             "no value satisfies the schema", conflicts, action="change one of these places"
         )
     if ensure_ascii is not None:
-        grammar = respelled(grammar, ensure_ascii)
-    return Lowered(grammar, report, unchecked, chosen.name)
+        grammar = restrict_escapes(grammar, ensure_ascii)
+    return LoweredSchema(grammar, report, unchecked, chosen.name)
 
 
 def _unsupported(problems: Sequence[Problem], action: str) -> UnsupportedConstraint:

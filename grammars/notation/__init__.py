@@ -18,13 +18,13 @@ from grammars import ir
 from grammars.errors import InvalidConstraint, Problem, UnsatisfiableConstraint, UnsupportedConstraint
 from grammars.notation import ebnf, gbnf
 from grammars.notation.reader import Definitions, Reader
-from grammars.transform.inline_regular import with_units
+from grammars.transform.inline_regular import inline_regular_rules
 from grammars.transform.left_recursion import remove_left_recursion
-from grammars.transform.nullable import solid_loops
-from grammars.transform.productive import pruned
-from grammars.visit import reachable
+from grammars.transform.nullable import remove_nullable_loops
+from grammars.transform.productive import prune_unproductive
+from grammars.visit import drop_unreachable
 
-__all__ = ["NOTATIONS", "Notation", "as_written", "parse"]
+__all__ = ["NOTATIONS", "Notation", "parse", "parse_rules"]
 
 Notation = Literal["gbnf", "ebnf"]
 NOTATIONS: dict[str, Callable[[str], tuple[Definitions, Reader]]] = {"gbnf": gbnf.read, "ebnf": ebnf.read}
@@ -47,16 +47,18 @@ def parse(text: str, notation: Notation, *, start: str | None = None) -> ir.Gram
         UnsatisfiableConstraint: no text follows the start rule.
         ConstraintTooLarge: too many rules begin with one another, or a count is beyond any text.
     """
-    whole = pruned(as_written(text, notation, start=start))
+    whole = prune_unproductive(parse_rules(text, notation, start=start))
     if whole is None:
         raise UnsatisfiableConstraint(
             "no text follows the grammar",
             Problem(f"rule {start or 'root'}", "can never be completed: it always calls itself again"),
         )
-    return remove_left_recursion(solid_loops(reachable(with_units(reachable(whole)))))
+    return remove_left_recursion(
+        remove_nullable_loops(drop_unreachable(inline_regular_rules(drop_unreachable(whole))))
+    )
 
 
-def as_written(text: str, notation: Notation, *, start: str | None = None) -> ir.Grammar:
+def parse_rules(text: str, notation: Notation, *, start: str | None = None) -> ir.Grammar:
     """The rules that are used, as they were written: what `parse` starts from.
 
     Raises:
@@ -86,5 +88,5 @@ def as_written(text: str, notation: Notation, *, start: str | None = None) -> ir
             action="subtract only what needs no recursion",
         )
 
-    grammar = reachable(ir.Grammar(made.rules, start))
-    return with_units(grammar, limit=0, differences=made.differences, irregular=irregular)
+    grammar = drop_unreachable(ir.Grammar(made.rules, start))
+    return inline_regular_rules(grammar, limit=0, differences=made.differences, not_regular_error=irregular)

@@ -169,7 +169,7 @@ class Reader:
             out.append(self.escaped(self.escapes) if letter == "\\" else letter)
         text = "".join(out)
         try:
-            return ir.terminal(text) if text else ir.SILENT
+            return ir.terminal(text) if text else ir.EPSILON
         except UnicodeEncodeError:
             self.fail("half of a surrogate pair is no character", opened)
 
@@ -198,7 +198,7 @@ class Reader:
         if negated:
             ranges = list(ir.invert_ranges(ranges))
         made = ir.chars(ranges)
-        if isinstance(made, ir.Nothing):
+        if isinstance(made, ir.EmptySet):
             self.fail("no character is in this class", opened)
         return ir.Terminal(made)
 

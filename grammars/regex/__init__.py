@@ -7,13 +7,15 @@ languages, `classes` knows character sets. Must not know: JSON, tokenizers.
 from __future__ import annotations
 
 from grammars import ir
-from grammars.regex.lookaround import lower
-from grammars.regex.syntax import Dialect, Parser
+from grammars.regex.lookaround import lower_to_regex
+from grammars.regex.syntax import RegexDialect, RegexParser
 
-__all__ = ["Dialect", "parse"]
+__all__ = ["RegexDialect", "parse"]
 
 
-def parse(pattern: str, *, dialect: Dialect = "python", flags: str = "", search: bool = False) -> ir.Regex:
+def parse(
+    pattern: str, *, dialect: RegexDialect = "python", flags: str = "", search: bool = False
+) -> ir.Regex:
     r"""The language of a pattern.
 
     Everything regular is supported: classes, Unicode properties, groups, greedy and lazy quantifiers, anchors,
@@ -36,4 +38,4 @@ def parse(pattern: str, *, dialect: Dialect = "python", flags: str = "", search:
             or an assertion inside an unbounded loop that no regular rewriting covers.
         ConstraintTooLarge: groups with assertions nested too deeply.
     """
-    return lower(Parser(pattern, dialect, flags).parse(), pattern, search=search)
+    return lower_to_regex(RegexParser(pattern, dialect, flags).parse(), pattern, search=search)

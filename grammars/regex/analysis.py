@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from grammars import ir
-from grammars.regex.charset import Ranges
+from grammars.regex.charset import CodePointRanges
 
 
 def children(node: ir.Regex) -> tuple[ir.Regex, ...]:
@@ -21,9 +21,9 @@ def nullable(regex: ir.Regex) -> bool:
         node, ready = stack.pop()
         if isinstance(node, ir.Literal):
             known[id(node)] = not node.data
-        elif isinstance(node, (ir.Chars, ir.Nothing)):
+        elif isinstance(node, (ir.Chars, ir.EmptySet)):
             known[id(node)] = False
-        elif isinstance(node, ir.Multiple):
+        elif isinstance(node, ir.DecimalMultiple):
             known[id(node)] = node.low == 0 and node.residue * 10**node.places % node.modulus == 0
         elif isinstance(node, ir.Repeat) and node.low == 0:
             known[id(node)] = True
@@ -43,7 +43,7 @@ def nullable(regex: ir.Regex) -> bool:
     return known[id(regex)]
 
 
-def single_character(regex: ir.Regex) -> Ranges | None:
+def single_character(regex: ir.Regex) -> CodePointRanges | None:
     """The class of characters when every text of the language is one character (None when not seen to be so)."""
     if isinstance(regex, ir.Chars):
         return regex.ranges
@@ -79,7 +79,7 @@ def widths(regex: ir.Regex) -> tuple[int, int | None]:
             known[node] = size, size
         elif kind is ir.Chars:
             known[node] = 1, 1
-        elif kind in (ir.Nothing, ir.Complement, ir.Multiple):
+        elif kind in (ir.EmptySet, ir.Complement, ir.DecimalMultiple):
             known[node] = 0, None
         else:
             parts = children(node)

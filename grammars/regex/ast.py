@@ -9,30 +9,30 @@ from dataclasses import dataclass
 
 from grammars import ir
 from grammars.errors import Problem
-from grammars.regex.charset import Ranges
+from grammars.regex.charset import CodePointRanges
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sequence:
+class ConcatNode:
     """One part after the other."""
 
-    parts: tuple[Node, ...]
+    parts: tuple[RegexNode, ...]
     depth: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Alternation:
+class AlternationNode:
     """Any of the parts."""
 
-    parts: tuple[Node, ...]
+    parts: tuple[RegexNode, ...]
     depth: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Loop:
+class RepeatNode:
     """From `low` to `high` copies."""
 
-    part: Node
+    part: RegexNode
     low: int
     high: int | None
     at: int
@@ -40,49 +40,51 @@ class Loop:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Start:
+class StartAnchor:
     """The start of the text; with `newline`, also after one of these characters."""
 
-    newline: Ranges | None
+    newline: CodePointRanges | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class End:
+class EndAnchor:
     """The end of the text; with `newline`, also before one of them, the last one only when `final`."""
 
-    newline: Ranges | None
+    newline: CodePointRanges | None
     final: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Boundary:
+class WordBoundary:
     """Between a character of `word` and one that is not (or neither, when `negative`)."""
 
-    word: Ranges
+    word: CodePointRanges
     negative: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Look:
+class Lookaround:
     """What follows (`ahead`) or precedes must match `part`, or must not when `negative`."""
 
-    part: Node
+    part: RegexNode
     ahead: bool
     negative: bool
     at: int
     depth: int
 
 
-Node = ir.Regex | Sequence | Alternation | Loop | Start | End | Boundary | Look
+RegexNode = (
+    ir.Regex | ConcatNode | AlternationNode | RepeatNode | StartAnchor | EndAnchor | WordBoundary | Lookaround
+)
 
 
-def position(pattern: str, at: int, reason: str) -> Problem:
+def pattern_problem(pattern: str, at: int, reason: str) -> Problem:
     """A problem at a place in a pattern, with a caret under it."""
     start, stop = max(0, at - 30), at + 30
     shown = "".join(c if c.isprintable() else " " for c in pattern[start:stop])
     return Problem(f"position {at}", reason, excerpt=f"{shown}\n{' ' * (at - start)}^")
 
 
-def depth_of(node: Node) -> int:
+def lookaround_depth(node: RegexNode) -> int:
     """Levels of assertion nodes from here down."""
-    return node.depth if isinstance(node, (Sequence, Alternation, Loop, Look)) else 0
+    return node.depth if isinstance(node, (ConcatNode, AlternationNode, RepeatNode, Lookaround)) else 0

@@ -14,20 +14,20 @@ from functools import cache, lru_cache
 
 from grammars.ir import MAX_CODE_POINT, invert_ranges, merge_ranges
 
-Ranges = tuple[tuple[int, int], ...]
+CodePointRanges = tuple[tuple[int, int], ...]
 
-ALL: Ranges = ((0, 0xD7FF), (0xE000, MAX_CODE_POINT))
-DIGIT: Ranges = ((0x30, 0x39),)
-WORD: Ranges = ((0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A))
-SPACE: Ranges = ((0x09, 0x0D), (0x20, 0x20))
-ECMA_SPACE: Ranges = (
+ALL_CHARS: CodePointRanges = ((0, 0xD7FF), (0xE000, MAX_CODE_POINT))
+DIGIT: CodePointRanges = ((0x30, 0x39),)
+WORD: CodePointRanges = ((0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A))
+SPACE: CodePointRanges = ((0x09, 0x0D), (0x20, 0x20))
+ECMA_SPACE: CodePointRanges = (
     (0x09, 0x0D), (0x20, 0x20), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A), (0x2028, 0x2029),
     (0x202F, 0x202F), (0x205F, 0x205F), (0x3000, 0x3000), (0xFEFF, 0xFEFF),
 )  # fmt: skip
-NEWLINE: Ranges = ((0x0A, 0x0A),)
-ECMA_NEWLINE: Ranges = ((0x0A, 0x0A), (0x0D, 0x0D), (0x2028, 0x2029))
+NEWLINE: CodePointRanges = ((0x0A, 0x0A),)
+ECMA_NEWLINE: CodePointRanges = ((0x0A, 0x0A), (0x0D, 0x0D), (0x2028, 0x2029))
 
-POSIX: dict[str, Ranges] = {
+POSIX: dict[str, CodePointRanges] = {
     "alnum": ((0x30, 0x39), (0x41, 0x5A), (0x61, 0x7A)),
     "alpha": ((0x41, 0x5A), (0x61, 0x7A)),
     "ascii": ((0x00, 0x7F),),
@@ -50,16 +50,16 @@ def _characters(low: int, high: int) -> str:
     return array("I", range(low, high + 1)).tobytes().decode(f"utf-32-{sys.byteorder[0]}e")
 
 
-_WRITTEN: Ranges = ((0x00, 0xD7FF), (0xE000, 0x3FFFF), (0xE0000, 0xE0FFF))
+_WRITTEN: CodePointRanges = ((0x00, 0xD7FF), (0xE000, 0x3FFFF), (0xE0000, 0xE0FFF))
 """Where characters differ from their neighbours. Elsewhere nothing is assigned, or all is private, plane by plane."""
-_ALIKE: Ranges = (
+_ALIKE: CodePointRanges = (
     *((plane << 16, (plane << 16) + 0xFFFD) for plane in (*range(4, 14), 15, 16)),
     (0xE1000, 0xEFFFD),
     *(((plane << 16) + 0xFFFE, (plane << 16) + 0xFFFF) for plane in range(4, 17)),
 )
 
 
-def _spans(compiled: re.Pattern[str]) -> Ranges:
+def _spans(compiled: re.Pattern[str]) -> CodePointRanges:
     """Code points matched by a pattern of the form ``[...]+``."""
     found: list[tuple[int, int]] = [span for span in _ALIKE if compiled.match(chr(span[0]))]
     for low, high in _WRITTEN:
@@ -69,13 +69,13 @@ def _spans(compiled: re.Pattern[str]) -> Ranges:
 
 
 @cache
-def python_class(letter: str) -> Ranges:
+def python_class(letter: str) -> CodePointRanges:
     r"""Unicode ``\d``, ``\w`` or ``\s`` as Python's `re` has them."""
     return _spans(re.compile(rf"\{letter}+"))
 
 
 @lru_cache(maxsize=64)
-def unicode_property(expression: str) -> Ranges | None:
+def unicode_property(expression: str) -> CodePointRanges | None:
     r"""What ``\p{expression}`` stands for (general categories, scripts, binary properties); None if unknown."""
     import regex
 
@@ -88,14 +88,14 @@ def unicode_property(expression: str) -> Ranges | None:
 
 
 @cache
-def rust_word() -> Ranges:
+def rust_word() -> CodePointRanges:
     r"""Unicode ``\w`` as in UTS #18, which Rust follows."""
     import regex
 
     return _spans(regex.compile(r"[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]+"))
 
 
-_MAYBE_CASED: Ranges = ((0x00, 0x2FFF), (0xA000, 0xABFF), (0xF900, 0x1FFFF))
+_MAYBE_CASED: CodePointRanges = ((0x00, 0x2FFF), (0xA000, 0xABFF), (0xF900, 0x1FFFF))
 """Where letters with case are: not among ideographs, Hangul and private characters, nor in the planes after the first."""
 _BLOCK = 0x80
 
@@ -117,7 +117,7 @@ _CASES_OF_ASCII = "".join(map(chr, range(0x80))) + "\u0130\u0131\u017f\u212a"
 
 
 @lru_cache(maxsize=4096)
-def ignore_case(ranges: Ranges) -> Ranges:
+def ignore_case(ranges: CodePointRanges) -> CodePointRanges:
     """The class with every character that differs from a member by case only."""
     if not ranges:
         return ranges
@@ -127,12 +127,12 @@ def ignore_case(ranges: Ranges) -> Ranges:
     return merge_ranges([*ranges, *((ord(c), ord(c)) for c in compiled.findall(others))])
 
 
-def difference(ranges: Ranges, without: Ranges) -> Ranges:
+def difference(ranges: CodePointRanges, without: CodePointRanges) -> CodePointRanges:
     """Code points of the first that are not in the second."""
-    return intersect(ranges, invert_ranges(without))
+    return intersection(ranges, invert_ranges(without))
 
 
-def intersect(first: Ranges, second: Ranges) -> Ranges:
+def intersection(first: CodePointRanges, second: CodePointRanges) -> CodePointRanges:
     """Code points in both; both are sorted and disjoint."""
     found = []
     i = j = 0
@@ -147,7 +147,7 @@ def intersect(first: Ranges, second: Ranges) -> Ranges:
     return tuple(found)
 
 
-def contains(ranges: Ranges, code: int) -> bool:
+def contains(ranges: CodePointRanges, code: int) -> bool:
     """Whether a code point is in the class."""
     at = bisect_right(ranges, (code, MAX_CODE_POINT))
     return at > 0 and ranges[at - 1][1] >= code

@@ -11,60 +11,60 @@ from typing import NamedTuple
 
 from grammars import ir
 from grammars.regex.analysis import children
-from grammars.regex.charset import Ranges, contains
+from grammars.regex.charset import CodePointRanges, contains
 from grammars.visit import fold
 
-MAX_STEPS = 4_000
+MAX_DERIVATIVES = 4_000
 """Most derivatives that one question takes."""
 
 _NOTHING, _EMPTY = 0, 1
 
 
-class _Node(NamedTuple):
+class _LanguageNode(NamedTuple):
     kind: str
     parts: tuple[int, ...] = ()
-    ranges: Ranges = ()
+    ranges: CodePointRanges = ()
     low: int = 0
     high: int | None = None
 
 
-class Languages:
+class DerivativeLanguages:
     """Regular languages of characters and their derivatives by characters (Brzozowski 1964), each known by a number.
 
     Complements are taken within all texts.
     """
 
     def __init__(self) -> None:
-        self.numbers: dict[_Node, int] = {}
-        self.nodes: list[_Node] = []
+        self.numbers: dict[_LanguageNode, int] = {}
+        self.nodes: list[_LanguageNode] = []
         self.nullable: list[bool] = []
         self.derived: dict[tuple[int, int], int] = {}
         self.known: dict[ir.Regex, int] = {}
-        self.add(_Node("nothing"), False)
-        self.add(_Node("empty"), True)
-        self.all = self.repeat(self.add(_Node("chars", ranges=ir.ANY_CHAR.ranges), False), 0, None)
+        self.add(_LanguageNode("nothing"), False)
+        self.add(_LanguageNode("empty"), True)
+        self.all = self.repeat(self.add(_LanguageNode("chars", ranges=ir.ANY_CHAR.ranges), False), 0, None)
 
-    def apart(self, within: Sequence[ir.Regex], without: Sequence[ir.Regex] = ()) -> bool:
+    def provably_disjoint(self, within: Sequence[ir.Regex], without: Sequence[ir.Regex] = ()) -> bool:
         """Whether it is certain that no text is in all of some languages and in none of some others."""
         try:
-            parts = [self.read(regex) for regex in within]
-            parts += [self.complement(self.read(regex)) for regex in without]
-            return self.surely_empty(self.intersection(parts))
+            parts = [self.intern(regex) for regex in within]
+            parts += [self.complement(self.intern(regex)) for regex in without]
+            return self.provably_empty(self.intersection(parts))
         except RecursionError:  # too deeply nested to tell
             return False
 
-    def surely_empty(self, language: int) -> bool:
-        """Whether a language has no text, if `MAX_STEPS` are enough to tell."""
+    def provably_empty(self, language: int) -> bool:
+        """Whether a language has no text, if `MAX_DERIVATIVES` are enough to tell."""
         seen, stack, steps = {language}, [language], 0
         while stack:
             state = stack.pop()
             if self.nullable[state]:
                 return False
-            for char in sorted(self.heads(state)):
+            for char in sorted(self.class_representatives(state)):
                 steps += 1
-                if steps > MAX_STEPS:
+                if steps > MAX_DERIVATIVES:
                     return False
-                following = self.derive(state, char)
+                following = self.derivative(state, char)
                 if following != _NOTHING and following not in seen:
                     seen.add(following)
                     stack.append(following)
@@ -72,7 +72,7 @@ class Languages:
 
     # ------------------------------------------------------------ construction
 
-    def add(self, node: _Node, nullable: bool) -> int:
+    def add(self, node: _LanguageNode, nullable: bool) -> int:
         """The number of a language in its normal form."""
         found = self.numbers.get(node)
         if found is None:
@@ -81,7 +81,7 @@ class Languages:
             self.nullable.append(nullable)
         return found
 
-    def read(self, regex: ir.Regex) -> int:
+    def intern(self, regex: ir.Regex) -> int:
         """The number of a language of characters."""
         return fold(regex, children, self._read, self.known)
 
@@ -89,9 +89,9 @@ class Languages:
         parts = [known[part] for part in children(regex)]
         if isinstance(regex, ir.Literal):
             points = map(ord, regex.data.decode())
-            return self.concat([self.add(_Node("chars", ranges=((p, p),)), False) for p in points])
+            return self.concat([self.add(_LanguageNode("chars", ranges=((p, p),)), False) for p in points])
         if isinstance(regex, ir.Chars):
-            return self.add(_Node("chars", ranges=regex.ranges), False)
+            return self.add(_LanguageNode("chars", ranges=regex.ranges), False)
         if isinstance(regex, ir.Repeat):
             return self.repeat(parts[0], regex.low, regex.high)
         if isinstance(regex, ir.Complement):
@@ -116,7 +116,9 @@ class Languages:
             elif whole == _EMPTY:
                 whole = part
             elif part != _EMPTY:
-                whole = self.add(_Node("concat", (part, whole)), self.nullable[part] and self.nullable[whole])
+                whole = self.add(
+                    _LanguageNode("concat", (part, whole)), self.nullable[part] and self.nullable[whole]
+                )
         return whole
 
     def union(self, parts: Iterable[int]) -> int:
@@ -126,7 +128,9 @@ class Languages:
             return self.all
         if len(flat) <= 1:
             return flat.pop() if flat else _NOTHING
-        return self.add(_Node("union", tuple(sorted(flat))), any(self.nullable[part] for part in flat))
+        return self.add(
+            _LanguageNode("union", tuple(sorted(flat))), any(self.nullable[part] for part in flat)
+        )
 
     def intersection(self, parts: Iterable[int]) -> int:
         """All of them."""
@@ -135,7 +139,9 @@ class Languages:
             return _NOTHING
         if len(flat) <= 1:
             return flat.pop() if flat else self.all
-        return self.add(_Node("intersection", tuple(sorted(flat))), all(self.nullable[part] for part in flat))
+        return self.add(
+            _LanguageNode("intersection", tuple(sorted(flat))), all(self.nullable[part] for part in flat)
+        )
 
     def _flat(self, kind: str, parts: Iterable[int]) -> set[int]:
         flat: set[int] = set()
@@ -153,7 +159,7 @@ class Languages:
         node = self.nodes[part]
         if node.kind == "complement":
             return node.parts[0]
-        return self.add(_Node("complement", (part,)), not self.nullable[part])
+        return self.add(_LanguageNode("complement", (part,)), not self.nullable[part])
 
     def repeat(self, part: int, low: int, high: int | None) -> int:
         """So many copies."""
@@ -164,39 +170,39 @@ class Languages:
         if low == high == 1:
             return part
         low = 0 if self.nullable[part] else low
-        return self.add(_Node("repeat", (part,), low=low, high=high), low == 0)
+        return self.add(_LanguageNode("repeat", (part,), low=low, high=high), low == 0)
 
     # ------------------------------------------------------------ derivatives
 
-    def derive(self, language: int, char: int) -> int:
+    def derivative(self, language: int, char: int) -> int:
         """What may follow a character."""
         found = self.derived.get((language, char))
         if found is None:
             found = self.derived[language, char] = self._derive(self.nodes[language], char)
         return found
 
-    def _derive(self, node: _Node, char: int) -> int:
+    def _derive(self, node: _LanguageNode, char: int) -> int:
         if node.kind == "chars":
             return _EMPTY if contains(node.ranges, char) else _NOTHING
         if node.kind == "repeat":
             less = None if node.high is None else node.high - 1
             again = self.repeat(node.parts[0], max(node.low - 1, 0), less)
-            return self.concat([self.derive(node.parts[0], char), again])
+            return self.concat([self.derivative(node.parts[0], char), again])
         if node.kind == "concat":
             head, tail = node.parts
-            found = self.concat([self.derive(head, char), tail])
-            return self.union([found, self.derive(tail, char)]) if self.nullable[head] else found
+            found = self.concat([self.derivative(head, char), tail])
+            return self.union([found, self.derivative(tail, char)]) if self.nullable[head] else found
         if node.kind == "intersection":
             parts = []
             for part in node.parts:
-                parts.append(self.derive(part, char))
+                parts.append(self.derivative(part, char))
                 if parts[-1] == _NOTHING:
                     return _NOTHING
             return self.intersection(parts)
-        parts = [self.derive(part, char) for part in node.parts]
+        parts = [self.derivative(part, char) for part in node.parts]
         return self.complement(parts[0]) if node.kind == "complement" else self.union(parts)
 
-    def heads(self, language: int) -> set[int]:
+    def class_representatives(self, language: int) -> set[int]:
         """A character of each kind that derivatives tell apart."""
         found = {0}
         stack = [language]

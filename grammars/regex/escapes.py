@@ -7,17 +7,17 @@ from typing import Literal
 from grammars import ir
 from grammars.errors import InvalidConstraint, UnsupportedConstraint
 from grammars.regex import charset
-from grammars.regex.ast import position
-from grammars.regex.charset import Ranges
+from grammars.regex.ast import pattern_problem
+from grammars.regex.charset import CodePointRanges
 
-Dialect = Literal["python", "ecma", "rust"]
+RegexDialect = Literal["python", "ecma", "rust"]
 MAX_CLASS_DEPTH = 50
 """Deepest nesting of classes (Rust)."""
 
 _CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
 
 
-class Reader:
+class PatternReader:
     """A place in a pattern, and what can be read there up to one character or class.
 
     Attributes:
@@ -26,7 +26,7 @@ class Reader:
         flags: those in force here.
     """
 
-    def __init__(self, pattern: str, dialect: Dialect, flags: str = "") -> None:
+    def __init__(self, pattern: str, dialect: RegexDialect, flags: str = "") -> None:
         if dialect not in ("python", "ecma", "rust"):
             raise ValueError(f"unknown dialect {dialect!r}: use 'python', 'ecma' or 'rust'")
         self.pattern = pattern
@@ -37,16 +37,16 @@ class Reader:
         self.at = 0
         self.newline = charset.ECMA_NEWLINE if dialect == "ecma" else charset.NEWLINE
 
-    def invalid(self, reason: str, at: int | None = None) -> InvalidConstraint:
+    def invalid_pattern(self, reason: str, at: int | None = None) -> InvalidConstraint:
         """The error for a malformed pattern."""
-        problem = position(self.pattern, self.at if at is None else at, reason)
+        problem = pattern_problem(self.pattern, self.at if at is None else at, reason)
         return InvalidConstraint("the regular expression is malformed", problem)
 
-    def unsupported(self, reason: str, at: int) -> UnsupportedConstraint:
+    def unsupported_construct(self, reason: str, at: int) -> UnsupportedConstraint:
         """The error for a construct that is not regular."""
         return UnsupportedConstraint(
             "the regular expression cannot be enforced",
-            position(self.pattern, at, reason),
+            pattern_problem(self.pattern, at, reason),
             action="rewrite it without this construct",
         )
 
@@ -67,17 +67,17 @@ class Reader:
             ranges = charset.ignore_case(((code, code),))
             if ranges != ((code, code),):
                 return ir.chars(ranges)
-        return ir.NOTHING if 0xD800 <= code <= 0xDFFF else ir.Literal(chr(code).encode())
+        return ir.EMPTY_SET if 0xD800 <= code <= 0xDFFF else ir.Literal(chr(code).encode())
 
-    def set_of(self, ranges: Ranges) -> ir.Regex:
+    def char_class(self, ranges: CodePointRanges) -> ir.Regex:
         """One character of a class under the flags in force."""
         return ir.chars(charset.ignore_case(ranges) if "i" in self.flags else ranges)
 
-    def word(self) -> Ranges:
+    def word_chars(self) -> CodePointRanges:
         """What a word boundary lies next to."""
-        return self.shorthand("w")
+        return self.shorthand_class("w")
 
-    def shorthand(self, letter: str) -> Ranges:
+    def shorthand_class(self, letter: str) -> CodePointRanges:
         r"""``\d``, ``\w`` or ``\s`` in this dialect."""
         if self.dialect == "ecma" or "a" in self.flags:
             space = charset.ECMA_SPACE if self.dialect == "ecma" else charset.SPACE
@@ -88,15 +88,15 @@ class Reader:
             return charset.unicode_property({"d": "Nd", "s": "White_Space"}[letter]) or ()
         return charset.python_class(letter)
 
-    def class_escape(self, at: int, *, in_class: bool) -> tuple[Ranges, int | None]:
+    def class_escape(self, at: int, *, in_class: bool) -> tuple[CodePointRanges, int | None]:
         """An escape that stands for a set of characters, or for one (then its code point comes second)."""
         char = self.pattern[self.at : self.at + 1]
         if not char:
-            raise self.invalid("the pattern ends in the middle of an escape", at)
+            raise self.invalid_pattern("the pattern ends in the middle of an escape", at)
         self.at += 1
         code: int | None = None
         if char in "dDwWsS":
-            ranges = self.shorthand(char.lower())
+            ranges = self.shorthand_class(char.lower())
             return (ir.invert_ranges(ranges) if char.isupper() else ranges), None
         if char in "pP":
             ranges = self.unicode_property(at)
@@ -112,21 +112,21 @@ class Reader:
         elif char == "x":
             code = self.braced(at) if self.dialect == "rust" and self.peek("{") else self.hexadecimal(at, 2)
         elif char == "u":
-            code = self.braced(at) if self.dialect != "python" and self.peek("{") else self.unit(at)
+            code = self.braced(at) if self.dialect != "python" and self.peek("{") else self.utf16_unit(at)
         elif char == "U" and self.dialect != "ecma":
             code = self.hexadecimal(at, 8)
         elif char == "c" and self.dialect == "ecma":
             letter = self.pattern[self.at : self.at + 1]
             if not (letter.isascii() and letter.isalpha()):
-                raise self.invalid("a control escape needs a letter", at)
+                raise self.invalid_pattern("a control escape needs a letter", at)
             self.at += 1
             code = ord(letter) % 32
         elif char.isascii() and char.isalnum() and (self.dialect != "ecma" or char in "AZzGk"):
-            raise self.invalid(f"\\{char} is no escape of this dialect", at)
+            raise self.invalid_pattern(f"\\{char} is no escape of this dialect", at)
         else:
             code = ord(char)
         if code > ir.MAX_CODE_POINT:
-            raise self.invalid("no such code point", at)
+            raise self.invalid_pattern("no such code point", at)
         return ((code, code),), code
 
     def octal(self, at: int, first: str) -> int:
@@ -138,18 +138,18 @@ class Reader:
         text = first + self.pattern[self.at : self.at + count]
         self.at += count
         if self.dialect != "python" and first != "0":
-            raise self.invalid("back-references have no place here", at)
+            raise self.invalid_pattern("back-references have no place here", at)
         return int(text, 8)
 
     def hexadecimal(self, at: int, digits: int) -> int:
         """So many hexadecimal digits."""
         text = self.pattern[self.at : self.at + digits]
         if len(text) < digits or any(c not in "0123456789abcdefABCDEF" for c in text):
-            raise self.invalid(f"this escape needs {digits} hexadecimal digits", at)
+            raise self.invalid_pattern(f"this escape needs {digits} hexadecimal digits", at)
         self.at += digits
         return int(text, 16)
 
-    def unit(self, at: int) -> int:
+    def utf16_unit(self, at: int) -> int:
         """Four hexadecimal digits; in ECMA-262 two surrogates in a row are one code point."""
         code = self.hexadecimal(at, 4)
         if self.dialect == "ecma" and 0xD800 <= code <= 0xDBFF and self.peek("\\u"):
@@ -167,11 +167,11 @@ class Reader:
         stop = self.pattern.find("}", self.at)
         text = self.pattern[self.at + 1 : stop] if stop > 0 else ""
         if not text or len(text) > 8 or any(c not in "0123456789abcdefABCDEF" for c in text):
-            raise self.invalid("this escape needs hexadecimal digits in braces", at)
+            raise self.invalid_pattern("this escape needs hexadecimal digits in braces", at)
         self.at = stop + 1
         return int(text, 16)
 
-    def unicode_property(self, at: int) -> Ranges:
+    def unicode_property(self, at: int) -> CodePointRanges:
         r"""The class of ``\p{...}`` or ``\pL``."""
         if self.take("{"):
             stop = self.pattern.find("}", self.at)
@@ -183,36 +183,36 @@ class Reader:
         negated, name = name.startswith("^"), name.removeprefix("^")
         ranges = charset.unicode_property(name) if name else None
         if ranges is None:
-            raise self.invalid("unknown Unicode property", at)
+            raise self.invalid_pattern("unknown Unicode property", at)
         return ir.invert_ranges(ranges) if negated else ranges
 
     # ------------------------------------------------------------ classes
 
-    def char_set(self, at: int, depth: int) -> Ranges:
+    def char_set(self, at: int, depth: int) -> CodePointRanges:
         """Reads a class from after its bracket to its end."""
         if depth > MAX_CLASS_DEPTH:
-            raise self.invalid("classes are nested too deeply", at)
+            raise self.invalid_pattern("classes are nested too deeply", at)
         negated = self.take("^")
         found: list[tuple[int, int]] = []
-        total: Ranges | None = None  # left operand of a set operation (Rust)
+        total: CodePointRanges | None = None  # left operand of a set operation (Rust)
         operation = ""
         first = True
 
-        def combined() -> Ranges:
+        def combined() -> CodePointRanges:
             ranges = (
                 charset.ignore_case(ir.merge_ranges(found)) if "i" in self.flags else ir.merge_ranges(found)
             )
             if total is None:
                 return ranges
             if operation == "&&":
-                return charset.intersect(total, ranges)
+                return charset.intersection(total, ranges)
             if operation == "--":
                 return charset.difference(total, ranges)
             return ir.merge_ranges((*charset.difference(total, ranges), *charset.difference(ranges, total)))
 
         while True:
             if self.at >= len(self.pattern):
-                raise self.invalid("this class is never closed", at)
+                raise self.invalid_pattern("this class is never closed", at)
             if self.peek("]") and not (first and self.dialect != "ecma"):
                 self.at += 1
                 ranges = combined()
@@ -232,29 +232,29 @@ class Reader:
                 dash = self.at
                 self.at += 1
                 if self.at >= len(self.pattern):
-                    raise self.invalid("this class is never closed", at)
+                    raise self.invalid_pattern("this class is never closed", at)
                 after, last = self.class_item(depth)
                 if last is None:
                     if self.dialect != "ecma":
-                        raise self.invalid("a range ends in a class", dash)
+                        raise self.invalid_pattern("a range ends in a class", dash)
                     found.extend((*ranges, (0x2D, 0x2D), *after))
                 elif last < single:
-                    raise self.invalid("this range is in the wrong order", dash)
+                    raise self.invalid_pattern("this range is in the wrong order", dash)
                 else:
                     found.append((single, last))
             else:
                 if single is None and self.peek("-") and not self.peek("-]") and self.dialect == "python":
-                    raise self.invalid("a range begins with a class")
+                    raise self.invalid_pattern("a range begins with a class")
                 found.extend(ranges)
 
-    def class_item(self, depth: int) -> tuple[Ranges, int | None]:
+    def class_item(self, depth: int) -> tuple[CodePointRanges, int | None]:
         """One character, escape or inner class of a class."""
         at = self.at
         char = self.pattern[at]
         self.at += 1
         if char == "\\":
             if self.pattern[self.at : self.at + 1] in ("B", "A", "Z", "z") and self.dialect != "ecma":
-                raise self.invalid("this escape has no place in a class", at)
+                raise self.invalid_pattern("this escape has no place in a class", at)
             return self.class_escape(at, in_class=True)
         if char == "[" and self.dialect == "rust":
             if self.take(":"):
@@ -262,7 +262,7 @@ class Reader:
                 stop = self.pattern.find(":]", self.at)
                 ranges = charset.POSIX.get(self.pattern[self.at : stop] if stop > 0 else "")
                 if ranges is None:
-                    raise self.invalid("unknown POSIX class", at)
+                    raise self.invalid_pattern("unknown POSIX class", at)
                 self.at = stop + 2
                 return (ir.invert_ranges(ranges) if negated else ranges), None
             return self.char_set(at, depth + 1), None

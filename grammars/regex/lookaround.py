@@ -15,29 +15,29 @@ from grammars.errors import UnsupportedConstraint
 from grammars.regex import charset
 from grammars.regex.analysis import nullable, single_character
 from grammars.regex.ast import (
-    Alternation,
-    Boundary,
-    End,
-    Look,
-    Loop,
-    Node,
-    Sequence,
-    Start,
-    depth_of,
-    position,
+    AlternationNode,
+    ConcatNode,
+    EndAnchor,
+    Lookaround,
+    RegexNode,
+    RepeatNode,
+    StartAnchor,
+    WordBoundary,
+    lookaround_depth,
+    pattern_problem,
 )
-from grammars.regex.charset import Ranges
+from grammars.regex.charset import CodePointRanges
 
-MAX_UNROLLED = 40
+MAX_UNROLLED_COPIES = 40
 """Most copies of a loop body that holds assertions."""
 
-Rest = tuple[ir.Regex, ...]
+Continuations = tuple[ir.Regex, ...]
 """Language of the rest of the text, by context; context 0 is the start of the text."""
 
 _SOME = ir.repeat(ir.ANY_CHAR, 1)
 
 
-def lower(node: Node, pattern: str, *, search: bool) -> ir.Regex:
+def lower_to_regex(node: RegexNode, pattern: str, *, search: bool) -> ir.Regex:
     """The language of a tree; with `search`, that of the texts that contain a match.
 
     Raises:
@@ -48,78 +48,85 @@ def lower(node: Node, pattern: str, *, search: bool) -> ir.Regex:
     if search:
         node = _within_text(node)
     node = _settle_lookbehind(node)
-    lowering = _Lowering(pattern, _kinds(node))
-    return lowering.lower(node, lowering.everywhere(ir.EMPTY))[0]
+    lowering = _LookaroundLowering(pattern, _kinds(node))
+    return lowering.lower(node, lowering.everywhere(ir.EMPTY_STRING))[0]
 
 
-def _within_text(node: Node) -> Node:
-    if isinstance(node, Alternation):
-        return Alternation(tuple(_within_text(part) for part in node.parts), node.depth)
+def _within_text(node: RegexNode) -> RegexNode:
+    if isinstance(node, AlternationNode):
+        return AlternationNode(tuple(_within_text(part) for part in node.parts), node.depth)
     if isinstance(node, ir.Regex):
         return ir.concat(ir.TEXT, node, ir.TEXT)
-    parts = node.parts if isinstance(node, Sequence) else (node,)
-    return Sequence((ir.TEXT, *parts, ir.TEXT), depth_of(node) + 1)
+    parts = node.parts if isinstance(node, ConcatNode) else (node,)
+    return ConcatNode((ir.TEXT, *parts, ir.TEXT), lookaround_depth(node) + 1)
 
 
-def _settle_lookbehind(node: Node) -> Node:
+def _settle_lookbehind(node: RegexNode) -> RegexNode:
     """Look-behind with nothing but plain text before it becomes an intersection with that text.
 
     The start of the text among it leaves only the empty text before.
     """
-    if isinstance(node, Alternation):
-        return Alternation(tuple(_settle_lookbehind(part) for part in node.parts), node.depth)
-    if not isinstance(node, Sequence):
+    if isinstance(node, AlternationNode):
+        return AlternationNode(tuple(_settle_lookbehind(part) for part in node.parts), node.depth)
+    if not isinstance(node, ConcatNode):
         return node
     parts = list(node.parts)
-    before: ir.Regex = ir.EMPTY
+    before: ir.Regex = ir.EMPTY_STRING
     while parts:
         first = parts[0]
         if isinstance(first, ir.Regex):
             before = ir.concat(before, first)
-        elif isinstance(first, Look) and not first.ahead and isinstance(first.part, ir.Regex):
+        elif isinstance(first, Lookaround) and not first.ahead and isinstance(first.part, ir.Regex):
             ending = ir.concat(ir.TEXT, first.part)
             before = ir.difference(before, ending) if first.negative else _meet(before, ending)
-        elif isinstance(first, Start) and first.newline is None and nullable(before) and _looks_behind(parts):
-            before = ir.EMPTY
+        elif (
+            isinstance(first, StartAnchor)
+            and first.newline is None
+            and nullable(before)
+            and _looks_behind(parts)
+        ):
+            before = ir.EMPTY_STRING
         else:
             break
         parts.pop(0)
-    return Sequence((before, *parts), node.depth)
+    return ConcatNode((before, *parts), node.depth)
 
 
-def _looks_behind(parts: list[Node]) -> bool:
+def _looks_behind(parts: list[RegexNode]) -> bool:
     """Whether a look-behind comes after the first part, with plain text between them."""
     for part in parts[1:]:
         if not isinstance(part, ir.Regex):
-            return isinstance(part, Look) and not part.ahead
+            return isinstance(part, Lookaround) and not part.ahead
     return False
 
 
-def _kinds(node: Node) -> tuple[Ranges, ...]:
+def _kinds(node: RegexNode) -> tuple[CodePointRanges, ...]:
     """The kinds of last character that some assertion tells apart: a partition of all characters."""
-    cuts: list[Ranges] = []
+    cuts: list[CodePointRanges] = []
     stack = [node]
     while stack:
         item = stack.pop()
-        if isinstance(item, Start) and item.newline:
+        if isinstance(item, StartAnchor) and item.newline:
             cuts.append(item.newline)
-        elif isinstance(item, Boundary):
+        elif isinstance(item, WordBoundary):
             cuts.append(item.word)
-        elif isinstance(item, (Sequence, Alternation)):
+        elif isinstance(item, (ConcatNode, AlternationNode)):
             stack.extend(item.parts)
-        elif isinstance(item, Loop):
+        elif isinstance(item, RepeatNode):
             stack.append(item.part)
-        elif isinstance(item, Look):
+        elif isinstance(item, Lookaround):
             stack.append(item.part)
             if not item.ahead:
-                for part in item.part.parts if isinstance(item.part, Alternation) else (item.part,):
+                for part in item.part.parts if isinstance(item.part, AlternationNode) else (item.part,):
                     single = single_character(part) if isinstance(part, ir.Regex) else None
                     if single:
                         cuts.append(single)
-    kinds: list[Ranges] = [charset.ALL]
+    kinds: list[CodePointRanges] = [charset.ALL_CHARS]
     for cut in cuts:
         halves = [
-            half for kind in kinds for half in (charset.intersect(kind, cut), charset.difference(kind, cut))
+            half
+            for kind in kinds
+            for half in (charset.intersection(kind, cut), charset.difference(kind, cut))
         ]
         kinds = [half for half in halves if half]
     return tuple(kinds)
@@ -130,23 +137,23 @@ def _meet(rest: ir.Regex, language: ir.Regex) -> ir.Regex:
     if rest is ir.TEXT:
         return language
     if isinstance(language, ir.Literal) and not language.data:
-        return ir.EMPTY if nullable(rest) else ir.NOTHING
+        return ir.EMPTY_STRING if nullable(rest) else ir.EMPTY_SET
     return ir.intersection(rest, language)
 
 
-class _Lowering:
-    def __init__(self, pattern: str, kinds: tuple[Ranges, ...]) -> None:
+class _LookaroundLowering:
+    def __init__(self, pattern: str, kinds: tuple[CodePointRanges, ...]) -> None:
         self.pattern = pattern
         self.kinds = kinds
         self.contexts = range(len(kinds) + 1)
 
-    def everywhere(self, regex: ir.Regex) -> Rest:
+    def everywhere(self, regex: ir.Regex) -> Continuations:
         return (regex,) * len(self.contexts)
 
-    def each(self, language: Callable[[int], ir.Regex]) -> Rest:
+    def each(self, language: Callable[[int], ir.Regex]) -> Continuations:
         return tuple(language(context) for context in self.contexts)
 
-    def either(self, *rests: Rest) -> Rest:
+    def either(self, *rests: Continuations) -> Continuations:
         """Any of the rests; equal languages are told by identity and kept shared."""
         cache: dict[tuple[int, ...], ir.Regex] = {}
         result: list[ir.Regex] = []
@@ -161,31 +168,31 @@ class _Lowering:
     def refuse(self, at: int, reason: str) -> UnsupportedConstraint:
         return UnsupportedConstraint(
             "the regular expression cannot be enforced",
-            position(self.pattern, at, reason),
+            pattern_problem(self.pattern, at, reason),
             action="rewrite it without this assertion",
         )
 
     # ------------------------------------------------------------ nodes
 
-    def lower(self, node: Node, rest: Rest) -> Rest:
+    def lower(self, node: RegexNode, rest: Continuations) -> Continuations:
         """Language of `node` and then `rest`, for each context before `node`."""
         if isinstance(node, ir.Regex):
             return self.plain(node, rest)
-        if isinstance(node, Sequence):
+        if isinstance(node, ConcatNode):
             return self.sequence(node, rest)
-        if isinstance(node, Alternation):
+        if isinstance(node, AlternationNode):
             return self.either(*(self.lower(part, rest) for part in node.parts))
-        if isinstance(node, Start):
-            return self.each(lambda c: rest[c] if self.starts(node, c) else ir.NOTHING)
-        if isinstance(node, End):
+        if isinstance(node, StartAnchor):
+            return self.each(lambda c: rest[c] if self.starts(node, c) else ir.EMPTY_SET)
+        if isinstance(node, EndAnchor):
             return self.each(lambda c: _meet(rest[c], _end(node)))
-        if isinstance(node, Boundary):
+        if isinstance(node, WordBoundary):
             return self.each(lambda c: self.boundary(node, c, rest[c]))
-        if isinstance(node, Look):
+        if isinstance(node, Lookaround):
             return self.look(node, rest)
         return self.loop(node, rest)
 
-    def plain(self, regex: ir.Regex, rest: Rest) -> Rest:
+    def plain(self, regex: ir.Regex, rest: Continuations) -> Continuations:
         if isinstance(regex, ir.Literal) and not regex.data:
             return rest
         if all(item is rest[0] for item in rest):
@@ -198,60 +205,60 @@ class _Lowering:
                 *(
                     ir.concat(_ending(regex, kind), rest[i + 1])
                     for i, kind in enumerate(self.kinds)
-                    if rest[i + 1] is not ir.NOTHING
+                    if rest[i + 1] is not ir.EMPTY_SET
                 )
             )
         return self.either(self.everywhere(written), rest) if empty else self.everywhere(written)
 
-    def sequence(self, node: Sequence, rest: Rest) -> Rest:
+    def sequence(self, node: ConcatNode, rest: Continuations) -> Continuations:
         parts = list(node.parts)
         for i in range(len(parts) - 1):  # one character looked at, then one character: a smaller class
             look, after = parts[i], parts[i + 1]
             if (
-                isinstance(look, Look)
+                isinstance(look, Lookaround)
                 and look.ahead
                 and isinstance(look.part, ir.Regex)
                 and isinstance(after, ir.Chars)
             ):
                 seen = single_character(look.part)
                 if seen:
-                    keep = charset.difference if look.negative else charset.intersect
-                    parts[i : i + 2] = [ir.EMPTY, ir.chars(keep(after.ranges, seen))]
+                    keep = charset.difference if look.negative else charset.intersection
+                    parts[i : i + 2] = [ir.EMPTY_STRING, ir.chars(keep(after.ranges, seen))]
         for part in reversed(parts):
             rest = self.lower(part, rest)
         return rest
 
-    def after(self, context: int, ranges: Ranges) -> bool:
+    def after(self, context: int, ranges: CodePointRanges) -> bool:
         """Whether the last character is one of these: a kind lies within or without."""
         return context > 0 and charset.contains(ranges, self.kinds[context - 1][0][0])
 
-    def starts(self, node: Start, context: int) -> bool:
+    def starts(self, node: StartAnchor, context: int) -> bool:
         if context == 0:
             return True
         return node.newline is not None and self.after(context, node.newline)
 
-    def boundary(self, node: Boundary, context: int, rest: ir.Regex) -> ir.Regex:
+    def boundary(self, node: WordBoundary, context: int, rest: ir.Regex) -> ir.Regex:
         after_word = self.after(context, node.word)
         word_follows = ir.concat(ir.chars(node.word), ir.TEXT)
         if after_word == node.negative:
             return _meet(rest, word_follows)
         return ir.difference(rest, word_follows)
 
-    def look(self, node: Look, rest: Rest) -> Rest:
+    def look(self, node: Lookaround, rest: Continuations) -> Continuations:
         if not node.ahead:
             seen = self.seen_behind(node)
-            return self.each(lambda c: ir.NOTHING if seen[c] == node.negative else rest[c])
+            return self.each(lambda c: ir.EMPTY_SET if seen[c] == node.negative else rest[c])
         found = self.lower(node.part, self.everywhere(ir.TEXT))
         if node.negative:
             return self.each(lambda c: ir.difference(rest[c], found[c]))
         return self.each(lambda c: _meet(rest[c], found[c]))
 
-    def seen_behind(self, node: Look) -> list[bool]:
+    def seen_behind(self, node: Lookaround) -> list[bool]:
         """For each context, whether the look-behind's part matches just before."""
         seen = [False] * len(self.contexts)
-        for part in node.part.parts if isinstance(node.part, Alternation) else (node.part,):
+        for part in node.part.parts if isinstance(node.part, AlternationNode) else (node.part,):
             single = single_character(part) if isinstance(part, ir.Regex) else None
-            if isinstance(part, Start):
+            if isinstance(part, StartAnchor):
                 matches = [self.starts(part, c) for c in self.contexts]
             elif isinstance(part, ir.Literal) and not part.data:
                 matches = [True] * len(seen)
@@ -266,10 +273,10 @@ class _Lowering:
 
     # ------------------------------------------------------------ loops
 
-    def loop(self, node: Loop, rest: Rest) -> Rest:
+    def loop(self, node: RepeatNode, rest: Continuations) -> Continuations:
         copies = node.low if node.high is None else node.high
-        if copies > MAX_UNROLLED:
-            raise self.refuse(node.at, f"an assertion is repeated more than {MAX_UNROLLED} times")
+        if copies > MAX_UNROLLED_COPIES:
+            raise self.refuse(node.at, f"an assertion is repeated more than {MAX_UNROLLED_COPIES} times")
         if node.high is None:
             result = self.star(node, rest)
         else:
@@ -280,7 +287,7 @@ class _Lowering:
             result = self.lower(node.part, result)
         return result
 
-    def star(self, node: Loop, rest: Rest) -> Rest:
+    def star(self, node: RepeatNode, rest: Continuations) -> Continuations:
         """Any number of copies, then `rest`."""
         body = self.tempered(node.part)
         if body is not None and all(isinstance(item, ir.Literal) and not item.data for item in rest):
@@ -289,20 +296,20 @@ class _Lowering:
             raise self.refuse(node.at, "an assertion inside an unbounded loop has no regular form here")
         # Inside the text neither anchor holds. An iteration that uses `$` leaves nothing to the later ones, and
         # one that uses `^` is the first that writes anything.
-        interior = ir.repeat(self.lower(_without_anchors(node.part), self.everywhere(ir.EMPTY))[1])
+        interior = ir.repeat(self.lower(_without_anchors(node.part), self.everywhere(ir.EMPTY_STRING))[1])
         inside = ir.concat(interior, ir.union(rest[1], self.lower(node.part, rest)[1]))
         return ir.union(rest[0], self.lower(node.part, (rest[0], inside))[0]), inside
 
-    def tempered(self, body: Node) -> ir.Regex | None:
+    def tempered(self, body: RegexNode) -> ir.Regex | None:
         """``((?!x).)*`` up to the end of the text: no suffix of a text of such characters starts with ``x``."""
-        if not isinstance(body, Sequence):
+        if not isinstance(body, ConcatNode):
             return None
         *looks, last = body.parts
         if not isinstance(last, ir.Regex) or single_character(last) is None:
             return None
         language = ir.repeat(last)
         for look in looks:
-            if not isinstance(look, Look) or not look.ahead:
+            if not isinstance(look, Lookaround) or not look.ahead:
                 return None
             found = self.lower(look.part, self.everywhere(ir.TEXT))
             if any(item is not found[0] for item in found):
@@ -312,9 +319,9 @@ class _Lowering:
         return language
 
 
-def _end(node: End) -> ir.Regex:
+def _end(node: EndAnchor) -> ir.Regex:
     if node.newline is None:
-        return ir.EMPTY
+        return ir.EMPTY_STRING
     newline = ir.chars(node.newline)
     return ir.optional(newline) if node.final else ir.optional(ir.concat(newline, ir.TEXT))
 
@@ -322,28 +329,28 @@ def _end(node: End) -> ir.Regex:
 def _nonempty(regex: ir.Regex) -> ir.Regex:
     if isinstance(regex, ir.Repeat) and regex.low == 0 and not nullable(regex.part):
         return ir.repeat(regex.part, 1, regex.high)
-    return ir.difference(regex, ir.EMPTY)
+    return ir.difference(regex, ir.EMPTY_STRING)
 
 
-def _ending(regex: ir.Regex, kind: Ranges) -> ir.Regex:
+def _ending(regex: ir.Regex, kind: CodePointRanges) -> ir.Regex:
     """The texts of `regex` whose last character is of this kind."""
     if isinstance(regex, ir.Chars):
-        return ir.chars(charset.intersect(regex.ranges, kind))
+        return ir.chars(charset.intersection(regex.ranges, kind))
     if regex is ir.TEXT:
         return ir.concat(ir.TEXT, ir.chars(kind))
     return ir.intersection(regex, ir.concat(ir.TEXT, ir.chars(kind)))
 
 
-def _only_ends(node: Node) -> bool:
+def _only_ends(node: RegexNode) -> bool:
     """No assertion but ``^`` and ``$`` at the very ends of the text."""
     stack = [node]
     while stack:
         item = stack.pop()
-        if isinstance(item, (Sequence, Alternation)):
+        if isinstance(item, (ConcatNode, AlternationNode)):
             stack.extend(item.parts)
-        elif isinstance(item, Loop):
+        elif isinstance(item, RepeatNode):
             stack.append(item.part)
-        elif isinstance(item, (Start, End)):
+        elif isinstance(item, (StartAnchor, EndAnchor)):
             if item.newline is not None:
                 return False
         elif not isinstance(item, ir.Regex):
@@ -351,14 +358,14 @@ def _only_ends(node: Node) -> bool:
     return True
 
 
-def _without_anchors(node: Node) -> Node:
+def _without_anchors(node: RegexNode) -> RegexNode:
     """The tree where ``^`` and ``$`` never hold."""
-    if isinstance(node, (Start, End)):
-        return ir.NOTHING
-    if isinstance(node, Sequence):
-        return Sequence(tuple(map(_without_anchors, node.parts)), node.depth)
-    if isinstance(node, Alternation):
-        return Alternation(tuple(map(_without_anchors, node.parts)), node.depth)
-    if isinstance(node, Loop):
-        return Loop(_without_anchors(node.part), node.low, node.high, node.at, node.depth)
+    if isinstance(node, (StartAnchor, EndAnchor)):
+        return ir.EMPTY_SET
+    if isinstance(node, ConcatNode):
+        return ConcatNode(tuple(map(_without_anchors, node.parts)), node.depth)
+    if isinstance(node, AlternationNode):
+        return AlternationNode(tuple(map(_without_anchors, node.parts)), node.depth)
+    if isinstance(node, RepeatNode):
+        return RepeatNode(_without_anchors(node.part), node.low, node.high, node.at, node.depth)
     return node

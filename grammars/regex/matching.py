@@ -16,10 +16,10 @@ def matches(regex: ir.Regex, text: str | bytes) -> bool:
         RecursionError: the expression is nested some hundreds of levels deep.
     """
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-    return len(data) in _Spans(data).ends(regex, 0)
+    return len(data) in _RegexMatcher(data).ends(regex, 0)
 
 
-class _Spans:
+class _RegexMatcher:
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.known: dict[tuple[int, int], frozenset[int]] = {}
@@ -51,7 +51,7 @@ class _Spans:
             return set(range(start, len(data) + 1)) - self.ends(node.part, start)
         if isinstance(node, ir.Repeat):
             return self.repeat(node, start)
-        if isinstance(node, ir.Multiple):
+        if isinstance(node, ir.DecimalMultiple):
             return self.multiple(node, start)
         return set()
 
@@ -71,7 +71,7 @@ class _Spans:
             return {start + size} if low < len(node.ranges) and node.ranges[low][0] <= code else set()
         return set()
 
-    def multiple(self, node: ir.Multiple, start: int) -> set[int]:
+    def multiple(self, node: ir.DecimalMultiple, start: int) -> set[int]:
         found = set()
         before, point = 0, start if node.form == "fraction" else None
         value = node.residue  # of all digits up to here

@@ -12,23 +12,23 @@ from dataclasses import dataclass, field
 from grammars import ir
 from grammars.errors import ConstraintTooLarge
 from grammars.regex.ast import (
-    Alternation,
-    Boundary,
-    End,
-    Look,
-    Loop,
-    Node,
-    Sequence,
-    Start,
-    depth_of,
-    position,
+    AlternationNode,
+    ConcatNode,
+    EndAnchor,
+    Lookaround,
+    RegexNode,
+    RepeatNode,
+    StartAnchor,
+    WordBoundary,
+    lookaround_depth,
+    pattern_problem,
 )
-from grammars.regex.escapes import Dialect, Reader
+from grammars.regex.escapes import PatternReader, RegexDialect
 
 MAX_DEPTH = 400
 """Deepest nesting of groups that hold assertions."""
 
-__all__ = ["Dialect", "Parser"]
+__all__ = ["RegexDialect", "RegexParser"]
 
 _BEGINNING = 12
 """Characters of a group that are compared before the whole."""
@@ -44,24 +44,24 @@ _PLAIN_CLASS = re.compile(r"\[\^?(?:[A-Za-z0-9 _.:;,@/=%'<>!](?:-[A-Za-z0-9])?)+
 
 
 @dataclass(slots=True)
-class _Group:
+class _OpenGroup:
     """An open group: what to make of it, and the alternatives so far."""
 
     at: int
     flags: frozenset[str]
     look: tuple[bool, bool] | None = None  # (ahead, negative)
-    alternatives: list[Node] = field(default_factory=list)
-    items: list[Node] = field(default_factory=list)
+    alternatives: list[RegexNode] = field(default_factory=list)
+    items: list[RegexNode] = field(default_factory=list)
 
 
-class Parser(Reader):
+class RegexParser(PatternReader):
     """Reads one pattern; see `grammars.regex.parse`."""
 
     # ------------------------------------------------------------ groups
 
-    def parse(self) -> Node:
+    def parse(self) -> RegexNode:
         """The tree of the whole pattern."""
-        stack = [_Group(0, self.flags)]
+        stack = [_OpenGroup(0, self.flags)]
         pattern = self.pattern
         known: dict[str, list[tuple[str, frozenset[str], ir.Regex]]] = {}  # groups, by how they begin
         kept = 0
@@ -71,13 +71,13 @@ class Parser(Reader):
             group = stack[-1]
             if char == "(":
                 again = known.get(pattern[at : at + _BEGINNING])
-                if again is not None and (node := self.again(again)) is not None:
-                    group.items.append(self.quantified(node, at))
+                if again is not None and (node := self.reuse_group(again)) is not None:
+                    group.items.append(self.read_quantifier(node, at))
                     continue
                 self.open(stack)
             elif char == ")":
                 if len(stack) == 1:
-                    raise self.invalid("this group was never opened")
+                    raise self.invalid_pattern("this group was never opened")
                 self.at += 1
                 group = stack.pop()
                 closed = self.close(group)
@@ -89,7 +89,7 @@ class Parser(Reader):
                     kept += 1
                     begin = pattern[group.at : group.at + _BEGINNING]
                     known.setdefault(begin, []).append((pattern[group.at : self.at], group.flags, closed))
-                stack[-1].items.append(self.quantified(closed, group.at))
+                stack[-1].items.append(self.read_quantifier(closed, group.at))
             elif char == "|":
                 self.at += 1
                 group.alternatives.append(self.sequence(group.items))
@@ -97,17 +97,17 @@ class Parser(Reader):
             elif "x" in self.flags and (char.isspace() or char == "#"):
                 self.skip_verbose()
             elif char in "*+?" or (char == "{" and self.counts(at) is not None):
-                raise self.invalid("nothing to repeat")
+                raise self.invalid_pattern("nothing to repeat")
             elif (run := _RUN.match(pattern, at)) and self.flags.isdisjoint("ix"):
                 self.at = run.end()
                 group.items.append(ir.Literal(run[0].encode()))
             else:
-                group.items.append(self.quantified(self.atom(), at))
+                group.items.append(self.read_quantifier(self.atom(), at))
         if len(stack) > 1:
-            raise self.invalid("this group is never closed", stack[-1].at)
+            raise self.invalid_pattern("this group is never closed", stack[-1].at)
         return self.close(stack.pop())
 
-    def again(self, known: list[tuple[str, frozenset[str], ir.Regex]]) -> ir.Regex | None:
+    def reuse_group(self, known: list[tuple[str, frozenset[str], ir.Regex]]) -> ir.Regex | None:
         """A group that stood here before, letter by letter and under the same flags: the same node."""
         for text, flags, node in known:
             if flags == self.flags and self.pattern.startswith(text, self.at):
@@ -123,18 +123,18 @@ class Parser(Reader):
         else:
             self.at += 1
 
-    def open(self, stack: list[_Group]) -> None:
+    def open(self, stack: list[_OpenGroup]) -> None:
         """Reads ``(`` and what follows it."""
         at = self.at
         self.at += 1
-        group = _Group(at, self.flags)
+        group = _OpenGroup(at, self.flags)
         if not self.take("?"):
             if self.peek("*"):
-                raise self.unsupported("control verbs are not regular", at)
+                raise self.unsupported_construct("control verbs are not regular", at)
         elif self.take("#"):
             stop = self.pattern.find(")", self.at)
             if stop < 0:
-                raise self.invalid("this comment is never closed", at)
+                raise self.invalid_pattern("this comment is never closed", at)
             self.at = stop + 1
             return
         elif self.take("="):
@@ -146,21 +146,21 @@ class Parser(Reader):
         elif self.take("<!"):
             group.look = (False, True)
         elif self.take("P=") or self.take("P>") or self.take("&"):
-            raise self.unsupported("back-references and recursion are not regular", at)
+            raise self.unsupported_construct("back-references and recursion are not regular", at)
         elif self.take("P<") or self.take("<"):
             stop = self.pattern.find(">", self.at)
             if stop < 0 or not self.pattern[self.at : stop].isidentifier():
-                raise self.invalid("the name of this group is malformed", at)
+                raise self.invalid_pattern("the name of this group is malformed", at)
             self.at = stop + 1
         elif self.take(">"):
-            raise self.unsupported("atomic groups depend on the order of matching", at)
+            raise self.unsupported_construct("atomic groups depend on the order of matching", at)
         elif self.take("("):
-            raise self.unsupported("conditional groups are not regular", at)
+            raise self.unsupported_construct("conditional groups are not regular", at)
         elif not self.take(":"):
             outer = stack[-1]
             if not self.inline_flags(at):  # they hold until the group around them closes
                 if self.dialect != "rust" and (len(stack) > 1 or outer.items or outer.alternatives):
-                    raise self.invalid("flags for the whole pattern must come first", at)
+                    raise self.invalid_pattern("flags for the whole pattern must come first", at)
                 return
         stack.append(group)
 
@@ -180,14 +180,14 @@ class Parser(Reader):
                 self.flags = (self.flags | on) - off
                 return char == ":"
             elif char.isdigit() or char in "R+&":
-                raise self.unsupported("recursion is not regular", at)
+                raise self.unsupported_construct("recursion is not regular", at)
             else:
                 break
-        raise self.invalid("unknown extension after '(?'", at)
+        raise self.invalid_pattern("unknown extension after '(?'", at)
 
-    def sequence(self, items: list[Node]) -> Node:
+    def sequence(self, items: list[RegexNode]) -> RegexNode:
         """Items in a row; those without assertions melt together."""
-        parts: list[Node] = []
+        parts: list[RegexNode] = []
         plain: list[ir.Regex] = []
         for item in items:
             if isinstance(item, ir.Regex):
@@ -196,34 +196,34 @@ class Parser(Reader):
             if plain:
                 parts.append(ir.concat(*_join_literals(plain)))
                 plain = []
-            parts.extend(item.parts if isinstance(item, Sequence) else (item,))
+            parts.extend(item.parts if isinstance(item, ConcatNode) else (item,))
         if plain or not parts:
             parts.append(ir.concat(*_join_literals(plain)))
-        return parts[0] if len(parts) == 1 else Sequence(tuple(parts), self.deeper(*parts))
+        return parts[0] if len(parts) == 1 else ConcatNode(tuple(parts), self.check_depth(*parts))
 
-    def close(self, group: _Group) -> Node:
+    def close(self, group: _OpenGroup) -> RegexNode:
         """The tree of a finished group."""
         self.flags = group.flags
         group.alternatives.append(self.sequence(group.items))
         plain = [part for part in group.alternatives if isinstance(part, ir.Regex)]
         rest = [part for part in group.alternatives if not isinstance(part, ir.Regex)]
-        node: Node
+        node: RegexNode
         if not rest:
             node = ir.union(*plain)
         else:
             parts = (ir.union(*plain), *rest) if plain else tuple(rest)
-            node = parts[0] if len(parts) == 1 else Alternation(parts, self.deeper(*parts))
+            node = parts[0] if len(parts) == 1 else AlternationNode(parts, self.check_depth(*parts))
         if group.look:
-            node = Look(node, *group.look, group.at, self.deeper(node))
+            node = Lookaround(node, *group.look, group.at, self.check_depth(node))
         return node
 
-    def deeper(self, *parts: Node) -> int:
+    def check_depth(self, *parts: RegexNode) -> int:
         """Depth of a node over these; refuses trees too deep for the recursive pass over assertions."""
-        depth = 1 + max(map(depth_of, parts))
+        depth = 1 + max(map(lookaround_depth, parts))
         if depth > MAX_DEPTH:
             raise ConstraintTooLarge(
                 "the regular expression is nested too deeply",
-                position(self.pattern, self.at - 1, f"assertions under more than {MAX_DEPTH} levels"),
+                pattern_problem(self.pattern, self.at - 1, f"assertions under more than {MAX_DEPTH} levels"),
             )
         return depth
 
@@ -244,7 +244,7 @@ class Parser(Reader):
         most = least if not comma else int(high) if high else None
         return least, most, stop + 1
 
-    def quantified(self, node: Node, at: int) -> Node:
+    def read_quantifier(self, node: RegexNode, at: int) -> RegexNode:
         """The node with the quantifier after it, if there is one."""
         while True:
             while "x" in self.flags and self.at < len(self.pattern):
@@ -259,42 +259,44 @@ class Parser(Reader):
             elif char == "{" and (counts := self.counts(self.at)) is not None:
                 low, high, self.at = counts
                 if high is not None and high < low:
-                    raise self.invalid("the bounds of this repetition are in the wrong order", start)
+                    raise self.invalid_pattern("the bounds of this repetition are in the wrong order", start)
             else:
                 return node
             if (
                 self.pattern[at] != "("
-                and isinstance(node, (Start, End, Boundary))
+                and isinstance(node, (StartAnchor, EndAnchor, WordBoundary))
                 and self.dialect != "rust"
             ):
-                raise self.invalid("nothing to repeat", start)
+                raise self.invalid_pattern("nothing to repeat", start)
             self.take("?")
             if self.peek("+") and self.dialect != "rust":
-                raise self.unsupported("possessive quantifiers depend on the order of matching", self.at)
+                raise self.unsupported_construct(
+                    "possessive quantifiers depend on the order of matching", self.at
+                )
             if isinstance(node, ir.Regex):
                 node = ir.repeat(node, low, high)
             else:
-                node = Loop(node, low, high, at, self.deeper(node))
+                node = RepeatNode(node, low, high, at, self.check_depth(node))
             after = self.pattern[self.at : self.at + 1]
             if self.dialect != "rust" and (
                 (after and after in "*?") or (after == "{" and self.counts(self.at) is not None)
             ):
-                raise self.invalid("a quantifier follows a quantifier")
+                raise self.invalid_pattern("a quantifier follows a quantifier")
 
     # ------------------------------------------------------------ atoms
 
-    def atom(self) -> Node:
+    def atom(self) -> RegexNode:
         """One character, class, escape or anchor."""
         char = self.pattern[self.at]
         self.at += 1
         if char == ".":
             return ir.ANY_CHAR if "s" in self.flags else ir.chars(ir.invert_ranges(self.newline))
         if char == "^":
-            return Start(self.newline if "m" in self.flags else None)
+            return StartAnchor(self.newline if "m" in self.flags else None)
         if char == "$":
             if "m" in self.flags:
-                return End(self.newline)
-            return End(self.newline, final=True) if self.dialect == "python" else End(None)
+                return EndAnchor(self.newline)
+            return EndAnchor(self.newline, final=True) if self.dialect == "python" else EndAnchor(None)
         if char == "[":
             return self.character_class()
         if char == "\\":
@@ -315,29 +317,29 @@ class Parser(Reader):
         self.at = plain.end()
         return found
 
-    def escape(self) -> Node:
+    def escape(self) -> RegexNode:
         """An escape outside of classes."""
         at = self.at - 1
         char = self.pattern[self.at : self.at + 1]
         if char == "b" and not self.peek("b{"):
             self.at += 1
-            return Boundary(self.word(), negative=False)
+            return WordBoundary(self.word_chars(), negative=False)
         if char == "B":
             self.at += 1
-            return Boundary(self.word(), negative=True)
+            return WordBoundary(self.word_chars(), negative=True)
         if char in ("A", "Z", "z", "G"):
             self.at += 1
             if self.dialect == "ecma":
-                raise self.invalid(f"\\{char} is no escape of ECMA-262: write ^ or $", at)
+                raise self.invalid_pattern(f"\\{char} is no escape of ECMA-262: write ^ or $", at)
             if char == "A":
-                return Start(None)
+                return StartAnchor(None)
             if char == ("Z" if self.dialect == "python" else "z"):
-                return End(None)
-            raise self.invalid(f"\\{char} is no escape of this dialect", at)
+                return EndAnchor(None)
+            raise self.invalid_pattern(f"\\{char} is no escape of this dialect", at)
         if (char.isdigit() and char != "0") or (char == "k" and self.peek("k<")):
             return self.back_reference(at)
         ranges, single = self.class_escape(at, in_class=False)
-        return self.set_of(ranges) if single is None else self.character(single)
+        return self.char_class(ranges) if single is None else self.character(single)
 
     def back_reference(self, at: int) -> ir.Regex:
         """Refuses a back-reference (three octal digits are a character in Python)."""
@@ -345,7 +347,7 @@ class Parser(Reader):
             text = self.pattern[self.at : self.at + 3]
             self.at += 3
             return self.character(int(text, 8))
-        raise self.unsupported("back-references are not regular", at)
+        raise self.unsupported_construct("back-references are not regular", at)
 
     def octal_digits(self) -> int:
         """How many octal digits come next, three at most."""

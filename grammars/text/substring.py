@@ -10,18 +10,18 @@ from __future__ import annotations
 from grammars import ir
 from grammars.errors import ConstraintTooLarge, InvalidConstraint, Problem, UnsatisfiableConstraint
 
-LONGEST_DOCUMENT = 50_000
+MAX_DOCUMENT_LENGTH = 50_000
 """Characters: a document is compiled in well under 100 microseconds per character."""
 
 _DEPTH = 500  # of what is written into one rule
-_SHORT = 4 * LONGEST_DOCUMENT  # states that are told apart by the length read so far
+_SHORT = 4 * MAX_DOCUMENT_LENGTH  # states that are told apart by the length read so far
 
 
-def spans(text: str, *, min_length: int = 1) -> ir.Grammar:
+def substring_grammar(text: str, *, min_length: int = 1) -> ir.Grammar:
     """The grammar of the spans of a text; they begin and end anywhere between two characters.
 
     Args:
-        text: the document, up to `LONGEST_DOCUMENT` characters.
+        text: the document, up to `MAX_DOCUMENT_LENGTH` characters.
         min_length: characters of the shortest span; 0 allows the empty text.
 
     Raises:
@@ -29,10 +29,10 @@ def spans(text: str, *, min_length: int = 1) -> ir.Grammar:
         UnsatisfiableConstraint: the text is shorter than `min_length`.
         ConstraintTooLarge: the text is too long, or `min_length` too great for so long a text.
     """
-    if len(text) > LONGEST_DOCUMENT:
+    if len(text) > MAX_DOCUMENT_LENGTH:
         raise ConstraintTooLarge(
             "the document is too long to generate spans of it",
-            Problem("document", f"has {len(text)} characters; at most {LONGEST_DOCUMENT} can be compiled"),
+            Problem("document", f"has {len(text)} characters; at most {MAX_DOCUMENT_LENGTH} can be compiled"),
             action="pass the passages that matter",
         )
     if min_length < 0:
@@ -50,7 +50,7 @@ def spans(text: str, *, min_length: int = 1) -> ir.Grammar:
             "the document has no span that is long enough",
             Problem("document", f"has {len(text)} characters; a span needs {min_length}"),
         )
-    return _Writer(*_suffix_automaton(text)).grammar(min_length)
+    return _SuffixAutomatonRules(*_suffix_automaton(text)).grammar(min_length)
 
 
 def _suffix_automaton(text: str) -> tuple[list[dict[str, int]], list[int]]:
@@ -83,7 +83,7 @@ def _suffix_automaton(text: str) -> tuple[list[dict[str, int]], list[int]]:
     return edges, longest
 
 
-class _Writer:
+class _SuffixAutomatonRules:
     """Rules for the states of a suffix automaton."""
 
     def __init__(self, edges: list[dict[str, int]], longest: list[int]) -> None:
@@ -91,7 +91,7 @@ class _Writer:
         self.order = sorted(range(len(edges)), key=longest.__getitem__)
         self.terminals = {character: ir.terminal(character) for one in edges for character in one}
         self.rules: dict[str, ir.Expr] = {}
-        self.after: list[ir.Expr] = [ir.SILENT] * len(edges)  # by state: how a text goes on, or ends
+        self.after: list[ir.Expr] = [ir.EPSILON] * len(edges)  # by state: how a text goes on, or ends
 
     def grammar(self, least: int) -> ir.Grammar:
         self.write()
@@ -122,7 +122,7 @@ class _Writer:
 
     def step(self, character: str, target: int) -> ir.Expr:
         terminal, after = self.terminals[character], self.after[target]
-        return terminal if after is ir.SILENT else ir.Sequence((terminal, after))
+        return terminal if after is ir.EPSILON else ir.Sequence((terminal, after))
 
     def write_short(self, least: int) -> None:
         """States of texts that must go on: known by the length read so far, as long as that is too short."""

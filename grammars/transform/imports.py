@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from grammars import ir
-from grammars.lexer import refuse_lexer
-from grammars.visit import children, fold, rebuilt
+from grammars.lexer import reject_lexer_grammar
+from grammars.visit import children, fold, with_children
 
 
-def added(grammar: ir.Grammar, rules: dict[str, ir.Expr]) -> ir.Expr:
+def import_rules(grammar: ir.Grammar, rules: dict[str, ir.Expr]) -> ir.Expr:
     """Adds the rules of a grammar, renamed where a name is taken; returns the call of its start.
 
     Raises:
         UnsupportedConstraint: it stands behind a lexer.
     """
-    refuse_lexer(grammar, "among the rules of another")
+    reject_lexer_grammar(grammar, "among the rules of another")
     names: dict[str, str] = {}
     taken = {*rules, *grammar.rules}
     for name in grammar.rules:
-        names[name] = fresh(name, taken) if name in rules else name
+        names[name] = fresh_name(name, taken) if name in rules else name
         taken.add(names[name])
     if all(name == new for name, new in names.items()):
         rules.update(grammar.rules)
@@ -28,14 +28,14 @@ def added(grammar: ir.Grammar, rules: dict[str, ir.Expr]) -> ir.Expr:
         if isinstance(expr, ir.Call):
             return ir.call(names[expr.rule])
         parts = tuple(known[part] for part in children(expr))
-        return rebuilt(expr, parts)
+        return with_children(expr, parts)
 
     for name, body in grammar.rules.items():
         rules[names[name]] = fold(body, children, value, made)
     return ir.call(names[grammar.start])
 
 
-def fresh(name: str, taken: set[str] | dict[str, ir.Expr]) -> str:
+def fresh_name(name: str, taken: set[str] | dict[str, ir.Expr]) -> str:
     """A name that is not taken."""
     while name in taken:
         name += "'"

@@ -12,18 +12,18 @@ from dataclasses import dataclass
 
 from grammars import ir
 from grammars.regex import analysis
-from grammars.visit import calls, children, components, fold, rebuilt
+from grammars.visit import calls, children, fold, strongly_connected_components, with_children
 
-UNIT = 500
+MAX_TERMINAL_SIZE = 500
 """Literals, classes and counts that one terminal may be written with. Its residuals are sums of parts of it."""
 
 
-_REGULAR = 4 * UNIT
+_REGULAR = 4 * MAX_TERMINAL_SIZE
 """Literals, classes and counts beyond which nothing is kept as a regular expression."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Part:
+class _SizedExpr:
     """An expression, and the same as a regular expression if it is regular."""
 
     expr: ir.Expr
@@ -34,12 +34,12 @@ class _Part:
         return self.regex is not None and self.size <= limit
 
 
-def with_units(
+def inline_regular_rules(
     grammar: ir.Grammar,
     *,
-    limit: int = UNIT,
+    limit: int = MAX_TERMINAL_SIZE,
     differences: Collection[str] = (),
-    irregular: Callable[[str], Exception] = KeyError,
+    not_regular_error: Callable[[str], Exception] = KeyError,
 ) -> ir.Grammar:
     """The same grammar with terminals as large as `limit` allows.
 
@@ -47,42 +47,44 @@ def with_units(
         grammar: all rules that are called are defined.
         limit: literals, classes and counts per terminal; 0 keeps the rules as they are.
         differences: rules that mean their first alternative without their second one.
-        irregular: the error for one of those when an alternative is recursive.
+        not_regular_error: the error for one of those when an alternative is recursive.
 
     Raises:
         Exception: what `irregular` makes.
     """
     rules = grammar.rules
     edges = {name: calls(body) for name, body in rules.items()}
-    found: dict[str, _Part] = {}
-    known: dict[ir.Expr, _Part] = {}
+    found: dict[str, _SizedExpr] = {}
+    known: dict[ir.Expr, _SizedExpr] = {}
     bodies: dict[str, ir.Expr] = {}
-    for component in components(edges):
+    for component in strongly_connected_components(edges):
         if len(component) > 1 or component[0] in edges[component[0]]:
-            found.update((name, _Part(ir.call(name), None, 0)) for name in component)
+            found.update((name, _SizedExpr(ir.call(name), None, 0)) for name in component)
         for name in component:
             part = fold(rules[name], children, lambda expr, known: _part(expr, known, found, limit), known)
             if name in differences:
                 one, other = (known[half] for half in children(rules[name]))
                 if one.regex is None or other.regex is None:
-                    raise irregular(name)
+                    raise not_regular_error(name)
                 regex = ir.difference(one.regex, other.regex)
-                part = _Part(ir.Terminal(regex), regex, one.size + other.size)
+                part = _SizedExpr(ir.Terminal(regex), regex, one.size + other.size)
             bodies[name] = part.expr
             if name not in found:
-                found[name] = part if part.unit(limit) else _Part(ir.call(name), part.regex, part.size)
+                found[name] = part if part.unit(limit) else _SizedExpr(ir.call(name), part.regex, part.size)
     return ir.Grammar({name: bodies[name] for name in rules}, grammar.start)
 
 
-def _part(expr: ir.Expr, known: dict[ir.Expr, _Part], found: dict[str, _Part], limit: int) -> _Part:
+def _part(
+    expr: ir.Expr, known: dict[ir.Expr, _SizedExpr], found: dict[str, _SizedExpr], limit: int
+) -> _SizedExpr:
     if isinstance(expr, ir.Terminal):
-        return _Part(expr, expr.regex, _size(expr.regex))
+        return _SizedExpr(expr, expr.regex, _size(expr.regex))
     if isinstance(expr, ir.Call):
         return found[expr.rule]
     parts = [known[part] for part in children(expr)]
     regexes = [part.regex for part in parts if part.regex is not None]
-    if isinstance(expr, ir.Bag):
-        return _Part(rebuilt(expr, tuple(part.expr for part in parts)), None, 0)
+    if isinstance(expr, ir.Interleave):
+        return _SizedExpr(with_children(expr, tuple(part.expr for part in parts)), None, 0)
     size = sum(part.size for part in parts) + isinstance(expr, ir.Loop)
     if isinstance(expr, ir.Choice) and all(isinstance(one, (ir.Literal, ir.Chars)) for one in regexes):
         size = 1 if len(regexes) == len(parts) else size  # words are one unit however many they are
@@ -98,11 +100,11 @@ def _part(expr: ir.Expr, known: dict[ir.Expr, _Part], found: dict[str, _Part], l
         plain = ir.sequence(*_merged(parts, limit, ir.concat, together=True))
     if regex is not None and size <= limit:
         plain = ir.Terminal(regex)
-    return _Part(plain, regex, size)
+    return _SizedExpr(plain, regex, size)
 
 
 def _merged(
-    parts: list[_Part], limit: int, join: Callable[..., ir.Regex], *, together: bool
+    parts: list[_SizedExpr], limit: int, join: Callable[..., ir.Regex], *, together: bool
 ) -> list[ir.Expr]:
     """The parts with units joined; in a sequence only `together`, where they stand side by side."""
     merged: list[ir.Expr] = []

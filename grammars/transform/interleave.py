@@ -10,55 +10,61 @@ from collections.abc import Iterable, Sequence
 
 from grammars import ir
 from grammars.errors import ConstraintTooLarge, Problem, UnsupportedConstraint
-from grammars.visit import children, fold, rebuilt
+from grammars.visit import children, fold, with_children
 
-MAX_MARKS = 12
+MAX_INTERLEAVE_OBLIGATIONS = 12
 """Most marks of one bag: a shortest text is searched over their subsets."""
-MAX_DIFFERENT = 256
+MAX_DISTINCT_ENTRIES = 256
 """Most entries that must come and differ from each other: the core looks for the shortest of them."""
 _MAX_UNFOLDED = 20_000
 
 
-def bag(
-    entries: Iterable[ir.Entry],
+def interleave(
+    entries: Iterable[ir.InterleaveEntry],
     *,
-    needed: Iterable[int] = (),
-    marks: int = 0,
+    required: Iterable[int] = (),
+    obligations: int = 0,
     low: int = 0,
     high: int | None = None,
-    separator: ir.Expr = ir.SILENT,
+    separator: ir.Expr = ir.EPSILON,
     ordered: bool = False,
 ) -> ir.Expr:
     """Entries in any order; see `ir.Bag` for the arguments. Entries that nothing can be are left out.
 
     Raises:
-        ConstraintTooLarge: `low` exceeds `ir.MAX_COUNT`, or there are more than `MAX_MARKS` marks.
+        ConstraintTooLarge: `low` exceeds `ir.MAX_COUNT`, or there are more than `MAX_INTERLEAVE_OBLIGATIONS` marks.
     """
     low, high = ir.count_bounds(low, high)
-    if marks.bit_length() > MAX_MARKS:
+    if obligations.bit_length() > MAX_INTERLEAVE_OBLIGATIONS:
         raise ConstraintTooLarge(
             "too many things are asked of the entries of one object or array",
-            Problem("bag", f"{marks.bit_length()} marks; at most {MAX_MARKS}"),
+            Problem("bag", f"{obligations.bit_length()} marks; at most {MAX_INTERLEAVE_OBLIGATIONS}"),
         )
-    kept = tuple(entry for entry in entries if entry.head is not ir.NEVER and entry.body is not ir.NEVER)
-    made = ir.Bag(kept, tuple(sorted(set(needed))), marks, low, high, separator, ordered)
-    if not completable(made, kept, alone=separator is ir.NEVER):
-        return ir.NEVER
-    return made if kept and high != 0 else ir.SILENT
+    kept = tuple(
+        entry
+        for entry in entries
+        if entry.head is not ir.EMPTY_LANGUAGE and entry.body is not ir.EMPTY_LANGUAGE
+    )
+    made = ir.Interleave(kept, tuple(sorted(set(required))), obligations, low, high, separator, ordered)
+    if not interleave_satisfiable(made, kept, alone=separator is ir.EMPTY_LANGUAGE):
+        return ir.EMPTY_LANGUAGE
+    return made if kept and high != 0 else ir.EPSILON
 
 
-def may_be_empty(expr: ir.Bag) -> bool:
+def interleave_nullable(expr: ir.Interleave) -> bool:
     """Whether no entry must come."""
-    return not (expr.needed or expr.marks or expr.low)
+    return not (expr.required or expr.marks or expr.low)
 
 
-def completable(expr: ir.Bag, entries: Sequence[ir.Entry], *, alone: bool = False) -> bool:
+def interleave_satisfiable(
+    expr: ir.Interleave, entries: Sequence[ir.InterleaveEntry], *, alone: bool = False
+) -> bool:
     """Whether these of the entries of a bag make up one of its texts; `alone`: at most one of them."""
     slots: dict[int | None, list[int]] = {}
     for entry in entries:
         slots.setdefault(entry.slot, []).append(entry.marks & expr.marks)
     most = len(slots) if None not in slots else None
-    if any(slot not in slots for slot in expr.needed) or (most is not None and expr.low > most):
+    if any(slot not in slots for slot in expr.required) or (most is not None and expr.low > most):
         return False
     whole = 0  # what comes of it when every slot brings all that it may, as far as one entry does
     for brought in slots.values():
@@ -72,31 +78,31 @@ def completable(expr: ir.Bag, entries: Sequence[ir.Entry], *, alone: bool = Fals
     for slot, brought in slots.items():
         if not any(brought):
             continue
-        for _ in range(MAX_MARKS if slot is None else 1):
+        for _ in range(MAX_INTERLEAVE_OBLIGATIONS if slot is None else 1):
             before = dict(fewest)
             for held, count in before.items():
                 for marks in brought:
-                    more = count + (slot not in expr.needed)
+                    more = count + (slot not in expr.required)
                     fewest[held | marks] = min(fewest.get(held | marks, more), more)
             if fewest == before:
                 break
     if expr.marks not in fewest:
         return False
-    least = max(expr.low, len(expr.needed) + fewest[expr.marks])
+    least = max(expr.low, len(expr.required) + fewest[expr.marks])
     return (expr.high is None or least <= expr.high) and (least <= 1 or not alone)
 
 
-def after(expr: ir.Bag, entry: ir.Entry) -> ir.Expr:
+def remainder_after(expr: ir.Interleave, entry: ir.InterleaveEntry) -> ir.Expr:
     """What is left of a bag after its first entry.
 
     Raises:
         UnsupportedConstraint: some of its entries must differ.
     """
     done, more = _rest(expr, entry)
-    return ir.choice(ir.SILENT if done else ir.NEVER, ir.sequence(expr.separator, more))
+    return ir.choice(ir.EPSILON if done else ir.EMPTY_LANGUAGE, ir.sequence(expr.separator, more))
 
 
-def _rest(expr: ir.Bag, entry: ir.Entry) -> tuple[bool, ir.Expr]:
+def _rest(expr: ir.Interleave, entry: ir.InterleaveEntry) -> tuple[bool, ir.Expr]:
     """Whether the first entry of a bag may be the last, and what may come after the next separator otherwise."""
     if any(other.distinct for other in expr.entries):
         raise UnsupportedConstraint(
@@ -105,18 +111,18 @@ def _rest(expr: ir.Bag, entry: ir.Entry) -> tuple[bool, ir.Expr]:
         )
     slot = entry.slot
 
-    def open_still(other: ir.Entry) -> bool:
+    def open_still(other: ir.InterleaveEntry) -> bool:
         if slot is None or other.slot is None:
             return other.slot is None or not expr.ordered
         return other.slot > slot if expr.ordered else other.slot != slot
 
-    needed = [other for other in expr.needed if other != slot]
+    needed = [other for other in expr.required if other != slot]
     marks = expr.marks & ~entry.marks
     low = max(expr.low - 1, 0)
-    more = bag(
+    more = interleave(
         filter(open_still, expr.entries),
-        needed=needed,
-        marks=marks,
+        required=needed,
+        obligations=marks,
         low=max(low, 1),
         high=None if expr.high is None else expr.high - 1,
         separator=expr.separator,
@@ -125,7 +131,7 @@ def _rest(expr: ir.Bag, entry: ir.Entry) -> tuple[bool, ir.Expr]:
     return not (needed or marks or low), more
 
 
-def refuse_different(grammar: ir.Grammar, where: str) -> None:
+def reject_distinct_entries(grammar: ir.Grammar, where: str) -> None:
     """Sees to it that no bag of a grammar has entries that must differ.
 
     Raises:
@@ -135,7 +141,7 @@ def refuse_different(grammar: ir.Grammar, where: str) -> None:
     for name, body in grammar.rules.items():
         fold(body, children, lambda expr, known: None, known)
         for expr in known:
-            if isinstance(expr, ir.Bag) and any(entry.distinct for entry in expr.entries):
+            if isinstance(expr, ir.Interleave) and any(entry.distinct for entry in expr.entries):
                 raise UnsupportedConstraint(
                     f"items or keys that must differ cannot stand {where}",
                     Problem(f"rule {name}", "what was read of earlier ones is not kept there"),
@@ -143,7 +149,7 @@ def refuse_different(grammar: ir.Grammar, where: str) -> None:
                 )
 
 
-def unfolded(grammar: ir.Grammar) -> ir.Grammar:
+def expand_interleaves(grammar: ir.Grammar) -> ir.Grammar:
     """The same texts without bags, by a rule for every set of slots: for judges, and for few slots only.
 
     Raises:
@@ -152,11 +158,11 @@ def unfolded(grammar: ir.Grammar) -> ir.Grammar:
     """
     names: dict[tuple[object, ...], str] = {}
     rules: dict[str, ir.Expr] = {}
-    pending: list[tuple[str, ir.Bag]] = []
+    pending: list[tuple[str, ir.Interleave]] = []
 
-    def name(expr: ir.Bag) -> str:
+    def name(expr: ir.Interleave) -> str:
         parts = tuple((e.head, e.body, e.slot, e.marks, e.distinct) for e in expr.entries)
-        key = (parts, expr.needed, expr.marks, expr.low, expr.high, expr.separator, expr.ordered)
+        key = (parts, expr.required, expr.marks, expr.low, expr.high, expr.separator, expr.ordered)
         if key not in names:
             if len(names) >= _MAX_UNFOLDED:
                 raise ConstraintTooLarge("a bag has too many states to be unfolded")
@@ -168,19 +174,21 @@ def unfolded(grammar: ir.Grammar) -> ir.Grammar:
 
     def value(expr: ir.Expr, known: dict[ir.Expr, ir.Expr]) -> ir.Expr:
         parts = tuple(known[part] for part in children(expr))
-        made = expr if parts == children(expr) else rebuilt(expr, parts)
-        return ir.Call(name(made)) if isinstance(made, ir.Bag) else made
+        made = expr if parts == children(expr) else with_children(expr, parts)
+        return ir.Call(name(made)) if isinstance(made, ir.Interleave) else made
 
     known: dict[ir.Expr, ir.Expr] = {}
     for rule, body in grammar.rules.items():
         rules[rule] = fold(body, children, value, known)
     while pending:
         rule, expr = pending.pop()
-        options: list[ir.Expr] = [ir.SILENT] if may_be_empty(expr) else []
+        options: list[ir.Expr] = [ir.EPSILON] if interleave_nullable(expr) else []
         for entry in expr.entries:
             done, more = _rest(expr, entry)
-            rest = ir.sequence(expr.separator, ir.Call(name(more)) if isinstance(more, ir.Bag) else more)
-            end = ir.SILENT if done else ir.NEVER
+            rest = ir.sequence(
+                expr.separator, ir.Call(name(more)) if isinstance(more, ir.Interleave) else more
+            )
+            end = ir.EPSILON if done else ir.EMPTY_LANGUAGE
             options.append(ir.sequence(entry.head, entry.body, ir.choice(end, rest)))
         rules[rule] = ir.choice(*options)
     return ir.Grammar(rules, grammar.start) if names else grammar

@@ -13,19 +13,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from grammars import ir
 
 
-class Deferred(Mapping[str, ir.Expr]):
+class LazyRules(Mapping[str, ir.Expr]):
     """Rules, some without a body yet. Threads may share it.
 
     Args:
         made: rules that have a body.
-        lengths: bytes of the shortest text of every other one; `make` adds those of rules that its bodies call.
+        min_lengths: bytes of the shortest text of every other one; `make` adds those of rules that its bodies call.
         make: the body of one of these. It begins with a terminal, and its shortest text is as long as was said.
-        aside: expressions of bodies to come that may be too large, by what they are: whoever compiles the rules reads
+        eager_exprs: expressions of bodies to come that may be too large, by what they are: whoever compiles the rules reads
             them at once.
 
     Attributes:
-        lengths: of all rules that were ever without a body.
-        aside: as it was given.
+        min_lengths: of all rules that were ever without a body.
+        eager_exprs: as it was given.
     """
 
     def __init__(
@@ -35,8 +35,8 @@ class Deferred(Mapping[str, ir.Expr]):
         make: Callable[[str], ir.Expr],
         aside: Mapping[str, ir.Expr] | None = None,
     ) -> None:
-        self.lengths = lengths
-        self.aside = aside or {}
+        self.min_lengths = lengths
+        self.eager_exprs = aside or {}
         self._made = made
         self._make = make
         self._lock = threading.Lock()
@@ -58,32 +58,32 @@ class Deferred(Mapping[str, ir.Expr]):
     def _body(self, name: str) -> ir.Expr:
         found = self._made.get(name)
         if found is None:
-            if name not in self.lengths:
+            if name not in self.min_lengths:
                 raise KeyError(name)
             found = self._made[name] = self._make(name)
         return found
 
-    def whole(self) -> dict[str, ir.Expr]:
+    def build_all(self) -> dict[str, ir.Expr]:
         """All rules, with their bodies."""
         with self._lock:
-            names = list(self.lengths)
+            names = list(self.min_lengths)
             for name in names:
                 self._body(name)
-                if len(self.lengths) > len(names):  # new ones come last
-                    names.extend(list(self.lengths)[len(names) :])
+                if len(self.min_lengths) > len(names):  # new ones come last
+                    names.extend(list(self.min_lengths)[len(names) :])
             return dict(self._made)
 
     def __getitem__(self, name: str) -> ir.Expr:
         return self.bodies([name])[0]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.whole())
+        return iter(self.build_all())
 
     def __len__(self) -> int:
-        return len(self.whole())
+        return len(self.build_all())
 
 
-def made_rules(grammar: ir.Grammar) -> dict[str, ir.Expr]:
+def rules_built_so_far(grammar: ir.Grammar) -> dict[str, ir.Expr]:
     """The rules of a grammar that have a body."""
     rules = grammar.rules
-    return rules.made() if isinstance(rules, Deferred) else dict(rules)
+    return rules.made() if isinstance(rules, LazyRules) else dict(rules)

@@ -18,14 +18,14 @@ from __future__ import annotations
 
 from grammars import ir
 from grammars.errors import ConstraintTooLarge, Problem
-from grammars.transform.interleave import after
-from grammars.transform.nullable import Nonempty
-from grammars.visit import children, components, fold, reachable
+from grammars.transform.interleave import remainder_after
+from grammars.transform.nullable import EpsilonRemover
+from grammars.visit import children, drop_unreachable, fold, strongly_connected_components
 
 _MAX_STEPS = 200_000
 """Steps from rule to rule that may be written for one circle of rules; they grow with the cube of its length."""
 
-Split = tuple[ir.Expr, dict[str, ir.Expr]]
+LeftCornerSplit = tuple[ir.Expr, dict[str, ir.Expr]]
 """Texts that begin with no rule of the circle; by rule of the circle, what follows it in those that do."""
 
 
@@ -39,22 +39,22 @@ def remove_left_recursion(grammar: ir.Grammar) -> ir.Grammar:
         KeyError: a rule that is called does not exist.
         ConstraintTooLarge: too many rules begin with one another.
     """
-    nonempty = Nonempty(grammar.rules)
+    nonempty = EpsilonRemover(grammar.rules)
     edges = {name: _first_calls(body, nonempty) for name, body in grammar.rules.items()}
     circles = [
         circle
-        for circle in components(edges)
+        for circle in strongly_connected_components(edges)
         if any(edges[rule].get(callee) for rule in circle for callee in circle)
     ]
     if not circles:
         return grammar
     for circle in circles:
-        _Circle(circle, nonempty).rewrite()
-    nonempty.complete()
-    return reachable(ir.Grammar(nonempty.rules, grammar.start))
+        _LeftRecursiveComponent(circle, nonempty).rewrite()
+    nonempty.define_pending()
+    return drop_unreachable(ir.Grammar(nonempty.rules, grammar.start))
 
 
-def _first_calls(body: ir.Expr, nonempty: Nonempty) -> dict[str, bool]:
+def _first_calls(body: ir.Expr, nonempty: EpsilonRemover) -> dict[str, bool]:
     """Rules that a rule may call before it reads; whether anything is left to say after such a call."""
     found: dict[str, bool] = {}
     seen: set[tuple[ir.Expr, bool]] = set()
@@ -70,7 +70,7 @@ def _first_calls(body: ir.Expr, nonempty: Nonempty) -> dict[str, bool]:
             stack.extend((part, more) for part in expr.parts)
         elif isinstance(expr, ir.Loop):
             stack.append((expr.part, more or expr.high != 1))
-        elif isinstance(expr, ir.Bag):
+        elif isinstance(expr, ir.Interleave):
             stack.extend((entry.head, True) for entry in expr.entries)
         elif isinstance(expr, ir.Sequence):
             for index, part in enumerate(expr.parts):
@@ -80,15 +80,15 @@ def _first_calls(body: ir.Expr, nonempty: Nonempty) -> dict[str, bool]:
     return found
 
 
-class _Circle:
+class _LeftRecursiveComponent:
     """Rules that may begin with one another."""
 
-    def __init__(self, rules: list[str], nonempty: Nonempty) -> None:
+    def __init__(self, rules: list[str], nonempty: EpsilonRemover) -> None:
         self.rules = rules
         self.nonempty = nonempty
         self.members = set(rules)
         self.touching: dict[ir.Expr, bool] = {}
-        self.splits: dict[ir.Expr, Split] = {}
+        self.splits: dict[ir.Expr, LeftCornerSplit] = {}
 
     def rewrite(self) -> None:
         """Replaces the rules of the circle."""
@@ -108,12 +108,12 @@ class _Circle:
                 *(ir.sequence(seed, after[start]) for start, seed in seeds if start in after)
             )
         for rule, body in bodies.items():
-            solid = nonempty.name(rule)
+            solid = nonempty.nonempty_rule(rule)
             nonempty.rules[solid] = body
             if solid != rule:
-                nonempty.rules[rule] = ir.choice(ir.SILENT, ir.Call(solid))
+                nonempty.rules[rule] = ir.choice(ir.EPSILON, ir.Call(solid))
 
-    def after(self, target: str, split: dict[str, Split]) -> dict[str, ir.Expr]:
+    def after(self, target: str, split: dict[str, LeftCornerSplit]) -> dict[str, ir.Expr]:
         """By rule that a text of `target` may begin with: how it goes on."""
         steps: dict[str, dict[str, ir.Expr]] = {rule: {} for rule in self.rules}  # from, to -> what to read
         for rule in self.rules:
@@ -126,10 +126,10 @@ class _Circle:
                     leading.add(start)
                     queue.append(start)
         alone = len(leading) == 1
-        names = {rule: self.nonempty.fresh(f"{target} after {rule}") for rule in leading}
+        names = {rule: self.nonempty.fresh_name(f"{target} after {rule}") for rule in leading}
         for rule in leading:
-            again = ir.loop(self.nonempty.of(steps[rule].get(rule, ir.NEVER)))
-            ends = [ir.SILENT] if rule == target else []
+            again = ir.loop(self.nonempty.remove_epsilon(steps[rule].get(rule, ir.EMPTY_LANGUAGE)))
+            ends = [ir.EPSILON] if rule == target else []
             onward = (
                 ir.sequence(rest, ir.Call(names[step]))
                 for step, rest in steps[rule].items()
@@ -143,7 +143,7 @@ class _Circle:
 
     # ------------------------------------------------------------ what an expression begins with
 
-    def split(self, expr: ir.Expr) -> Split:
+    def split(self, expr: ir.Expr) -> LeftCornerSplit:
         """The texts of `expr` but the empty one, by what they begin with."""
         return fold(expr, self._parts, self._split, self.splits)
 
@@ -156,7 +156,7 @@ class _Circle:
             for index, part in enumerate(expr.parts):
                 if not self.nonempty.nullable(part):
                     return expr.parts[: index + 1]
-        if isinstance(expr, ir.Bag):
+        if isinstance(expr, ir.Interleave):
             return tuple(entry.head for entry in expr.entries)
         return children(expr)
 
@@ -168,24 +168,25 @@ class _Circle:
     def _parts(self, expr: ir.Expr) -> tuple[ir.Expr, ...]:
         return self._first(expr) if self.touches(expr) else ()
 
-    def _split(self, expr: ir.Expr, known: dict[ir.Expr, Split]) -> Split:
+    def _split(self, expr: ir.Expr, known: dict[ir.Expr, LeftCornerSplit]) -> LeftCornerSplit:
         nonempty = self.nonempty
         if not self.touches(expr):
-            return nonempty.of(expr), {}
+            return nonempty.remove_epsilon(expr), {}
         if isinstance(expr, ir.Call):
-            return ir.NEVER, {expr.rule: ir.SILENT}
-        pieces: list[tuple[Split, ir.Expr]] = []  # and what follows each
+            return ir.EMPTY_LANGUAGE, {expr.rule: ir.EPSILON}
+        pieces: list[tuple[LeftCornerSplit, ir.Expr]] = []  # and what follows each
         if isinstance(expr, ir.Choice):
-            pieces = [(known[part], ir.SILENT) for part in expr.parts]
+            pieces = [(known[part], ir.EPSILON) for part in expr.parts]
         elif isinstance(expr, ir.Loop):
             low, high = max(expr.low - 1, 0), None if expr.high is None else expr.high - 1
             part = expr.part
             if nonempty.nullable(part):
-                low, part = 0, nonempty.of(part)
+                low, part = 0, nonempty.remove_epsilon(part)
             pieces = [(known[expr.part], ir.loop(part, low, high))]
-        elif isinstance(expr, ir.Bag):
+        elif isinstance(expr, ir.Interleave):
             pieces = [
-                (known[entry.head], ir.sequence(entry.body, after(expr, entry))) for entry in expr.entries
+                (known[entry.head], ir.sequence(entry.body, remainder_after(expr, entry)))
+                for entry in expr.entries
             ]
         else:
             assert isinstance(expr, ir.Sequence)

@@ -1,7 +1,7 @@
 """Texts without the empty one: of an expression, of a rule, of what goes round in a loop.
 
 A part that may be empty is what makes recursion hidden and rounds of a loop free. Both are cured by saying the
-same with parts that read something: `Nonempty` finds what may be empty and writes the rest of it.
+same with parts that read something: `EpsilonRemover` finds what may be empty and writes the rest of it.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Mapping
 
 from grammars import ir
 from grammars.regex import analysis
-from grammars.transform.interleave import bag, may_be_empty
-from grammars.visit import calls, children, components, fold, rebuilt
+from grammars.transform.interleave import interleave, interleave_nullable
+from grammars.visit import calls, children, fold, strongly_connected_components, with_children
 
 
-class Nonempty:
+class EpsilonRemover:
     """Which rules may be empty, and rules for their other texts.
 
     Attributes:
@@ -38,35 +38,35 @@ class Nonempty:
             expr, children, lambda node, known: _may_be_empty(node, known, self._empty), self._nullable
         )
 
-    def name(self, rule: str) -> str:
+    def nonempty_rule(self, rule: str) -> str:
         """The rule for the texts of `rule` but the empty one: itself when it is never empty."""
         if rule not in self._empty:
             return rule
         if rule not in self._names:
-            self._names[rule] = self.fresh(f"{rule} (not empty)")
+            self._names[rule] = self.fresh_name(f"{rule} (not empty)")
         return self._names[rule]
 
-    def fresh(self, name: str) -> str:
+    def fresh_name(self, name: str) -> str:
         """A name that no rule has yet."""
         while name in self.rules or name in self._names.values():
             name += "'"
         return name
 
-    def of(self, expr: ir.Expr) -> ir.Expr:
+    def remove_epsilon(self, expr: ir.Expr) -> ir.Expr:
         """The texts of an expression but the empty one."""
         return fold(expr, self._below, self._value, self._solid)
 
-    def complete(self) -> None:
+    def define_pending(self) -> None:
         """Defines every rule that was named and is not yet defined."""
         open_names = list(self._names.items())
         for rule, name in open_names:
             if name not in self.rules:
                 before = len(self._names)
-                self.rules[name] = self.of(self.rules[rule])
+                self.rules[name] = self.remove_epsilon(self.rules[rule])
                 open_names.extend(list(self._names.items())[before:])
 
     def _below(self, expr: ir.Expr) -> tuple[ir.Expr, ...]:
-        if not self.nullable(expr) or isinstance(expr, ir.Bag):
+        if not self.nullable(expr) or isinstance(expr, ir.Interleave):
             return ()
         if isinstance(expr, ir.Loop) and not self.nullable(expr.part):
             return ()
@@ -76,18 +76,20 @@ class Nonempty:
         if not self.nullable(expr):
             return expr
         if isinstance(expr, ir.Terminal):
-            return ir.Terminal(solid_regex(expr.regex))
+            return ir.Terminal(remove_empty_string(expr.regex))
         if isinstance(expr, ir.Call):
-            return ir.Call(self.name(expr.rule))
+            return ir.Call(self.nonempty_rule(expr.rule))
         if isinstance(expr, ir.Choice):
             return ir.choice(*(known.get(part, part) for part in expr.parts))
         if isinstance(expr, ir.Loop):
             return ir.loop(known.get(expr.part, expr.part), 1, expr.high)
-        if isinstance(expr, ir.Bag):  # of which no entry is empty
-            return bag(expr.entries, low=1, high=expr.high, separator=expr.separator, ordered=expr.ordered)
+        if isinstance(expr, ir.Interleave):  # of which no entry is empty
+            return interleave(
+                expr.entries, low=1, high=expr.high, separator=expr.separator, ordered=expr.ordered
+            )
         assert isinstance(expr, ir.Sequence)
-        whole: ir.Expr = ir.NEVER
-        rest: ir.Expr = ir.SILENT  # the first part that is not empty, whichever it is
+        whole: ir.Expr = ir.EMPTY_LANGUAGE
+        rest: ir.Expr = ir.EPSILON  # the first part that is not empty, whichever it is
         for part in reversed(expr.parts):
             whole = ir.choice(ir.sequence(known[part], rest), whole)
             rest = ir.sequence(part, rest)
@@ -101,8 +103,8 @@ def _may_be_empty(expr: ir.Expr, known: Mapping[ir.Expr, bool], empty: set[str])
         return expr.rule in empty
     if isinstance(expr, ir.Loop):
         return expr.low == 0 or known[expr.part]
-    if isinstance(expr, ir.Bag):
-        return may_be_empty(expr)
+    if isinstance(expr, ir.Interleave):
+        return interleave_nullable(expr)
     assert isinstance(expr, (ir.Sequence, ir.Choice))
     return (all if isinstance(expr, ir.Sequence) else any)(known[part] for part in expr.parts)
 
@@ -113,7 +115,9 @@ def _rules_with_the_empty_text(rules: Mapping[str, ir.Expr]) -> set[str]:
     def value(expr: ir.Expr, known: dict[ir.Expr, bool]) -> bool:
         return _may_be_empty(expr, known, empty)
 
-    for component in components({name: calls(body) for name, body in rules.items()}):  # callees first
+    for component in strongly_connected_components(
+        {name: calls(body) for name, body in rules.items()}
+    ):  # callees first
         found = set(component)
         while found:
             known: dict[ir.Expr, bool] = {}
@@ -123,7 +127,7 @@ def _rules_with_the_empty_text(rules: Mapping[str, ir.Expr]) -> set[str]:
     return empty
 
 
-def solid_regex(regex: ir.Regex) -> ir.Regex:
+def remove_empty_string(regex: ir.Regex) -> ir.Regex:
     """The texts of a regular expression but the empty one."""
     return fold(regex, _nullable_parts, _solid_regex, {})
 
@@ -138,44 +142,44 @@ def _solid_regex(regex: ir.Regex, known: dict[ir.Regex, ir.Regex]) -> ir.Regex:
     if not analysis.nullable(regex):
         return regex
     if isinstance(regex, ir.Literal):
-        return ir.NOTHING
+        return ir.EMPTY_SET
     if isinstance(regex, ir.Union):
         return ir.union(*(known.get(part, part) for part in regex.parts))
     if isinstance(regex, ir.Repeat):
         return ir.repeat(known.get(regex.part, regex.part), 1, regex.high)
     if isinstance(regex, ir.Concat):
-        whole: ir.Regex = ir.NOTHING
-        rest: ir.Regex = ir.EMPTY
+        whole: ir.Regex = ir.EMPTY_SET
+        rest: ir.Regex = ir.EMPTY_STRING
         for part in reversed(regex.parts):
             whole = ir.union(ir.concat(known[part], rest), whole)
             rest = ir.concat(part, rest)
         return whole
-    return ir.difference(regex, ir.EMPTY)
+    return ir.difference(regex, ir.EMPTY_STRING)
 
 
-def solid_loops(grammar: ir.Grammar) -> ir.Grammar:
+def remove_nullable_loops(grammar: ir.Grammar) -> ir.Grammar:
     """The same texts with no loop whose rounds may be empty: such a round says nothing, and costs a step.
 
     Returns the grammar itself when it has no such loop.
     """
-    nonempty = Nonempty(grammar.rules)
+    nonempty = EpsilonRemover(grammar.rules)
     made: dict[ir.Expr, ir.Expr] = {}
 
     def value(expr: ir.Expr, known: dict[ir.Expr, ir.Expr]) -> ir.Expr:
         parts = tuple(known[part] for part in children(expr))
         if isinstance(expr, ir.Loop):
             if nonempty.nullable(expr.part):
-                return ir.loop(nonempty.of(parts[0]), 0, expr.high)
+                return ir.loop(nonempty.remove_epsilon(parts[0]), 0, expr.high)
             return expr if parts == (expr.part,) else ir.loop(parts[0], expr.low, expr.high)
         if parts == children(expr):
             return expr
-        if isinstance(expr, ir.Bag):
-            return rebuilt(expr, parts)
+        if isinstance(expr, ir.Interleave):
+            return with_children(expr, parts)
         return (ir.sequence if isinstance(expr, ir.Sequence) else ir.choice)(*parts)
 
     for name, body in grammar.rules.items():
         nonempty.rules[name] = fold(body, children, value, made)
     if all(nonempty.rules[name] is body for name, body in grammar.rules.items()):
         return grammar
-    nonempty.complete()
+    nonempty.define_pending()
     return ir.Grammar(nonempty.rules, grammar.start)

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from grammars import ir
-from grammars.transform.interleave import bag, completable, may_be_empty
+from grammars.transform.interleave import interleave, interleave_nullable, interleave_satisfiable
 from grammars.visit import children
 
 
-def productive_rules(rules: Mapping[str, ir.Expr], alive: Iterable[str] = ()) -> set[str]:
+def productive_rules(rules: Mapping[str, ir.Expr], known_productive: Iterable[str] = ()) -> set[str]:
     """Names of the rules that derive some text, taking every terminal but `ir.NOTHING` to match something.
 
     Args:
         rules: the rules.
-        alive: those of which it is known that they do, and others that they may call.
+        known_productive: those of which it is known that they do, and others that they may call.
     """
-    found = set(alive)
+    found = set(known_productive)
     known: set[int] = set()  # ids of nodes that derive some text: only ever grows
     changed = True
     while changed:
@@ -28,23 +28,23 @@ def productive_rules(rules: Mapping[str, ir.Expr], alive: Iterable[str] = ()) ->
     return found
 
 
-def _derives(root: ir.Expr, alive: set[str], known: set[int]) -> bool:
+def _derives(root: ir.Expr, known_productive: set[str], known: set[int]) -> bool:
     """Whether an expression derives some text; looks no further than the first text that it finds."""
     failed: set[int] = set()
 
     def seen(node: ir.Expr) -> bool | None:
         """The verdict, where it needs no look at the parts."""
         if isinstance(node, ir.Terminal):
-            return not isinstance(node.regex, ir.Nothing)
+            return not isinstance(node.regex, ir.EmptySet)
         if isinstance(node, ir.Call):
-            return node.rule in alive
+            return node.rule in known_productive
         if id(node) in known or (isinstance(node, ir.Loop) and node.low == 0):
             return True
-        if isinstance(node, ir.Bag) and may_be_empty(node):
+        if isinstance(node, ir.Interleave) and interleave_nullable(node):
             return True
         return False if id(node) in failed else None
 
-    def verdict(node: ir.Bag) -> bool | ir.Expr:
+    def verdict(node: ir.Interleave) -> bool | ir.Expr:
         """Of a bag, or a part of it that must be looked at first."""
         known_parts: dict[ir.Expr, bool] = {}
         for part in children(node):
@@ -53,15 +53,15 @@ def _derives(root: ir.Expr, alive: set[str], known: set[int]) -> bool:
                 return part
             known_parts[part] = found
         entries = [entry for entry in node.entries if known_parts[entry.head] and known_parts[entry.body]]
-        return completable(node, entries, alone=not known_parts[node.separator])
+        return interleave_satisfiable(node, entries, alone=not known_parts[node.separator])
 
     def opened(node: ir.Expr) -> tuple[ir.Expr, Iterator[ir.Expr], bool]:
         """A node, the parts that its verdict may hang on, and the verdict of a part that decides it."""
         if isinstance(node, ir.Choice):
             if any(seen(part) for part in node.parts):
-                return node, iter((ir.SILENT,)), True
+                return node, iter((ir.EPSILON,)), True
             return node, reversed(node.parts), True  # what may be left out comes first
-        if isinstance(node, ir.Bag):
+        if isinstance(node, ir.Interleave):
             return node, iter(()), False
         parts = node.parts if isinstance(node, ir.Sequence) else (node.part,)  # type: ignore[attr-defined]
         return node, iter(parts), False
@@ -69,11 +69,11 @@ def _derives(root: ir.Expr, alive: set[str], known: set[int]) -> bool:
     found = seen(root)
     if found is not None:
         return found
-    known.add(id(ir.SILENT))
+    known.add(id(ir.EPSILON))
     stack = [opened(root)]
     while stack:
         node, parts, decisive = stack[-1]
-        if isinstance(node, ir.Bag):
+        if isinstance(node, ir.Interleave):
             answer = verdict(node)
             if isinstance(answer, ir.Expr):
                 stack.append(opened(answer))
@@ -96,14 +96,14 @@ def _derives(root: ir.Expr, alive: set[str], known: set[int]) -> bool:
     return bool(found)
 
 
-def pruned(grammar: ir.Grammar, alive: Iterable[str] = ()) -> ir.Grammar | None:
+def prune_unproductive(grammar: ir.Grammar, known_productive: Iterable[str] = ()) -> ir.Grammar | None:
     """The same language without rules and branches that nothing completes; None when the language is empty.
 
     Args:
         grammar: the rules.
-        alive: those of which it is known that they derive some text.
+        known_productive: those of which it is known that they derive some text.
     """
-    found = productive_rules(grammar.rules, alive)
+    found = productive_rules(grammar.rules, known_productive)
     if grammar.start not in found:
         return None
     if len(found) == len(grammar.rules):
@@ -113,16 +113,16 @@ def pruned(grammar: ir.Grammar, alive: Iterable[str] = ()) -> ir.Grammar | None:
     return ir.Grammar(rules, grammar.start)
 
 
-def _rebuilt(root: ir.Expr, alive: set[str], done: dict[int, ir.Expr]) -> ir.Expr:
+def _rebuilt(root: ir.Expr, known_productive: set[str], done: dict[int, ir.Expr]) -> ir.Expr:
     stack: list[tuple[ir.Expr, bool]] = [(root, False)]
     while stack:
         node, ready = stack.pop()
         if id(node) in done:
             continue
         if isinstance(node, ir.Terminal):
-            done[id(node)] = ir.NEVER if isinstance(node.regex, ir.Nothing) else node
+            done[id(node)] = ir.EMPTY_LANGUAGE if isinstance(node.regex, ir.EmptySet) else node
         elif isinstance(node, ir.Call):
-            done[id(node)] = node if node.rule in alive else ir.NEVER
+            done[id(node)] = node if node.rule in known_productive else ir.EMPTY_LANGUAGE
         elif not ready:
             stack.append((node, True))
             stack.extend((part, False) for part in children(node))
@@ -134,7 +134,7 @@ def _rebuilt(root: ir.Expr, alive: set[str], done: dict[int, ir.Expr]) -> ir.Exp
             done[id(node)] = _same(node, node.parts, done) or ir.choice(
                 *(done[id(part)] for part in node.parts)
             )
-        elif isinstance(node, ir.Bag):
+        elif isinstance(node, ir.Interleave):
             done[id(node)] = _rebuilt_bag(node, done)
         else:
             assert isinstance(node, ir.Loop)
@@ -143,17 +143,17 @@ def _rebuilt(root: ir.Expr, alive: set[str], done: dict[int, ir.Expr]) -> ir.Exp
     return done[id(root)]
 
 
-def _rebuilt_bag(node: ir.Bag, done: dict[int, ir.Expr]) -> ir.Expr:
+def _rebuilt_bag(node: ir.Interleave, done: dict[int, ir.Expr]) -> ir.Expr:
     if _same(node, children(node), done):
         return node
     entries = [
-        ir.Entry(done[id(e.head)], done[id(e.body)], e.slot, e.marks, distinct=e.distinct)
+        ir.InterleaveEntry(done[id(e.head)], done[id(e.body)], e.slot, e.marks, distinct=e.distinct)
         for e in node.entries
     ]
-    return bag(
+    return interleave(
         entries,
-        needed=node.needed,
-        marks=node.marks,
+        required=node.required,
+        obligations=node.marks,
         low=node.low,
         high=node.high,
         separator=done[id(node.separator)],

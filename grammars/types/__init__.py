@@ -1,6 +1,6 @@
 """Python types as JSON Schema, and the way back: from JSON values to instances.
 
-`of(T)` reads a type into a `TypeSpec`: the schema that its JSON follows (draft 2020-12) and `build`, which
+`type_spec(T)` reads a type into a `TypeSpec`: the schema that its JSON follows (draft 2020-12) and `build`, which
 turns a JSON value of that schema into a value of the type. It knows types and schemas; it must not know
 automata, models or prompts.
 
@@ -23,11 +23,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from grammars.types.kinds import read
-from grammars.types.limits import limited
-from grammars.types.reader import Reader, name_of
+from grammars.types.kinds import read_type
+from grammars.types.limits import restrict_to_python
+from grammars.types.reader import TypeReader, name_of
 
-__all__ = ["TypeSpec", "of"]
+__all__ = ["TypeSpec", "type_spec"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class TypeSpec:
 
     Attributes:
         schema: JSON Schema, draft 2020-12. Named types that are recursive or nested are under `$defs`.
-        enforced: the same schema as it is to be enforced: without strings that Python cannot hold, such as dates
+        enforced_schema: the same schema as it is to be enforced: without strings that Python cannot hold, such as dates
             of the year 0, leap seconds, or durations with numbers of more than six digits.
         build: JSON value (as `json.loads` gives it) -> value of the type. Raises a `ValueError` for a value
             that does not follow the schema, and whatever the type's own code raises
@@ -45,12 +45,12 @@ class TypeSpec:
     """
 
     schema: dict[str, Any]
-    enforced: dict[str, Any]
+    enforced_schema: dict[str, Any]
     build: Callable[[Any], Any]
     title: str
 
 
-def of(hint: Any) -> TypeSpec:
+def type_spec(hint: Any) -> TypeSpec:
     r"""Reads a Python type.
 
     | type | JSON | built back into |
@@ -79,7 +79,7 @@ def of(hint: Any) -> TypeSpec:
         InvalidConstraint: an annotation cannot be resolved.
         UnsatisfiableConstraint: an `Enum` without members.
     """
-    reader = Reader(read)
+    reader = TypeReader(read_type)
     title = name_of(hint)
     schema, build = reader.document(hint, title)
-    return TypeSpec(schema, limited(schema), build, title)
+    return TypeSpec(schema, restrict_to_python(schema), build, title)

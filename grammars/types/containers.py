@@ -5,7 +5,7 @@ from __future__ import annotations
 import typing
 from typing import Any
 
-from grammars.types.reader import Node, Reader, name_of, target
+from grammars.types.reader import TypeNode, TypeReader, definition_name, name_of
 
 
 def _argument(hint: Any, index: int) -> Any:
@@ -13,12 +13,12 @@ def _argument(hint: Any, index: int) -> Any:
     return arguments[index] if index < len(arguments) else Any
 
 
-def array(reader: Reader, hint: Any, path: str) -> Node:
+def array(reader: TypeReader, hint: Any, path: str) -> TypeNode:
     """A list of any length."""
     return _repeated(reader, _argument(hint, 0), path, list)
 
 
-def _repeated(reader: Reader, item: Any, path: str, kind: type) -> Node:
+def _repeated(reader: TypeReader, item: Any, path: str, kind: type) -> TypeNode:
     node = reader.read(item, f"{path}[]")
 
     def build(value: Any) -> Any:
@@ -26,10 +26,10 @@ def _repeated(reader: Reader, item: Any, path: str, kind: type) -> Node:
             raise ValueError(f"{value!r} is not an array")
         return kind(node.build(part) for part in value)
 
-    return Node({"type": "array", "items": node.schema} if node.schema else {"type": "array"}, build)
+    return TypeNode({"type": "array", "items": node.schema} if node.schema else {"type": "array"}, build)
 
 
-def fixed_tuple(reader: Reader, hint: Any, path: str) -> Node:
+def fixed_tuple(reader: TypeReader, hint: Any, path: str) -> TypeNode:
     """A tuple: of fixed items, or of any number of one kind."""
     arguments = typing.get_args(hint)
     if typing.get_origin(hint) is None or arguments[1:] == (...,):
@@ -43,14 +43,14 @@ def fixed_tuple(reader: Reader, hint: Any, path: str) -> Node:
         return tuple(node.build(part) for node, part in zip(nodes, value, strict=True))
 
     prefix = {"prefixItems": [node.schema for node in nodes]} if nodes else {}
-    return Node({"type": "array", **prefix, "minItems": size, "maxItems": size}, build)
+    return TypeNode({"type": "array", **prefix, "minItems": size, "maxItems": size}, build)
 
 
-def mapping(reader: Reader, hint: Any, path: str) -> Node:
+def mapping(reader: TypeReader, hint: Any, path: str) -> TypeNode:
     """A dict whose keys are strings; keys out of a finite set become optional properties."""
     key = reader.read(_argument(hint, 0), f"{path}.keys()")
     value_node = reader.read(_argument(hint, 1), f"{path}{{}}")
-    shape = reader.definitions.get(target(key.schema), key.schema)
+    shape = reader.definitions.get(definition_name(key.schema), key.schema)
     finite = shape.get("enum", [shape["const"]] if "const" in shape else None)
     if finite is not None and all(isinstance(name, str) for name in finite):
         fixed = dict.fromkeys(finite, value_node.schema)
@@ -68,9 +68,9 @@ def mapping(reader: Reader, hint: Any, path: str) -> Node:
             raise ValueError(f"{value!r} is not an object")
         return {key.build(name): value_node.build(part) for name, part in value.items()}
 
-    return Node(schema, build)
+    return TypeNode(schema, build)
 
 
-def refused_set(reader: Reader, hint: Any, path: str) -> Node:
+def reject_set(reader: TypeReader, hint: Any, path: str) -> TypeNode:
     """Sets ask for unique items, which cannot be enforced yet."""
     return reader.refuse(path, f"{name_of(hint)}: sets are not supported yet, use list")

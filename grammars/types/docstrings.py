@@ -25,7 +25,7 @@ def own_docstring(thing: Any) -> str:
     return inspect.cleandoc(text) if isinstance(text, str) else ""
 
 
-def split(docstring: str) -> tuple[str, dict[str, str]]:
+def split_docstring(docstring: str) -> tuple[str, dict[str, str]]:
     """Parts a Google-style docstring into the text before its sections and the fields' descriptions.
 
     Returns:

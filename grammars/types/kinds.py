@@ -13,12 +13,12 @@ from typing import Any
 
 from grammars.errors import InvalidConstraint, Problem
 from grammars.types import containers, metadata, models, records, values
-from grammars.types.reader import Lowered, Node, Reader, name_of
+from grammars.types.reader import SchemaAndBuilder, TypeNode, TypeReader, name_of
 from grammars.types.scalars import SCALARS
-from grammars.types.unions import pick
+from grammars.types.unions import union_builder
 
 
-def read(reader: Reader, hint: Any, path: str) -> Node:
+def read_type(reader: TypeReader, hint: Any, path: str) -> TypeNode:
     """The node of any type."""
     if isinstance(hint, (str, typing.ForwardRef)):
         name = hint if isinstance(hint, str) else hint.__forward_arg__
@@ -32,7 +32,7 @@ def read(reader: Reader, hint: Any, path: str) -> Node:
         return _ORIGINS[origin](reader, hint, path)
     found = _lookup(SCALARS, hint)
     if found is not None:
-        return Node(dict(found[0]), found[1])
+        return TypeNode(dict(found[0]), found[1])
     for is_kind, read_kind in _KINDS:
         if is_kind(hint):
             return read_kind(reader, hint, path)
@@ -58,48 +58,51 @@ def _advice(hint: Any) -> str:
     return ""
 
 
-def _annotated(reader: Reader, hint: Any, path: str) -> Node:
-    if any(models.owns(meta) for meta in hint.__metadata__):
+def _annotated(reader: TypeReader, hint: Any, path: str) -> TypeNode:
+    if any(models.is_pydantic(meta) for meta in hint.__metadata__):
         node = _pydantic(reader, hint, path)
     else:
         node = reader.read(hint.__origin__, path)
         try:
-            schema = metadata.constrain(node.schema, hint.__metadata__)
-        except metadata.Refused as refused:
+            schema = metadata.apply_metadata(node.schema, hint.__metadata__)
+        except metadata.UnsupportedMetadata as refused:
             return reader.refuse(path, str(refused))
         if schema is not node.schema:
-            node = Node(schema, node.build)  # only scalars and containers take bounds: they are finished
+            node = TypeNode(schema, node.build)  # only scalars and containers take bounds: they are finished
     description = metadata.describe(hint.__metadata__)
     if description:
         inner = node
-        node = Node({**inner.schema, "description": description}, lambda value: inner.build(value))
+        node = TypeNode({**inner.schema, "description": description}, lambda value: inner.build(value))
     return node
 
 
-def _qualified(reader: Reader, hint: Any, path: str) -> Node:
+def _qualified(reader: TypeReader, hint: Any, path: str) -> TypeNode:
     return reader.read(typing.get_args(hint)[0], path)
 
 
-def _union(reader: Reader, hint: Any, path: str) -> Node:
+def _union(reader: TypeReader, hint: Any, path: str) -> TypeNode:
     members = [reader.read(member, path) for member in typing.get_args(hint)]
-    return Node(
-        {"anyOf": [member.schema for member in members]}, pick(members, reader.definitions, name_of(hint))
+    return TypeNode(
+        {"anyOf": [member.schema for member in members]},
+        union_builder(members, reader.definitions, name_of(hint)),
     )
 
 
-def _record(fields_of: Callable[[Any, Reader, str], records.Record]) -> Callable[[Reader, Any, str], Node]:
-    def read(reader: Reader, hint: Any, path: str) -> Node:
+def _record(
+    fields_of: Callable[[Any, TypeReader, str], records.RecordType],
+) -> Callable[[TypeReader, Any, str], TypeNode]:
+    def read(reader: TypeReader, hint: Any, path: str) -> TypeNode:
         return reader.define(
-            hint, lambda: records.lower(fields_of(hint, reader, path), name_of(hint), reader, path)
+            hint, lambda: records.lower_record(fields_of(hint, reader, path), name_of(hint), reader, path)
         )
 
     return read
 
 
-def _alias(reader: Reader, hint: Any, path: str) -> Node:
-    def lower() -> Lowered:
+def _alias(reader: TypeReader, hint: Any, path: str) -> TypeNode:
+    def lower() -> SchemaAndBuilder:
         body = records.substitute(
-            records.class_of(hint).__value__, next(iter(records.bindings(hint).values()))
+            records.origin_class(hint).__value__, next(iter(records.type_variable_bindings(hint).values()))
         )
         node = reader.read(body, path)
         return node.schema, node.build
@@ -107,28 +110,28 @@ def _alias(reader: Reader, hint: Any, path: str) -> Node:
     return reader.define(hint, lower)
 
 
-def _variable(reader: Reader, hint: Any, path: str) -> Node:
+def _variable(reader: TypeReader, hint: Any, path: str) -> TypeNode:
     if hint.__constraints__:
         return reader.read(typing.Union[hint.__constraints__], path)  # noqa: UP007 - built at run time
     return reader.read(hint.__bound__ or Any, path)
 
 
-def _pydantic(reader: Reader, hint: Any, path: str) -> Node:
-    def lower() -> Lowered:
+def _pydantic(reader: TypeReader, hint: Any, path: str) -> TypeNode:
+    def lower() -> SchemaAndBuilder:
         adapter = models.adapter_of(hint)
-        return models.schema_of(adapter, reader.definitions), models.builder(adapter)
+        return models.pydantic_schema(adapter, reader.definitions), models.validating_builder(adapter)
 
     try:
-        return reader.adopt(hint, lower) if isinstance(hint, type) else Node(*lower())
-    except models.Refused as refused:
+        return reader.define_shared(hint, lower) if isinstance(hint, type) else TypeNode(*lower())
+    except models.PydanticSchemaError as refused:
         return reader.refuse(path + refused.place, str(refused))
 
 
 def _is_class(hint: Any) -> bool:
-    return isinstance(records.class_of(hint), type)
+    return isinstance(records.origin_class(hint), type)
 
 
-_ORIGINS: dict[Any, Callable[[Reader, Any, str], Node]] = {
+_ORIGINS: dict[Any, Callable[[TypeReader, Any, str], TypeNode]] = {
     typing.Annotated: _annotated,
     typing.Literal: values.literal,
     typing.Union: _union,
@@ -137,36 +140,37 @@ _ORIGINS: dict[Any, Callable[[Reader, Any, str], Node]] = {
     **dict.fromkeys((list, collections.abc.Sequence, collections.abc.MutableSequence), containers.array),
     **dict.fromkeys((collections.abc.Iterable, collections.abc.Collection), containers.array),
     **dict.fromkeys((dict, collections.abc.Mapping, collections.abc.MutableMapping), containers.mapping),
-    **dict.fromkeys(
-        (set, frozenset, collections.abc.Set, collections.abc.MutableSet), containers.refused_set
-    ),
+    **dict.fromkeys((set, frozenset, collections.abc.Set, collections.abc.MutableSet), containers.reject_set),
     **dict.fromkeys((typing.Final, typing.ClassVar), _qualified),
 }
 """Origin of a generic type -> how it is read. Without arguments these are found through `_KINDS`."""
 
-_KINDS: tuple[tuple[Callable[[Any], bool], Callable[[Reader, Any, str], Node]], ...] = (
+_KINDS: tuple[tuple[Callable[[Any], bool], Callable[[TypeReader, Any, str], TypeNode]], ...] = (
     (lambda hint: hint is None, lambda reader, _, path: reader.read(type(None), path)),
-    (models.owns, _pydantic),
+    (models.is_pydantic, _pydantic),
     (lambda hint: isinstance(hint, type) and issubclass(hint, enum.Enum), values.enumeration),
     (
-        lambda hint: _is_class(hint) and dataclasses.is_dataclass(records.class_of(hint)),
-        _record(records.of_dataclass),
+        lambda hint: _is_class(hint) and dataclasses.is_dataclass(records.origin_class(hint)),
+        _record(records.dataclass_record),
     ),
-    (lambda hint: hasattr(records.class_of(hint), "__attrs_attrs__"), _record(records.of_attrs)),
-    (lambda hint: hasattr(records.class_of(hint), "__required_keys__"), _record(records.of_typed_dict)),
+    (lambda hint: hasattr(records.origin_class(hint), "__attrs_attrs__"), _record(records.attrs_record)),
+    (
+        lambda hint: hasattr(records.origin_class(hint), "__required_keys__"),
+        _record(records.typed_dict_record),
+    ),
     (
         lambda hint: (
-            _is_class(hint) and issubclass(records.class_of(hint), tuple) and hasattr(hint, "_fields")
+            _is_class(hint) and issubclass(records.origin_class(hint), tuple) and hasattr(hint, "_fields")
         ),
-        _record(records.of_named_tuple),
+        _record(records.named_tuple_record),
     ),
     (lambda hint: hint in (list, dict, tuple), lambda reader, hint, path: _ORIGINS[hint](reader, hint, path)),
     (
         lambda hint: hasattr(hint, "__supertype__"),
         lambda reader, hint, path: reader.read(hint.__supertype__, path),
     ),
-    (lambda hint: type(records.class_of(hint)).__name__ == "TypeAliasType", _alias),
+    (lambda hint: type(records.origin_class(hint)).__name__ == "TypeAliasType", _alias),
     (lambda hint: isinstance(hint, typing.TypeVar), _variable),
-    (lambda hint: inspect.isroutine(hint), _record(records.of_callable)),
+    (lambda hint: inspect.isroutine(hint), _record(records.callable_record)),
 )
 """Kinds of types in the order they are tried: pydantic first, for its dataclasses are dataclasses too."""

@@ -19,18 +19,18 @@ _MAPS = frozenset({"properties", "$defs", "patternProperties", "dependentSchemas
 _VALUES = frozenset({"const", "enum", "default", "examples"})
 
 
-def limited(schema: Any) -> Any:
+def restrict_to_python(schema: Any) -> Any:
     """A copy of a schema in which strings of these formats have these patterns."""
     if isinstance(schema, list):
-        return [limited(part) for part in schema]
+        return [restrict_to_python(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
     copied: dict[str, Any] = {}
     for keyword, value in schema.items():
         if keyword in _MAPS and isinstance(value, dict):
-            copied[keyword] = {name: limited(part) for name, part in value.items()}
+            copied[keyword] = {name: restrict_to_python(part) for name, part in value.items()}
         else:
-            copied[keyword] = value if keyword in _VALUES else limited(value)
+            copied[keyword] = value if keyword in _VALUES else restrict_to_python(value)
     pattern = _PATTERNS.get(schema["format"]) if isinstance(schema.get("format"), str) else None
     if pattern and schema.get("type") == "string" and "pattern" not in schema:
         copied["pattern"] = pattern

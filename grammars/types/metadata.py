@@ -27,7 +27,7 @@ _BOUNDS: dict[str, Callable[[Any], Bound]] = {
 }
 
 
-class Refused(Exception):
+class UnsupportedMetadata(Exception):
     """A piece of metadata cannot be said in JSON Schema; the message is the reason."""
 
 
@@ -47,7 +47,7 @@ def describe(metadata: Iterable[Any]) -> str:
     return " ".join(found.split())
 
 
-def constrain(schema: dict[str, Any], metadata: Iterable[Any]) -> dict[str, Any]:
+def apply_metadata(schema: dict[str, Any], metadata: Iterable[Any]) -> dict[str, Any]:
     """The schema with the bounds among the metadata, as a new schema.
 
     Raises:
@@ -68,7 +68,7 @@ def _bounds(metadata: Iterable[Any]) -> Iterator[Bound]:
         elif isinstance(meta, Iterable):  # Interval and Len stand for several
             yield from _bounds(meta)
         elif kind not in ("Unit", "DocInfo"):
-            raise Refused(f"{meta!r} cannot be said in JSON Schema: check it after generation")
+            raise UnsupportedMetadata(f"{meta!r} cannot be said in JSON Schema: check it after generation")
 
 
 def _apply(schema: dict[str, Any], bound: Bound) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def _apply(schema: dict[str, Any], bound: Bound) -> dict[str, Any]:
             return {**schema, "anyOf": members}
     if not _applies(schema, keyword):
         what = schema.get("format") or schema.get("type") or "this type"
-        raise Refused(f"a bound ({keyword} {value!r}) does not apply to {what}")
+        raise UnsupportedMetadata(f"a bound ({keyword} {value!r}) does not apply to {what}")
     if keyword in ("min", "max"):
         if value is None:
             return schema
@@ -105,9 +105,9 @@ def _number(value: Any) -> int | float:
     try:
         number = float(value)
     except (TypeError, ValueError):
-        raise Refused(f"the bound {value!r} is not a number") from None
+        raise UnsupportedMetadata(f"the bound {value!r} is not a number") from None
     if not math.isfinite(number):
-        raise Refused(f"the bound {value!r} is not finite")
+        raise UnsupportedMetadata(f"the bound {value!r} is not finite")
     return int(value) if value == int(value) else number
 
 
@@ -115,5 +115,5 @@ def _strictest(keyword: str, old: Any, new: Any) -> Any:
     if old is None:
         return new
     if keyword == "multipleOf":
-        raise Refused("two multiples cannot be combined: give their common multiple")
+        raise UnsupportedMetadata("two multiples cannot be combined: give their common multiple")
     return min(old, new) if "ax" in keyword else max(old, new)

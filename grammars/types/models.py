@@ -12,10 +12,10 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-_MARKS = ("__get_pydantic_core_schema__", "__pydantic_core_schema__")
+_PYDANTIC_ATTRIBUTES = ("__get_pydantic_core_schema__", "__pydantic_core_schema__")
 
 
-class Refused(Exception):
+class PydanticSchemaError(Exception):
     """Pydantic has no schema for a type; the message is its reason, `place` the field within the type."""
 
     def __init__(self, reason: str, place: str = "") -> None:
@@ -23,9 +23,9 @@ class Refused(Exception):
         self.place = place
 
 
-def owns(thing: Any) -> bool:
+def is_pydantic(thing: Any) -> bool:
     """Whether this type, or piece of `Annotated` metadata, is pydantic's to read."""
-    marked = isinstance(thing, type) and any(hasattr(thing, mark) for mark in _MARKS)
+    marked = isinstance(thing, type) and any(hasattr(thing, mark) for mark in _PYDANTIC_ATTRIBUTES)
     return marked or type(thing).__module__.partition(".")[0] == "pydantic" or _is_version_1(thing)
 
 
@@ -38,21 +38,23 @@ def adapter_of(hint: Any) -> Any:
     from pydantic import TypeAdapter
 
     if _is_version_1(hint):
-        raise Refused(f"{hint.__name__} is a model of pydantic 1: use pydantic.BaseModel of version 2")
+        raise PydanticSchemaError(
+            f"{hint.__name__} is a model of pydantic 1: use pydantic.BaseModel of version 2"
+        )
     if isinstance(hint, TypeAdapter):
         return hint
     try:
         return TypeAdapter(hint)
     except _failures() as error:
-        raise Refused(_first_line(error)) from None
+        raise PydanticSchemaError(_first_line(error)) from None
 
 
-def builder(adapter: Any) -> Callable[[Any], Any]:
+def validating_builder(adapter: Any) -> Callable[[Any], Any]:
     """JSON value -> validated value. It goes through JSON text, so that strict models take dates and enums."""
     return lambda value: adapter.validate_json(json.dumps(value))
 
 
-def schema_of(adapter: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+def pydantic_schema(adapter: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     """The schema of a type, its own definitions moved to `definitions` under names that are free there."""
     for template in _templates():
         try:
@@ -60,7 +62,7 @@ def schema_of(adapter: Any, definitions: dict[str, Any]) -> dict[str, Any]:
                 mode="validation", schema_generator=_generator(), ref_template=f"#/$defs/{template}"
             )
         except _failures() as error:
-            raise Refused(_first_line(error), _blame(adapter)) from None
+            raise PydanticSchemaError(_first_line(error), _blame(adapter)) from None
         own = {template.format(model=name): body for name, body in schema.pop("$defs", {}).items()}
         if all(definitions.get(name, body) == body for name, body in own.items()):
             definitions.update(own)

@@ -1,6 +1,6 @@
 """One reading of a type: the named types met so far, the parts that cannot be said, names for messages.
 
-How each kind of type is read is the business of `kinds.py`, which hands its `read` to the `Reader`.
+How each kind of type is read is the business of `kinds.py`, which hands its `read` to the `TypeReader`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any
 
 from grammars.errors import Problem, UnsupportedConstraint
 
-Build = Callable[[Any], Any]
-Lowered = tuple[dict[str, Any], Build]
+ValueBuilder = Callable[[Any], Any]
+SchemaAndBuilder = tuple[dict[str, Any], ValueBuilder]
 
 
 @dataclass(slots=True, eq=False)
-class Node:
+class TypeNode:
     """One part of a type.
 
     Attributes:
@@ -31,25 +31,25 @@ class Node:
     """
 
     schema: dict[str, Any]
-    build: Build
+    build: ValueBuilder
 
 
-class Reader:
+class TypeReader:
     """One reading of one type.
 
     Attributes:
         definitions: name -> schema of the named types met so far.
     """
 
-    def __init__(self, read: Callable[[Reader, Any, str], Node]) -> None:
+    def __init__(self, read: Callable[[TypeReader, Any, str], TypeNode]) -> None:
         self._read = read
         self.definitions: dict[str, dict[str, Any]] = {}
-        self._named: dict[Any, Node] = {}
+        self._named: dict[Any, TypeNode] = {}
         self._uses: dict[str, int] = {}
         self._local: dict[str, Any] = {}
         self._problems: list[Problem] = []
 
-    def document(self, hint: Any, title: str) -> Lowered:
+    def document(self, hint: Any, title: str) -> SchemaAndBuilder:
         """The schema of a whole type with its `$defs`, and the way back.
 
         Raises:
@@ -63,27 +63,27 @@ class Reader:
                 self._problems,
             )
         schema = node.schema
-        name = target(schema)
+        name = definition_name(schema)
         if self._uses.get(name) == 1 and schema.keys() == {"$ref"}:
             schema = self.definitions.pop(name)
         return (schema | {"$defs": self.definitions} if self.definitions else schema), node.build
 
-    def read(self, hint: Any, path: str) -> Node:
+    def read(self, hint: Any, path: str) -> TypeNode:
         """The node of a type; `path` says where it stands (`Order.items[]`)."""
         return self._read(self, hint, path)
 
-    def define(self, hint: Any, lower: Callable[[], Lowered]) -> Node:
+    def define(self, hint: Any, lower: Callable[[], SchemaAndBuilder]) -> TypeNode:
         """The node of a named type, read once; its schema goes under `$defs`, where it may refer to itself."""
         node = self._known(hint)
         if node is None:
             name = next(name for name in _names(hint) if name not in self.definitions)
-            node = self._named[_key(hint)] = Node({"$ref": f"#/$defs/{name}"}, _unfinished)
+            node = self._named[_key(hint)] = TypeNode({"$ref": f"#/$defs/{name}"}, _unfinished)
             self._uses[name] = 1
             self.definitions[name] = {}
             self.definitions[name], node.build = lower()
         return node
 
-    def adopt(self, hint: Any, lower: Callable[[], Lowered]) -> Node:
+    def define_shared(self, hint: Any, lower: Callable[[], SchemaAndBuilder]) -> TypeNode:
         """The node of a named type that does not refer to itself, or does so by definitions of its own.
 
         A definition that is there already, word for word, is shared.
@@ -96,17 +96,17 @@ class Reader:
                 self._uses[name] = self._uses.get(name, 0) + (2 if name in self.definitions else 1)
                 self.definitions[name] = schema
                 schema = {"$ref": f"#/$defs/{name}"}
-            node = self._named[_key(hint)] = Node(schema, build)
+            node = self._named[_key(hint)] = TypeNode(schema, build)
         return node
 
-    def _known(self, hint: Any) -> Node | None:
+    def _known(self, hint: Any) -> TypeNode | None:
         node = self._named.get(_key(hint))
         if node is not None:
-            name = target(node.schema)
+            name = definition_name(node.schema)
             self._uses[name] = self._uses.get(name, 0) + 1
         return node
 
-    def scope(self, thing: Any) -> dict[str, Any] | None:
+    def local_names(self, thing: Any) -> dict[str, Any] | None:
         """Names that annotations of a class made inside a function may use although no module has them.
 
         They are the names of that function while it runs, and the local classes met so far.
@@ -116,10 +116,10 @@ class Reader:
             self._local |= _locals_of_maker(thing) | {thing.__name__: thing} | inner
         return dict(self._local) or None
 
-    def refuse(self, path: str, reason: str) -> Node:
+    def refuse(self, path: str, reason: str) -> TypeNode:
         """Notes a part that has no JSON Schema; `document` reports them all."""
         self._problems.append(Problem(path, reason))
-        return Node({}, _unfinished)
+        return TypeNode({}, _unfinished)
 
 
 def _locals_of_maker(thing: type) -> dict[str, Any]:
@@ -149,7 +149,7 @@ def name_of(hint: Any) -> str:
     return f"{name_of(origin)}[{inner}]" if inner else name_of(origin)
 
 
-def target(schema: dict[str, Any]) -> str:
+def definition_name(schema: dict[str, Any]) -> str:
     """The name of the definition that a schema refers to; empty when it is no reference."""
     return str(schema.get("$ref", "")).removeprefix("#/$defs/")
 

@@ -15,16 +15,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from grammars.errors import InvalidConstraint, Problem
-from grammars.types.docstrings import own_docstring, split
+from grammars.types.docstrings import own_docstring, split_docstring
 
 if TYPE_CHECKING:
-    from grammars.types.reader import Node, Reader
+    from grammars.types.reader import TypeNode, TypeReader
 
 _QUALIFIERS = ("Required", "NotRequired", "ReadOnly", "Final")
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class RecordField:
     """One named field: its annotation, whether it must be given, and what is known about it."""
 
     name: str
@@ -35,7 +35,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class RecordType:
     """A type with named fields.
 
     Attributes:
@@ -44,13 +44,13 @@ class Record:
         description: what the docstring says before its sections.
     """
 
-    fields: list[Field]
+    fields: list[RecordField]
     make: Callable[..., Any]
     description: str = ""
 
 
-def lower(
-    record: Record, name: str, reader: Reader, path: str
+def lower_record(
+    record: RecordType, name: str, reader: TypeReader, path: str
 ) -> tuple[dict[str, Any], Callable[[Any], Any]]:
     """The closed object schema of a record, and the function from such an object to an instance."""
     nodes = {field.name: reader.read(field.hint, f"{path}.{field.name}") for field in record.fields}
@@ -76,7 +76,7 @@ def lower(
     return schema, build
 
 
-def _property(field: Field, node: Node) -> dict[str, Any]:
+def _property(field: RecordField, node: TypeNode) -> dict[str, Any]:
     schema = dict(node.schema)
     if field.description and ("$ref" in schema or "description" not in schema):
         schema["description"] = field.description
@@ -86,9 +86,9 @@ def _property(field: Field, node: Node) -> dict[str, Any]:
     return schema
 
 
-def of_dataclass(hint: Any, reader: Reader, path: str) -> Record:
+def dataclass_record(hint: Any, reader: TypeReader, path: str) -> RecordType:
     """Fields that `__init__` takes; `InitVar` included, `init=False` left out."""
-    declared = {field.name: field for field in dataclasses.fields(class_of(hint))}
+    declared = {field.name: field for field in dataclasses.fields(origin_class(hint))}
 
     def said(name: str) -> str:
         field = declared.get(name)
@@ -99,9 +99,9 @@ def of_dataclass(hint: Any, reader: Reader, path: str) -> Record:
     return _of_init(hint, reader, path, said)
 
 
-def of_attrs(hint: Any, reader: Reader, path: str) -> Record:
+def attrs_record(hint: Any, reader: TypeReader, path: str) -> RecordType:
     """Fields of an attrs class under the names that `__init__` takes."""
-    declared = {field.alias or field.name: field for field in class_of(hint).__attrs_attrs__}
+    declared = {field.alias or field.name: field for field in origin_class(hint).__attrs_attrs__}
 
     def said(name: str) -> str:
         text = declared[name].metadata.get("description") if name in declared else None
@@ -112,43 +112,43 @@ def of_attrs(hint: Any, reader: Reader, path: str) -> Record:
 
 def _of_init(
     hint: Any,
-    reader: Reader,
+    reader: TypeReader,
     path: str,
     said: Callable[[str], str],
     attributes: Mapping[str, str] | None = None,
-) -> Record:
-    cls = class_of(hint)
-    hints = hints_of(hint, reader, path)
-    description, documented = split(own_docstring(cls))
+) -> RecordType:
+    cls = origin_class(hint)
+    hints = resolved_hints(hint, reader, path)
+    description, documented = split_docstring(own_docstring(cls))
     fields = []
     for name, parameter in inspect.signature(cls).parameters.items():
         of_field, _ = strip_qualifiers(hints.get((attributes or {}).get(name, name), Any))
         fields.append(_field(parameter, of_field, said(name) or documented.get(name, ""), reader, path))
-    return Record(fields, cls, description)
+    return RecordType(fields, cls, description)
 
 
-def of_typed_dict(hint: Any, reader: Reader, path: str) -> Record:
+def typed_dict_record(hint: Any, reader: TypeReader, path: str) -> RecordType:
     """Keys, required unless `total=False` or `NotRequired` says otherwise."""
-    cls = class_of(hint)
-    description, documented = split(own_docstring(cls))
+    cls = origin_class(hint)
+    description, documented = split_docstring(own_docstring(cls))
     fields = []
-    for name, qualified in hints_of(hint, reader, path).items():
+    for name, qualified in resolved_hints(hint, reader, path).items():
         of_field, qualifiers = strip_qualifiers(qualified)
         # In annotations that are strings `NotRequired` escapes the class's own bookkeeping.
         required = "Required" in qualifiers or (
             "NotRequired" not in qualifiers and name in cls.__required_keys__
         )
-        fields.append(Field(name, of_field, required, description=documented.get(name, "")))
-    return Record(fields, dict, description)
+        fields.append(RecordField(name, of_field, required, description=documented.get(name, "")))
+    return RecordType(fields, dict, description)
 
 
-def of_named_tuple(hint: Any, reader: Reader, path: str) -> Record:
+def named_tuple_record(hint: Any, reader: TypeReader, path: str) -> RecordType:
     """Fields by name: an object tells a model more than an array of bare values."""
-    cls = class_of(hint)
-    hints = hints_of(hint, reader, path)
-    description, documented = split(own_docstring(cls))
+    cls = origin_class(hint)
+    hints = resolved_hints(hint, reader, path)
+    description, documented = split_docstring(own_docstring(cls))
     fields = [
-        Field(
+        RecordField(
             name,
             hints.get(name, Any),
             name not in cls._field_defaults,
@@ -157,21 +157,23 @@ def of_named_tuple(hint: Any, reader: Reader, path: str) -> Record:
         )
         for name in cls._fields
     ]
-    return Record(fields, cls, description)
+    return RecordType(fields, cls, description)
 
 
-def of_callable(function: Any, reader: Reader, path: str) -> Record:
+def callable_record(function: Any, reader: TypeReader, path: str) -> RecordType:
     """Parameters by name; the value is the dict of keyword arguments to call the function with."""
-    hints = hints_of(function, reader, path)
-    description, documented = split(own_docstring(function))
+    hints = resolved_hints(function, reader, path)
+    description, documented = split_docstring(own_docstring(function))
     fields = [
         _field(parameter, hints.get(name, Any), documented.get(name, ""), reader, path)
         for name, parameter in inspect.signature(function).parameters.items()
     ]
-    return Record(fields, dict, description)
+    return RecordType(fields, dict, description)
 
 
-def _field(parameter: inspect.Parameter, hint: Any, description: str, reader: Reader, path: str) -> Field:
+def _field(
+    parameter: inspect.Parameter, hint: Any, description: str, reader: TypeReader, path: str
+) -> RecordField:
     if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
         reader.refuse(
             f"{path}.{parameter.name}",
@@ -181,7 +183,7 @@ def _field(parameter: inspect.Parameter, hint: Any, description: str, reader: Re
     unknown = (
         required or type(parameter.default).__module__.partition(".")[0] == "attr"
     )  # attr.NOTHING: a factory
-    return Field(parameter.name, hint, required, None if unknown else parameter.default, description)
+    return RecordField(parameter.name, hint, required, None if unknown else parameter.default, description)
 
 
 def strip_qualifiers(hint: Any) -> tuple[Any, set[str]]:
@@ -199,40 +201,44 @@ def strip_qualifiers(hint: Any) -> tuple[Any, set[str]]:
         found.add(name)
 
 
-def class_of(hint: Any) -> Any:
+def origin_class(hint: Any) -> Any:
     """The class of a type that may have type arguments: `Box` of `Box[int]`."""
     return typing.get_origin(hint) or hint
 
 
-def hints_of(hint: Any, reader: Reader, path: str) -> dict[str, Any]:
+def resolved_hints(hint: Any, reader: TypeReader, path: str) -> dict[str, Any]:
     """The annotations of a class or function, names resolved and type variables bound.
 
     Raises:
         InvalidConstraint: an annotation names something that is not defined where the class is.
     """
-    thing = class_of(hint)
+    thing = origin_class(hint)
     try:
-        hints = typing.get_type_hints(inspect.unwrap(thing), localns=reader.scope(thing), include_extras=True)
+        hints = typing.get_type_hints(
+            inspect.unwrap(thing), localns=reader.local_names(thing), include_extras=True
+        )
     except (NameError, TypeError, SyntaxError, AttributeError) as error:
         raise InvalidConstraint(
             f"an annotation of {path} cannot be resolved",
             Problem(path, str(error)),
             action="define every type that it names at module level",
         ) from None
-    bound = bindings(hint)
+    bound = type_variable_bindings(hint)
     if not any(bound.values()):
         return hints
     return {name: substitute(value, bound[_owner(thing, name, bound)]) for name, value in hints.items()}
 
 
-def bindings(hint: Any) -> dict[Any, dict[Any, Any]]:
+def type_variable_bindings(hint: Any) -> dict[Any, dict[Any, Any]]:
     """What each type variable stands for, in a class and in each of its generic bases."""
-    cls = class_of(hint)
+    cls = origin_class(hint)
     own = dict(zip(getattr(cls, "__parameters__", ()), typing.get_args(hint), strict=False))
     found: dict[Any, dict[Any, Any]] = {}
     inherited: dict[Any, Any] = {}
     for base in getattr(cls, "__orig_bases__", ()):
-        for owner, bound in bindings(base).items() if class_of(base) is not typing.Generic else ():
+        for owner, bound in (
+            type_variable_bindings(base).items() if origin_class(base) is not typing.Generic else ()
+        ):
             found[owner] = {variable: substitute(value, own) for variable, value in bound.items()}
             inherited |= found[owner]
     return {cls: inherited | own, **found}

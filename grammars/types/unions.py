@@ -6,10 +6,12 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from grammars.types.reader import Node
+from grammars.types.reader import TypeNode
 
 
-def pick(members: Sequence[Node], definitions: Mapping[str, Any], name: str) -> Callable[[Any], Any]:
+def union_builder(
+    members: Sequence[TypeNode], definitions: Mapping[str, Any], name: str
+) -> Callable[[Any], Any]:
     """The way back for a union: the most specific member whose schema the value follows.
 
     A constant goes before a format, a format before a plain type, a plain type before `Any`; an integer is an

@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from grammars.errors import Problem, UnsatisfiableConstraint
-from grammars.types.docstrings import own_docstring, split
-from grammars.types.reader import Lowered, Node, Reader, name_of
+from grammars.types.docstrings import own_docstring, split_docstring
+from grammars.types.reader import SchemaAndBuilder, TypeNode, TypeReader, name_of
 
 
-def _values(values: Iterable[tuple[Any, Any]], what: str) -> Lowered:
+def _values(values: Iterable[tuple[Any, Any]], what: str) -> SchemaAndBuilder:
     """One of several JSON scalars, each standing for a Python value."""
     table = {(type(said) is bool, said): value for said, value in values}
     listed = [said for _, said in table]
@@ -43,16 +43,16 @@ def _plain(value: Any) -> Any:
     return value if value is None else math.nan
 
 
-def literal(reader: Reader, hint: Any, path: str) -> Node:
+def literal(reader: TypeReader, hint: Any, path: str) -> TypeNode:
     """One of the values of a `Literal`; enum members among them stay members."""
     pairs = [(_plain(value), value) for value in typing.get_args(hint)]
     for said, value in pairs:
         if isinstance(said, float) and not math.isfinite(said):
             return reader.refuse(path, f"the literal {value!r} has no form in JSON")
-    return Node(*_values(pairs, name_of(hint)))
+    return TypeNode(*_values(pairs, name_of(hint)))
 
 
-def enumeration(reader: Reader, cls: type[enum.Enum], path: str) -> Node:
+def enumeration(reader: TypeReader, cls: type[enum.Enum], path: str) -> TypeNode:
     """One of the members of an `Enum`, by their values; members whose values say little are named."""
     members = list(cls)
     if not members:
@@ -68,13 +68,13 @@ def enumeration(reader: Reader, cls: type[enum.Enum], path: str) -> Node:
                 path, f"the value {member.value!r} of {member.name} has no form in JSON: use str"
             )
 
-    def lower() -> Lowered:
+    def lower() -> SchemaAndBuilder:
         schema, build = _values(pairs, cls.__name__)
-        said = split(own_docstring(cls))[0]
+        said = split_docstring(own_docstring(cls))[0]
         if any(not isinstance(value, str) for value, _ in pairs):
             names = ", ".join(f"{json.dumps(value)} = {member.name}" for value, member in pairs)
             said = f"{said} ({names})" if said else names
         head = {"title": cls.__name__} | ({"description": said} if said else {})
         return head | schema, build
 
-    return reader.adopt(cls, lower)
+    return reader.define_shared(cls, lower)

@@ -185,7 +185,7 @@ NB_MODULE(_core, m) {
         .def_ro("first_child", &Tree::first_child, "-1 where there is none.")
         .def_ro("next_sibling", &Tree::next_sibling, "-1 where there is none.")
         .def_ro("depth", &Tree::depth, "Tokens after the root.")
-        .def_ro("pi", &Tree::pi, "Probability of the way to the node.")
+        .def_ro("path_probability", &Tree::pi, "Probability of the way to the node.")
         .def_ro("state", &Tree::state, "Of the automaton, after the node.")
         .def_ro("sources", &Tree::sources, "Bit i is set if source i guessed the node.")
         .def("__len__", &Tree::size)
@@ -204,12 +204,12 @@ NB_MODULE(_core, m) {
                                    is_json, std::move(ends), chains);
             },
             "grammar"_a, "memory"_a, "scope"_a, "start"_a, "prompt"_a, "sources"_a, "is_json"_a, "ends"_a,
-            "chains"_a = false,
+            "chain_drafts"_a = false,
             "`sources` has bit i for source i; `ends` are ids that are never guessed; `chains`: drafts are no trees.")
         .def(
             "draft", [](Drafter& self, size_t nodes, size_t depth) { return self.draft(nodes, depth); }, "nodes"_a,
             "depth"_a = size_t{1} << 30, nb::call_guard<nb::gil_scoped_release>(), "The best tree of so many nodes.")
-        .def("read", &Drafter::read, "nodes"_a, "So many nodes of the tree were read by the model.")
+        .def("mark_verified", &Drafter::read, "nodes"_a, "So many nodes of the tree were read by the model.")
         .def(
             "commit",
             [](Drafter& self, uint32_t token) {
@@ -218,18 +218,18 @@ NB_MODULE(_core, m) {
             },
             "token"_a, "The text went on with a token, which is no end of it.")
         .def(
-            "rehearse",
+            "prime",
             [](Drafter& self, const std::vector<uint32_t>& tokens) { self.rehearse(tokens); },
             "tokens"_a, "Learns the names of a made-up text of the constraint, and their order.")
-        .def("see", &Drafter::see, "favourites"_a, "What the model finds likely after the last token, best first.")
+        .def("observe_top_tokens", &Drafter::see, "top_tokens"_a, "What the model finds likely after the last token, best first.")
         .def("copy", [](const Drafter& self) { return Drafter(self); }, "Drafts for a text that begins as this one.")
-        .def_ro("nodes", &Drafter::nodes, "Nodes that were read so far.")
-        .def_ro("hits", &Drafter::hits, "Of these, how many became tokens of the text.")
+        .def_ro("drafted_total", &Drafter::nodes, "Nodes that were read so far.")
+        .def_ro("accepted_total", &Drafter::hits, "Of these, how many became tokens of the text.")
         .def_prop_ro(
-            "drafted", [](const Drafter& self) { return std::vector<size_t>(self.drafted.begin(), self.drafted.end()); },
+            "drafted_by_source", [](const Drafter& self) { return std::vector<size_t>(self.drafted.begin(), self.drafted.end()); },
             "Nodes that were read, by source.")
         .def_prop_ro(
-            "accepted",
+            "accepted_by_source",
             [](const Drafter& self) { return std::vector<size_t>(self.accepted.begin(), self.accepted.end()); },
             "Of these, how many became tokens of the text, by source.");
 }

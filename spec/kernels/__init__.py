@@ -14,20 +14,20 @@ from __future__ import annotations
 
 from spec.kernels.checks import InvalidTensor
 from spec.kernels.compaction import compact_kv
-from spec.kernels.masking import apply_rows
-from spec.kernels.rows import RowStats, SplitStats, merge, noise_keys, row_stats, split_stats
-from spec.kernels.walk import Walk, merge_walk
+from spec.kernels.masking import apply_masks
+from spec.kernels.rows import RowStats, SplitStats, merge_splits, noise_keys, row_stats, split_stats
+from spec.kernels.walk import VerifiedPaths, verify_trees
 
 __all__ = [
     "InvalidTensor",
     "RowStats",
     "SplitStats",
-    "Walk",
-    "apply_rows",
+    "VerifiedPaths",
+    "apply_masks",
     "compact_kv",
-    "merge",
-    "merge_walk",
+    "merge_splits",
     "noise_keys",
     "row_stats",
     "split_stats",
+    "verify_trees",
 ]

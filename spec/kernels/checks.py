@@ -27,7 +27,7 @@ class InvalidTensor(ValueError):
         return type(self), (self.name, str(self).removeprefix(f"{self.name} "))
 
 
-def tensor(
+def check_tensor(
     name: str,
     given: object,
     dtypes: tuple[torch.dtype, ...],
@@ -55,12 +55,12 @@ def tensor(
         raise InvalidTensor(name, f"is on {given.device}, not on {like.device}")
 
 
-def masks(table: object, places: object, rows: int, like: torch.Tensor) -> None:
+def check_masks(table: object, places: object, rows: int, like: torch.Tensor) -> None:
     """Refuses what is no table of masks, or no places in it for `rows` rows."""
-    tensor("table", table, (torch.int32,), (None, None), like)
-    tensor("places", places, (torch.int32,), (rows,), like)
+    check_tensor("table", table, (torch.int32,), (None, None), like)
+    check_tensor("places", places, (torch.int32,), (rows,), like)
 
 
-def compiled(given: torch.Tensor) -> bool:
+def uses_triton(given: torch.Tensor) -> bool:
     """Whether a tensor is for the Triton kernels: it is on a CUDA device, and triton is installed."""
     return given.is_cuda and find_spec("triton") is not None

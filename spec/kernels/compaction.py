@@ -29,28 +29,28 @@ def compact_kv(caches: Sequence[torch.Tensor], source: torch.Tensor, start: torc
     Raises:
         InvalidTensor: an argument has the wrong shape, type or device.
     """
-    checks.tensor("source", source, (torch.int32,), (None, None))
+    checks.check_tensor("source", source, (torch.int32,), (None, None))
     requests, rows = source.shape
     if rows > 1024:
         raise checks.InvalidTensor("source", f"moves {rows} rows, not 1,024 or less")
-    checks.tensor("start", start, (torch.int32,), (requests,), source)
+    checks.check_tensor("start", start, (torch.int32,), (requests,), source)
     for number, cache in enumerate(caches):
         name = f"caches[{number}]"
         if not isinstance(cache, torch.Tensor):
             raise checks.InvalidTensor(name, f"is {type(cache).__name__}, not a tensor")
-        checks.tensor(name, cache, (cache.dtype,), (requests, None, None, None), source)
+        checks.check_tensor(name, cache, (cache.dtype,), (requests, None, None, None), source)
     if not rows or not requests:
         return
-    if checks.compiled(source):
+    if checks.uses_triton(source):
         from spec.kernels.gpu.compaction import launch_compact_kv
 
         with torch.cuda.device(source.device):
             launch_compact_kv(caches, source, start)
     else:
-        compact_kv_twin(caches, source, start)
+        compact_kv_torch(caches, source, start)
 
 
-def compact_kv_twin(caches: Sequence[torch.Tensor], source: torch.Tensor, start: torch.Tensor) -> None:
+def compact_kv_torch(caches: Sequence[torch.Tensor], source: torch.Tensor, start: torch.Tensor) -> None:
     """`compact_kv` in torch, one cache after another."""
     request, column = (source >= 0).nonzero(as_tuple=True)
     taken = source[request, column].to(torch.int64)

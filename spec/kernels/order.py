@@ -14,7 +14,7 @@ _WORD = 0xFFFFFFFF
 _REST = 0x7FFFFFFF
 
 
-def pack(keys: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+def pack_keys(keys: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
     """int64 of float32 keys (no NaN) and int64 ids, of shapes that broadcast."""
     bits = torch.where(keys == 0, 0.0, keys).view(torch.int32).to(torch.int64)
     ordered = torch.where(bits < 0, bits ^ _REST, bits)

@@ -21,15 +21,15 @@ from dataclasses import dataclass
 import torch
 
 from spec.kernels import checks, order
-from spec.noise import Noise, philox4x32, torch_gumbel
+from spec.noise import GumbelNoise, philox4x32, torch_gumbel
 
-MOST = 64
+MAX_TOP_M = 64
 """The largest m."""
 
 
 @dataclass(frozen=True, slots=True)
 class SplitStats:
-    """What is known of rows of logits, piece by piece of each row; `merge` and `merge_walk` read it.
+    """What is known of rows of logits, piece by piece of each row; `merge_splits` and `merge_walk` read it.
 
     Attributes:
         best: at least m packed keys and ids of every piece (see `spec.kernels.order`), in descending order,
@@ -38,14 +38,14 @@ class SplitStats:
             ``[rows, splits, 4]``.
         logits: the rows themselves, not a copy: they must not change before the last use of this object.
         temperature: float32 ``[rows]``.
-        m: how many tokens a row has in the end.
+        top_m: how many tokens a row has in the end.
     """
 
     best: torch.Tensor
     masses: torch.Tensor
     logits: torch.Tensor
     temperature: torch.Tensor
-    m: int
+    top_m: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,9 @@ class RowStats:
     log_z: torch.Tensor
 
 
-def noise_keys(noises: Sequence[Noise], positions: Sequence[int], device: torch.device | str) -> torch.Tensor:
+def noise_keys(
+    noises: Sequence[GumbelNoise], positions: Sequence[int], device: torch.device | str
+) -> torch.Tensor:
     """The words that key the noise of rows, int64 ``[rows, 5]``: seed (low, high), position, sequence, purpose.
 
     Args:
@@ -92,9 +94,9 @@ def row_stats(
     keys: torch.Tensor,
     temperature: torch.Tensor | float = 1.0,
     *,
-    table: torch.Tensor | None = None,
-    places: torch.Tensor | None = None,
-    m: int = 16,
+    mask_table: torch.Tensor | None = None,
+    mask_ids: torch.Tensor | None = None,
+    top_m: int = 16,
 ) -> RowStats:
     """The log-sum-exp and the top m of every row.
 
@@ -102,15 +104,17 @@ def row_stats(
         logits: bfloat16, float16 or float32 ``[rows, vocabulary]``, each row contiguous.
         keys: of the noise, from `noise_keys`; int64 ``[rows, 5]``.
         temperature: 0 (greedy) or more, one for all or float32 ``[rows]``.
-        table: masks, int32 ``[places, words]``, token t at bit ``t % 32`` of word ``t // 32``; tokens beyond it are
+        mask_table: masks, int32 ``[places, words]``, token t at bit ``t % 32`` of word ``t // 32``; tokens beyond it are
             not allowed.
-        places: which mask of the table is a row's, int32 ``[rows]``; -1: everything is allowed.
-        m: how many tokens, 1 .. 64.
+        mask_ids: which mask of the table is a row's, int32 ``[rows]``; -1: everything is allowed.
+        top_m: how many tokens, 1 .. 64.
 
     Raises:
         InvalidTensor: an argument has the wrong shape, type or device.
     """
-    return merge(split_stats(logits, keys, temperature, table=table, places=places, m=m))
+    return merge_splits(
+        split_stats(logits, keys, temperature, mask_table=mask_table, mask_ids=mask_ids, top_m=top_m)
+    )
 
 
 def split_stats(
@@ -118,89 +122,91 @@ def split_stats(
     keys: torch.Tensor,
     temperature: torch.Tensor | float = 1.0,
     *,
-    table: torch.Tensor | None = None,
-    places: torch.Tensor | None = None,
-    m: int = 16,
+    mask_table: torch.Tensor | None = None,
+    mask_ids: torch.Tensor | None = None,
+    top_m: int = 16,
 ) -> SplitStats:
     """The first half of `row_stats`, as `merge_walk` wants it; same arguments and errors."""
-    checks.tensor("logits", logits, checks.FLOATS, (None, None))
+    checks.check_tensor("logits", logits, checks.FLOATS, (None, None))
     rows = len(logits)
     if not 0 < logits.shape[1] < 1 << 31:
         raise checks.InvalidTensor("logits", f"has {logits.shape[1]} tokens, not 1 .. 2**31 - 1")
-    checks.tensor("keys", keys, (torch.int64,), (rows, 5), logits)
+    checks.check_tensor("keys", keys, (torch.int64,), (rows, 5), logits)
     if not isinstance(temperature, torch.Tensor):
         if not 0 <= temperature < float("inf"):
             raise checks.InvalidTensor("temperature", f"is {temperature}, not 0 or more")
         temperature = torch.full((rows,), temperature, dtype=torch.float32, device=logits.device)
-    checks.tensor("temperature", temperature, (torch.float32,), (rows,), logits)
-    if (table is None) != (places is None):
-        raise checks.InvalidTensor("places" if places is None else "table", "is missing: they go together")
-    if table is not None:
-        checks.masks(table, places, rows, logits)
-    if not 1 <= m <= MOST:
-        raise checks.InvalidTensor("m", f"is {m}, not 1 .. {MOST}")
-    if checks.compiled(logits):
+    checks.check_tensor("temperature", temperature, (torch.float32,), (rows,), logits)
+    if (mask_table is None) != (mask_ids is None):
+        raise checks.InvalidTensor("places" if mask_ids is None else "table", "is missing: they go together")
+    if mask_table is not None:
+        checks.check_masks(mask_table, mask_ids, rows, logits)
+    if not 1 <= top_m <= MAX_TOP_M:
+        raise checks.InvalidTensor("m", f"is {top_m}, not 1 .. {MAX_TOP_M}")
+    if checks.uses_triton(logits):
         from spec.kernels.gpu.rows import launch_split_stats
 
         with torch.cuda.device(logits.device):
-            return launch_split_stats(logits, keys, temperature, table, places, m)
-    return split_stats_twin(logits, keys, temperature, table, places, m)
+            return launch_split_stats(logits, keys, temperature, mask_table, mask_ids, top_m)
+    return split_stats_torch(logits, keys, temperature, mask_table, mask_ids, top_m)
 
 
-def merge(stats: SplitStats) -> RowStats:
+def merge_splits(stats: SplitStats) -> RowStats:
     """The second half of `row_stats`: pieces of rows become rows."""
-    if checks.compiled(stats.logits):
-        from spec.kernels.gpu.rows import launch_merge
+    if checks.uses_triton(stats.logits):
+        from spec.kernels.gpu.rows import launch_merge_splits
 
         with torch.cuda.device(stats.logits.device):
-            return launch_merge(stats)
-    return merge_twin(stats)
+            return launch_merge_splits(stats)
+    return merge_splits_torch(stats)
 
 
-def split_stats_twin(
+def split_stats_torch(
     logits: torch.Tensor,
     keys: torch.Tensor,
     temperature: torch.Tensor,
-    table: torch.Tensor | None,
-    places: torch.Tensor | None,
-    m: int,
+    mask_table: torch.Tensor | None,
+    mask_ids: torch.Tensor | None,
+    top_m: int,
 ) -> SplitStats:
     """`split_stats` in torch; every row is one piece."""
     z = logits.to(torch.float32) * _scale(temperature)[:, None]
     ids = torch.arange(z.shape[1], device=z.device)
-    allowed = None if table is None or places is None else unpacked(table, places, z.shape[1])
-    drawn = torch.where((temperature > 0)[:, None], z + row_noise(keys, z.shape[1]), z)
+    allowed = (
+        None if mask_table is None or mask_ids is None else unpack_masks(mask_table, mask_ids, z.shape[1])
+    )
+    drawn = torch.where((temperature > 0)[:, None], z + gumbel_rows(keys, z.shape[1]), z)
     possible = z > -torch.inf if allowed is None else allowed & (z > -torch.inf)
-    best = order.pack(torch.where(possible, drawn, -torch.inf), ids)
-    if z.shape[1] < m:
-        nothing = order.pack(torch.full_like(z[:, :1], -torch.inf), ids[:1])
-        best = torch.cat((best, nothing.expand(-1, m - z.shape[1])), dim=1)
+    best = order.pack_keys(torch.where(possible, drawn, -torch.inf), ids)
+    if z.shape[1] < top_m:
+        nothing = order.pack_keys(torch.full_like(z[:, :1], -torch.inf), ids[:1])
+        best = torch.cat((best, nothing.expand(-1, top_m - z.shape[1])), dim=1)
     masses = _mass(z)
     masses = torch.cat(
         (masses, masses if allowed is None else _mass(torch.where(allowed, z, -torch.inf))), dim=1
     )
-    best = torch.topk(best, m, dim=1).values
-    return SplitStats(best[:, None, :], masses[:, None, :], logits, temperature, m)
+    best = torch.topk(best, top_m, dim=1).values
+    return SplitStats(best[:, None, :], masses[:, None, :], logits, temperature, top_m)
 
 
-def merge_twin(stats: SplitStats) -> RowStats:
-    """`merge` in torch."""
-    best = torch.topk(stats.best.flatten(1), stats.m, dim=1).values
+def merge_splits_torch(stats: SplitStats) -> RowStats:
+    """`merge_splits` in torch."""
+    best = torch.topk(stats.best.flatten(1), stats.top_m, dim=1).values
     ids, keys = order.ids_of(best), order.keys_of(best)
-    lse, log_z = log_masses(stats)
+    lse, log_z = log_partition(stats)
     z = stats.logits.gather(1, ids.clamp(min=0).to(torch.int64)).to(torch.float32)
     log_p = z * _scale(stats.temperature)[:, None] - lse[:, None]
     return RowStats(ids, keys, torch.where(ids < 0, -torch.inf, log_p), lse, log_z)
 
 
-def log_masses(stats: SplitStats) -> tuple[torch.Tensor, torch.Tensor]:
+def log_partition(stats: SplitStats) -> tuple[torch.Tensor, torch.Tensor]:
     """The log-sum-exp of every row and the log of what is allowed of it, float32 ``[rows]`` each, in torch."""
     lse = _merged(stats.masses[:, :, 0], stats.masses[:, :, 1])
     allowed = _merged(stats.masses[:, :, 2], stats.masses[:, :, 3])
     return lse, torch.where(allowed == -torch.inf, allowed, allowed - lse)
 
 
-def row_noise(keys: torch.Tensor, size: int) -> torch.Tensor:
+def gumbel_rows(keys: torch.Tensor, size: int) -> torch.Tensor:
     """Gumbel noise of whole rows, float32 ``[rows, size]``, for keys int64 ``[rows, 5]``."""
     blocks = torch.arange((size + 3) // 4, device=keys.device)[None, :]
     low, high, position, sequence, purpose = (keys[:, i, None] for i in range(5))
@@ -210,14 +216,14 @@ def row_noise(keys: torch.Tensor, size: int) -> torch.Tensor:
     return torch_gumbel(torch.stack(words, dim=-1).flatten(1)[:, :size])
 
 
-def unpacked(table: torch.Tensor, places: torch.Tensor, size: int) -> torch.Tensor:
+def unpack_masks(mask_table: torch.Tensor, mask_ids: torch.Tensor, size: int) -> torch.Tensor:
     """Masks as bool ``[rows, size]``; place -1 allows everything, and tokens beyond the table are not allowed."""
-    words = table[places.clamp(min=0).to(torch.int64)]
-    bits = (words[:, :, None] >> torch.arange(32, device=table.device, dtype=torch.int32)) & 1
-    allowed = torch.zeros((len(places), size), dtype=torch.bool, device=table.device)
-    known = min(size, 32 * table.shape[1])
-    allowed[:, :known] = bits.reshape(len(places), -1)[:, :known] != 0
-    return allowed | (places < 0)[:, None]
+    words = mask_table[mask_ids.clamp(min=0).to(torch.int64)]
+    bits = (words[:, :, None] >> torch.arange(32, device=mask_table.device, dtype=torch.int32)) & 1
+    allowed = torch.zeros((len(mask_ids), size), dtype=torch.bool, device=mask_table.device)
+    known = min(size, 32 * mask_table.shape[1])
+    allowed[:, :known] = bits.reshape(len(mask_ids), -1)[:, :known] != 0
+    return allowed | (mask_ids < 0)[:, None]
 
 
 def _scale(temperature: torch.Tensor) -> torch.Tensor:

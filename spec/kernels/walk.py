@@ -17,18 +17,18 @@ from itertools import pairwise
 import torch
 
 from spec.kernels import checks, order
-from spec.kernels.rows import SplitStats, merge_twin
+from spec.kernels.rows import SplitStats, merge_splits_torch
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
+class VerifiedPaths:
     """What a step emits for every request.
 
     The first token is drawn from the root's row; every further one from the row of a node that was guessed right.
     The last one is the token that no node has, drawn all the same.
 
     Attributes:
-        count: how many tokens are emitted, int32 ``[requests]``; 0 where the root's row has no possible token.
+        num_tokens: how many tokens are emitted, int32 ``[requests]``; 0 where the root's row has no possible token.
         tokens: the tokens, int32 ``[requests, limit]``; -1 from `count` on, as in `rows`.
         rows: the row that each token was drawn from, int32 ``[requests, limit]``: rows[1:] are the accepted nodes.
         log_p: log-probability of each token under the model after temperature, float32 ``[requests, limit]``; 0 from
@@ -36,14 +36,14 @@ class Walk:
         log_z: log of the mass that was allowed there, float32 ``[requests, limit]``.
     """
 
-    count: torch.Tensor
+    num_tokens: torch.Tensor
     tokens: torch.Tensor
     rows: torch.Tensor
     log_p: torch.Tensor
     log_z: torch.Tensor
 
 
-def merge_walk(
+def verify_trees(
     stats: SplitStats,
     token: torch.Tensor,
     first_child: torch.Tensor,
@@ -51,7 +51,7 @@ def merge_walk(
     offsets: torch.Tensor,
     *,
     limit: int,
-) -> Walk:
+) -> VerifiedPaths:
     """Walks every request's tree.
 
     Args:
@@ -67,31 +67,31 @@ def merge_walk(
     """
     rows = len(stats.logits)
     for name, given in (("token", token), ("first_child", first_child), ("next_sibling", next_sibling)):
-        checks.tensor(name, given, (torch.int32,), (rows,), stats.logits)
-    checks.tensor("offsets", offsets, (torch.int32,), (None,), stats.logits)
+        checks.check_tensor(name, given, (torch.int32,), (rows,), stats.logits)
+    checks.check_tensor("offsets", offsets, (torch.int32,), (None,), stats.logits)
     if len(offsets) < 1:
         raise checks.InvalidTensor("offsets", "is empty: it ends with the number of rows")
     if limit < 1:
         raise checks.InvalidTensor("limit", f"is {limit}, not 1 or more")
-    if checks.compiled(stats.logits):
-        from spec.kernels.gpu.walk import launch_merge_walk
+    if checks.uses_triton(stats.logits):
+        from spec.kernels.gpu.walk import launch_verify_trees
 
         with torch.cuda.device(stats.logits.device):
-            return launch_merge_walk(stats, token, first_child, next_sibling, offsets, limit)
-    return merge_walk_twin(stats, token, first_child, next_sibling, offsets, limit)
+            return launch_verify_trees(stats, token, first_child, next_sibling, offsets, limit)
+    return verify_trees_torch(stats, token, first_child, next_sibling, offsets, limit)
 
 
-def merge_walk_twin(
+def verify_trees_torch(
     stats: SplitStats,
     token: torch.Tensor,
     first_child: torch.Tensor,
     next_sibling: torch.Tensor,
     offsets: torch.Tensor,
     limit: int,
-) -> Walk:
-    """`merge_walk` in torch and, for the walk itself, Python."""
+) -> VerifiedPaths:
+    """`verify_trees` in torch and, for the walk itself, Python."""
     device = stats.logits.device
-    rows = merge_twin(stats)
+    rows = merge_splits_torch(stats)
     best = order.ids_of(stats.best[:, :, 0].amax(dim=1)).tolist()
     tokens, firsts, nexts, starts = (given.tolist() for given in (token, first_child, next_sibling, offsets))
     paths = []
@@ -112,9 +112,9 @@ def merge_walk_twin(
     off, at = row < 0, row.clamp(min=0)
     if not len(stats.logits):
         empty = torch.zeros(row.shape, device=device)
-        return Walk(_int32(off.sum(1) * 0), _int32(row), _int32(row), empty, empty.clone())
-    return Walk(
-        count=_int32((~off).sum(dim=1)),
+        return VerifiedPaths(_int32(off.sum(1) * 0), _int32(row), _int32(row), empty, empty.clone())
+    return VerifiedPaths(
+        num_tokens=_int32((~off).sum(dim=1)),
         tokens=_int32(torch.where(off, -1, rows.ids[at, 0])),
         rows=_int32(row),
         log_p=torch.where(off, 0.0, rows.log_p[at, 0]),

@@ -9,8 +9,8 @@ lookup      prompt lookup, which guesses a chain out of the text so far
 
 from __future__ import annotations
 
-from spec.references.bound import optimum
+from spec.references.bound import optimal_acceptance
 from spec.references.lookup import prompt_lookup
-from spec.references.rules import RULES, Rule
+from spec.references.rules import VERIFICATION_RULES, VerificationRule
 
-__all__ = ["RULES", "Rule", "optimum", "prompt_lookup"]
+__all__ = ["VERIFICATION_RULES", "VerificationRule", "optimal_acceptance", "prompt_lookup"]

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from spec.references.drafting import Law
+from spec.references.drafting import ProbabilityVector
 
-MOST_TOKENS = 14
+MAX_VOCABULARY = 14
 """Vocabulary up to which all sets of tokens are visited."""
 
 
-def optimum(p: Law, q: Law, k: int) -> float:
+def optimal_acceptance(p: ProbabilityVector, q: ProbabilityVector, k: int) -> float:
     """The largest probability with which a draw from p can be one of k draws from q without replacement.
 
     By max-flow min-cut (Hu et al. 2025) it is the least value, over all sets H of tokens, of
     1 - p(H) + P(some guess is in H); all sets are visited.
 
     Raises:
-        ValueError: the vocabulary has more than `MOST_TOKENS` tokens.
+        ValueError: the vocabulary has more than `MAX_VOCABULARY` tokens.
     """
     size = len(p)
-    if size > MOST_TOKENS:
-        raise ValueError(f"{size} tokens have too many sets: at most {MOST_TOKENS}")
+    if size > MAX_VOCABULARY:
+        raise ValueError(f"{size} tokens have too many sets: at most {MAX_VOCABULARY}")
     sets = np.arange(1 << size)
     inside = (sets[:, None] >> np.arange(size)) & 1
     mass = inside @ q

@@ -12,49 +12,49 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-Law = NDArray[np.float64]
-Drafts = tuple[int, ...]
+ProbabilityVector = NDArray[np.float64]
+DraftIds = tuple[int, ...]
 
 
-class Drafting(Protocol):
+class DraftSampling(Protocol):
     """A way of guessing: what it could be, and one draw of it."""
 
-    def every(self, q: Law, k: int) -> Iterator[tuple[float, Drafts]]:
+    def enumerate_drafts(self, q: ProbabilityVector, k: int) -> Iterator[tuple[float, DraftIds]]:
         """All guesses that are possible, with their probabilities."""
 
-    def one(self, q: Law, k: int, generator: np.random.Generator) -> Drafts:
+    def sample_drafts(self, q: ProbabilityVector, k: int, generator: np.random.Generator) -> DraftIds:
         """One of them, by its probability."""
 
 
-class Independent:
+class WithReplacement:
     """k draws from q; the same token may come twice."""
 
-    def every(self, q: Law, k: int) -> Iterator[tuple[float, Drafts]]:
+    def enumerate_drafts(self, q: ProbabilityVector, k: int) -> Iterator[tuple[float, DraftIds]]:
         """All sequences of k tokens."""
         for drafts in product(np.flatnonzero(q).tolist(), repeat=k):
             yield float(np.prod(q[list(drafts)])), drafts
 
-    def one(self, q: Law, k: int, generator: np.random.Generator) -> Drafts:
+    def sample_drafts(self, q: ProbabilityVector, k: int, generator: np.random.Generator) -> DraftIds:
         """One sequence."""
         return tuple(generator.choice(len(q), size=k, p=q).tolist())
 
 
-class Distinct:
+class WithoutReplacement:
     """k draws from q without replacement (fewer, where q has fewer tokens)."""
 
-    def every(self, q: Law, k: int) -> Iterator[tuple[float, Drafts]]:
+    def enumerate_drafts(self, q: ProbabilityVector, k: int) -> Iterator[tuple[float, DraftIds]]:
         """All sequences of different tokens."""
-        begun: list[tuple[float, Drafts, Law]] = [(1.0, (), q)]
+        begun: list[tuple[float, DraftIds, ProbabilityVector]] = [(1.0, (), q)]
         for _ in range(min(k, int(np.count_nonzero(q)))):
             begun = [
-                (chance * left[token], (*drafts, token), without(left, token))
+                (chance * left[token], (*drafts, token), condition_without(left, token))
                 for chance, drafts, left in begun
                 for token in np.flatnonzero(left).tolist()
             ]
         for chance, drafts, _left in begun:
             yield float(chance), drafts
 
-    def one(self, q: Law, k: int, generator: np.random.Generator) -> Drafts:
+    def sample_drafts(self, q: ProbabilityVector, k: int, generator: np.random.Generator) -> DraftIds:
         """One sequence."""
         size = min(k, int(np.count_nonzero(q)))
         with np.errstate(divide="ignore"):
@@ -62,24 +62,24 @@ class Distinct:
         return tuple(np.argsort(-keys)[:size].tolist())
 
 
-class Greedy:
+class GreedyDrafts:
     """The k - 1 most likely tokens of q, and one draw from the rest (none, where there is no rest)."""
 
-    def every(self, q: Law, k: int) -> Iterator[tuple[float, Drafts]]:
+    def enumerate_drafts(self, q: ProbabilityVector, k: int) -> Iterator[tuple[float, DraftIds]]:
         """One guess for each token of the rest."""
-        best, rest = split(q, k)
+        best, rest = split_top(q, k)
         if not rest.any():
             yield 1.0, best
         for token in np.flatnonzero(rest).tolist():
             yield float(rest[token]), (*best, token)
 
-    def one(self, q: Law, k: int, generator: np.random.Generator) -> Drafts:
+    def sample_drafts(self, q: ProbabilityVector, k: int, generator: np.random.Generator) -> DraftIds:
         """One of them."""
-        best, rest = split(q, k)
+        best, rest = split_top(q, k)
         return (*best, int(generator.choice(len(q), p=rest))) if rest.any() else best
 
 
-def split(q: Law, k: int) -> tuple[Drafts, Law]:
+def split_top(q: ProbabilityVector, k: int) -> tuple[DraftIds, ProbabilityVector]:
     """The k - 1 most likely tokens (ties: the lower id), and q without them, normalised (zeros if nothing is left)."""
     best = np.argsort(-q, kind="stable")[: min(k - 1, np.count_nonzero(q))]
     rest = q.copy()
@@ -87,9 +87,9 @@ def split(q: Law, k: int) -> tuple[Drafts, Law]:
     return tuple(best.tolist()), rest / rest.sum() if rest.any() else rest
 
 
-def without(q: Law, token: int) -> Law:
+def condition_without(q: ProbabilityVector, token: int) -> ProbabilityVector:
     """Q given that it is not this token (zeros if it can be no other)."""
-    left: Law = q.copy()
+    left: ProbabilityVector = q.copy()
     left[token] = 0.0
     if left.any():
         left /= left.sum()

@@ -20,40 +20,53 @@ from functools import lru_cache
 
 import numpy as np
 
-from spec.references.drafting import Distinct, Drafting, Drafts, Greedy, Independent, Law, split, without
+from spec.references.drafting import (
+    DraftIds,
+    DraftSampling,
+    GreedyDrafts,
+    ProbabilityVector,
+    WithoutReplacement,
+    WithReplacement,
+    condition_without,
+    split_top,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class VerificationRule:
     """A way of guessing and a way of choosing that belong together.
 
     Attributes:
         name: of the rule.
-        drafting: how its guesses are made.
-        law: of the emitted token, given p, q and the guesses.
+        draft_sampling: how its guesses are made.
+        output_distribution: of the emitted token, given p, q and the guesses.
     """
 
     name: str
-    drafting: Drafting
-    law: Callable[[Law, Law, Drafts], Law]
+    draft_sampling: DraftSampling
+    output_distribution: Callable[[ProbabilityVector, ProbabilityVector, DraftIds], ProbabilityVector]
 
-    def draw(self, p: Law, q: Law, k: int, generator: np.random.Generator) -> tuple[int, Drafts]:
+    def sample(
+        self, p: ProbabilityVector, q: ProbabilityVector, k: int, generator: np.random.Generator
+    ) -> tuple[int, DraftIds]:
         """One emitted token, and the guesses that were made for it."""
-        drafts = self.drafting.one(q, k, generator)
-        law = self.law(p, q, drafts)
+        drafts = self.draft_sampling.sample_drafts(q, k, generator)
+        law = self.output_distribution(p, q, drafts)
         return int(generator.choice(len(p), p=law / law.sum())), drafts
 
-    def exact(self, p: Law, q: Law, k: int) -> tuple[Law, float]:
+    def enumerate_acceptance(
+        self, p: ProbabilityVector, q: ProbabilityVector, k: int
+    ) -> tuple[ProbabilityVector, float]:
         """The law of the emitted token and the probability that it was guessed, by enumeration of all guesses."""
         emitted, accepted = np.zeros(len(p)), 0.0
-        for chance, drafts in self.drafting.every(q, k):
-            law = self.law(p, q, drafts)
+        for chance, drafts in self.draft_sampling.enumerate_drafts(q, k):
+            law = self.output_distribution(p, q, drafts)
             emitted += chance * law
             accepted += chance * law[list(set(drafts))].sum()
         return emitted, float(accepted)
 
-    def estimate(
-        self, p: Law, q: Law, k: int, draws: int, generator: np.random.Generator
+    def estimate_acceptance(
+        self, p: ProbabilityVector, q: ProbabilityVector, k: int, draws: int, generator: np.random.Generator
     ) -> tuple[float, float]:
         """The probability that the emitted token was guessed, and its standard error, from some guesses.
 
@@ -61,22 +74,24 @@ class Rule:
         """
         chances = np.empty(draws)
         for number in range(draws):
-            drafts = self.drafting.one(q, k, generator)
-            chances[number] = self.law(p, q, drafts)[list(set(drafts))].sum()
+            drafts = self.draft_sampling.sample_drafts(q, k, generator)
+            chances[number] = self.output_distribution(p, q, drafts)[list(set(drafts))].sum()
         return float(chances.mean()), float(chances.std() / np.sqrt(draws))
 
 
-def recursive(p: Law, q: Law, drafts: Drafts) -> Law:
+def recursive(p: ProbabilityVector, q: ProbabilityVector, drafts: DraftIds) -> ProbabilityVector:
     """Guesses are tried in turn; after a refusal p becomes (p - q)+ and q goes on without the refused token."""
     return _in_turn(p, q, drafts, again=False)
 
 
-def specinfer(p: Law, q: Law, drafts: Drafts) -> Law:
+def specinfer(p: ProbabilityVector, q: ProbabilityVector, drafts: DraftIds) -> ProbabilityVector:
     """Guesses are tried in turn; after a refusal p becomes (p - q)+ and q stays."""
     return _in_turn(p, q, drafts, again=True)
 
 
-def _in_turn(p: Law, q: Law, drafts: Drafts, *, again: bool) -> Law:
+def _in_turn(
+    p: ProbabilityVector, q: ProbabilityVector, drafts: DraftIds, *, again: bool
+) -> ProbabilityVector:
     law, left, wanted = np.zeros(len(p)), 1.0, p
     for token in drafts:
         accepted = min(1.0, wanted[token] / q[token])
@@ -87,11 +102,11 @@ def _in_turn(p: Law, q: Law, drafts: Drafts, *, again: bool) -> Law:
             break  # nothing is refused where wanted is q
         wanted = over / over.sum()
         if not again:
-            q = without(q, token)
+            q = condition_without(q, token)
     return law + left * wanted
 
 
-def spectr(p: Law, q: Law, drafts: Drafts) -> Law:
+def spectr(p: ProbabilityVector, q: ProbabilityVector, drafts: DraftIds) -> ProbabilityVector:
     """Every guess is accepted with probability min(1, p / (rho q)); rho is the least that leaves a residual >= 0."""
     rho = spectr_rho(p, q, len(drafts))
     covered = np.minimum(q, p / rho)
@@ -108,7 +123,7 @@ def spectr(p: Law, q: Law, drafts: Drafts) -> Law:
     return law + left * (rest / rest.sum() if rest.any() else p)
 
 
-def spectr_rho(p: Law, q: Law, k: int) -> float:
+def spectr_rho(p: ProbabilityVector, q: ProbabilityVector, k: int) -> float:
     """The root of 1 - (1 - beta)**k = rho beta in 1 .. k, with beta = sum of min(q, p / rho), by bisection."""
     return _root(p.tobytes(), q.tobytes(), k)
 
@@ -127,18 +142,18 @@ def _root(target: bytes, draft: bytes, k: int) -> float:
     return high
 
 
-def greedy(p: Law, q: Law, drafts: Drafts) -> Law:
+def greedy(p: ProbabilityVector, q: ProbabilityVector, drafts: DraftIds) -> ProbabilityVector:
     """The last guess is verified as a single one against q without the others, which are accepted where they come."""
-    best, rest = split(q, len(drafts))
+    best, rest = split_top(q, len(drafts))
     if drafts[:-1] != best:  # q has no more tokens: all of them are guessed, and p decides
         return p
     return _in_turn(p, rest, drafts[-1:], again=True)
 
 
-RULES = (
-    Rule("recursive", Distinct(), recursive),
-    Rule("spectr", Independent(), spectr),
-    Rule("specinfer", Independent(), specinfer),
-    Rule("greedy", Greedy(), greedy),
+VERIFICATION_RULES = (
+    VerificationRule("recursive", WithoutReplacement(), recursive),
+    VerificationRule("spectr", WithReplacement(), spectr),
+    VerificationRule("specinfer", WithReplacement(), specinfer),
+    VerificationRule("greedy", GreedyDrafts(), greedy),
 )
 """All of them."""

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from spec.noise import Noise
-from spec.references.drafting import Drafts, Law
+from spec.noise import GumbelNoise
+from spec.references.drafting import DraftIds, ProbabilityVector
 
 
-def draw(p: Law, q: Law, k: int, noise: Noise, position: int) -> tuple[int, Drafts]:
+def sample_coupled(
+    p: ProbabilityVector, q: ProbabilityVector, k: int, noise: GumbelNoise, position: int
+) -> tuple[int, DraftIds]:
     """The token and the guesses at one position of a sequence."""
     shared = noise.gumbel(position, np.arange(len(p)))
     with np.errstate(divide="ignore"):
@@ -22,12 +24,12 @@ def draw(p: Law, q: Law, k: int, noise: Noise, position: int) -> tuple[int, Draf
     return token, tuple(order[: min(k, np.count_nonzero(q))].tolist())
 
 
-def most_likely(p: Law, q: Law, k: int) -> float:
+def top_k_acceptance(p: ProbabilityVector, q: ProbabilityVector, k: int) -> float:
     """The probability that the token is one of the k most likely of q, guessed without looking at the noise."""
     return float(p[np.argsort(-q, kind="stable")[:k]].sum())
 
 
-def acceptance(p: Law, q: Law, k: int) -> float:
+def coupled_acceptance(p: ProbabilityVector, q: ProbabilityVector, k: int) -> float:
     """The probability that the token was guessed, by quadrature (to about 1e-9).
 
     Given that v wins the race of p at time s, the others' E_u are s p_u and a fresh exponential more. So u is ahead

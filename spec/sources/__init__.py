@@ -10,25 +10,25 @@ recycle    the model's own runners-up after a token
 
 from __future__ import annotations
 
-from spec.sources.base import Guess, Source
-from spec.sources.copying import Copying
-from spec.sources.forced import Forced
-from spec.sources.ngram import NGram
-from spec.sources.recycle import Recycle
-from spec.sources.skeleton import Skeleton
-from spec.sources.suffix import Suffix
+from spec.sources.base import DraftSource, DraftToken
+from spec.sources.copying import PromptLookup
+from spec.sources.forced import ForcedTokens
+from spec.sources.ngram import TokenNGrams
+from spec.sources.recycle import TokenRecycling
+from spec.sources.skeleton import SlotNGrams
+from spec.sources.suffix import SuffixLookup
 
-SOURCES = ("forced", "ngram", "skeleton", "copying", "suffix", "recycle")
+DRAFT_SOURCES = ("forced", "ngram", "skeleton", "copying", "suffix", "recycle")
 """Names of all sources, in the order of their numbers."""
 
 __all__ = [
-    "SOURCES",
-    "Copying",
-    "Forced",
-    "Guess",
-    "NGram",
-    "Recycle",
-    "Skeleton",
-    "Source",
-    "Suffix",
+    "DRAFT_SOURCES",
+    "DraftSource",
+    "DraftToken",
+    "ForcedTokens",
+    "PromptLookup",
+    "SlotNGrams",
+    "SuffixLookup",
+    "TokenNGrams",
+    "TokenRecycling",
 ]

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 
-from spec.place import Place
-from spec.sources.base import Guess, Source
+from spec.place import DraftContext
+from spec.sources.base import DraftSource, DraftToken
 
 _LENGTHS = (24, 16, 12, 8, 6, 5, 4, 3, 2, 1)
 _AHEAD = 40
@@ -18,7 +18,7 @@ _OCCURRENCES = 3
 _SPAN = re.compile(rb"[0-9][0-9.,:/-]*[0-9]|[0-9]|[A-Za-z\x80-\xff][^\s,;:!?\"()]*")
 
 
-class Copying(Source):
+class PromptLookup(DraftSource):
     """Continuations out of a document.
 
     Attributes:
@@ -28,7 +28,7 @@ class Copying(Source):
     def __init__(self, document: bytes) -> None:
         self.document = document
 
-    def propose(self, place: Place) -> list[Guess]:
+    def propose(self, place: DraftContext) -> list[DraftToken]:
         """The first tokens of what follows the longest matches."""
         document = self.document
         said = _value(place)
@@ -50,7 +50,7 @@ class Copying(Source):
                 # A value that began anywhere is best continued where a word begins.
                 ahead = document[at + length : at + length + _AHEAD]
                 if not (whole and length < 4 and at and _inside(document[at - 1 : at + 1])):
-                    token = pieces.next(place.text, _escaped(ahead))
+                    token = pieces.next_token(place.recent_bytes, _escaped(ahead))
                     if token is not None:
                         found[token[0]] = found.get(token[0], 0) + 1
                 at = document.find(end, at + 1)
@@ -64,14 +64,14 @@ class Copying(Source):
         return []
 
 
-def _value(place: Place) -> bytes | None:
+def _value(place: DraftContext) -> bytes | None:
     """What has been written of the current value; None where none can be copied."""
-    path = place.path
+    path = place.json_path
     if path is None:
-        return place.text
+        return place.recent_bytes
     if path.kind != "value":
         return None
-    return path.said[1:] if path.said[:1] in (b'"', b":", b",", b"[") else path.said
+    return path.partial[1:] if path.partial[:1] in (b'"', b":", b",", b"[") else path.partial
 
 
 def _inside(two: bytes) -> bool:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from math import log2
 
-KEPT = 10
+MAX_TOKENS_PER_CONTEXT = 10
 """Tokens that an entry counts; the rarest makes room."""
 
-Entry = dict[int, int]
+TokenCounts = dict[int, int]
 
 
-class Counts:
+class ContextCounts:
     """A table context -> {token: count}.
 
     Attributes:
@@ -20,7 +20,7 @@ class Counts:
 
     def __init__(self, limit: int = 1 << 18) -> None:
         self.limit = limit
-        self.entries: dict[Hashable, Entry] = {}
+        self.entries: dict[Hashable, TokenCounts] = {}
 
     def learn(self, key: Hashable, token: int) -> None:
         """Counts a token after a context."""
@@ -32,12 +32,14 @@ class Counts:
             self.entries[key] = {token: 1}
             return
         count = entry.get(token)
-        if count is None and len(entry) >= KEPT:
+        if count is None and len(entry) >= MAX_TOKENS_PER_CONTEXT:
             del entry[min(entry, key=entry.__getitem__)]
         entry[token] = (count or 0) + 1
 
 
-def blend(found: Iterable[tuple[int, Entry]], kinds: int, width: int = KEPT) -> list[tuple[int, float, int]]:
+def witten_bell_blend(
+    found: Iterable[tuple[int, TokenCounts]], kinds: int, width: int = MAX_TOKENS_PER_CONTEXT
+) -> list[tuple[int, float, int]]:
     """One law out of the entries of several contexts, the most telling one first.
 
     Each entry gives its tokens their share, keeps back as much as its number of different tokens suggests for what it

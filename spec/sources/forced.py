@@ -6,34 +6,34 @@ where the next choice is. Such literals are found by asking about the single byt
 
 from __future__ import annotations
 
-from spec.place import Place
-from spec.protocols import DEAD, Automaton
-from spec.sources.base import Guess, Source
+from spec.place import DraftContext
+from spec.protocols import DEAD, DraftAutomaton
+from spec.sources.base import DraftSource, DraftToken
 
 _PROBES = b"aeT1 \xc3"
 _FEW = 12  # first bytes of literals
 _LONGEST = 40
 
-Literals = dict[int, tuple[bytes, ...]]
+ForcedLiterals = dict[int, tuple[bytes, ...]]
 """By state: what may come first, as far as it is then forced. Empty where much is possible."""
 
 
-class Forced(Source):
+class ForcedTokens(DraftSource):
     """Certain tokens, and literals.
 
     Attributes:
         literals: what was found out; may outlive a text, not its automaton.
     """
 
-    def __init__(self, literals: Literals | None = None) -> None:
-        self.literals: Literals = {} if literals is None else literals
+    def __init__(self, literals: ForcedLiterals | None = None) -> None:
+        self.literals: ForcedLiterals = {} if literals is None else literals
 
-    def propose(self, place: Place) -> list[Guess]:
+    def propose(self, place: DraftContext) -> list[DraftToken]:
         """The token of what is forced; or the first tokens of the literals."""
         pieces = place.request.pieces
         forced = place.forced
         if forced:
-            token = pieces.next(place.text, forced)
+            token = pieces.next_token(place.recent_bytes, forced)
             if token is None:
                 return []
             return [(token[0], 0.99 if token[1] else 0.5, int(token[1]))]
@@ -44,15 +44,15 @@ class Forced(Source):
             literals = self.literals[place.state] = self._find(place)
         if not literals:
             return []
-        found: dict[int, Guess] = {}
+        found: dict[int, DraftToken] = {}
         share = 1.0 / len(literals)
         for literal in literals:
-            token = pieces.next(place.text, literal)
+            token = pieces.next_token(place.recent_bytes, literal)
             if token is not None and token[0] not in found:
                 found[token[0]] = (token[0], share, 2 + 16 * token[1] + len(literals))
         return list(found.values())
 
-    def _find(self, place: Place) -> tuple[bytes, ...]:
+    def _find(self, place: DraftContext) -> tuple[bytes, ...]:
         automaton = place.request.automaton
         ids = place.request.pieces.ids
         if _many(automaton, place.state, ids):
@@ -71,7 +71,7 @@ class Forced(Source):
         return tuple(found)
 
 
-def _many(automaton: Automaton, state: int, ids: dict[bytes, int]) -> bool:
+def _many(automaton: DraftAutomaton, state: int, ids: dict[bytes, int]) -> bool:
     """Whether text can stand here: bytes that have nothing in common are allowed."""
     allowed = 0
     for byte in _PROBES:

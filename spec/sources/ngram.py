@@ -7,22 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spec.place import Place
-from spec.sources.base import Guess, Source
-from spec.sources.counts import Counts, blend
+from spec.place import DraftContext
+from spec.sources.base import DraftSource, DraftToken
+from spec.sources.counts import ContextCounts, witten_bell_blend
 
-ORDERS = (6, 5, 4, 3, 2, 1)
+NGRAM_ORDERS = (6, 5, 4, 3, 2, 1)
 """Lengths of contexts, in tokens."""
 
 
-class NGram(Source):
+class TokenNGrams(DraftSource):
     """One scope.
 
     Attributes:
         counts: the table.
     """
 
-    def __init__(self, counts: Counts, scope: int = 0) -> None:
+    def __init__(self, counts: ContextCounts, scope: int = 0) -> None:
         """A source.
 
         Args:
@@ -32,28 +32,28 @@ class NGram(Source):
         self.counts = counts
         self._kinds = scope * 1024
 
-    def propose(self, place: Place) -> list[Guess]:
+    def propose(self, place: DraftContext) -> list[DraftToken]:
         """What followed the longest contexts that are known."""
-        get, tail = self.counts.entries.get, place.tail
+        get, tail = self.counts.entries.get, place.recent_tokens
         found = []
-        for order in ORDERS:
+        for order in NGRAM_ORDERS:
             if order <= len(tail):
                 entry = get(tail[-order:])
                 if entry is not None:
                     found.append((order, entry))
-        return blend(found, self._kinds) if found else []
+        return witten_bell_blend(found, self._kinds) if found else []
 
-    def learn(self, place: Place, token: int) -> None:
+    def learn(self, place: DraftContext, token: int) -> None:
         """Counts the token after the last few."""
-        tail = place.tail
-        for order in ORDERS:
+        tail = place.recent_tokens
+        for order in NGRAM_ORDERS:
             if order <= len(tail):
                 self.counts.learn(tail[-order:], token)
 
-    def read(self, tokens: Sequence[int]) -> None:
+    def learn_prompt(self, tokens: Sequence[int]) -> None:
         """Learns from a whole text: a prompt."""
         learn = self.counts.learn
         for at in range(1, len(tokens)):
-            for order in ORDERS:
+            for order in NGRAM_ORDERS:
                 if order <= at:
                     learn(tuple(tokens[at - order : at]), tokens[at])

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from spec.place import Place
-from spec.sources.base import Guess, Source
+from spec.place import DraftContext
+from spec.sources.base import DraftSource, DraftToken
 
-Rows = dict[int, tuple[int, ...]]
+RecycledTokens = dict[int, tuple[int, ...]]
 """Token -> the model's favourites after it, best first."""
 
 
-class Recycle(Source):
+class TokenRecycling(DraftSource):
     """Guesses by the last token alone.
 
     Attributes:
         rows: what the model said.
     """
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: RecycledTokens) -> None:
         self.rows = rows
 
-    def propose(self, place: Place) -> list[Guess]:
+    def propose(self, place: DraftContext) -> list[DraftToken]:
         """The favourites after the last token."""
-        row = self.rows.get(place.tail[-1]) if place.tail else None
+        row = self.rows.get(place.recent_tokens[-1]) if place.recent_tokens else None
         return [(token, 0.3 / (rank + 1) ** 1.5, rank) for rank, token in enumerate(row or ())]

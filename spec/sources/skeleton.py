@@ -9,47 +9,47 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from spec.place import Place
-from spec.sources.base import Guess, Source
-from spec.sources.counts import Counts, Entry, blend
+from spec.place import DraftContext
+from spec.sources.base import DraftSource, DraftToken
+from spec.sources.counts import ContextCounts, TokenCounts, witten_bell_blend
 
 
-class Skeleton(Source):
+class SlotNGrams(DraftSource):
     """Guesses by slot, under one constraint and over all of them.
 
     Attributes:
         counts: of this constraint.
-        world: of all constraints; only slots by name can mean anything there.
+        all_constraints: of all constraints; only slots by name can mean anything there.
     """
 
-    def __init__(self, counts: Counts, world: Counts) -> None:
+    def __init__(self, counts: ContextCounts, world: ContextCounts) -> None:
         self.counts = counts
-        self.world = world
+        self.all_constraints = world
 
-    def propose(self, place: Place) -> list[Guess]:
+    def propose(self, place: DraftContext) -> list[DraftToken]:
         """What stood in the closest slots that are known."""
-        found: list[tuple[int, Entry]] = []
+        found: list[tuple[int, TokenCounts]] = []
         for order, table, key in self._keys(place):
             entry = table.entries.get(key)
             if entry is not None:
                 found.append((order, entry))
-        return blend(found, 0) if found else []
+        return witten_bell_blend(found, 0) if found else []
 
-    def learn(self, place: Place, token: int) -> None:
+    def learn(self, place: DraftContext, token: int) -> None:
         """Counts the token in all slots of the place."""
         for _, table, key in self._keys(place):
             table.learn(key, token)
 
-    def _keys(self, place: Place) -> list[tuple[int, Counts, Hashable]]:
+    def _keys(self, place: DraftContext) -> list[tuple[int, ContextCounts, Hashable]]:
         """Slots from the closest to the widest."""
-        last = place.tail[-1:]
-        keys: list[tuple[int, Counts, Hashable]] = []
-        path = place.path
+        last = place.recent_tokens[-1:]
+        keys: list[tuple[int, ContextCounts, Hashable]] = []
+        path = place.json_path
         if path is not None:
             keys.append((0, self.counts, path))
         keys.append((1, self.counts, (place.state, *last)))
         if path is not None:
-            keys.append((2, self.world, (path.names[-1:], path.name, path.kind, path.said)))
-            keys.append((3, self.world, (path.name, path.kind, path.said)))
-            keys.append((4, self.world, (len(path.names) > 1, path.kind, path.said)))
+            keys.append((2, self.all_constraints, (path.names[-1:], path.name, path.kind, path.partial)))
+            keys.append((3, self.all_constraints, (path.name, path.kind, path.partial)))
+            keys.append((4, self.all_constraints, (len(path.names) > 1, path.kind, path.partial)))
         return keys

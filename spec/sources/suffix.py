@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from spec.place import TOKENS, Place
-from spec.sources.base import Guess, Source
+from spec.place import CONTEXT_TOKENS, DraftContext
+from spec.sources.base import DraftSource, DraftToken
 
 _LEAST = 4
 _LIMIT = 1 << 20
 
 
-class Past:
+class OutputHistory:
     """Texts that were written, one after the other, and where each context of `_LEAST` tokens last stood.
 
     Attributes:
@@ -33,22 +33,22 @@ class Past:
             del ends[:-8]
 
 
-class Suffix(Source):
+class SuffixLookup(DraftSource):
     """Guesses by the longest match.
 
     Attributes:
         past: texts.
     """
 
-    def __init__(self, past: Past) -> None:
+    def __init__(self, past: OutputHistory) -> None:
         self.past = past
 
-    def propose(self, place: Place) -> list[Guess]:
+    def propose(self, place: DraftContext) -> list[DraftToken]:
         """What followed the longest matches, the latest first."""
-        ends = self.past.ends.get(place.tail[-_LEAST:])
-        if not ends or len(place.tail) < _LEAST:
+        ends = self.past.ends.get(place.recent_tokens[-_LEAST:])
+        if not ends or len(place.recent_tokens) < _LEAST:
             return []
-        tokens, tail = self.past.tokens, place.tail
+        tokens, tail = self.past.tokens, place.recent_tokens
         best = 0
         found: dict[int, int] = {}
         for end in reversed(ends):
@@ -61,10 +61,10 @@ class Suffix(Source):
                 found[tokens[end]] = found.get(tokens[end], 0) + 1
         total = sum(found.values())
         return [
-            (token, count / (total + 1), min(best, TOKENS) * 64 + min(count, 7) * 8 + min(total, 7))
+            (token, count / (total + 1), min(best, CONTEXT_TOKENS) * 64 + min(count, 7) * 8 + min(total, 7))
             for token, count in found.items()
         ]
 
-    def learn(self, place: Place, token: int) -> None:
+    def learn(self, place: DraftContext, token: int) -> None:
         """Appends the token."""
-        self.past.add(place.tail, token)
+        self.past.add(place.recent_tokens, token)

@@ -11,7 +11,7 @@ import pytest
 from constrained import _core
 from constrained.automaton import DEAD, TokenAutomaton
 from constrained.errors import ConstraintTooLarge, UnsatisfiableConstraint
-from constrained.testing.masks import row_ids
+from constrained.testing.masks import mask_to_ids
 from constrained.vocabulary import Vocabulary
 from grammars import ir
 from tests.support.paths import ROOT
@@ -30,7 +30,7 @@ NESTED = ir.Grammar(
         "array": ir.sequence(
             ir.terminal("["),
             ir.choice(
-                ir.SILENT,
+                ir.EPSILON,
                 ir.sequence(ir.call("value"), ir.loop(ir.sequence(ir.terminal(","), ir.call("value")))),
             ),
             ir.terminal("]"),
@@ -47,9 +47,9 @@ def automaton(
 
 
 def allowed(automaton: TokenAutomaton, state: int) -> set[int]:
-    row = automaton.empty_row()
+    row = automaton.new_mask()
     automaton.fill_mask(state, row)
-    return set(row_ids(row))
+    return set(mask_to_ids(row))
 
 
 def after(automaton: TokenAutomaton, text: bytes) -> int:
@@ -102,18 +102,18 @@ def test_a_walk_stops_at_the_first_refusal():
 def test_one_call_fills_the_rows_of_many_states():
     arrays = automaton(NESTED)
     states = [arrays.start, after(arrays, b"["), after(arrays, b"[[1"), DEAD]
-    rows = arrays.empty_row(len(states))
+    rows = arrays.new_mask(len(states))
     arrays.fill_masks(states, rows)
-    assert [set(row_ids(row)) for row in rows] == [allowed(arrays, state) for state in states]
+    assert [set(mask_to_ids(row)) for row in rows] == [allowed(arrays, state) for state in states]
 
 
 def test_rows_are_known_by_content_across_states_and_automata():
     first, second = automaton(NESTED), automaton(NESTED)
     assert first.row_id(after(first, b"[1,")) == first.row_id(after(first, b"[[2],["[:5]))
     assert first.row_id(first.start) == second.row_id(second.start)
-    rows = first.empty_row(1)
-    assert VOCABULARY.rows.copy([first.row_id(first.start)], rows)
-    assert set(row_ids(rows[0])) == allowed(first, first.start)
+    rows = first.new_mask(1)
+    assert VOCABULARY.masks.copy([first.row_id(first.start)], rows)
+    assert set(mask_to_ids(rows[0])) == allowed(first, first.start)
 
 
 def test_items_of_an_array_share_one_state():
@@ -149,9 +149,9 @@ def test_a_budget_leaves_only_tokens_after_which_the_text_can_be_closed_in_time(
     arrays = automaton(NESTED)
 
     def within(state: int, budget: int) -> set[int]:
-        row = arrays.empty_row()
+        row = arrays.new_mask()
         arrays.fill_mask_within(state, row, budget)
-        return set(row_ids(row))
+        return set(mask_to_ids(row))
 
     digits = set(b"0123456789") | {TWELVE}
     assert within(arrays.start, 1) == digits
@@ -176,10 +176,10 @@ def test_bytes_that_no_token_spells_alone_are_left_out_of_every_text():
 @pytest.mark.parametrize(
     "grammar",
     [
-        ir.Grammar.of(ir.NOTHING),
+        ir.Grammar.of(ir.EMPTY_SET),
         ir.Grammar.of(ir.intersection(ir.literal("a"), ir.literal("b"))),
         ir.Grammar({"endless": ir.sequence(ir.terminal("a"), ir.call("endless"))}, "endless"),
-        ir.Grammar.of(ir.NEVER),
+        ir.Grammar.of(ir.EMPTY_LANGUAGE),
     ],
 )
 def test_an_empty_language_is_an_error(grammar):
@@ -207,7 +207,7 @@ def test_a_rule_called_twice_as_often_at_every_level_is_entered_once():
     rules: dict[str, ir.Expr] = {
         f"r{i}": ir.sequence(ir.call(f"r{i + 1}"), ir.call(f"r{i + 1}")) for i in range(200)
     }
-    rules["r200"] = ir.choice(ir.SILENT, ir.terminal("a"))
+    rules["r200"] = ir.choice(ir.EPSILON, ir.terminal("a"))
     doubled = automaton(ir.Grammar(rules, "r0"))
     assert allowed(doubled, doubled.start) == {ord("a"), EOS}
     assert allowed(doubled, after(doubled, b"aaa")) == {ord("a"), EOS}
@@ -276,7 +276,7 @@ def test_wrong_arguments_are_errors_and_not_crashes():
     with pytest.raises(ValueError, match="wrong length"):
         number.fill_mask(number.start, np.zeros(1, dtype=np.int32))
     with pytest.raises(TypeError):
-        number.fill_mask(number.start, np.zeros(number.empty_row().size, dtype=np.float32))
+        number.fill_mask(number.start, np.zeros(number.new_mask().size, dtype=np.float32))
     with pytest.raises(TypeError):
         number.next("start", 1)
     with pytest.raises(ValueError, match="offsets"):
@@ -285,10 +285,10 @@ def test_wrong_arguments_are_errors_and_not_crashes():
 
 def test_a_row_is_written_only_where_it_is_one_whatever_arrays_came_before():
     number = automaton(DIGITS)
-    rows = number.empty_row(1)
+    rows = number.new_mask(1)
     number.fill_masks([number.start], rows)
     assert rows.any()
-    row = number.empty_row()
+    row = number.new_mask()
     for _ in range(
         3
     ):  # once an array is known by its own description, later ones are read without asking NumPy
@@ -368,7 +368,7 @@ def test_what_was_read_once_is_not_read_again() -> None:
     word = ir.repeat(ir.chars([(97, 122)]), 1)
     automaton(ir.concat(word, ir.literal("!")), vocabulary)
     read = vocabulary.core.memory["residuals"]
-    assert vocabulary.open_lanes.take().regexes[word] < read
+    assert vocabulary.shard_pool.next_shard().regexes[word] < read
     again = automaton(ir.concat(word, ir.literal("!")), vocabulary)  # a new expression over a known part
     assert vocabulary.core.memory["residuals"] == read
     assert again.accepts(again.walk(again.start, list(b"ab!"))[-1])
@@ -377,7 +377,7 @@ def test_what_was_read_once_is_not_read_again() -> None:
 def test_a_grammar_may_be_as_deep_as_it_likes() -> None:
     expr: ir.Expr = ir.terminal("x")
     for _ in range(50_000):
-        expr = ir.Sequence((ir.SILENT, expr))
+        expr = ir.Sequence((ir.EPSILON, expr))
     deep = automaton(expr)
     assert deep.accepts(deep.next(deep.start, ord("x")))
 

@@ -77,7 +77,7 @@ def test_a_refused_terminal_leaves_no_limit_behind() -> None:
     state = automaton.start
     for byte in b"acbacb" * 6:
         state = automaton.next(state, byte)
-        automaton.fill_mask(state, automaton.empty_row())
+        automaton.fill_mask(state, automaton.new_mask())
     assert automaton.accepts(state)
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import constrained
-from constrained import RowMirror
+from constrained import DeviceMaskCache
 from constrained.errors import InvalidArgument
 from tests.automaton.test_memory_limit import many_masks, random_schema, vocabulary, wander
 
@@ -18,8 +18,8 @@ def test_masks_come_from_the_device_and_are_sent_once():
     shared = vocabulary(1 << 30)
     automaton = constrained.compile(random_schema(random.Random(0)), shared)
     states = wander(automaton, random.Random(0), 30)
-    mirror = RowMirror(shared, places=64)
-    rows = automaton.empty_row(len(states))
+    mirror = DeviceMaskCache(shared, slots=64)
+    rows = automaton.new_mask(len(states))
     automaton.fill_masks(states, rows)
     masks = mirror.masks(automaton, states)
     assert masks.dtype == torch.int32
@@ -33,7 +33,7 @@ def test_masks_come_from_the_device_and_are_sent_once():
 def test_a_bit_is_where_kernels_look_for_it():
     shared = vocabulary(1 << 30)
     automaton = constrained.compile({"const": "x"}, shared)
-    mask = RowMirror(shared).masks(automaton, [automaton.start])[0]
+    mask = DeviceMaskCache(shared).masks(automaton, [automaton.start])[0]
     allowed = {t for t in range(shared.size) if int(mask[t // 32]) >> (t % 32) & 1}
     assert allowed == {t for t in range(shared.size) if automaton.next(automaton.start, t)}
 
@@ -42,9 +42,9 @@ def test_sequences_with_automata_of_their_own_share_a_mirror():
     shared = vocabulary(1 << 30)
     automata = [constrained.compile(random_schema(random.Random(seed)), shared) for seed in range(5)]
     states = [wander(automaton, random.Random(1), 9)[-1] for automaton in automata]
-    masks = RowMirror(shared).masks(automata, states).numpy()
+    masks = DeviceMaskCache(shared).masks(automata, states).numpy()
     for automaton, state, mask in zip(automata, states, masks, strict=True):
-        row = automaton.empty_row()
+        row = automaton.new_mask()
         automaton.fill_mask(state, row)
         assert np.array_equal(mask, row)
 
@@ -52,14 +52,14 @@ def test_sequences_with_automata_of_their_own_share_a_mirror():
 def test_a_mirror_outlives_the_rows_it_shows_and_starts_again_when_it_is_full():
     shared = vocabulary(0)
     automaton = constrained.compile(many_masks(0), shared, memory_limit=0)
-    mirror = RowMirror(shared, places=20)
+    mirror = DeviceMaskCache(shared, slots=20)
     for seed in range(300):
         states = wander(automaton, random.Random(seed), 6)
-        rows = automaton.empty_row(len(states))
+        rows = automaton.new_mask(len(states))
         masks = mirror.masks(automaton, states)
         automaton.fill_masks(states, rows)
         assert np.array_equal(masks.numpy(), rows)
-    assert shared.rows.first > 0, "nothing was dropped"
+    assert shared.masks.first > 0, "nothing was dropped"
     assert mirror.sent > 20, "it was never full"
 
 
@@ -67,9 +67,9 @@ def test_a_batch_that_does_not_fit_is_an_error():
     shared = vocabulary(1 << 30)
     automaton = constrained.compile(random_schema(random.Random(0)), shared)
     states = wander(automaton, random.Random(0), 30)
-    mirror = RowMirror(shared, places=2)
+    mirror = DeviceMaskCache(shared, slots=2)
     with pytest.raises(InvalidArgument, match="do not fit in 2 places"):
         mirror.masks(automaton, states)
-    assert mirror.masks(automaton, states[:1]).shape == (1, shared.rows.words)
+    assert mirror.masks(automaton, states[:1]).shape == (1, shared.masks.words)
     with pytest.raises(InvalidArgument):
-        RowMirror(shared, places=0)
+        DeviceMaskCache(shared, slots=0)

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 import constrained
 from constrained.automaton import DEAD, TokenAutomaton
 from constrained.errors import ConstraintTooLarge, UnsatisfiableConstraint, UnsupportedConstraint
-from constrained.testing.masks import row_ids
+from constrained.testing.masks import mask_to_ids
 from constrained.vocabulary import Vocabulary
 from grammars import ir
-from grammars.json_schema import lower
-from grammars.transform.interleave import bag, unfolded
-from grammars.transform.productive import pruned
+from grammars.json_schema import lower_schema
+from grammars.transform.interleave import expand_interleaves, interleave
+from grammars.transform.productive import prune_unproductive
 from tests.support import strategies as some
 from tests.support.tokenizers_fixtures import small_bpe_vocabulary
 from tests.testing.test_differential import Expected, check_walk, vocabularies
@@ -28,15 +28,15 @@ BYTES = Vocabulary.from_bytes([*(bytes((byte,)) for byte in range(256)), b""], [
 COMMA = ir.terminal(",")
 
 bodies = st.one_of(
-    st.just(ir.SILENT),
-    st.just(ir.NEVER),
+    st.just(ir.EPSILON),
+    st.just(ir.EMPTY_LANGUAGE),
     st.sampled_from("aé").map(ir.terminal),
     some.bags(st.just(ir.terminal("é"))),
 )
 
 
-def entry(text: str, slot: int | None = None, marks: int = 0) -> ir.Entry:
-    return ir.Entry(ir.terminal(text), ir.SILENT, slot, marks)
+def entry(text: str, slot: int | None = None, marks: int = 0) -> ir.InterleaveEntry:
+    return ir.InterleaveEntry(ir.terminal(text), ir.EPSILON, slot, marks)
 
 
 def texts(expr: ir.Expr, alphabet: bytes = b"abc,", length: int = 6) -> set[str]:
@@ -66,12 +66,12 @@ def follow(automaton: TokenAutomaton, text: bytes) -> int:
 
 
 def test_entries_come_in_any_order_and_once() -> None:
-    both = bag([entry("a", 0), entry("b", 1)], needed=[0], separator=COMMA)
+    both = interleave([entry("a", 0), entry("b", 1)], required=[0], separator=COMMA)
     assert texts(both) == {"a", "a,b", "b,a"}
 
 
 def test_slots_may_be_filled_in_their_order_alone() -> None:
-    ordered = bag([entry("a", 0), entry("b", 1), entry("c")], separator=COMMA, ordered=True)
+    ordered = interleave([entry("a", 0), entry("b", 1), entry("c")], separator=COMMA, ordered=True)
     assert texts(ordered, length=5) == {
         "",
         "a",
@@ -89,41 +89,44 @@ def test_slots_may_be_filled_in_their_order_alone() -> None:
 
 
 def test_numbers_of_entries_are_kept() -> None:
-    counted = bag([entry("a", 0), entry("b", 1), entry("c", 2)], low=2, high=2, separator=COMMA)
+    counted = interleave([entry("a", 0), entry("b", 1), entry("c", 2)], low=2, high=2, separator=COMMA)
     assert texts(counted) == {f"{x},{y}" for x, y in itertools.permutations("abc", 2)}
 
 
 def test_an_entry_with_the_mark_must_come() -> None:
-    marked = bag([entry("a"), entry("b", marks=1)], marks=1, high=3, separator=COMMA)
+    marked = interleave([entry("a"), entry("b", marks=1)], obligations=1, high=3, separator=COMMA)
     assert texts(marked) == {
         ",".join(t) for n in (1, 2, 3) for t in itertools.product("ab", repeat=n) if "b" in t
     }
 
 
 def test_what_cannot_be_completed_is_never() -> None:
-    assert bag([entry("a", 0)], low=2) is ir.NEVER
-    assert bag([entry("a", 0)], needed=[1]) is ir.NEVER
-    assert bag([entry("a")], marks=1) is ir.NEVER
-    assert bag([entry("a"), entry("b", 1, 1)], marks=1, needed=[1], low=2, high=1) is ir.NEVER
-    assert bag([entry("a")], low=2, separator=ir.NEVER) is ir.NEVER
-    assert bag([ir.Entry(ir.terminal("a"), ir.NEVER, 0)]) is ir.SILENT
+    assert interleave([entry("a", 0)], low=2) is ir.EMPTY_LANGUAGE
+    assert interleave([entry("a", 0)], required=[1]) is ir.EMPTY_LANGUAGE
+    assert interleave([entry("a")], obligations=1) is ir.EMPTY_LANGUAGE
+    assert (
+        interleave([entry("a"), entry("b", 1, 1)], obligations=1, required=[1], low=2, high=1)
+        is ir.EMPTY_LANGUAGE
+    )
+    assert interleave([entry("a")], low=2, separator=ir.EMPTY_LANGUAGE) is ir.EMPTY_LANGUAGE
+    assert interleave([ir.InterleaveEntry(ir.terminal("a"), ir.EMPTY_LANGUAGE, 0)]) is ir.EPSILON
 
 
 def test_so_many_entries_beside_marks_that_no_table_holds_them_are_refused() -> None:
-    marked = bag([entry("a"), entry("b", marks=1)], marks=1, low=10**9, separator=COMMA)
+    marked = interleave([entry("a"), entry("b", marks=1)], obligations=1, low=10**9, separator=COMMA)
     with pytest.raises(ConstraintTooLarge, match="more entries with marks"):
         TokenAutomaton(ir.Grammar.of(marked), BYTES)
 
 
 def test_too_many_marks_are_refused() -> None:
     with pytest.raises(ConstraintTooLarge):
-        bag([entry("a", marks=1 << 20)], marks=1 << 20)
+        interleave([entry("a", marks=1 << 20)], obligations=1 << 20)
 
 
 def test_an_entry_that_may_be_empty_is_refused_by_the_core() -> None:
-    silent = ir.Entry(ir.terminal(ir.repeat(ir.literal("a"))), ir.SILENT)
+    silent = ir.InterleaveEntry(ir.terminal(ir.repeat(ir.literal("a"))), ir.EPSILON)
     with pytest.raises(ValueError, match="may be empty"):
-        TokenAutomaton(ir.Grammar.of(bag([silent])), BYTES)
+        TokenAutomaton(ir.Grammar.of(interleave([silent])), BYTES)
 
 
 # ---------------------------------------------------------------- random bags, against the other judges
@@ -150,8 +153,8 @@ def test_every_answer_about_random_bags(grammar: ir.Grammar, vocabulary: Vocabul
 def test_unfolding_keeps_the_texts(grammar: ir.Grammar) -> None:
     languages = some.Languages(some.ALPHABET[:4], 4)
     wanted = languages.grammar(grammar)
-    assert languages.grammar(unfolded(grammar)) == wanted
-    kept = pruned(grammar)
+    assert languages.grammar(expand_interleaves(grammar)) == wanted
+    kept = prune_unproductive(grammar)
     assert (languages.grammar(kept) if kept else frozenset()) == wanted
 
 
@@ -192,21 +195,24 @@ def different(draw: st.DrawFn) -> tuple[ir.Grammar, ir.Grammar]:
     }
     low, high = draw(st.integers(0, 4)), draw(st.sampled_from([None, 2, 4]))
     marks = draw(st.sampled_from([0, 0, 1]))
-    others = [ir.Entry(ir.terminal("x"), ir.SILENT, 100, 1)] if draw(st.booleans()) else []
-    kept: list[ir.Entry] = list(others)
-    slots: list[ir.Entry] = list(others)
+    others = [ir.InterleaveEntry(ir.terminal("x"), ir.EPSILON, 100, 1)] if draw(st.booleans()) else []
+    kept: list[ir.InterleaveEntry] = list(others)
+    slots: list[ir.InterleaveEntry] = list(others)
     for number, group in enumerate(draw(st.sampled_from([[*texts.values()], [next(iter(texts.values()))]]))):
         language = ir.union(*map(ir.literal, sorted(group)))
         values: dict[object, list[str]] = {}
         for text in sorted(group):
             values.setdefault(json.loads(text), []).append(text)
         for brought, body in draw(st.sampled_from([[(0, "")], [(1, "")], [(0, ""), (1, "x")]])):
-            then = ir.terminal(body) if body else ir.SILENT
-            kept.append(ir.Entry(ir.Terminal(language), then, None, brought, distinct=True))
+            then = ir.terminal(body) if body else ir.EPSILON
+            kept.append(ir.InterleaveEntry(ir.Terminal(language), then, None, brought, distinct=True))
             for slot, spelled in enumerate(values.values()):
                 head = ir.Terminal(ir.union(*map(ir.literal, spelled)))
-                slots.append(ir.Entry(head, then, 20 * number + slot, brought))
-    made = [bag(entries, marks=marks, low=low, high=high, separator=COMMA) for entries in (kept, slots)]
+                slots.append(ir.InterleaveEntry(head, then, 20 * number + slot, brought))
+    made = [
+        interleave(entries, obligations=marks, low=low, high=high, separator=COMMA)
+        for entries in (kept, slots)
+    ]
     return ir.Grammar.of(made[0]), ir.Grammar.of(made[1])
 
 
@@ -234,7 +240,7 @@ _items = st.one_of(st.text('ab"\\é😀\n/', max_size=2), st.integers(-3, 3), st
 @settings(max_examples=150)
 def test_items_differ_as_the_specification_says(items: list[object], ascii_only: bool) -> None:
     schema = {"items": {"type": ["string", "number"]}, "uniqueItems": True, "minItems": 2}
-    automaton = TokenAutomaton(lower(schema).grammar, BYTES)
+    automaton = TokenAutomaton(lower_schema(schema).grammar, BYTES)
     text = json.dumps(items, ensure_ascii=ascii_only).encode()
     valid = jsonschema.Draft202012Validator(schema).is_valid(items)
     state = follow(automaton, text)
@@ -257,12 +263,12 @@ def test_items_differ_as_the_specification_says(items: list[object], ascii_only:
 )
 def test_a_row_is_the_tokens_that_lead_on(schema: object, text: str) -> None:
     vocabulary = small_bpe_vocabulary()
-    automaton = TokenAutomaton(lower(schema).grammar, vocabulary)
-    row = automaton.empty_row()
+    automaton = TokenAutomaton(lower_schema(schema).grammar, vocabulary)
+    row = automaton.new_mask()
     state = automaton.start
     for place, byte in enumerate(text.encode()):
         automaton.fill_mask(state, row)
-        allowed = row_ids(row).tolist()
+        allowed = mask_to_ids(row).tolist()
         assert allowed
         if place % 5 == 4:
             assert allowed == [t for t in range(vocabulary.size) if automaton.next(state, t) != DEAD]
@@ -309,7 +315,7 @@ def test_objects_are_valid_in_any_order(
     rng = random.Random(seed)
     valid = jsonschema.Draft202012Validator(schema).is_valid
     try:
-        automaton = TokenAutomaton(lower(schema, property_order="any").grammar, BYTES)
+        automaton = TokenAutomaton(lower_schema(schema, property_order="any").grammar, BYTES)
     except UnsatisfiableConstraint:
         assert not any(map(valid, values))
         return
@@ -317,11 +323,11 @@ def test_objects_are_valid_in_any_order(
         state = follow(automaton, json.dumps(value, ensure_ascii=rng.random() < 0.5).encode())
         assert (state != DEAD and automaton.accepts(state)) == valid(value), (schema, value)
     state, text = automaton.start, b""
-    row = automaton.empty_row()
+    row = automaton.new_mask()
     while not automaton.accepts(state):  # a random text, closed by its shortest completion
         budget = automaton.shortest_completion(state) + 1 + (len(text) < 20) * 30
         automaton.fill_mask_within(state, row, budget)
-        token = rng.choice(row_ids(row).tolist())
+        token = rng.choice(mask_to_ids(row).tolist())
         state, text = automaton.next(state, token), text + BYTES.tokens[token]
     pairs: list[list[str]] = []
     found = json.loads(
@@ -363,7 +369,7 @@ def test_three_hundred_keys_in_any_order_cost_no_more_than_their_number() -> Non
         "required": names[::2],
         "additionalProperties": False,
     }
-    automaton = TokenAutomaton(lower(schema, property_order="any", whitespace="none").grammar, BYTES)
+    automaton = TokenAutomaton(lower_schema(schema, property_order="any", whitespace="none").grammar, BYTES)
     random.Random(0).shuffle(names)
     text = json.dumps(dict.fromkeys(names), separators=(",", ":")).encode()
     state = automaton.start
@@ -375,7 +381,7 @@ def test_three_hundred_keys_in_any_order_cost_no_more_than_their_number() -> Non
 
 def test_a_count_of_a_billion_is_a_number_like_others() -> None:
     schema = {"properties": {"a": True}, "maxProperties": 10**9, "minProperties": 1}
-    automaton = TokenAutomaton(lower(schema).grammar, BYTES)
+    automaton = TokenAutomaton(lower_schema(schema).grammar, BYTES)
     for text, complete in ((b"{}", False), (b'{"a": 1}', True), (b'{"b": 1}', True)):
         state = automaton.start
         for byte in text:
@@ -385,8 +391,8 @@ def test_a_count_of_a_billion_is_a_number_like_others() -> None:
 
 def test_a_count_of_entries_with_and_without_a_slot_is_as_long_as_both_together():
     item = ir.terminal("x")
-    entries = (ir.Entry(item, item, 0), ir.Entry(item, item))
-    rule = ir.Bag(entries, (), 0, 3, None, ir.terminal(","), False)
+    entries = (ir.InterleaveEntry(item, item, 0), ir.InterleaveEntry(item, item))
+    rule = ir.Interleave(entries, (), 0, 3, None, ir.terminal(","), False)
     vocabulary = Vocabulary.from_bytes([b"x", b",", b""], [2])
     automaton = TokenAutomaton(ir.Grammar({"r": rule}, "r"), vocabulary)
     state = automaton.start

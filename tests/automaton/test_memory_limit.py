@@ -19,7 +19,7 @@ TEXT = {"type": "string", "pattern": "^([a-z]+, )*[a-z]{1,9}[.!?]$", "maxLength"
 
 def vocabulary(memory_limit: int, lanes: int = 1) -> Vocabulary:
     small = small_bpe_vocabulary()
-    return Vocabulary.from_bytes(list(small.tokens), small.eos_ids, memory_limit=memory_limit, lanes=lanes)
+    return Vocabulary.from_bytes(list(small.tokens), small.eos_ids, memory_limit=memory_limit, shards=lanes)
 
 
 def random_schema(rng: random.Random) -> dict[str, object]:
@@ -48,7 +48,7 @@ def many_masks(first: int) -> dict[str, object]:
 def wander(automaton: TokenAutomaton, rng: random.Random, steps: int) -> list[int]:
     """States of a random text."""
     states = [automaton.start]
-    row = automaton.empty_row()
+    row = automaton.new_mask()
     for _ in range(steps):
         automaton.fill_mask(states[-1], row)
         bits = np.unpackbits(row.view(np.uint8), bitorder="little")
@@ -62,7 +62,7 @@ def wander(automaton: TokenAutomaton, rng: random.Random, steps: int) -> list[in
 
 
 def masks(automaton: TokenAutomaton, states: list[int]) -> np.ndarray:
-    rows = automaton.empty_row(len(states))
+    rows = automaton.new_mask(len(states))
     automaton.fill_masks(states, rows)
     return rows
 
@@ -127,21 +127,21 @@ def test_a_row_that_was_dropped_is_told_from_one_that_was_not_and_gets_a_new_id(
     shared = vocabulary(0)  # 64 rows are kept whatever the limit
     automaton = constrained.compile(many_masks(0), shared)
     first = automaton.row_id(automaton.start)
-    row = automaton.empty_row(1)
-    assert shared.rows.copy([first], row)
+    row = automaton.new_mask(1)
+    assert shared.masks.copy([first], row)
     expected = row.copy()
     states = [automaton.start]
     for seed in range(400):
         states += wander(automaton, random.Random(seed), 6)
-    assert shared.rows.first > first
-    assert not shared.rows.copy([first], row)
+    assert shared.masks.first > first
+    assert not shared.masks.copy([first], row)
     again = automaton.row_id(automaton.start)
-    assert again >= shared.rows.first
-    assert shared.rows.copy([again], row)
+    assert again >= shared.masks.first
+    assert shared.masks.copy([again], row)
     assert np.array_equal(row, expected)
     with pytest.raises(IndexError):
-        shared.rows.copy([shared.rows.end], row)
-    assert shared.core.memory["rows"] == shared.rows.end - shared.rows.first
+        shared.masks.copy([shared.masks.end], row)
+    assert shared.core.memory["rows"] == shared.masks.end - shared.masks.first
 
 
 @pytest.mark.parametrize("lanes", [1, 3])
@@ -162,4 +162,4 @@ def test_threads_see_the_right_masks_while_everything_is_being_forgotten(lanes):
 
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(run, range(8)))
-    assert shared.rows.first > 0, "nothing was dropped"
+    assert shared.masks.first > 0, "nothing was dropped"

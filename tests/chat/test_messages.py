@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from constrained import load
-from constrained.chat.messages import chat_prompt, read_messages
-from constrained.chat.tools import ToolFormat, read_tools
+from constrained.chat.messages import chat_prompt, normalize_messages
+from constrained.chat.tools import ToolFormat, parse_tools
 from constrained.errors import PromptError
 from tests.support.tiny_models import random_llama
 from tests.support.tokenizers_fixtures import small_bpe_tokenizer
 
-TOOLS = read_tools([{"name": "now", "description": "The time – genau.", "parameters": {"type": "object"}}])
+TOOLS = parse_tools([{"name": "now", "description": "The time – genau.", "parameters": {"type": "object"}}])
 CALLED: dict[str, Any] = {
     "role": "assistant",
     "content": None,
@@ -94,8 +94,8 @@ def test_a_template_that_refuses_the_messages_says_so():
 )
 def test_messages_of_a_wrong_shape_are_named(messages, said):
     with pytest.raises(PromptError, match=said):
-        read_messages(messages)
+        normalize_messages(messages)
 
 
 def test_developers_are_systems():
-    assert read_messages([{"role": "developer", "content": "x"}]) == [{"role": "system", "content": "x"}]
+    assert normalize_messages([{"role": "developer", "content": "x"}]) == [{"role": "system", "content": "x"}]

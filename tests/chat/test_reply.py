@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from constrained import DoesNotFit, Generator, compile
-from constrained.chat.reply import Piece, Replies, Reply, ToolCall, replies
-from constrained.chat.tools import ToolFormat, read_tools
+from constrained.chat.reply import Reply, ReplyConstraint, ReplyDelta, ToolCall, reply_constraint
+from constrained.chat.tools import ToolFormat, parse_tools
 from constrained.errors import InvalidArgument, InvalidConstraint, UnsupportedConstraint
 from constrained.testing import ScriptedModel
 from tests.support.finite import byte_vocabulary
@@ -51,7 +51,7 @@ def call(name: str, **arguments: Any) -> str:
     return f"<tool_call>\n{body}\n</tool_call>"
 
 
-def said(script: str, constraint: Replies, **settings: Any) -> Any:
+def said(script: str, constraint: ReplyConstraint, **settings: Any) -> Any:
     """What a model that wants to say the script comes to say."""
     return Generator(ScriptedModel(VOCABULARY, script), constraint)("hi", **settings)
 
@@ -64,7 +64,7 @@ def calls_of(reply: Reply) -> list[tuple[str, Any]]:
 
 
 def test_a_model_may_answer_in_words_or_call_a_tool_or_both():
-    both = replies([WEATHER, ADD])
+    both = reply_constraint([WEATHER, ADD])
     assert said("It is 5 < 6.", both).value == Reply("It is 5 < 6.")
     assert calls_of(said(call("add", a=1, b=-2), both).value) == [("add", {"a": 1, "b": -2})]
     mixed = said("Let me see. " + call("weather", city="Łódź 😀"), both).value
@@ -74,34 +74,37 @@ def test_a_model_may_answer_in_words_or_call_a_tool_or_both():
 
 def test_several_calls_or_one():
     script = call("weather", city="Oslo") + "\n" + call("add", a=1, b=2)
-    assert [one.name for one in said(script, replies([WEATHER, ADD])).value.calls] == ["weather", "add"]
-    single = said(script, replies([WEATHER, ADD], parallel=False))
+    assert [one.name for one in said(script, reply_constraint([WEATHER, ADD])).value.calls] == [
+        "weather",
+        "add",
+    ]
+    single = said(script, reply_constraint([WEATHER, ADD], parallel=False))
     assert [one.name for one in single.value.calls] == ["weather"]
     assert single.finish == "complete"  # nothing can follow: the model is not asked whether it wants to stop
 
 
 def test_a_call_may_hold_its_own_markers_in_strings():
     city = '</tool_call> } "<tool_call>'
-    out = said(call("weather", city=city), replies([WEATHER]))
+    out = said(call("weather", city=city), reply_constraint([WEATHER]))
     assert calls_of(out.value) == [("weather", {"city": city})]
 
 
 def test_a_model_that_calls_wrongly_is_put_right():
     wrong = '<tool_call>\n{"name": "wether", "arguments": {"town": "Oslo", "days": 99}}\n</tool_call>'
-    out = said(wrong, replies([WEATHER]), max_tokens=120)
+    out = said(wrong, reply_constraint([WEATHER]), max_tokens=120)
     ((name, arguments),) = calls_of(out.value)
     assert name == "weather"
     jsonschema.validate(arguments, WEATHER["function"]["parameters"])
 
 
 def test_a_tool_without_parameters_takes_none():
-    assert calls_of(said(call("now"), replies([NOW])).value) == [("now", {})]
+    assert calls_of(said(call("now"), reply_constraint([NOW])).value) == [("now", {})]
 
 
 @pytest.mark.parametrize("limit", [20, 33, 46, 47, 48, 59, 90])
 def test_a_model_that_never_closes_a_call_is_closed_in_time(limit):
     babble = '<tool_call>\n{"name": "weather", "arguments": {"city": "' + "a" * 500
-    out = said(babble, replies([WEATHER]), max_tokens=limit)
+    out = said(babble, reply_constraint([WEATHER]), max_tokens=limit)
     assert len(out.tokens) <= limit
     for one in out.value.calls:
         jsonschema.validate(one.arguments, WEATHER["function"]["parameters"])
@@ -109,41 +112,49 @@ def test_a_model_that_never_closes_a_call_is_closed_in_time(limit):
 
 
 def test_calls_can_be_required_ruled_out_or_named():
-    assert said("I would rather talk.", replies([ADD], tool_choice="required"), max_tokens=60).value.calls
-    assert said("I would rather talk.", replies([ADD], tool_choice="any"), max_tokens=60).value.content == ""
-    named = replies([WEATHER, NOW], tool_choice={"type": "function", "function": {"name": "now"}})
+    assert said(
+        "I would rather talk.", reply_constraint([ADD], tool_choice="required"), max_tokens=60
+    ).value.calls
+    assert (
+        said("I would rather talk.", reply_constraint([ADD], tool_choice="any"), max_tokens=60).value.content
+        == ""
+    )
+    named = reply_constraint([WEATHER, NOW], tool_choice={"type": "function", "function": {"name": "now"}})
     assert calls_of(said(call("weather", city="Oslo"), named).value) == [("now", {})]
-    assert said(call("now") + "\n" + call("now"), replies([NOW], tool_choice="now")).finish == "complete"
-    none = said("Well, " + call("add", a=1, b=2), replies([ADD], tool_choice="none"))
+    assert (
+        said(call("now") + "\n" + call("now"), reply_constraint([NOW], tool_choice="now")).finish
+        == "complete"
+    )
+    none = said("Well, " + call("add", a=1, b=2), reply_constraint([ADD], tool_choice="none"))
     assert none.value.calls == ()
     assert "<tool_call>" not in none.text
     with pytest.raises(DoesNotFit):
-        said("", replies([ADD], tool_choice="required"), max_tokens=3)
+        said("", reply_constraint([ADD], tool_choice="required"), max_tokens=3)
 
 
 def test_stop_sequences_end_free_text_where_they_first_stand():
-    out = said("one, two. three", replies(stop=["two.", "END"]))
+    out = said("one, two. three", reply_constraint(stop=["two.", "END"]))
     assert (out.value, out.finish) == (Reply("one, ", stop="two."), "complete")
-    assert said("one", replies(stop=["two"])).value == Reply("one")
-    inside = said(call("weather", city="END"), replies([WEATHER], stop=["END"]))
+    assert said("one", reply_constraint(stop=["two"])).value == Reply("one")
+    inside = said(call("weather", city="END"), reply_constraint([WEATHER], stop=["END"]))
     assert calls_of(inside.value) == [("weather", {"city": "END"})]
 
 
 def test_the_text_of_a_reply_can_be_json_of_a_schema():
     schema = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
-    constraint = replies([ADD], content=schema)
+    constraint = reply_constraint([ADD], content=schema)
     assert said('{"x": 1}', constraint).value == Reply('{"x": 1}')
     assert calls_of(said(call("add", a=1, b=2), constraint).value) == [("add", {"a": 1, "b": 2})]
-    assert said("words", replies(content=schema), max_tokens=60).text.startswith("{")
+    assert said("words", reply_constraint(content=schema), max_tokens=60).text.startswith("{")
 
 
 def test_other_formats_are_said_by_their_parts():
     llama = ToolFormat('{"name": "', '{name}", "parameters": ', "}", ";")
     text = '{"name": "add", "parameters": {"a": 1, "b": 2}}'
-    assert calls_of(said(text, replies([ADD], format=llama)).value) == [("add", {"a": 1, "b": 2})]
+    assert calls_of(said(text, reply_constraint([ADD], format=llama)).value) == [("add", {"a": 1, "b": 2})]
     functions = ToolFormat("<function=", "{name}>", "</function>", "")
     two = '<function=add>{"a": 1, "b": 2}</function><function=now>{}</function>'
-    assert [one.name for one in said(two, replies([ADD, NOW], format=functions)).value.calls] == [
+    assert [one.name for one in said(two, reply_constraint([ADD, NOW], format=functions)).value.calls] == [
         "add",
         "now",
     ]
@@ -153,18 +164,18 @@ def test_other_formats_are_said_by_their_parts():
 
 
 def test_equal_requests_share_a_key_and_others_do_not():
-    key = replies([WEATHER]).key
-    assert key == replies([dict(WEATHER)]).key
+    key = reply_constraint([WEATHER]).key
+    assert key == reply_constraint([dict(WEATHER)]).key
     others = [
-        replies([ADD]),
-        replies([WEATHER], tool_choice="any"),
-        replies([WEATHER], tool_choice="none"),
-        replies([WEATHER], parallel=False),
-        replies([WEATHER], stop=["x"]),
-        replies([WEATHER], closed=False),
-        replies([WEATHER], content={}),
-        replies([WEATHER], format=ToolFormat("<call>")),
-        replies(),
+        reply_constraint([ADD]),
+        reply_constraint([WEATHER], tool_choice="any"),
+        reply_constraint([WEATHER], tool_choice="none"),
+        reply_constraint([WEATHER], parallel=False),
+        reply_constraint([WEATHER], stop=["x"]),
+        reply_constraint([WEATHER], closed=False),
+        reply_constraint([WEATHER], content={}),
+        reply_constraint([WEATHER], format=ToolFormat("<call>")),
+        reply_constraint(),
     ]
     assert len({key, *(other.key for other in others)}) == len(others) + 1
 
@@ -199,30 +210,30 @@ def test_equal_requests_share_a_key_and_others_do_not():
 )
 def test_what_is_no_tool_is_refused_with_its_place(tools, place):
     with pytest.raises(InvalidConstraint) as refused:
-        read_tools(tools)
+        parse_tools(tools)
     assert [problem.place for problem in refused.value.problems] == [place]
 
 
 def test_a_schema_that_cannot_be_enforced_names_the_tool_and_the_place():
     parameters = {"type": "object", "properties": {"x": {"type": "string", "pattern": r"(a)\1"}}}
     with pytest.raises(UnsupportedConstraint, match="the tool 'twice'") as refused:
-        replies([NOW, {"name": "twice", "parameters": parameters}])
+        reply_constraint([NOW, {"name": "twice", "parameters": parameters}])
     assert refused.value.problems[0].place == "#/properties/x/pattern"
 
 
 @pytest.mark.parametrize("choice", ["wether", {"type": "tool"}, {"function": {}}, 3, ["now"]])
 def test_a_choice_that_names_no_tool_is_refused(choice):
     with pytest.raises(InvalidArgument, match="tool_choice"):
-        replies([NOW], tool_choice=choice)
+        reply_constraint([NOW], tool_choice=choice)
 
 
 def test_a_call_cannot_be_required_without_tools():
     with pytest.raises(InvalidArgument, match="there is none"):
-        replies([], tool_choice="required")
+        reply_constraint([], tool_choice="required")
     with pytest.raises(InvalidConstraint):
-        replies({"name": "now"})  # type: ignore[arg-type]
+        reply_constraint({"name": "now"})  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match="stop"):
-        replies(stop=[""])
+        reply_constraint(stop=[""])
 
 
 # ---------------------------------------------------------------- reading back
@@ -234,9 +245,9 @@ def test_read_in_any_pieces_a_text_says_the_same(data):
     cities = data.draw(st.lists(st.text(max_size=12), max_size=3))
     text += "\n".join(call("weather", city=city) for city in cities)
     text += data.draw(st.sampled_from(["", "END and more"])) if not cities else ""
-    constraint = replies([WEATHER, ADD], stop=["END"])
-    reader = constraint.reader()
-    pieces: list[Piece] = []
+    constraint = reply_constraint([WEATHER, ADD], stop=["END"])
+    reader = constraint.parser()
+    pieces: list[ReplyDelta] = []
     at = 0
     while at < len(text):
         step = data.draw(st.integers(1, 30))
@@ -254,18 +265,18 @@ def test_read_in_any_pieces_a_text_says_the_same(data):
 
 
 def test_arguments_are_handed_over_while_they_are_written():
-    reader = replies([WEATHER]).reader()
-    assert reader.feed("Hm <tool") == [Piece("Hm ")]
+    reader = reply_constraint([WEATHER]).parser()
+    assert reader.feed("Hm <tool") == [ReplyDelta("Hm ")]
     assert reader.feed('_call>\n{"name": "wea') == []
-    assert reader.feed('ther", "arguments": {"ci') == [Piece("", 0, "weather"), Piece('{"ci', 0)]
-    assert reader.feed('ty": "O') == [Piece('ty": "O', 0)]
+    assert reader.feed('ther", "arguments": {"ci') == [ReplyDelta("", 0, "weather"), ReplyDelta('{"ci', 0)]
+    assert reader.feed('ty": "O') == [ReplyDelta('ty": "O', 0)]
     assert reader.reply == Reply("Hm ", (ToolCall("weather", '{"city": "O'),))
 
 
 @given(st.text(max_size=40))
 def test_the_grammar_and_the_reader_agree_on_free_text(text):
     text = text.encode("utf-8", "ignore").decode()
-    constraint = replies([ADD], stop=["0", "aa"])
+    constraint = reply_constraint([ADD], stop=["0", "aa"])
     automaton = compile(constraint, VOCABULARY)
     state = automaton.start
     for token in VOCABULARY.encode(text):

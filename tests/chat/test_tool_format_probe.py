@@ -10,9 +10,9 @@ import pytest
 import constrained
 from constrained import Generator, Vocabulary
 from constrained.chat.messages import chat_prompt
-from constrained.chat.reply import replies
-from constrained.chat.tool_format_probe import FORMATS, format_of
-from constrained.chat.tools import HERMES, ToolFormat, read_tools
+from constrained.chat.reply import reply_constraint
+from constrained.chat.tool_format_probe import FORMATS, detect_tool_format
+from constrained.chat.tools import HERMES, ToolFormat, parse_tools
 from constrained.errors import InvalidArgument, VocabularyError
 from tests.support.speaking import ARGS, FENCED, HEADED, LIST, SPECIAL, TAGGED, TOOLS, Speaker, speaker
 from tests.support.tokenizers_fixtures import tekken_tokenizer
@@ -39,10 +39,10 @@ FENCED_FORMAT = ToolFormat(
 )
 def test_the_template_tells_the_format(template: str, format: ToolFormat) -> None:
     """What is found writes the same calls as what is known of these models."""
-    found = format_of(speaker(template))
+    found = detect_tool_format(speaker(template))
     for calls in ([("f", "{}")], [("f", '{"a": 1}'), ("g", "{}")]):
-        assert found.single or found.write(*calls) == format.write(*calls)
-    assert found.write(("f", "{}")) == format.write(("f", "{}"))
+        assert found.single or found.format_calls(*calls) == format.format_calls(*calls)
+    assert found.format_calls(("f", "{}")) == format.format_calls(("f", "{}"))
     assert (found.begin, found.single) == (format.begin, format.single)
     assert set(found.special) == set(format.special)
 
@@ -50,12 +50,12 @@ def test_the_template_tells_the_format(template: str, format: ToolFormat) -> Non
 def test_tags_that_are_special_tokens_are_special_tokens() -> None:
     """One template, and two vocabularies: the tokens of the tags are text in one and not in the other."""
     tags = ("<tool_call>", "</tool_call>")
-    script = HERMES.write(("weather", '{"city": "Rome"}'))
+    script = HERMES.format_calls(("weather", '{"city": "Rome"}'))
     for special, plain, marks in ((SPECIAL[TAGGED], tags, ()), ((*SPECIAL[TAGGED], *tags), (), tags)):
         model = Speaker(TAGGED, script, special=special, plain=plain)
-        format = format_of(model)
+        format = detect_tool_format(model)
         assert format.special == marks
-        out = Generator(model, replies(TOOLS, format=format))("x", max_tokens=200)
+        out = Generator(model, reply_constraint(TOOLS, format=format))("x", max_tokens=200)
         assert out.text == script
         assert [call.arguments for call in out.value.calls] == [{"city": "Rome"}]
         assert model.tokenizer.convert_tokens_to_ids("<tool_call>") in out.tokens
@@ -66,12 +66,12 @@ def test_tags_that_are_special_tokens_are_special_tokens() -> None:
 )
 @pytest.mark.parametrize("before", ["", "I look. "])
 def test_calls_are_said_and_read(template: str, before: str) -> None:
-    format = format_of(speaker(template))
+    format = detect_tool_format(speaker(template))
     calls = [("weather", '{"city": "Rome"}'), ("weather_map", '{"a": "}]</tool_call>"}')]
     calls = calls[: 1 if format.single else 2]
-    script = before + format.write(*calls)
+    script = before + format.format_calls(*calls)
     model = speaker(template, script)
-    out = Generator(model, replies(TOOLS, format=format))("x", max_tokens=200)
+    out = Generator(model, reply_constraint(TOOLS, format=format))("x", max_tokens=200)
     assert out.text == script
     assert out.value.content == before
     assert [(call.name, call.text) for call in out.value.calls] == calls
@@ -79,7 +79,7 @@ def test_calls_are_said_and_read(template: str, before: str) -> None:
         wanted = model.tokenizer.convert_tokens_to_ids(name)
         assert wanted in out.tokens or name in (format.more or "")
     # In pieces, as a stream is read.
-    reader = replies(TOOLS, format=format).reader()
+    reader = reply_constraint(TOOLS, format=format).parser()
     for char in script:
         reader.feed(char)
     reader.finish()
@@ -89,7 +89,9 @@ def test_calls_are_said_and_read(template: str, before: str) -> None:
 def test_a_tag_is_the_token_and_not_its_letters() -> None:
     """Letter by letter it is no tag: nothing of it may stand in free text, and no call begins behind it."""
     model = speaker(LIST)
-    automaton = constrained.compile(replies(TOOLS, format=format_of(model)), model.vocabulary)
+    automaton = constrained.compile(
+        reply_constraint(TOOLS, format=detect_tool_format(model)), model.vocabulary
+    )
     tag = model.vocabulary.special["[TOOL_CALLS]"]
     assert automaton.next(automaton.start, tag)
     assert automaton.vocabulary.decode([tag]) == b"[TOOL_CALLS]"
@@ -108,14 +110,16 @@ def test_a_tag_is_the_token_and_not_its_letters() -> None:
 
 def test_calls_that_are_required_ruled_out_or_alone() -> None:
     format = FORMATS["mistral"]
-    two = format.write(("weather", '{"city": "Rome"}'), ("weather", '{"city": "Oslo"}'))
+    two = format.format_calls(("weather", '{"city": "Rome"}'), ("weather", '{"city": "Oslo"}'))
     model = speaker(LIST, two)
-    required = Generator(model, replies(TOOLS, tool_choice="required", format=format))("x", max_tokens=200)
+    required = Generator(model, reply_constraint(TOOLS, tool_choice="required", format=format))(
+        "x", max_tokens=200
+    )
     assert len(required.value.calls) == 2
-    alone = Generator(model, replies(TOOLS, parallel=False, format=format))("x", max_tokens=200)
+    alone = Generator(model, reply_constraint(TOOLS, parallel=False, format=format))("x", max_tokens=200)
     assert [call.arguments for call in alone.value.calls] == [{"city": "Rome"}]
     assert alone.text.endswith("}]")
-    none = Generator(model, replies(TOOLS, tool_choice="none", format=format))("x", max_tokens=20)
+    none = Generator(model, reply_constraint(TOOLS, tool_choice="none", format=format))("x", max_tokens=20)
     assert not none.value.calls
     assert "[TOOL_CALLS]" not in none.text
 
@@ -138,7 +142,7 @@ def test_the_history_of_a_chat_is_written_as_the_template_wants_it() -> None:
     ):
         model = speaker(template)
         messages = chat if shown else chat[:2]
-        ids = chat_prompt(model, messages, read_tools(TOOLS), format=format_of(model))
+        ids = chat_prompt(model, messages, parse_tools(TOOLS), format=detect_tool_format(model))
         text = model.tokenizer.decode(ids)
         assert (shown or '<｜sep｜>weather\n```json\n{"city": "Rome"}\n```') in text
         if shown:
@@ -163,34 +167,34 @@ NUMBERED = TAGGED.replace("<tool_call>", "<call {{ c.id }}>")
 )
 def test_what_cannot_be_told_is_said(template: str, what: str) -> None:
     with pytest.raises(InvalidArgument, match=what):
-        format_of(Speaker(template))
+        detect_tool_format(Speaker(template))
 
 
 @pytest.mark.parametrize(
     "template", ["{% for m in messages %}{{ m.content }}{% endfor %}", "{{ raise_exception('no') }}", None]
 )
 def test_templates_that_know_no_calls_leave_them_to_be_written_as_text(template: Any) -> None:
-    assert format_of(Speaker(template)) is HERMES
+    assert detect_tool_format(Speaker(template)) is HERMES
 
 
 def test_an_answer_in_json_and_a_call_that_begins_alike_are_not_mixed() -> None:
     with pytest.raises(InvalidArgument, match="cannot be told from an answer in JSON"):
-        replies(TOOLS, content={"type": "object"}, format=FORMATS["llama3"])
+        reply_constraint(TOOLS, content={"type": "object"}, format=FORMATS["llama3"])
 
 
 def test_special_tokens_that_there_are_not() -> None:
     model = speaker(TAGGED)
     with pytest.raises(VocabularyError, match=r"\[TOOL_CALLS\]"):
-        constrained.compile(replies(TOOLS, format=FORMATS["mistral"]), model.vocabulary)
+        constrained.compile(reply_constraint(TOOLS, format=FORMATS["mistral"]), model.vocabulary)
     with pytest.raises(VocabularyError, match="ends a sequence"):
-        model.vocabulary.marked(["<|im_end|>"])
+        model.vocabulary.with_special_tokens(["<|im_end|>"])
 
 
 def test_a_real_vocabulary() -> None:
     """Mistral's Tekken, whose tags are special tokens."""
     vocabulary = Vocabulary.from_tokenizer(tekken_tokenizer())
     tag = vocabulary.special["[TOOL_CALLS]"]
-    automaton = constrained.compile(replies(TOOLS, format=FORMATS["mistral"]), vocabulary)
+    automaton = constrained.compile(reply_constraint(TOOLS, format=FORMATS["mistral"]), vocabulary)
     arguments = json.dumps({"city": "Zürich"}, ensure_ascii=False)
     ids = [*vocabulary.encode("Let me see. "), tag]
     ids += vocabulary.encode(f'[{{"name": "weather", "arguments": {arguments}}}]')
@@ -198,5 +202,7 @@ def test_a_real_vocabulary() -> None:
     assert len(states) == len(ids)
     assert automaton.accepts(states[-1])
     text = automaton.vocabulary.decode(ids).decode()
-    assert replies(TOOLS, format=FORMATS["mistral"]).parse(text).calls[0].arguments == {"city": "Zürich"}
+    assert reply_constraint(TOOLS, format=FORMATS["mistral"]).parse(text).calls[0].arguments == {
+        "city": "Zürich"
+    }
     assert not automaton.next(automaton.start, vocabulary.special["[INST]"])

@@ -21,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from constrained.cli import main
-from constrained.cli.generation import indented
+from constrained.cli.generation import indent_json
 from tests.tools.cli_driver import replace_models
 
 PERSON = {
@@ -184,12 +184,12 @@ def test_indented_json_is_what_json_dumps_writes(
     value: Any, before: int | None, after: int | None, escaped: bool
 ) -> None:
     text = json.dumps(value, indent=before, ensure_ascii=escaped)
-    assert indented(text, after or 0) == json.dumps(value, indent=after, ensure_ascii=escaped)
+    assert indent_json(text, after or 0) == json.dumps(value, indent=after, ensure_ascii=escaped)
 
 
 def test_indenting_keeps_numbers_that_python_would_change() -> None:
     text = '{"a":[1e400,-0,1.10,' + "9" * 5000 + "]}"
-    assert indented(text, 0) == text.replace(":", ": ").replace(",", ", ")
+    assert indent_json(text, 0) == text.replace(":", ": ").replace(",", ", ")
 
 
 def test_figures_on_request_and_the_text_while_it_is_written(cli: Cli) -> None:

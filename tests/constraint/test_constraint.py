@@ -27,7 +27,7 @@ from constrained.errors import (
     UnsatisfiableConstraint,
     UnsupportedConstraint,
 )
-from constrained.testing.judge import Judge
+from constrained.testing.judge import ReferenceRecognizer
 from grammars import ir
 from grammars.regex.matching import matches
 from grammars.types.reader import name_of
@@ -263,7 +263,7 @@ def test_the_text_of_a_type_is_json() -> None:
 )
 def test_every_text_that_a_type_allows_is_a_value_of_it(hint: Any) -> None:
     constraint = python_type(hint)
-    judge = Judge(constraint.grammar)
+    judge = ReferenceRecognizer(constraint.grammar)
     validator = Draft202012Validator(constraint.schema)
     for seed in range(6):
         text = judge.sample(random.Random(seed)).decode()
@@ -275,7 +275,7 @@ def test_every_text_that_a_type_allows_is_a_value_of_it(hint: Any) -> None:
 def test_limits_of_python_are_enforced_and_not_shown() -> None:
     constraint = python_type(list[date | timedelta])
     assert "pattern" not in json.dumps(constraint.schema)
-    judge = Judge(constraint.grammar)
+    judge = ReferenceRecognizer(constraint.grammar)
     assert judge.accepts(b'["0001-01-01", "P999999Y"]')
     assert not judge.viable(b'["0000')
     assert not judge.viable(b'["P1234567')

@@ -32,11 +32,11 @@ from constrained import (
     predicate,
     regex,
 )
-from constrained.automaton.predicate import GuardedAutomaton
+from constrained.automaton.predicate import PredicateAutomaton
 from constrained.predicates import Predicate
-from constrained.predicates.predicate import WorkerDied
-from constrained.sampling import AWRS, Local, Warp
-from constrained.testing import EnumerableModel, ScriptedModel, text_law
+from constrained.predicates.predicate import WorkerCrashed
+from constrained.sampling import AWRS, Local, LogitsWarper
+from constrained.testing import EnumerableModel, ScriptedModel, sequence_distribution
 from tests.support import predicates_functions as functions
 from tests.support.finite import byte_vocabulary
 from tests.support.paths import ROOT
@@ -230,11 +230,11 @@ def test_a_batch_is_one_call():
 def test_what_it_remembers_is_bounded():
     box = the_predicate(predicate(lambda text: True, memory_limit=1000))
     for i in range(100):
-        box.ask("prefix", [b"%d" % i])
+        box.check("prefix", [b"%d" % i])
     assert box.calls == 100
-    box.ask("prefix", [b"99"])
+    box.check("prefix", [b"99"])
     assert box.calls == 100
-    box.ask("prefix", [b"0"])
+    box.check("prefix", [b"0"])
     assert box.calls == 101
 
 
@@ -363,7 +363,7 @@ def test_a_slow_call_is_ended_and_named():
     ("function", "message", "cause"),
     [
         (functions.raises_after_a, "raised LookupError: no entry for a", LookupError),
-        (functions.dies_after_a, "ended its process, with code 7", WorkerDied),
+        (functions.dies_after_a, "ended its process, with code 7", WorkerCrashed),
         (functions.raises_unpicklable, "Unpicklable: odd", RuntimeError),
         (functions.gives_unpicklable, "cannot be sent", TypeError),
     ],
@@ -464,7 +464,9 @@ def balanced(text: str) -> bool:
 def test_weighted_texts_have_the_models_law_over_the_good_ones(sampler, asked, holds):
     """E[W 1{text}] = P(text) for every good text, by enumeration of all choices: dead ends weigh 0."""
     model = EnumerableModel(seed=3, depth=3)
-    found = text_law(model, compiled(regex("[abc]*") & asked, model.vocabulary), sampler, Warp(1.0), 3)
+    found = sequence_distribution(
+        model, compiled(regex("[abc]*") & asked, model.vocabulary), sampler, LogitsWarper(1.0), 3
+    )
     for text, p in model_law(model).items():
         weighted = found.get(text, (0.0, 0.0))[1]
         assert weighted == pytest.approx(p if holds(text.decode()) else 0.0, abs=1e-12), text
@@ -479,7 +481,7 @@ def test_awrs_draws_what_masking_draws_and_asks_less():
         outs = [generator("x", seed=seed, temperature=1.0, max_tokens=8) for seed in range(20)]
         texts.append([out.text for out in outs])
         checks.append(sum(out.stats.checks for out in outs))
-        assert {out.law for out in outs} == {"local"}
+        assert {out.distribution for out in outs} == {"local"}
     assert texts[0] == texts[1]
     assert checks[1] < checks[0] / 10
 
@@ -534,9 +536,9 @@ def test_a_greedy_text_takes_back_what_led_into_a_dead_end(sampler):
         )
         out = generator("", max_tokens=6)
         assert out.text == preferred(model, lambda text: holds("".join("123"[t] for t in text)))
-        assert (out.law, out.stats.attempts, out.stats.tokens) == ("greedy", 1, len(out.tokens))
+        assert (out.distribution, out.stats.attempts, out.stats.tokens) == ("greedy", 1, len(out.tokens))
         assert out.logprob == pytest.approx(log_law(model, out.tokens), abs=1e-5)
-        steps_back.append(out.stats.steps_back)
+        steps_back.append(out.stats.backtracked_tokens)
     assert max(steps_back) > 2
     assert 0 in steps_back
 
@@ -561,7 +563,7 @@ def test_a_predicate_that_lies_is_named_when_the_budget_is_spent(temperature):
     )
     with pytest.raises(BudgetExhausted, match=r"hopeful and .*never\s+accepts beginnings") as error:
         generator("", seed=1, temperature=temperature, max_tokens=4)
-    assert error.value.learned["accepted"] == 0
+    assert error.value.diagnostics["accepted"] == 0
 
 
 # ---------------------------------------------------------------- states
@@ -570,7 +572,7 @@ def test_a_predicate_that_lies_is_named_when_the_budget_is_spent(temperature):
 def test_states_are_forgotten_and_found_again():
     constraint = regex("[ab]*") & predicate(lambda text: "bbb" not in text)
     whole = compiled(constraint)
-    small = GuardedAutomaton(whole.outline, constraint, memory_limit=40 * 520)
+    small = PredicateAutomaton(whole.relaxed_automaton, constraint, memory_limit=40 * 520)
     texts = [bytes(text) for n in range(1, 8) for text in itertools.product(b"ab", repeat=n)]
     for text in [*texts, *texts]:
         tokens = [LETTERS.index(bytes([byte])) for byte in text]
@@ -586,7 +588,7 @@ def test_states_are_forgotten_and_found_again():
 
 def test_a_state_that_was_forgotten_is_told_from_one_that_never_was():
     constraint = regex("[ab]*") & predicate(lambda text: True)
-    automaton = GuardedAutomaton(compiled(constraint).outline, constraint, memory_limit=1100)
+    automaton = PredicateAutomaton(compiled(constraint).relaxed_automaton, constraint, memory_limit=1100)
     held = automaton.next(automaton.start, 0)
     for tokens in itertools.product((0, 1), repeat=3):
         automaton.walk(automaton.start, tokens)
@@ -599,7 +601,7 @@ def test_a_state_that_was_forgotten_is_told_from_one_that_never_was():
 def test_what_is_in_use_stays():
     """One text goes on while thousands of others begin: what is used at every step is never forgotten."""
     constraint = regex("[ab]*") & predicate(lambda text: True)
-    automaton = GuardedAutomaton(compiled(constraint).outline, constraint, memory_limit=100 * 600)
+    automaton = PredicateAutomaton(compiled(constraint).relaxed_automaton, constraint, memory_limit=100 * 600)
     state = automaton.start
     for step in range(40):
         state = automaton.next(state, step % 2)

@@ -15,9 +15,9 @@ import pytest
 
 import constrained
 from constrained import (
-    Answer,
     Constraint,
     Section,
+    ThinkingResult,
     TokenAutomaton,
     Vocabulary,
     after,
@@ -34,7 +34,7 @@ from constrained.errors import (
     UnsatisfiableConstraint,
     UnsupportedConstraint,
 )
-from grammars.text.substring import LONGEST_DOCUMENT, spans
+from grammars.text.substring import MAX_DOCUMENT_LENGTH, substring_grammar
 
 BYTES = Vocabulary.from_bytes([bytes((byte,)) for byte in range(256)] + [b""], [256])
 
@@ -105,7 +105,7 @@ def test_the_spans_are_the_slices(least: int) -> None:
             for start, end in itertools.combinations_with_replacement(range(len(document) + 1), 2)
             if end - start >= least
         }
-        automaton = TokenAutomaton(spans(document, min_length=least), BYTES)
+        automaton = TokenAutomaton(substring_grammar(document, min_length=least), BYTES)
         assert texts(automaton, "abé", 10) == slices, document
 
 
@@ -135,7 +135,7 @@ def test_what_cannot_be_quoted() -> None:
     with pytest.raises(UnsatisfiableConstraint, match="2 characters"):
         compile(substring_of("ab", min_length=3), BYTES)
     with pytest.raises(ConstraintTooLarge, match="at most"):
-        compile(substring_of("a" * (LONGEST_DOCUMENT + 1)), BYTES)
+        compile(substring_of("a" * (MAX_DOCUMENT_LENGTH + 1)), BYTES)
     with pytest.raises(InvalidConstraint, match="min_length"):
         substring_of("a", min_length=-1)
     with pytest.raises(InvalidConstraint, match="Unicode"):
@@ -267,7 +267,7 @@ def test_thinking_ends_at_the_first_marker() -> None:
 
 def test_an_answer_has_its_thoughts_beside_it() -> None:
     made: Constraint = after("</think>", {"type": "array", "items": {"type": "integer"}})
-    assert made.parse("One, two </thin </think>[1, 2]") == Answer("One, two </thin ", [1, 2])
+    assert made.parse("One, two </thin </think>[1, 2]") == ThinkingResult("One, two </thin ", [1, 2])
     assert made.schema == {"type": "array", "items": {"type": "integer"}}
     automaton = compile(made, BYTES)
     assert automaton.accepts(follow(automaton, "né</think>[1]"))
@@ -275,5 +275,5 @@ def test_an_answer_has_its_thoughts_beside_it() -> None:
     with pytest.raises(RejectedValue):
         made.parse("[1]")
     nested = after("</think>", tag("<t>", int, "</t>"))
-    assert nested.parse("a</think>b<t>3</t>") == Answer("a", ["b", Section("<t>", 3, "3")])
+    assert nested.parse("a</think>b<t>3</t>") == ThinkingResult("a", ["b", Section("<t>", 3, "3")])
     compile(nested, BYTES)

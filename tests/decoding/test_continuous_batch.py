@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from constrained import Generator, LanguageModel, Vocabulary, load
-from constrained.decoding.continuous_batch import Batch
-from constrained.decoding.speculation import Draft
+from constrained.decoding.continuous_batch import ContinuousBatch
+from constrained.decoding.speculation import Speculation
 from constrained.models.base import Cache
 from constrained.testing import ScriptedModel
-from spec.memory import Memory
+from spec.memory import DraftMemory
 from tests.support.tiny_models import random_llama
 from tests.support.tokenizers_fixtures import small_bpe_tokenizer
 
@@ -31,7 +31,7 @@ class Writer:
     def __init__(self, generator: Generator, prompt: str, limit: int, sequence: int = 0) -> None:
         (task,) = generator._tasks([prompt], [sequence], 7, max_tokens=limit, temperature=1.0)
         self.takes = 0
-        self.answer = task.answer()
+        self.answer = task.new_sequence()
         self.sampler: Any = generator.sampler
         self.cancelled = False
 
@@ -43,7 +43,7 @@ class Writer:
     def finished(self) -> bool:
         return self.cancelled or bool(self.answer.finish)
 
-    def take(self, logits: Any) -> None:
+    def advance(self, logits: Any) -> None:
         self.takes += 1
         self.answer.step(logits, self.sampler)
 
@@ -69,13 +69,13 @@ def test_texts_that_come_and_go_are_what_they_are_alone(kind: str) -> None:
         Writer(generator, prompt, limit)
         for generator, (_, prompt, limit) in zip(generators, WISHES, strict=True)
     ]
-    batch: Batch[Writer] = Batch(model)
+    batch: ContinuousBatch[Writer] = ContinuousBatch(model)
     for i, writer in enumerate(writers):  # one more every other step
         batch.add([writer])
         batch.step()
         batch.step()
-        assert len(batch.texts) <= i + 1
-    while batch.texts:
+        assert len(batch.sequences) <= i + 1
+    while batch.sequences:
         batch.step()
     assert [tuple(writer.answer.tokens) for writer in writers] == alone
 
@@ -88,7 +88,7 @@ def test_guesses_change_how_fast_texts_come_and_not_which(kind: str) -> None:
         Generator(model, wanted, chat=False, draft=None)(prompt, seed=7, max_tokens=limit, temperature=1.0)
         for wanted, prompt, limit in WISHES
     ]
-    draft = Draft(nodes=12, adapts=False, memory=Memory())
+    draft = Speculation(nodes=12, adapts=False, memory=DraftMemory())
     generators = [Generator(model, wanted, chat=False, draft=draft) for wanted, _, _ in WISHES]
     drafting = generators[0]._drafting
     passes = []
@@ -98,7 +98,7 @@ def test_guesses_change_how_fast_texts_come_and_not_which(kind: str) -> None:
             for generator, (_, prompt, limit) in zip(generators, WISHES, strict=True)
         ]
         gone = Writer(generators[0], "another prompt", 30, sequence=5)
-        batch: Batch[Writer] = Batch(model, drafting)
+        batch: ContinuousBatch[Writer] = ContinuousBatch(model, drafting)
         steps = 0
         for i, writer in enumerate(writers):
             batch.add([writer])
@@ -107,7 +107,7 @@ def test_guesses_change_how_fast_texts_come_and_not_which(kind: str) -> None:
             if i == 1:
                 batch.add([gone])
             gone.cancelled = i == 2
-        while batch.texts:
+        while batch.sequences:
             batch.step()
             steps += 1
         assert [tuple(writer.answer.tokens) for writer in writers] == [one.tokens for one in alone]
@@ -123,13 +123,13 @@ def test_nothing_is_guessed_while_texts_are_many(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(
         model, "forward_trees", lambda *inputs: widths.append(len(inputs[0])) or reads(*inputs)
     )
-    draft = Draft(nodes=12, adapts=False)
+    draft = Speculation(nodes=12, adapts=False)
     generator = Generator(model, WISHES[0][0], chat=False, draft=draft)
     long, short = Writer(generator, "some numbers", 30), Writer(generator, "some numbers", 4, sequence=1)
-    batch: Batch[Writer] = Batch(model, generator._drafting, drafted=1)
+    batch: ContinuousBatch[Writer] = ContinuousBatch(model, generator._drafting, draft_max_batch=1)
     batch.add([long])
     batch.add([short])
-    while batch.texts:
+    while batch.sequences:
         batch.step()
     assert widths
     assert set(widths) == {1}
@@ -139,9 +139,9 @@ def test_copies_of_a_prompt_read_it_once() -> None:
     model = MODELS["joined rows"]()
     generator = Generator(model, {"type": "array", "items": {"type": "integer"}}, chat=False)
     three = [Writer(generator, "some numbers", 20, sequence=i) for i in range(3)]
-    batch: Batch[Writer] = Batch(model)
+    batch: ContinuousBatch[Writer] = ContinuousBatch(model)
     batch.add(three)
-    while batch.texts:
+    while batch.sequences:
         batch.step()
     alone = [
         generator("some numbers", seed=7, sequence=i, max_tokens=20, temperature=1.0).tokens for i in range(3)
@@ -154,19 +154,19 @@ def test_what_is_given_up_leaves_and_its_memory_with_it() -> None:
     model = MODELS["joined rows"]()
     generator = Generator(model, {"type": "array", "items": {"type": "integer"}}, chat=False)
     stays, goes = Writer(generator, "some numbers", 20), Writer(generator, "x", 20, sequence=3)
-    batch: Batch[Writer] = Batch(model)
+    batch: ContinuousBatch[Writer] = ContinuousBatch(model)
     batch.add([stays])
     batch.add([goes])
     batch.step()
     goes.cancelled = True
-    while batch.texts:
+    while batch.sequences:
         batch.step()
     expected = generator("some numbers", seed=7, max_tokens=20, temperature=1.0).tokens
     assert tuple(stays.answer.tokens) == expected
     assert batch._cache is None
     batch.add([Writer(generator, "x", 20)])
     batch.clear()
-    assert batch.texts == []
+    assert batch.sequences == []
 
 
 def test_a_joined_cache_gives_the_logits_of_its_rows() -> None:

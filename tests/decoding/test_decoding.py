@@ -58,7 +58,7 @@ def test_an_output_has_the_value_the_text_and_what_it_cost():
     assert out.value == {"ok": True}
     assert out.text == '{"ok":true}'
     assert vocabulary.decode(out.tokens).decode() == out.text
-    assert (out.finish, out.law) == ("complete", "greedy")
+    assert (out.finish, out.distribution) == ("complete", "greedy")
     assert (out.stats.tokens, out.stats.prompt_tokens, out.stats.drafted) == (len(out.tokens), 6, 0)
     assert out.stats.seconds > 0
 
@@ -101,7 +101,7 @@ def test_logprob_and_log_weight_are_those_of_the_text_under_the_model(temperatur
         logits = llama().forward([ids], llama().cache(1))[0].astype(np.float64) / (temperature or 1.0)
         p = np.exp(logits - logits.max())
         p /= p.sum()
-        row = automaton.empty_row()
+        row = automaton.new_mask()
         automaton.fill_mask_within(state, row, 30 - n)
         f = np.unpackbits(row.view(np.uint8), bitorder="little")[: len(p)].astype(bool)
         logprob += math.log(p[token])

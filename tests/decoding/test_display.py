@@ -12,7 +12,7 @@ from rich.console import Console
 
 import constrained
 from constrained import Generator
-from constrained.cli.stream_display import growing
+from constrained.cli.stream_display import live_display
 from constrained.testing import ScriptedModel
 from tests.support.finite import byte_vocabulary
 
@@ -48,9 +48,10 @@ class Texts(HTMLParser):
 
 def test_tokens_are_forced_where_the_constraint_leaves_no_choice():
     out = written()
-    assert "".join(token.text for token in out.shown) == out.text
+    assert "".join(token.text for token in out.annotated_tokens) == out.text
     by_source = {
-        source: "".join(t.text for t in out.shown if t.source == source) for source in ("forced", "model")
+        source: "".join(t.text for t in out.annotated_tokens if t.source == source)
+        for source in ("forced", "model")
     }
     assert by_source == {"forced": '{"name":"' + "}", "model": 'Zoë<b>"'}
 
@@ -58,12 +59,12 @@ def test_tokens_are_forced_where_the_constraint_leaves_no_choice():
 def test_what_else_was_allowed_is_what_the_mask_says():
     out = written()
     state = out.automaton.start
-    for token, shown in zip(out.tokens, out.shown, strict=True):
-        row = out.automaton.empty_row()
+    for token, shown in zip(out.tokens, out.annotated_tokens, strict=True):
+        row = out.automaton.new_mask()
         out.automaton.fill_mask(state, row)
         allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
         assert shown.allowed == len(allowed)
-        assert len(shown.others) == min(5, len(allowed) - 1)
+        assert len(shown.alternative_tokens) == min(5, len(allowed) - 1)
         state = out.automaton.next(state, token)
 
 
@@ -104,7 +105,7 @@ def test_under_a_predicate_nobody_is_asked_again():
 
     out = written("abc", constrained.regex("[a-z]*") & constrained.predicate(short))
     before = len(asked)
-    assert [token.allowed for token in out.shown] == [None] * len(out.tokens)
+    assert [token.allowed for token in out.annotated_tokens] == [None] * len(out.tokens)
     assert len(asked) == before
 
 
@@ -112,7 +113,7 @@ def test_on_a_terminal_a_streamed_value_grows():
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=60)
     chunks = list(Generator(ScriptedModel(VOCABULARY, '{"name":"Zoë"}'), JSON).stream("who?"))
-    with growing(shown=True, is_json=True, console=console) as follow:
+    with live_display(shown=True, is_json=True, console=console) as follow:
         for chunk in chunks:
             follow(chunk)
     drawn = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", screen.getvalue()).replace("\r", "")
@@ -120,7 +121,7 @@ def test_on_a_terminal_a_streamed_value_grows():
 
 
 def test_a_pipe_gets_the_characters(capsys):
-    with growing(shown=True, is_json=True) as follow:
+    with live_display(shown=True, is_json=True) as follow:
         for chunk in Generator(ScriptedModel(VOCABULARY, '{"name":"Zoë"}'), JSON).stream("who?"):
             follow(chunk)
     assert capsys.readouterr().err == '{"name":"Zoë"}\n'
@@ -131,7 +132,7 @@ def test_a_pickled_result_keeps_all_but_the_automaton():
     copy = pickle.loads(pickle.dumps(out))
     assert copy == out
     assert copy.automaton is None
-    assert copy.shown == []
+    assert copy.annotated_tokens == []
     plain = io.StringIO()
     copy.show(file=plain)
     assert plain.getvalue().startswith(out.text)

@@ -21,7 +21,7 @@ WORDS = ["a", "beautiful", "cat", "dozen", "elephants", "\u00fcber", "\u20ac20",
 def vocabulary(lanes: int = 1) -> Vocabulary:
     """One of its own, so that nothing in it was computed before."""
     small = small_bpe_vocabulary()
-    return Vocabulary.from_bytes(list(small.tokens), small.eos_ids, lanes=lanes)
+    return Vocabulary.from_bytes(list(small.tokens), small.eos_ids, shards=lanes)
 
 
 def schema(number: int) -> dict[str, object]:
@@ -48,7 +48,7 @@ def states_of(automaton: TokenAutomaton, number: int) -> list[int]:
 
 
 def singly(automata: list[TokenAutomaton], states: list[int]) -> np.ndarray:
-    rows = automata[0].empty_row(len(states))
+    rows = automata[0].new_mask(len(states))
     for automaton, state, row in zip(automata, states, rows, strict=True):
         automaton.fill_mask(state, row)
     return rows
@@ -68,7 +68,7 @@ def cold_batch(shared: Vocabulary, count: int = 12) -> tuple[list[TokenAutomaton
 @pytest.mark.parametrize("lanes", [1, 3])
 def test_states_of_several_automata_are_answered_in_one_call(lanes):
     automata, states = cold_batch(vocabulary(lanes))
-    together = automata[0].empty_row(len(states))
+    together = automata[0].new_mask(len(states))
     constrained.fill_masks(automata, states, together)
     assert np.array_equal(together, singly(*cold_batch(vocabulary())))
     again = np.zeros_like(together)
@@ -80,24 +80,24 @@ def test_states_of_several_automata_are_answered_in_one_call(lanes):
 def test_rows_of_several_automata_have_ids_in_one_call(lanes):
     shared = vocabulary(lanes)
     automata, states = cold_batch(shared)
-    ids = constrained.row_ids(automata, states)
+    ids = constrained.mask_ids(automata, states)
     assert ids == [automaton.row_id(state) for automaton, state in zip(automata, states, strict=True)]
-    rows = automata[0].empty_row(len(ids))
-    assert shared.rows.copy(ids, rows)
+    rows = automata[0].new_mask(len(ids))
+    assert shared.masks.copy(ids, rows)
     assert np.array_equal(rows, singly(automata, states))
     assert len({row.tobytes() for row in rows}) == len(set(ids))
 
 
 def test_an_empty_batch_is_answered():
     automaton = constrained.compile(schema(0), vocabulary())
-    automaton.fill_masks([], automaton.empty_row(0))
+    automaton.fill_masks([], automaton.new_mask(0))
     assert automaton.row_ids([]) == []
-    constrained.fill_masks([], [], automaton.empty_row(0))
+    constrained.fill_masks([], [], automaton.new_mask(0))
 
 
 def test_wrong_batches_are_errors():
     one, other = (constrained.compile(schema(0), vocabulary()) for _ in range(2))
-    rows = one.empty_row(2)
+    rows = one.new_mask(2)
     with pytest.raises(ValueError, match="different vocabularies"):
         constrained.fill_masks([one, other], [one.start, other.start], rows)
     with pytest.raises(ValueError, match="one automaton for each state"):
@@ -136,7 +136,7 @@ def test_threads_that_compile_walk_and_fill_agree_with_one_thread(lanes):
             rng.shuffle(places)
             for begin in range(0, len(places), 16):
                 some = places[begin : begin + 16]
-                rows = kept[0].empty_row(len(some))
+                rows = kept[0].new_mask(len(some))
                 constrained.fill_masks([own[n] for n, _, _ in some], [state for *_, state in some], rows)
                 for row, (n, i, _) in zip(rows, some, strict=True):
                     assert np.array_equal(row, expected[n][i])
@@ -152,13 +152,13 @@ def test_threads_that_compile_walk_and_fill_agree_with_one_thread(lanes):
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="Python warns of forks beside threads")
 def test_a_forked_process_has_threads_of_its_own():
     automata, states = cold_batch(vocabulary(lanes=2))
-    constrained.row_ids(automata, states)  # starts the threads of this process
+    constrained.mask_ids(automata, states)  # starts the threads of this process
     automata, states = cold_batch(vocabulary(lanes=2))
     child = os.fork()
     if child == 0:
         status = 1
         try:
-            rows = automata[0].empty_row(len(states))
+            rows = automata[0].new_mask(len(states))
             constrained.fill_masks(automata, states, rows)
             status = 0 if np.array_equal(rows, singly(automata, states)) else 2
         finally:

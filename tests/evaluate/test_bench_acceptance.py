@@ -12,7 +12,7 @@ from constrained import InvalidArgument
 from constrained.cli import main
 from constrained.evaluate import acceptance, kernels
 
-SMALL = acceptance.Settings(tokens=4, pairs=3, most=3, draws=20)
+SMALL = acceptance.AcceptanceSettings(tokens=4, pairs=3, max_drafts=3, draws=20)
 
 
 def test_no_rule_exceeds_the_optimum_and_more_guesses_are_better():
@@ -35,7 +35,7 @@ def test_what_is_drawn_is_near_what_is_enumerated(monkeypatch):
     monkeypatch.setattr(
         acceptance, "TARGETS", {"flat target": 1.0}
     )  # no guess is so rare that few draws miss it
-    settings = acceptance.Settings(tokens=3, pairs=3, most=2, draws=100)
+    settings = acceptance.AcceptanceSettings(tokens=3, pairs=3, max_drafts=2, draws=100)
     exact = acceptance.measure(settings)
     monkeypatch.setattr(acceptance, "_ENUMERATED", 0)
     drawn = acceptance.measure(settings)
@@ -79,7 +79,7 @@ def test_the_command_writes_rows_page_and_tables(tmp_path: Path, capsys):
 @pytest.mark.parametrize("change", [{"tokens": 1}, {"most": 0}, {"draws": 1}, {"seed": -1}, {"pairs": 0}])
 def test_settings_are_looked_at(change):
     with pytest.raises(InvalidArgument, match=f"{next(iter(change))} is"):
-        acceptance.Settings(**change)
+        acceptance.AcceptanceSettings(**change)
 
 
 def test_without_a_gpu_the_kernels_are_not_timed(tmp_path: Path, capsys, monkeypatch):
@@ -99,7 +99,9 @@ def test_the_measurement_of_the_kernels_checks_what_they_say():
             call()
         return 1e-3
 
-    settings = kernels.Settings((1, 5), tokens=100, layers=1, heads=2, size=4, length=6, memory=4000)
+    settings = kernels.KernelBenchSettings(
+        (1, 5), tokens=100, layers=1, heads=2, size=4, length=6, memory=4000
+    )
     rows = kernels.measure(settings, "cpu", clock, lambda what, done, total: None)
     assert {row.kernel for row in rows} == {
         "row_stats", "row_stats, masked", "merge", "merge_walk", "apply_rows", "compact_kv"
@@ -108,8 +110,8 @@ def test_the_measurement_of_the_kernels_checks_what_they_say():
         assert row.wrong == 0
         assert row.error is None or 0 < row.error < 1e-5
         assert row.copy == 2 * 8000 / 1e-3
-        assert row.share == row.moved / 1e-3 / row.copy
-    assert [row.moved for row in rows if row.kernel == "row_stats"] == [200, 1000]
+        assert row.share == row.bytes_moved / 1e-3 / row.copy
+    assert [row.bytes_moved for row in rows if row.kernel == "row_stats"] == [200, 1000]
     table = kernels.section(rows, "a device")
     assert table.lines[0][0] == "row_stats, 1 rows"
     assert all(len(cells) == len(table.engines) for _, cells in table.lines)
@@ -117,5 +119,5 @@ def test_the_measurement_of_the_kernels_checks_what_they_say():
 
 def test_a_wrong_answer_is_counted(monkeypatch):
     monkeypatch.setattr(kernels, "compact_kv", lambda caches, source, start: None)
-    settings = kernels.Settings((4,), tokens=64, layers=1, heads=1, size=4, length=6, memory=4000)
+    settings = kernels.KernelBenchSettings((4,), tokens=64, layers=1, heads=1, size=4, length=6, memory=4000)
     assert kernels._compaction(settings, 4, "cpu", lambda calls: 1.0, 1.0).wrong > 0

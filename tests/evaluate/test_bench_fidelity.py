@@ -11,22 +11,22 @@ import pytest
 import constrained
 from constrained import InvalidArgument, Vocabulary, regex
 from constrained.cli import main
-from constrained.evaluate.fidelity import Settings, competitors, cost_model, retokenized, rows
-from constrained.evaluate.fidelity.measure import Measured
-from constrained.evaluate.fidelity.report import Everything, sections
+from constrained.evaluate.fidelity import FidelitySettings, competitors, cost_model, retokenized, rows
+from constrained.evaluate.fidelity.measure import TaskMeasurement
+from constrained.evaluate.fidelity.report import FidelityData, sections
 from constrained.evaluate.fidelity.run import run
-from constrained.evaluate.fidelity.samplers import ENTRIES
-from constrained.evaluate.fidelity.tasks import TASKS, chosen
+from constrained.evaluate.fidelity.samplers import SAMPLER_ENTRIES
+from constrained.evaluate.fidelity.tasks import TASKS, select_tasks
 from constrained.testing import (
     EnumerableModel,
     NGramModel,
     ScriptedModel,
-    divergence,
-    exact_laws,
+    exact_distributions,
+    kl_divergence,
     total_variation,
 )
-from constrained.testing.exact_distribution import TooManyTexts
-from constrained.testing.models import Weightless
+from constrained.testing.exact_distribution import TooManySequences
+from constrained.testing.models import FunctionModel
 from tests.support.finite import FiniteAutomaton
 from tests.support.paths import CASES
 
@@ -44,7 +44,7 @@ def test_the_exact_laws_are_those_of_the_definitions(seed):
     model = EnumerableModel(seed=seed)
     language = {b"ab", b"abca", b"b", b"ca", b"cab", b""}
     defined = model.laws(language)
-    found = exact_laws(model, FiniteAutomaton(language, model.vocabulary), model.depth)
+    found = exact_distributions(model, FiniteAutomaton(language, model.vocabulary), model.depth)
     assert found.mass == pytest.approx(defined.mass, abs=1e-12)
     for text in language:
         assert found.conditional[text.decode()] == pytest.approx(defined.conditional[text], abs=1e-12)
@@ -55,17 +55,17 @@ def test_the_exact_laws_are_those_of_the_definitions(seed):
 def test_a_language_that_is_too_large_is_said_so():
     model = EnumerableModel()
     automaton = constrained.compile(regex("[abc]*"), model.vocabulary)
-    with pytest.raises(TooManyTexts, match="more than 10 beginnings"):
-        exact_laws(model, automaton, 4, budget=10)
+    with pytest.raises(TooManySequences, match="more than 10 beginnings"):
+        exact_distributions(model, automaton, 4, budget=10)
 
 
 def test_distances():
     one, other = {"a": 0.5, "b": 0.5}, {"a": 0.25, "c": 0.75}
     assert total_variation(one, one) == 0
     assert total_variation(one, other) == 0.75
-    assert divergence(one, one) == 0
-    assert divergence(one, other) == math.inf
-    assert divergence({"a": 1.0}, other) == pytest.approx(math.log(4))
+    assert kl_divergence(one, one) == 0
+    assert kl_divergence(one, other) == math.inf
+    assert kl_divergence({"a": 1.0}, other) == pytest.approx(math.log(4))
 
 
 def test_an_ngram_model_counts():
@@ -83,7 +83,7 @@ def test_an_ngram_model_counts():
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
 def test_every_task_is_one_that_masking_distorts(task):
-    measured = Measured(task, None, 50_000)
+    measured = TaskMeasurement(task, None, 50_000)
     assert measured.exact.distance > 0.3
     assert set(task.examples) <= set(measured.exact.conditional), "the examples are texts of the language"
     assert 0 < measured.exact.mass < 1
@@ -92,25 +92,25 @@ def test_every_task_is_one_that_masking_distorts(task):
 
 
 def test_tasks_go_by_name_or_family():
-    assert [task.name for task in chosen(("trees", "bit-vectors/small"))] == [
+    assert [task.name for task in select_tasks(("trees", "bit-vectors/small"))] == [
         "trees/small",
         "trees/large",
         "bit-vectors/small",
     ]
-    assert chosen(()) == TASKS
+    assert select_tasks(()) == TASKS
     with pytest.raises(InvalidArgument, match="no task 'tree'"):
-        chosen(("tree",))
+        select_tasks(("tree",))
 
 
 # ---------------------------------------------------------------- the measurement
 
 EXACT = ("rejection", "cars")
-WEIGHTED = [name for name, entry in ENTRIES.items() if entry.weighted]
+WEIGHTED = [name for name, entry in SAMPLER_ENTRIES.items() if entry.weighted]
 
 
 @pytest.fixture(scope="module")
-def bits() -> Measured:
-    return Measured(BITS, None, 50_000)
+def bits() -> TaskMeasurement:
+    return TaskMeasurement(BITS, None, 50_000)
 
 
 @pytest.mark.parametrize("sampler", EXACT)
@@ -140,22 +140,24 @@ def test_weights_make_up_for_it(bits, sampler):
 def test_a_set_that_is_too_dear_is_the_last(bits):
     found = list(bits.sets("local", (5, 10, 20), 2, 0, time_limit=1e-9))
     assert [(row.texts, row.repeat, row.outcome) for row in found] == [
-        (5, 0, rows.DRAWN),
-        (5, 1, rows.DRAWN),
+        (5, 0, rows.COMPLETED),
+        (5, 1, rows.COMPLETED),
         (10, 0, rows.TOO_SLOW),
     ]
 
 
 def test_a_spent_budget_is_a_row_of_its_own(monkeypatch):
-    monkeypatch.setitem(ENTRIES, "hasty", type(ENTRIES["cars"])(lambda: constrained.CARS(attempts=1)))
-    row = Measured(TREES, None, 50_000).drawn("hasty", 5, 0, 0)
+    monkeypatch.setitem(
+        SAMPLER_ENTRIES, "hasty", type(SAMPLER_ENTRIES["cars"])(lambda: constrained.CARS(attempts=1))
+    )
+    row = TaskMeasurement(TREES, None, 50_000).draw_set("hasty", 5, 0, 0)
     assert (row.outcome, row.drawn) == (rows.EXHAUSTED, 0)
     assert row.message
     assert row.attempts >= 5
 
 
 def test_cars_learns_and_rejection_does_not():
-    measured = Measured(TREES, None, 50_000)
+    measured = TaskMeasurement(TREES, None, 50_000)
     blocks = list(measured.learning("cars", 40, 10, 0))
     assert [(block.first, block.last) for block in blocks] == [(1, 10), (11, 20), (21, 30), (31, 40)]
     assert blocks[-1].per_text < blocks[0].per_text
@@ -169,7 +171,7 @@ def test_awrs_asks_a_dear_predicate_less_than_masks_do():
     model = ScriptedModel(
         Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), b""], [256]), "plain text", margin=6.0
     )
-    found = cost_model.price(model, 0.01, 0)
+    found = cost_model.measure_predicate_cost(model, 0.01, 0)
     assert found.masked_calls > 50 > 20 > found.checked_calls >= 1
     assert found.tokens >= 1
 
@@ -181,25 +183,25 @@ def plain(script: str = "{}") -> ScriptedModel:
 
 
 def test_questions_are_counted_per_token():
-    found, by_rows = cost_model.questions(plain(), DATA, 3, 0)
+    found, by_rows = cost_model.count_checks(plain(), DATA, 3, 0)
     assert found.schemas == 3
     assert 0 < found.texts <= 3
     assert found.tokens >= found.texts
     assert 1 <= found.median <= found.most
-    assert (found.retold, found.patience, by_rows.patience) == (False, None, 32)
+    assert (found.is_retokenized, found.patience, by_rows.patience) == (False, None, 32)
     assert by_rows.tokens == found.tokens, "the same texts"
     assert by_rows.most <= 33
 
 
 def test_questions_in_several_vocabularies_are_about_the_same_schemas():
-    larger = retokenized.first([*(bytes([b]) for b in range(256)), b"{}", b'{"', b'":'], 10_000)
-    own, _, other, _ = cost_model.questions(plain(), DATA, 3, 0, [larger])
-    assert (own.vocabulary, other.vocabulary, other.retold) == (257, 260, True)
+    larger = retokenized.vocabulary_prefix([*(bytes([b]) for b in range(256)), b"{}", b'{"', b'":'], 10_000)
+    own, _, other, _ = cost_model.count_checks(plain(), DATA, 3, 0, [larger])
+    assert (own.vocabulary, other.vocabulary, other.is_retokenized) == (257, 260, True)
     assert own.texts == other.texts > 0
     assert other.tokens <= own.tokens
 
 
-class Pairs(Weightless):
+class Pairs(FunctionModel):
     """A model of a few tokens whose law depends on the last token alone: what is retold of it is exact."""
 
     def __init__(self):
@@ -230,19 +232,21 @@ def test_a_law_is_retold_by_longest_match():
     model = Pairs()
     pieces = [b"a", b"b", b"aa", b"bba", b"abab", b"bb", b""]
     vocabulary = Vocabulary.from_bytes(pieces, [6])
-    law = retokenized.Bytes(model, [5])
-    told = retokenized.Retold(law, vocabulary)
+    law = retokenized.ByteDistribution(model, [5])
+    told = retokenized.RetokenizedModel(law, vocabulary)
     row = model.rows[5]
-    p = retokenized.likely(row[None])[0]
+    p = retokenized.softmax_rows(row[None])[0]
     f = {text: beginnings(model, row, text) for text in pieces[:-1]}
     wanted = [f[b"a"] - f[b"aa"] - f[b"abab"], f[b"b"] - f[b"bb"], f[b"aa"], f[b"bba"], f[b"abab"]]
     wanted += [f[b"bb"] - f[b"bba"], p[5]]
-    found = told.pieces(p)
+    found = told.token_probabilities(p)
     assert found == pytest.approx(np.array(wanted), abs=1e-6)  # the model's rows are float32
     assert math.fsum(wanted) == pytest.approx(1.0, abs=1e-12)
     after = np.exp(told.logits([5], [4, 0]))  # "ababa": the model reads it in tokens of its own
     assert after == pytest.approx(
-        told.pieces(retokenized.likely(model.rows[[model.vocabulary.encode(b"ababa")[-1]]])[0])
+        told.token_probabilities(
+            retokenized.softmax_rows(model.rows[[model.vocabulary.encode(b"ababa")[-1]]])[0]
+        )
     )
 
 
@@ -304,14 +308,16 @@ def test_mistakes_end_it_before_anything_runs(arguments, message, tmp_path, monk
 
 
 def test_what_cannot_be_written_down_is_skipped_by_name(tmp_path):
-    settings = Settings(tasks=("bit-vectors/small",), samplers=("local",), sizes=(5,), budget=10, predicate=0)
+    settings = FidelitySettings(
+        tasks=("bit-vectors/small",), samplers=("local",), sizes=(5,), budget=10, predicate=0
+    )
     results = run(settings, tmp_path / "out")
     assert "more than 10 beginnings" in results.skipped["bit-vectors/small"]
     assert "Not measured" in (tmp_path / "out" / "summary.md").read_text()
 
 
 def test_a_rival_that_is_not_there_is_said_so(tmp_path):
-    settings = Settings(
+    settings = FidelitySettings(
         tasks=("bit-vectors/small",),
         samplers=("local",),
         sizes=(5,),
@@ -321,9 +327,9 @@ def test_a_rival_that_is_not_there_is_said_so(tmp_path):
     )
     results = run(settings, tmp_path / "out")
     assert "No such file" in results.skipped["genlm-control"]
-    assert [row.sampler for row in results.found.rows] == ["local"]
+    assert [row.sampler for row in results.measurements.rows] == ["local"]
     with pytest.raises(InvalidArgument, match="n-gram models only"):
-        Settings(model="bundled", genlm="python")
+        FidelitySettings(model="bundled", genlm="python")
 
 
 def test_a_rival_gets_the_law_as_it_is(bits):
@@ -337,9 +343,9 @@ def test_a_rival_gets_the_law_as_it_is(bits):
 
 
 def test_of_several_sets_the_middle_one_is_shown():
-    law = rows.Law("t", "n-gram", 2, 3, 0.5, 0.4, 0.1, {10: 0.2})
-    found = Everything(
-        [law], [rows.Row("t", "cars", 10, i, distance=d) for i, d in enumerate((0.9, 0.1, 0.3))]
+    law = rows.TaskDistribution("t", "n-gram", 2, 3, 0.5, 0.4, 0.1, {10: 0.2})
+    found = FidelityData(
+        [law], [rows.FidelityRow("t", "cars", 10, i, distance=d) for i, d in enumerate((0.9, 0.1, 0.3))]
     )
     table = next(section for section in sections(found) if "total variation to" in section.title)
     assert dict(table.lines) == {"cars": ["0.300"], "exact draws": ["0.200"]}

@@ -13,9 +13,9 @@ import pytest
 
 from constrained import InvalidArgument
 from constrained.cli import main
-from constrained.evaluate.jsonschemabench import Settings, data, judging, run, write
+from constrained.evaluate.jsonschemabench import SchemaBenchSettings, data, judging, run, write
 from constrained.evaluate.jsonschemabench import rows as r
-from constrained.evaluate.jsonschemabench.run import ROWS, Results, read_rows
+from constrained.evaluate.jsonschemabench.run import ROWS, SchemaBenchResults, read_rows
 from tests.support.paths import ROOT
 
 ITEMS: list[dict[str, Any]] = [
@@ -49,17 +49,17 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> tuple[Results, Path]:
+def results(tmp_path_factory: pytest.TempPathFactory) -> tuple[SchemaBenchResults, Path]:
     folder = tmp_path_factory.mktemp("bench")
     path = folder / "items.jsonl"
     path.write_text("".join(json.dumps(item) + "\n" for item in ITEMS), encoding="utf-8")
-    settings = Settings(
+    settings = SchemaBenchSettings(
         str(path), engines=("constrained", "constrained-any"), max_tokens=60, model=MODEL, processes=2
     )
     return run(settings, folder / "out"), folder
 
 
-def test_every_schema_has_a_row_with_a_status(results: tuple[Results, Path]) -> None:
+def test_every_schema_has_a_row_with_a_status(results: tuple[SchemaBenchResults, Path]) -> None:
     found, folder = results
     assert not found.unavailable
     assert found.versions.keys() == {"constrained", "constrained-any"}
@@ -74,7 +74,7 @@ def test_every_schema_has_a_row_with_a_status(results: tuple[Results, Path]) -> 
     assert len((folder / "out" / ROWS).read_text().splitlines()) == 8
 
 
-def test_a_row_says_what_was_written_and_how_long_it_took(results: tuple[Results, Path]) -> None:
+def test_a_row_says_what_was_written_and_how_long_it_took(results: tuple[SchemaBenchResults, Path]) -> None:
     (row,) = [one for one in results[0].rows if (one.engine, one.id) == ("constrained", "Easy---flag")]
     assert json.loads(row.text or "") in (True, False)
     assert (row.valid, row.valid_2020, row.exact, row.lax) == (True, True, True, False)
@@ -87,7 +87,9 @@ def test_a_row_says_what_was_written_and_how_long_it_took(results: tuple[Results
 
 
 def test_a_run_goes_on_where_it_was_interrupted(file: Path, tmp_path: Path) -> None:
-    settings = Settings(str(file), engines=("constrained",), splits=("Easy",), max_tokens=60, model=MODEL)
+    settings = SchemaBenchSettings(
+        str(file), engines=("constrained",), splits=("Easy",), max_tokens=60, model=MODEL
+    )
     out = tmp_path / "out"
     first = run(settings, out)
     assert len(first.rows) == 2
@@ -98,7 +100,7 @@ def test_a_run_goes_on_where_it_was_interrupted(file: Path, tmp_path: Path) -> N
     assert json.dumps(again.rows[0].to_json()) == json.dumps(json.loads(kept)), "it was not made again"
     assert len(read_rows(out)) == 2
     with pytest.raises(InvalidArgument, match="other settings"):
-        run(Settings(str(file), engines=("constrained",), max_tokens=50, model=MODEL), out)
+        run(SchemaBenchSettings(str(file), engines=("constrained",), max_tokens=50, model=MODEL), out)
 
 
 def test_engines_that_fail(tmp_path: Path) -> None:
@@ -121,7 +123,7 @@ def test_engines_that_fail(tmp_path: Path) -> None:
         )
     )
     rough = "tests.support.jsonschemabench_parts:Rough"
-    settings = Settings(
+    settings = SchemaBenchSettings(
         str(path),
         engines=(rough, "no.such:Engine"),
         compile_limit=3,
@@ -138,7 +140,7 @@ def test_engines_that_fail(tmp_path: Path) -> None:
     assert not late.declared
 
 
-def test_the_reports(results: tuple[Results, Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_reports(results: tuple[SchemaBenchResults, Path], capsys: pytest.CaptureFixture[str]) -> None:
     found, folder = results
     out = folder / "out"
     whole, easy, hard = write(found, out)
@@ -161,8 +163,8 @@ def test_the_reports(results: tuple[Results, Path], capsys: pytest.CaptureFixtur
     assert "compliance" in capsys.readouterr().out
 
 
-def test_the_reports_of_nothing_say_so(tmp_path: Path, results: tuple[Results, Path]) -> None:
-    assert write(Results([], {}, {}, results[0].facts), tmp_path) == []
+def test_the_reports_of_nothing_say_so(tmp_path: Path, results: tuple[SchemaBenchResults, Path]) -> None:
+    assert write(SchemaBenchResults([], {}, {}, results[0].facts), tmp_path) == []
     assert "no rows yet" in (tmp_path / "report.html").read_text()
 
 
@@ -214,7 +216,7 @@ def test_splits_are_named_by_ids(name: str, split: str) -> None:
 
 
 def test_the_same_seed_draws_the_same_schemas() -> None:
-    items = [data.Item(f"{split}---{i}", split, True) for split in "AB" for i in range(50)]
+    items = [data.SchemaItem(f"{split}---{i}", split, True) for split in "AB" for i in range(50)]
     drawn = data.draw(items, (), 5, 1)
     assert drawn == data.draw(items[::-1], (), 5, 1) != data.draw(items, (), 5, 2)
     assert [item.split for item in drawn] == ["A"] * 5 + ["B"] * 5
@@ -317,4 +319,4 @@ def test_digits_may_follow_a_zero_in_a_relative_pointer(text: str, valid: bool) 
 def test_settings_are_checked() -> None:
     for wrong in ({"engines": ()}, {"engines": ("x",)}, {"max_tokens": 0}, {"time_limit": 0}, {"sample": -1}):
         with pytest.raises(InvalidArgument):
-            Settings("x", **wrong)  # type: ignore[arg-type]
+            SchemaBenchSettings("x", **wrong)  # type: ignore[arg-type]

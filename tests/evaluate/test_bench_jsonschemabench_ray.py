@@ -14,23 +14,23 @@ import numpy as np
 import pytest
 
 from constrained import InvalidArgument
-from constrained.evaluate.jsonschemabench import Settings, run
+from constrained.evaluate.jsonschemabench import SchemaBenchSettings, run
 from constrained.evaluate.jsonschemabench import rows as r
-from constrained.evaluate.jsonschemabench.cluster import HAND, Cluster, Runner, hands
-from constrained.evaluate.jsonschemabench.data import Item
+from constrained.evaluate.jsonschemabench.cluster import ACTOR_BATCH, RayActor, RayBackend, deal_batches
+from constrained.evaluate.jsonschemabench.data import SchemaItem
 from constrained.evaluate.jsonschemabench.run import ROWS, read_rows
 from tests.support.paths import ROOT
 
 MODEL = "tests.support.jsonschemabench_parts:told"
 ROUGH = "tests.support.jsonschemabench_parts:Rough"
 ITEMS = [
-    Item("Easy---flag", "Easy", {"type": "boolean"}, [{"valid": True, "data": True}]),
-    Item("Easy---colour", "Easy", {"enum": ["red", "green"]}),
-    Item("Hard---back", "Hard", {"type": "string", "pattern": r"(a)\1"}),
-    Item("Hard---long", "Hard", {"type": "string", "minLength": 400}),
-    Item("Rough---dies", "Rough", {"enum": ["a"], "title": "dies"}),
-    Item("Rough---slow", "Rough", {"enum": ["a"], "title": "slow"}),
-    Item("Rough---fine", "Rough", {"enum": ["a"], "title": "fine"}),
+    SchemaItem("Easy---flag", "Easy", {"type": "boolean"}, [{"valid": True, "data": True}]),
+    SchemaItem("Easy---colour", "Easy", {"enum": ["red", "green"]}),
+    SchemaItem("Hard---back", "Hard", {"type": "string", "pattern": r"(a)\1"}),
+    SchemaItem("Hard---long", "Hard", {"type": "string", "minLength": 400}),
+    SchemaItem("Rough---dies", "Rough", {"enum": ["a"], "title": "dies"}),
+    SchemaItem("Rough---slow", "Rough", {"enum": ["a"], "title": "slow"}),
+    SchemaItem("Rough---fine", "Rough", {"enum": ["a"], "title": "fine"}),
 ]
 STATUSES = {
     "Easy---flag": r.OK,
@@ -43,7 +43,8 @@ STATUSES = {
 }
 SLOW = pytest.mark.slow
 RAY = pytest.mark.skipif(
-    importlib.util.find_spec("ray") is None, reason="Ray is not installed: pip install 'constrained[ray]'"
+    importlib.util.find_spec("ray") is None,
+    reason="Ray is not installed: pip install 'constrained-generation[ray]'",
 )
 
 
@@ -55,12 +56,12 @@ def parts() -> Iterator[None]:
         yield
 
 
-def settings(**more: Any) -> Settings:
+def settings(**more: Any) -> SchemaBenchSettings:
     given: dict[str, Any] = {"data": "x", "engines": (ROUGH,), "max_tokens": 20, "model": MODEL}
-    return Settings(**given | {"compile_limit": 3} | more)
+    return SchemaBenchSettings(**given | {"compile_limit": 3} | more)
 
 
-def batch(items: list[Item]) -> dict[str, Any]:
+def batch(items: list[SchemaItem]) -> dict[str, Any]:
     """Columns as Ray hands them to an actor."""
     return {
         "id": np.array([item.id for item in items]),
@@ -69,14 +70,14 @@ def batch(items: list[Item]) -> dict[str, Any]:
 
 
 def test_an_actor_answers_every_schema_by_its_id_with_a_status() -> None:
-    runner = Runner(ROUGH, settings())
+    runner = RayActor(ROUGH, settings())
     items = [item for item in ITEMS if item.id != "Rough---slow"]
     first, second = (
         runner(batch(items[:5])),
         runner(batch(items[5:])),
     )  # the first ends with a process that dies
     assert [*first["id"], *second["id"]] == [item.id for item in items]
-    rows = [r.Row(**json.loads(text)) for text in (*first["row"], *second["row"])]
+    rows = [r.SchemaBenchRow(**json.loads(text)) for text in (*first["row"], *second["row"])]
     assert {row.id: row.status for row in rows} == {item.id: STATUSES[item.id] for item in items}
     assert {row.engine for row in rows} == {ROUGH}
     assert set(first["unavailable"]) == {""}
@@ -84,30 +85,30 @@ def test_an_actor_answers_every_schema_by_its_id_with_a_status() -> None:
 
 
 def test_an_engine_that_cannot_start_says_so_for_every_schema() -> None:
-    answer = Runner("no.such:Engine", settings(engines=("no.such:Engine",)))(batch(ITEMS[:2]))
+    answer = RayActor("no.such:Engine", settings(engines=("no.such:Engine",)))(batch(ITEMS[:2]))
     assert answer["id"] == [item.id for item in ITEMS[:2]]
     assert answer["row"] == ["", ""]
     assert all("No module named 'no'" in why for why in answer["unavailable"])
 
 
 def test_big_schemas_are_dealt_over_all_hands() -> None:
-    items = [Item(str(i), "A", {"description": "x" * (10_000 if i < 10 else i)}) for i in range(80)]
-    dealt = hands(items)
+    items = [SchemaItem(str(i), "A", {"description": "x" * (10_000 if i < 10 else i)}) for i in range(80)]
+    dealt = deal_batches(items)
     assert sorted(item.id for hand in dealt for item in hand) == sorted(item.id for item in items)
-    assert [len(hand) for hand in dealt] == [HAND] * 20
+    assert [len(hand) for hand in dealt] == [ACTOR_BATCH] * 20
     assert max(sum(int(item.id) < 10 for item in hand) for hand in dealt) == 1
     assert all(any(int(item.id) < 10 for item in hand) for hand in dealt[:10]), (
         "big ones are not left for the end"
     )
-    assert dealt == hands(items[::-1])
+    assert dealt == deal_batches(items[::-1])
 
 
-@pytest.mark.parametrize("count", [1, HAND, HAND + 1, 3 * HAND - 1])
+@pytest.mark.parametrize("count", [1, ACTOR_BATCH, ACTOR_BATCH + 1, 3 * ACTOR_BATCH - 1])
 def test_hands_are_of_one_size_or_one_less(count: int) -> None:
-    sizes = [len(hand) for hand in hands([Item(str(i), "A", True) for i in range(count)])]
+    sizes = [len(hand) for hand in deal_batches([SchemaItem(str(i), "A", True) for i in range(count)])]
     assert sum(sizes) == count
     assert max(sizes) - min(sizes) <= 1
-    assert max(sizes) <= HAND
+    assert max(sizes) <= ACTOR_BATCH
     assert sizes == sorted(sizes, reverse=True), "as Ray cuts a list into blocks"
 
 
@@ -118,7 +119,7 @@ def test_what_cannot_be_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         settings(address="10.0.0.1:6379")
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(InvalidArgument, match=r"constrained\[ray\]"):
-        Cluster(settings(backend="ray"), tmp_path)
+        RayBackend(settings(backend="ray"), tmp_path)
 
 
 def test_where_schemas_ran_is_no_setting_of_their_rows() -> None:
@@ -164,6 +165,6 @@ def test_a_cluster_gives_the_rows_of_this_machine(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("default")  # those of Ray are its own
 @RAY
 def test_a_cluster_that_is_not_there(tmp_path: Path) -> None:
-    backend = Cluster(settings(backend="ray", address="127.0.0.1:1"), tmp_path)
+    backend = RayBackend(settings(backend="ray", address="127.0.0.1:1"), tmp_path)
     with pytest.raises(InvalidArgument, match="--address"):
         next(backend.rows(ROUGH, ITEMS[:1]))

@@ -20,13 +20,13 @@ import pytest
 
 from constrained.cli import main
 from constrained.errors import InvalidArgument
-from constrained.evaluate.masks import Settings, agreement, run, summarise, workload
-from constrained.evaluate.masks.engines import ENGINES, adapter, checked
+from constrained.evaluate.masks import MaskBenchSettings, agreement, run, summarise, workload
+from constrained.evaluate.masks.engines import ENGINES, check_engine, load_engine
 from constrained.evaluate.masks.memo_stats import KINDS, measure
-from constrained.evaluate.masks.replay import Misbehaved, Replayer
-from constrained.evaluate.masks.rows import Pass, Replay, Row
-from constrained.evaluate.masks.run import Results
-from constrained.evaluate.masks.summary import COMMIT, FIRST, MASK, STEP, Spread, common, times
+from constrained.evaluate.masks.replay import EngineFault, Replayer
+from constrained.evaluate.masks.rows import InstanceReplay, MaskBenchRow, ReplayPass
+from constrained.evaluate.masks.run import MaskBenchResults
+from constrained.evaluate.masks.summary import COMMIT, FIRST, MASK, STEP, TimeSummary, common_ids, times
 from constrained.vocabulary import Vocabulary
 from tests.support.paths import CASES, ROOT
 
@@ -40,8 +40,8 @@ TROUBLED, PERMISSIVE = "tests.support.bench_engines:Troubled", "tests.support.be
 ALL = len(DATA.read_text().splitlines())
 
 
-def byte_vocabulary(name: str) -> tuple[Vocabulary, workload.Tokens]:
-    return BYTES, workload.Tokens(list(BYTES.tokens), BYTES.eos_ids)
+def byte_vocabulary(name: str) -> tuple[Vocabulary, workload.VocabularyData]:
+    return BYTES, workload.VocabularyData(list(BYTES.tokens), BYTES.eos_ids)
 
 
 @pytest.fixture(autouse=True)
@@ -51,23 +51,23 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workload, "read_vocabulary", byte_vocabulary)
 
 
-def cases(*ids: str) -> list[workload.Case]:
+def cases(*ids: str) -> list[workload.SchemaCase]:
     rows = {row["id"]: row for row in workload.sample(DATA, 0, 0)}
     return [workload.prepare(rows[id], BYTES) for id in ids]
 
 
 def ours() -> Any:
-    return adapter("constrained")(byte_vocabulary("")[1], 1)
+    return load_engine("constrained")(byte_vocabulary("")[1], 1)
 
 
 # ---------------------------------------------------------------- a whole run
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Results, Path]:
+def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[MaskBenchResults, Path]:
     """Four engines over all cases: ours, one with every fault there is, one that is too kind, one that never starts."""
     out = tmp_path_factory.mktemp("bench") / "results"
-    settings = Settings(
+    settings = MaskBenchSettings(
         DATA,
         sample=0,
         engines=("constrained", TROUBLED, PERMISSIVE, "tests.support.bench_engines:Impossible"),
@@ -83,12 +83,16 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Results, Path]:
         return run(settings, out), out
 
 
-def rows_of(out: Path, engine: str) -> dict[str, Row]:
-    rows = [Row.from_json(json.loads(line)) for line in (out / "rows.jsonl").read_text().splitlines()]
+def rows_of(out: Path, engine: str) -> dict[str, MaskBenchRow]:
+    rows = [
+        MaskBenchRow.from_json(json.loads(line)) for line in (out / "rows.jsonl").read_text().splitlines()
+    ]
     return {row.id: row for row in rows if row.engine == engine}
 
 
-def test_an_engine_that_dies_loses_only_the_schema_it_died_of(measured: tuple[Results, Path]) -> None:
+def test_an_engine_that_dies_loses_only_the_schema_it_died_of(
+    measured: tuple[MaskBenchResults, Path],
+) -> None:
     rows = rows_of(measured[1], TROUBLED)
     assert len(rows) == ALL
     ended = {id: (row.outcome, row.phase) for id, row in rows.items() if row.outcome != "ran"}
@@ -108,7 +112,7 @@ def test_an_engine_that_dies_loses_only_the_schema_it_died_of(measured: tuple[Re
     assert (rows["eat"].peak_bytes or 0) > 2**28
 
 
-def test_engines_are_judged_by_the_data(measured: tuple[Results, Path]) -> None:
+def test_engines_are_judged_by_the_data(measured: tuple[MaskBenchResults, Path]) -> None:
     own, troubled, permissive, impossible = measured[0].engines
     assert own.outcomes == {"ran": ALL}
     assert (own.false_positives, own.false_negatives) == (["mislabelled"], ["mislabelled"])
@@ -124,7 +128,7 @@ def test_engines_are_judged_by_the_data(measured: tuple[Results, Path]) -> None:
     assert impossible.schemas == 0
 
 
-def test_every_token_and_the_end_have_their_times(measured: tuple[Results, Path]) -> None:
+def test_every_token_and_the_end_have_their_times(measured: tuple[MaskBenchResults, Path]) -> None:
     row = rows_of(measured[1], "constrained")["point"]
     assert list(row.passes) == ["cold", "again", "kept"]
     (case,) = cases("point")
@@ -142,7 +146,7 @@ def test_every_token_and_the_end_have_their_times(measured: tuple[Results, Path]
     assert min(row.batch.fork_ns) > 0
 
 
-def test_results_are_written_for_people_and_for_programs(measured: tuple[Results, Path]) -> None:
+def test_results_are_written_for_people_and_for_programs(measured: tuple[MaskBenchResults, Path]) -> None:
     results, out = measured
     summary = json.loads((out / "summary.json").read_text())
     assert summary["cases"] == ALL
@@ -157,13 +161,13 @@ def test_results_are_written_for_people_and_for_programs(measured: tuple[Results
     assert "an engine that prints" in (out / "tests.support.bench_engines.Troubled.log").read_text()
 
 
-def test_a_plot_is_drawn_where_it_can_be(measured: tuple[Results, Path]) -> None:
+def test_a_plot_is_drawn_where_it_can_be(measured: tuple[MaskBenchResults, Path]) -> None:
     pytest.importorskip("matplotlib")
     assert measured[0].plotted
     assert (measured[1] / "plot.png").stat().st_size > 10_000
 
 
-def test_masks_are_compared_with_those_of_the_first_engine(measured: tuple[Results, Path]) -> None:
+def test_masks_are_compared_with_those_of_the_first_engine(measured: tuple[MaskBenchResults, Path]) -> None:
     results, out = measured
     assert results.differences[TROUBLED].startswith("100.00 % equal")
     assert list(results.differences) == [TROUBLED, PERMISSIVE]
@@ -208,38 +212,38 @@ def test_an_engine_that_contradicts_itself_is_found_out() -> None:
     def refusing() -> Any:
         return replace(engine.compile({"type": "array"}, ""), commit=lambda state, token: 0)
 
-    with pytest.raises(Misbehaved, match="refused by the commit"):
+    with pytest.raises(EngineFault, match="refused by the commit"):
         replayer.replay(*replayer.first(refusing), case.instances)
 
     compiled, state, took = replayer.first(lambda: engine.compile(json.loads(case.schema), ""))
     replayed = replayer.replay(compiled, state, took, case.instances)
     forgetful = replace(compiled, fill_many=lambda states, rows: None)
-    with pytest.raises(Misbehaved, match="differ from those of single calls"):
+    with pytest.raises(EngineFault, match="differ from those of single calls"):
         replayer.batch(forgetful, case.instances, replayed, 3)
 
 
 def test_a_complaint_counts_as_an_error() -> None:
     replayer = Replayer(WORDS, BYTES.eos_ids)
     engine = ours()
-    with pytest.raises(Misbehaved, match="too complex"):
+    with pytest.raises(EngineFault, match="too complex"):
         replayer.first(lambda: replace(engine.compile(True, ""), complaint=lambda state: "too complex"))
 
 
 # ---------------------------------------------------------------- the figures
 
 
-def replay_of(masks: list[int | None], commits: list[int], *, valid: bool = True) -> Replay:
-    return Replay(valid, valid, None, masks, commits)
+def replay_of(masks: list[int | None], commits: list[int], *, valid: bool = True) -> InstanceReplay:
+    return InstanceReplay(valid, valid, None, masks, commits)
 
 
 def test_a_step_is_a_mask_and_the_commit_after_it() -> None:
-    found = times([Pass(1000, [replay_of([None, 5, 7], [1, 2]), replay_of([3, 4], [1])])])
+    found = times([ReplayPass(1000, [replay_of([None, 5, 7], [1, 2]), replay_of([3, 4], [1])])])
     assert found == {FIRST: [1000], MASK: [5, 7, 3, 4], COMMIT: [1, 2, 1], STEP: [7, 4]}
 
 
 def test_percentiles_are_those_of_numpy() -> None:
     values = list(np.random.default_rng(0).exponential(size=2000))
-    spread = Spread.of(values)
+    spread = TimeSummary.of(values)
     assert spread is not None
     assert spread.quantiles["p99.9"] == pytest.approx(np.quantile(values, 0.999))
     assert (spread.count, spread.avg, spread.quantiles["max"]) == (
@@ -247,17 +251,21 @@ def test_percentiles_are_those_of_numpy() -> None:
         pytest.approx(np.mean(values)),
         max(values),
     )
-    assert Spread.of([]) is None
+    assert TimeSummary.of([]) is None
 
 
 def test_what_killed_an_engine_does_not_make_it_look_fast() -> None:
     """The shared figures hold only schemas that every engine ran."""
     quick, slow = (
-        Row("a", name, passes={"cold": Pass(time)}) for name, time in (("easy", 10), ("hard", 900))
+        MaskBenchRow("a", name, passes={"cold": ReplayPass(time)})
+        for name, time in (("easy", 10), ("hard", 900))
     )
-    other, dead = Row("b", "easy", passes={"cold": Pass(20)}), Row("b", "hard", "timeout")
+    other, dead = (
+        MaskBenchRow("b", "easy", passes={"cold": ReplayPass(20)}),
+        MaskBenchRow("b", "hard", "timeout"),
+    )
     rows = [quick, slow, other, dead]
-    assert common(rows, ["a", "b"]) == {"easy"}
+    assert common_ids(rows, ["a", "b"]) == {"easy"}
     shared = summarise("a", rows, {"easy"}).times["cold"][FIRST]
     assert shared is not None
     assert shared.quantiles["max"] == 10
@@ -265,8 +273,8 @@ def test_what_killed_an_engine_does_not_make_it_look_fast() -> None:
 
 
 def test_a_row_survives_being_written() -> None:
-    row = Row("a", "x", passes={"cold": Pass(7, [replay_of([None, 5], [1])])}, peak_bytes=3)
-    assert Row.from_json(json.loads(json.dumps(row.to_json()))) == row
+    row = MaskBenchRow("a", "x", passes={"cold": ReplayPass(7, [replay_of([None, 5], [1])])}, peak_bytes=3)
+    assert MaskBenchRow.from_json(json.loads(json.dumps(row.to_json()))) == row
 
 
 # ---------------------------------------------------------------- the data
@@ -285,7 +293,7 @@ def test_every_engine_gets_the_tokens_of_the_same_text() -> None:
     (case,) = cases("point")
     assert BYTES.decode(case.instances[0].tokens) == b'{"x": 12, "y": "up"}'
     (odd,) = cases("unspeakable")
-    assert (len(odd.instances), odd.unspeakable) == (1, 1)
+    assert (len(odd.instances), odd.unencodable) == (1, 1)
 
 
 @pytest.mark.parametrize("text", ["{", '{"id": 1}', "[]", '{"id": 1, "schema": {}, "tests": 5}'])
@@ -300,11 +308,11 @@ def test_other_data_is_refused_by_name(tmp_path: Path, text: str) -> None:
 
 
 def test_an_engine_is_a_name_or_a_class() -> None:
-    assert adapter(TROUBLED).__name__ == "Troubled"
+    assert load_engine(TROUBLED).__name__ == "Troubled"
     for name in ENGINES:
-        assert checked(name) == name
+        assert check_engine(name) == name
     with pytest.raises(InvalidArgument, match="no engine 'fast'"):
-        checked("fast")
+        check_engine("fast")
 
 
 PACKAGES = {
@@ -322,7 +330,7 @@ PACKAGES = {
 def test_every_adapter_tells_valid_from_invalid(name: str) -> None:
     """With whatever engines are installed."""
     pytest.importorskip(PACKAGES[name])
-    engine = adapter(name)(byte_vocabulary("")[1], 1)
+    engine = load_engine(name)(byte_vocabulary("")[1], 1)
     replayer = Replayer(WORDS, BYTES.eos_ids)
     for case in cases("point", "list"):
         compile = partial(engine.compile, json.loads(case.schema), case.schema)
@@ -338,7 +346,7 @@ def test_masks_of_an_independent_engine_are_ours(tmp_path: Path) -> None:
     tokens = byte_vocabulary("")[1]
     chosen = cases("point", "list", "untested")
     for name in ("constrained-any", "llguidance-unforced"):
-        engine, replayer = adapter(name)(tokens, 1), Replayer(WORDS, BYTES.eos_ids)
+        engine, replayer = load_engine(name)(tokens, 1), Replayer(WORDS, BYTES.eos_ids)
         for number, case in enumerate(chosen):
             masks: list[Any] = []
             places: list[tuple[int, int]] = []
@@ -353,7 +361,7 @@ def test_masks_of_an_independent_engine_are_ours(tmp_path: Path) -> None:
             compiled, state, took = replayer.first(compile)
             replayer.replay(compiled, state, took, case.instances, keep)
             if masks:
-                file = agreement.file_of(tmp_path, name, number)
+                file = agreement.mask_file(tmp_path, name, number)
                 np.savez_compressed(file, places=np.array(places), masks=np.stack(masks))
     found = list(agreement.compare(tmp_path, chosen, tokens, "constrained-any", "llguidance-unforced"))
     assert Counter(verdict for verdict, _ in found) == {"equal": len(found)}
@@ -373,13 +381,15 @@ def test_every_mask_is_put_down_to_the_memo_that_answered() -> None:
     schema = json.dumps({"type": "object", "properties": {"a": {"type": "string"}}})
     values = [workload.Instance(True, BYTES.encode(text)) for text in ('{"a": "xyz"}', '{"a": "xyz"}')]
     fresh = Vocabulary.from_bytes(TOKENS, [256])
-    memos = measure([workload.Case("a", schema, values), workload.Case("no", "false", values)], fresh)
+    memos = measure(
+        [workload.SchemaCase("a", schema, values), workload.SchemaCase("no", "false", values)], fresh
+    )
     assert memos.schemas == 1, "the second one has no text"
     assert memos.masks == sum(len(times) for times in memos.nanoseconds.values())
     assert memos.masks == sum(len(value.tokens) + 1 for value in values)
     seen = len(memos.nanoseconds[KINDS[0]])
     assert seen >= len(values[1].tokens) + 1, "the second text meets no new state"
-    assert memos.states[0] > memos.row_keys[0] > 0
+    assert memos.states[0] > memos.mask_keys[0] > 0
     rates = [rate for _, rate in memos.hit_rates[:-1]]
     assert rates == sorted(rates)
     assert memos.hit_rates[-1][1] == 1 - memos.rows / memos.masks

@@ -10,13 +10,13 @@ import pytest
 
 import constrained
 from constrained.cli import main
-from constrained.decoding.speculation import Draft
+from constrained.decoding.speculation import Speculation
 from constrained.evaluate.replay.baselines import prompt_lookup
-from constrained.evaluate.replay.document import document
-from constrained.evaluate.replay.measure import drawn, replay, replay_lookup
+from constrained.evaluate.replay.document import make_document
+from constrained.evaluate.replay.measure import replay, replay_prompt_lookup, required_draws
 from constrained.testing import ScriptedModel
-from spec.drafts import Drafts
-from spec.memory import Memory
+from spec.drafts import DrafterFactory
+from spec.memory import DraftMemory
 from tests.support.tokenizers_fixtures import small_bpe_vocabulary
 
 SCHEMA = {
@@ -35,14 +35,16 @@ def test_a_replay_takes_as_many_passes_as_generation(nodes) -> None:
     model = ScriptedModel(vocabulary, TEXT)
     automaton = constrained.compile(SCHEMA, vocabulary)
     gen = constrained.Generator(
-        model, automaton, draft=Draft(nodes=nodes, adapts=False, sources=("forced", "ngram"))
+        model, automaton, draft=Speculation(nodes=nodes, adapts=False, sources=("forced", "ngram"))
     )
     out = gen([5, 6, 7], max_tokens=200)
     assert out.text == TEXT
-    draws = drawn(automaton, vocabulary.encode(TEXT))
+    draws = required_draws(automaton, vocabulary.encode(TEXT))
     assert draws is not None
     names = ("forced", "ngram")
-    done = replay(draws, Drafts(automaton, Memory(), "k", names=names).open([5, 6, 7]), nodes)
+    done = replay(
+        draws, DrafterFactory(automaton, DraftMemory(), "k", source_names=names).new_drafter([5, 6, 7]), nodes
+    )
     assert done.passes == out.stats.forwards
     assert done.nodes == out.stats.drafted
     assert done.draws == len(draws) == len(out.tokens)
@@ -51,22 +53,22 @@ def test_a_replay_takes_as_many_passes_as_generation(nodes) -> None:
 def test_what_is_drawn_ends_where_the_text_does() -> None:
     vocabulary = small_bpe_vocabulary()
     word = constrained.compile(constrained.regex("ab+"), vocabulary)
-    assert drawn(word, vocabulary.encode("abb"))[-1] == -1  # more could follow: the end is drawn
-    assert drawn(word, vocabulary.encode("a")) is None
+    assert required_draws(word, vocabulary.encode("abb"))[-1] == -1  # more could follow: the end is drawn
+    assert required_draws(word, vocabulary.encode("a")) is None
 
 
 def test_prompt_lookup_copies_what_followed() -> None:
     assert prompt_lookup([1, 2, 3, 4, 5, 1, 2, 3]) == [4, 5, 1, 2, 3]
     assert prompt_lookup([1, 2, 3]) == []
-    done = replay_lookup([4, 5, 6], [1, 4, 5, 6, 1])
+    done = replay_prompt_lookup([4, 5, 6], [1, 4, 5, 6, 1])
     assert (done.draws, done.passes) == (3, 1)
-    assert replay_lookup([7, 8, 9], [1, 2]).passes == 3
+    assert replay_prompt_lookup([7, 8, 9], [1, 2]).passes == 3
 
 
 def test_a_document_holds_the_values_and_not_the_names() -> None:
     value = {"name": 'Ann "the Cat"', "born": 1984, "likes": ["tea", "walks in Lyon"], "alive": True}
-    text = document(value, 1)
-    assert text == document(value, 1)
+    text = make_document(value, 1)
+    assert text == make_document(value, 1)
     for leaf in ('Ann "the Cat"', "tea", "walks in Lyon"):
         assert leaf.lower() in text.lower()
     assert "1984" in text or "1,984" in text
@@ -82,12 +84,12 @@ def test_the_command_measures_and_writes(tmp_path, monkeypatch, capsys) -> None:
     ]  # fmt: skip
     data = tmp_path / "data.jsonl.gz"
     data.write_bytes(gzip.compress("\n".join(map(json.dumps, rows)).encode()))
-    from constrained.evaluate.masks.workload import Tokens
+    from constrained.evaluate.masks.workload import VocabularyData
 
     module = import_module("constrained.evaluate.replay.run")
 
     vocabulary = small_bpe_vocabulary()
-    tokens = Tokens(list(vocabulary.tokens), vocabulary.eos_ids)
+    tokens = VocabularyData(list(vocabulary.tokens), vocabulary.eos_ids)
     monkeypatch.setattr(module, "read_vocabulary", lambda name: (vocabulary, tokens))
     out = tmp_path / "out"
 

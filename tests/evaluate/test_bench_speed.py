@@ -12,21 +12,21 @@ import torch
 import constrained
 from constrained import InvalidArgument
 from constrained.cli import main
-from constrained.decoding.speculation import Draft
-from constrained.evaluate.masks.engines import adapter
-from constrained.evaluate.masks.engines.text import Masked, Stuck
-from constrained.evaluate.masks.workload import Tokens
-from constrained.evaluate.replay.measure import drawn, replay
-from constrained.evaluate.speed import Settings, run
-from constrained.evaluate.speed.cases import Case, cases
-from constrained.evaluate.speed.forward_counter import Watch
-from constrained.evaluate.speed.recorded import Recorded
-from constrained.evaluate.speed.shapes import SHAPES, Shape, random_model
-from constrained.evaluate.speed.trials import Trial
-from constrained.evaluate.speed.ways import ways
+from constrained.decoding.speculation import Speculation
+from constrained.evaluate.masks.engines import load_engine
+from constrained.evaluate.masks.engines.text import EngineStuck, MaskedSequence
+from constrained.evaluate.masks.workload import VocabularyData
+from constrained.evaluate.replay.measure import replay, required_draws
+from constrained.evaluate.speed import SpeedSettings, run
+from constrained.evaluate.speed.cases import SpeedCase, cases
+from constrained.evaluate.speed.forward_counter import ForwardCounter
+from constrained.evaluate.speed.recorded import ForcedOutput
+from constrained.evaluate.speed.shapes import SHAPES, ModelShape, random_model
+from constrained.evaluate.speed.trials import SpeculationTrial
+from constrained.evaluate.speed.ways import decoding_methods
 from constrained.models.hugging_face import HuggingFaceModel
-from spec.drafts import Drafts
-from spec.memory import Memory
+from spec.drafts import DrafterFactory
+from spec.memory import DraftMemory
 from tests.support.tokenizers_fixtures import small_bpe_vocabulary
 
 SCHEMA = {
@@ -36,7 +36,7 @@ SCHEMA = {
     "additionalProperties": False,
 }
 TEXT = '{"a": "one two three", "b": [1, 22, 333]}'
-TINY = Shape(32, 64, 2, 2, 2)
+TINY = ModelShape(32, 64, 2, 2, 2)
 
 
 @cache
@@ -44,16 +44,16 @@ def tiny() -> HuggingFaceModel:
     return random_model(TINY, small_bpe_vocabulary(), device="cpu")
 
 
-def case(text: str = TEXT) -> Case:
+def case(text: str = TEXT) -> SpeedCase:
     encode = tiny().vocabulary.encode
-    return Case(encode("one two three, 1 22 333"), SCHEMA, encode(text))
+    return SpeedCase(encode("one two three, 1 22 333"), SCHEMA, encode(text))
 
 
 def test_every_way_says_what_was_recorded() -> None:
     model, one = tiny(), case()
     assert one.recorded is not None
-    tokens = Tokens(list(model.vocabulary.tokens), model.vocabulary.eos_ids)
-    known = ways(model, tokens, 100, 1, exact=False)
+    tokens = VocabularyData(list(model.vocabulary.tokens), model.vocabulary.eos_ids)
+    known = decoding_methods(model, tokens, 100, 1, exact=False)
     assert {
         "generate",
         "generate + lookup",
@@ -65,8 +65,8 @@ def test_every_way_says_what_was_recorded() -> None:
     for name, way in known.items():
         write = way(one)
         with (
-            Watch(model.model) as watch,
-            Recorded(model.model, len(one.prompt), one.recorded, model.vocabulary.eos_ids[0]),
+            ForwardCounter(model.model) as watch,
+            ForcedOutput(model.model, len(one.prompt), one.recorded, model.vocabulary.eos_ids[0]),
         ):
             written = write()
         assert written.tokens == one.recorded, name
@@ -87,16 +87,20 @@ def test_a_recorded_text_takes_as_many_passes_as_its_replay(nodes: int) -> None:
     assert one.recorded is not None
     automaton = constrained.compile(SCHEMA, model.vocabulary)
     names = ("forced", "ngram", "copying")
-    gen = constrained.Generator(model, automaton, draft=Draft(nodes=nodes, adapts=False, sources=names))
+    gen = constrained.Generator(model, automaton, draft=Speculation(nodes=nodes, adapts=False, sources=names))
     with (
-        Watch(model.model) as watch,
-        Recorded(model.model, len(one.prompt), one.recorded, model.vocabulary.eos_ids[0]),
+        ForwardCounter(model.model) as watch,
+        ForcedOutput(model.model, len(one.prompt), one.recorded, model.vocabulary.eos_ids[0]),
     ):
         out = gen(one.prompt, max_tokens=100)
     assert out.text == TEXT
-    draws = drawn(automaton, one.recorded)
+    draws = required_draws(automaton, one.recorded)
     assert draws is not None
-    done = replay(draws, Drafts(automaton, Memory(), "k", names=names).open(one.prompt), nodes)
+    done = replay(
+        draws,
+        DrafterFactory(automaton, DraftMemory(), "k", source_names=names).new_drafter(one.prompt),
+        nodes,
+    )
     assert (watch.passes, out.stats.drafted) == (done.passes, done.nodes)
 
 
@@ -105,7 +109,7 @@ def test_the_peak_stands_at_the_next_token_of_every_place() -> None:
     model, recorded = tiny(), [7, 8, 9, 10]
     end = model.vocabulary.eos_ids[0]
     prompt = [5, 6]
-    with Recorded(model.model, 2, recorded, end):
+    with ForcedOutput(model.model, 2, recorded, end):
         cache = model.cache(1)
         logits = model.forward_trees([[*prompt, *recorded]], [[-1, 0, 1, 2, 3, 4]], [1], cache)[0]
         assert logits.argmax(1).tolist() == [*recorded, end]
@@ -117,22 +121,22 @@ def test_the_peak_stands_at_the_next_token_of_every_place() -> None:
 
 def test_batches_have_no_recorded_text() -> None:
     model = tiny()
-    with Recorded(model.model, 1, [7], 0), pytest.raises(ValueError, match="single"):
+    with ForcedOutput(model.model, 1, [7], 0), pytest.raises(ValueError, match="single"):
         model.model(input_ids=torch.tensor([[1, 2], [3, 4]]))
 
 
 def test_masks_of_other_engines_are_followed_and_refusals_told() -> None:
     vocabulary = small_bpe_vocabulary()
-    tokens = Tokens(list(vocabulary.tokens), vocabulary.eos_ids)
-    compiled = adapter("constrained")(tokens, 1).compile(SCHEMA, json.dumps(SCHEMA))
-    masked = Masked(compiled, vocabulary)
+    tokens = VocabularyData(list(vocabulary.tokens), vocabulary.eos_ids)
+    compiled = load_engine("constrained")(tokens, 1).compile(SCHEMA, json.dumps(SCHEMA))
+    masked = MaskedSequence(compiled, vocabulary)
     for token in vocabulary.encode(TEXT):
         row = masked.fill()[0]
         assert row[token >> 5] >> (token & 31) & 1
         masked.commit(token)
     end = vocabulary.eos_ids[0]
     assert masked.fill()[0][end >> 5] >> (end & 31) & 1
-    with pytest.raises(Stuck):
+    with pytest.raises(EngineStuck):
         masked.commit(vocabulary.encode("x")[0])
 
 
@@ -141,7 +145,7 @@ def test_held_out_texts_follow_their_schemas() -> None:
     for one in cases(model, 5, 0, recorded=True):
         assert one.recorded is not None
         automaton = constrained.compile(constrained.json_schema(one.schema), model.vocabulary)
-        assert drawn(automaton, one.recorded) is not None
+        assert required_draws(automaton, one.recorded) is not None
 
 
 def test_what_a_way_cannot_write_counts_for_none(monkeypatch) -> None:
@@ -152,16 +156,16 @@ def test_what_a_way_cannot_write_counts_for_none(monkeypatch) -> None:
 
     monkeypatch.setattr(module, "_processor", refuse)
     with pytest.raises(InvalidArgument, match=r"generate \+ constrained"):
-        run(Settings(random="1m", device="cpu", sample=1, only=("generate + constrained",)))
+        run(SpeedSettings(random="1m", device="cpu", sample=1, only=("generate + constrained",)))
 
 
 def test_the_ratio_of_trials_and_its_error() -> None:
-    trial = Trial("noise", 1, without=[1.0, 1.1, 0.9, 1.0], guessing=[2.0, 2.2, 1.8, 2.0])
+    trial = SpeculationTrial("noise", 1, baseline=[1.0, 1.1, 0.9, 1.0], speculative=[2.0, 2.2, 1.8, 2.0])
     assert trial.ratio == pytest.approx(0.5)
     assert trial.error == pytest.approx(0.0, abs=1e-12)
-    trial.guessing[0] = 2.4
+    trial.speculative[0] = 2.4
     assert 0.01 < trial.error < 0.05
-    assert math.isnan(Trial("noise", 1, without=[1.0], guessing=[1.0]).error)
+    assert math.isnan(SpeculationTrial("noise", 1, baseline=[1.0], speculative=[1.0]).error)
 
 
 def test_shapes_have_the_weights_they_are_named_for() -> None:

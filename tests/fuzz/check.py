@@ -10,8 +10,8 @@ from typing import Any
 from constrained.automaton import DEAD, TokenAutomaton
 from constrained.constraint import Constraint
 from constrained.errors import ConstraintError, ConstraintTooLarge
-from constrained.testing import Judge, brute_force_mask, mask_diff
-from constrained.testing.masks import row_ids
+from constrained.testing import ReferenceRecognizer, brute_force_mask, mask_diff
+from constrained.testing.masks import mask_to_ids
 from constrained.vocabulary import Vocabulary
 
 STEPS = 12
@@ -40,18 +40,18 @@ def check(make: Callable[[], Constraint], seed: int) -> str:
     return "judged" if judge else "walked"
 
 
-def _judge(automaton: TokenAutomaton) -> Judge | None:
+def _judge(automaton: TokenAutomaton) -> ReferenceRecognizer | None:
     if automaton.memory["expressions"] > LARGE:
         return None
-    return Judge(automaton.grammar)
+    return ReferenceRecognizer(automaton.grammar)
 
 
-def _walk(automaton: TokenAutomaton, judge: Judge | None, draw: random.Random) -> None:
+def _walk(automaton: TokenAutomaton, judge: ReferenceRecognizer | None, draw: random.Random) -> None:
     tokens, ends = automaton.vocabulary.tokens, set(automaton.vocabulary.eos_ids)
-    row, state, text = automaton.empty_row(), automaton.start, b""
+    row, state, text = automaton.new_mask(), automaton.start, b""
     for _ in range(STEPS):
         automaton.fill_mask(state, row)
-        allowed = [int(token) for token in row_ids(row)]
+        allowed = [int(token) for token in mask_to_ids(row)]
         assert allowed, f"a dead end after {text!r}"
         assert automaton.accepts(state) == bool(ends.intersection(allowed))
         left, forced = automaton.shortest_completion(state), automaton.forced(state)
@@ -75,10 +75,10 @@ def _walk(automaton: TokenAutomaton, judge: Judge | None, draw: random.Random) -
 
 def _finish(automaton: TokenAutomaton, state: int) -> None:
     """The shortest way out is really one: every step within the budget that it promises."""
-    row, left = automaton.empty_row(), automaton.shortest_completion(state)
+    row, left = automaton.new_mask(), automaton.shortest_completion(state)
     while 0 < left <= 40:
         automaton.fill_mask_within(state, row, left + 1)
-        after: list[Any] = [automaton.next(state, int(token)) for token in row_ids(row)]
+        after: list[Any] = [automaton.next(state, int(token)) for token in mask_to_ids(row)]
         state = min(after, key=automaton.shortest_completion)
         assert automaton.shortest_completion(state) < left
         left = automaton.shortest_completion(state)

@@ -22,7 +22,7 @@ from constrained.errors import (
 )
 from constrained.vocabulary import Vocabulary
 from grammars import ir
-from grammars.lexer import Lexed
+from grammars.lexer import LexerGrammar
 from grammars.notation.lark import parse
 from grammars.regex import parse as parse_regex
 from tests.support.lexed_judge import Judge, Terminal
@@ -499,10 +499,10 @@ class Made:
         ]
         return "\n".join([*lines, *(f"%ignore {name}" for name in self.ignored)])
 
-    def grammar(self) -> Lexed:
+    def grammar(self) -> LexerGrammar:
         embedded = {name: ir.Grammar.of(parse_regex(pattern)) for name, pattern in self.embedded.items()}
         made = parse(self.text, lexer="basic" if self.basic else "contextual", embedded=embedded)
-        assert isinstance(made, Lexed)
+        assert isinstance(made, LexerGrammar)
         return made
 
     def judge(self) -> Judge:
@@ -642,7 +642,7 @@ class Trial:
             for byte in text.encode():
                 at = automaton.next(at, single[byte])
             assert automaton.accepts(at) == self.judge.accepts(text)
-            row = automaton.empty_row()
+            row = automaton.new_mask()
             automaton.fill_mask(at, row)
             allowed = np.unpackbits(row.view(np.uint8), bitorder="little")[: vocabulary.size].astype(bool)
             wanted = np.zeros(vocabulary.size, dtype=bool)

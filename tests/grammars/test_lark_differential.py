@@ -10,7 +10,7 @@ import pytest
 from constrained.automaton import DEAD, LexedAutomaton
 from constrained.errors import UnsatisfiableConstraint
 from constrained.vocabulary import Vocabulary
-from grammars.lexer import Lexed
+from grammars.lexer import LexerGrammar
 from grammars.notation.lark import parse
 
 lark = pytest.importorskip("lark")
@@ -198,7 +198,7 @@ class Pair:
     def __init__(self, text: str, lexer: str = "contextual", prefer: str = "longest") -> None:
         self.theirs = lark.Lark(text, parser="lalr", lexer=lexer)
         grammar = parse(text, lexer=lexer, prefer=prefer)  # type: ignore[arg-type]
-        assert isinstance(grammar, Lexed)
+        assert isinstance(grammar, LexerGrammar)
         try:
             self.ours: LexedAutomaton | None = LexedAutomaton(grammar, BYTES)
         except UnsatisfiableConstraint:

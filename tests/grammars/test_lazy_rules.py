@@ -11,7 +11,7 @@ import pytest
 
 from constrained.automaton import TokenAutomaton, fill_masks
 from grammars import ir
-from grammars.transform.lazy_rules import Deferred, made_rules
+from grammars.transform.lazy_rules import LazyRules, rules_built_so_far
 from tests.support.finite import byte_vocabulary
 
 LENGTH = 50
@@ -25,7 +25,7 @@ class Chain:
         self.pause = pause
         self.made: list[str] = []
         self.lengths = {"1": self.shortest(1)}
-        self.rules = Deferred({"0": self.body("0")}, self.lengths, self.make)
+        self.rules = LazyRules({"0": self.body("0")}, self.lengths, self.make)
         self.grammar = ir.Grammar(self.rules, "0")
 
     def shortest(self, number: int) -> int:
@@ -33,7 +33,7 @@ class Chain:
 
     def body(self, name: str) -> ir.Expr:
         number = int(name)
-        inner = ir.call(str(number + 1)) if number + 1 < self.length else ir.SILENT
+        inner = ir.call(str(number + 1)) if number + 1 < self.length else ir.EPSILON
         return ir.sequence(ir.terminal(f"({number}"), inner, ir.terminal(")"))
 
     def make(self, name: str) -> ir.Expr:
@@ -50,7 +50,7 @@ class Chain:
 
 def test_a_body_is_made_once_and_when_it_is_asked_for() -> None:
     chain = Chain()
-    assert list(made_rules(chain.grammar)) == ["0"]
+    assert list(rules_built_so_far(chain.grammar)) == ["0"]
     assert chain.rules["1"] is chain.rules["1"]
     assert chain.made == ["1"]
     with pytest.raises(KeyError):
@@ -75,7 +75,7 @@ def test_an_automaton_asks_for_what_its_text_comes_to() -> None:
     chain = Chain()
     automaton = TokenAutomaton(chain.grammar, byte_vocabulary())
     state = automaton.start
-    row = automaton.empty_row()
+    row = automaton.new_mask()
     for byte in chain.text[:20]:
         automaton.fill_mask(state, row)
         assert row.view(np.uint32)[byte // 32] == 1 << byte % 32
@@ -112,25 +112,25 @@ def shortest(automaton: TokenAutomaton, state: int) -> object:
 
 
 def one_row(automaton: TokenAutomaton, state: int) -> object:
-    row = automaton.empty_row()
+    row = automaton.new_mask()
     automaton.fill_mask(state, row)
     return row.tolist()
 
 
 def row_within(automaton: TokenAutomaton, state: int) -> object:
-    row = automaton.empty_row()
+    row = automaton.new_mask()
     automaton.fill_mask_within(state, row, 400)
     return row.tolist()
 
 
 def several_rows(automaton: TokenAutomaton, state: int) -> object:
-    rows = automaton.empty_row(1)
+    rows = automaton.new_mask(1)
     automaton.fill_masks([state], rows)
     return rows.tolist()
 
 
 def pooled_rows(automaton: TokenAutomaton, state: int) -> object:
-    rows = automaton.empty_row(2)
+    rows = automaton.new_mask(2)
     fill_masks([automaton, automaton], [state, automaton.start], rows)
     return rows.tolist()
 
@@ -147,7 +147,7 @@ def test_threads_share_an_automaton_and_its_rules() -> None:
         try:
             automaton = automata[number % 2]
             start.wait()
-            state, row = automaton.start, automaton.empty_row()
+            state, row = automaton.start, automaton.new_mask()
             for byte in chain.text:
                 automaton.fill_mask(state, row)
                 assert row.view(np.uint32)[byte // 32] == 1 << byte % 32
@@ -167,7 +167,7 @@ def test_threads_share_an_automaton_and_its_rules() -> None:
 
 
 def test_a_wrong_length_is_an_error_and_not_a_dead_end() -> None:
-    rules = Deferred(
+    rules = LazyRules(
         {"start": ir.sequence(ir.terminal("<"), ir.call("later"))},
         {"later": 2},
         lambda name: ir.terminal("abc"),
@@ -181,7 +181,7 @@ def test_what_a_maker_raises_is_raised() -> None:
     def fail(name: str) -> ir.Expr:
         raise OSError(name)
 
-    rules = Deferred({"start": ir.sequence(ir.terminal("<"), ir.call("later"))}, {"later": 2}, fail)
+    rules = LazyRules({"start": ir.sequence(ir.terminal("<"), ir.call("later"))}, {"later": 2}, fail)
     automaton = TokenAutomaton(ir.Grammar(rules, "start"), byte_vocabulary())
     for _ in range(2):
         with pytest.raises(OSError, match="later"):

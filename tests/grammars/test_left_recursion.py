@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from constrained.automaton import TokenAutomaton
 from constrained.errors import UnsatisfiableConstraint, UnsupportedConstraint
-from constrained.testing import Judge
+from constrained.testing import ReferenceRecognizer
 from constrained.vocabulary import Vocabulary
 from grammars import ir
 from grammars.errors import ConstraintTooLarge
 from grammars.transform.left_recursion import remove_left_recursion
-from grammars.transform.nullable import Nonempty, solid_loops, solid_regex
+from grammars.transform.nullable import EpsilonRemover, remove_empty_string, remove_nullable_loops
 from grammars.visit import postorder
 from tests.support import strategies as some
 
@@ -39,7 +39,7 @@ def same(left: ir.Grammar, right: ir.Grammar) -> bool:
 _calls = st.sampled_from(NAMES).map(ir.call)
 _bounds = st.sampled_from([(0, None), (1, None), (0, 1), (0, 2), (2, 3), (2, None)])
 _leaves = st.one_of(
-    _calls, _calls, st.sampled_from([a, b, ir.SILENT, ir.terminal(ir.optional(ir.literal("a")))])
+    _calls, _calls, st.sampled_from([a, b, ir.EPSILON, ir.terminal(ir.optional(ir.literal("a")))])
 )
 
 
@@ -53,7 +53,9 @@ def _wider(inner: st.SearchStrategy[ir.Expr]) -> st.SearchStrategy[ir.Expr]:
 
 
 _bodies = st.builds(
-    ir.choice, st.sampled_from([a, b, ir.SILENT, ir.NEVER]), st.recursive(_leaves, _wider, max_leaves=5)
+    ir.choice,
+    st.sampled_from([a, b, ir.EPSILON, ir.EMPTY_LANGUAGE]),
+    st.recursive(_leaves, _wider, max_leaves=5),
 )
 recursive = st.tuples(_bodies, _bodies, _bodies).map(
     lambda bodies: ir.Grammar(dict(zip(NAMES, bodies, strict=True)), "start")
@@ -69,7 +71,7 @@ def test_the_language_stays_and_the_recursion_goes(some_grammar: ir.Grammar) -> 
     try:
         TokenAutomaton(without, BYTES)
     except UnsatisfiableConstraint:
-        assert Judge(some_grammar).start() is None
+        assert ReferenceRecognizer(some_grammar).start() is None
 
 
 @given(recursive)
@@ -84,10 +86,10 @@ def test_every_rule_keeps_its_texts(some_grammar: ir.Grammar) -> None:
 @given(recursive)
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 def test_no_loop_goes_round_for_nothing(some_grammar: ir.Grammar) -> None:
-    solid = solid_loops(some_grammar)
+    solid = remove_nullable_loops(some_grammar)
     assert same(solid, some_grammar)
-    assert solid_loops(solid) is solid
-    known = Nonempty(solid.rules)
+    assert remove_nullable_loops(solid) is solid
+    known = EpsilonRemover(solid.rules)
     loops = (e for body in solid.rules.values() for e in postorder(body) if isinstance(e, ir.Loop))
     assert not any(known.nullable(loop.part) for loop in loops)
     assert same(remove_left_recursion(solid), some_grammar)
@@ -97,7 +99,7 @@ def test_no_loop_goes_round_for_nothing(some_grammar: ir.Grammar) -> None:
 @settings(max_examples=100)
 def test_a_regex_loses_exactly_its_empty_text(regex: ir.Regex) -> None:
     sets = some.Languages(some.ALPHABET[:4], 3)
-    assert sets.regex(solid_regex(regex)) == sets.regex(regex) - {b""}
+    assert sets.regex(remove_empty_string(regex)) == sets.regex(regex) - {b""}
 
 
 # ---------------------------------------------------------------- kinds of left recursion
@@ -112,9 +114,9 @@ KINDS = {
         start=ir.choice(ir.sequence(ir.terminal(ir.optional(ir.literal("a"))), start, b), b)
     ),
     "hidden by an empty rule": grammar(
-        start=ir.choice(ir.sequence(second, start, b), a), second=ir.choice(ir.SILENT, a)
+        start=ir.choice(ir.sequence(second, start, b), a), second=ir.choice(ir.EPSILON, a)
     ),
-    "hidden by itself": grammar(start=ir.choice(ir.sequence(start, start, a), ir.SILENT)),
+    "hidden by itself": grammar(start=ir.choice(ir.sequence(start, start, a), ir.EPSILON)),
     "hidden by a loop": grammar(start=ir.choice(ir.sequence(ir.loop(second), start, b), a), second=b),
     "in a loop": grammar(start=ir.choice(ir.loop(ir.sequence(start, b), 1, 2), a)),
     "in a loop of itself": grammar(start=ir.choice(ir.loop(start, 2, None), a)),
@@ -123,7 +125,8 @@ KINDS = {
     ),
     "left and right": grammar(start=ir.choice(ir.sequence(start, a, start), b)),
     "mutual, with empty texts": grammar(
-        start=ir.choice(ir.sequence(second, a), ir.SILENT), second=ir.choice(ir.sequence(start, b), ir.SILENT)
+        start=ir.choice(ir.sequence(second, a), ir.EPSILON),
+        second=ir.choice(ir.sequence(start, b), ir.EPSILON),
     ),
 }
 
@@ -156,7 +159,7 @@ def test_one_rule_becomes_a_loop() -> None:
     "body",
     [
         ir.choice(ir.sequence(a, start), b),  # on the right
-        ir.choice(ir.sequence(a, start, b), ir.SILENT),  # in the middle
+        ir.choice(ir.sequence(a, start, b), ir.EPSILON),  # in the middle
         ir.choice(start, a),  # a circle that grows nothing
     ],
 )
@@ -176,7 +179,7 @@ def test_a_long_text_takes_no_deeper_stack() -> None:
 def test_deep_expressions_and_long_circles_cost_no_recursion() -> None:
     body = ir.choice(ir.sequence(start, a), b)
     for _ in range(5000):
-        body = ir.Sequence((ir.Choice((body,)), ir.SILENT))
+        body = ir.Sequence((ir.Choice((body,)), ir.EPSILON))
     assert same(remove_left_recursion(grammar(start=body)), KINDS["direct"])
     names = [f"r{index}" for index in range(60)]
     chain = {name: ir.call(after) for name, after in zip(names, [*names[1:], names[0]], strict=True)}
@@ -198,7 +201,7 @@ def test_too_many_rules_that_begin_with_one_another_are_refused() -> None:
 def test_names_that_are_taken_are_not_taken_again() -> None:
     rules = {
         "start": ir.choice(ir.sequence(second, a), ir.call("start after second")),
-        "second": ir.choice(ir.sequence(start, b), ir.SILENT),
+        "second": ir.choice(ir.sequence(start, b), ir.EPSILON),
         "start after second": b,
         "start (not empty)": a,
         "second (not empty)": ir.sequence(a, ir.call("start (not empty)"), ir.call("second (not empty)")),

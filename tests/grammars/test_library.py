@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from constrained.automaton import DEAD, TokenAutomaton
-from constrained.testing import Judge
-from constrained.testing.masks import row_ids
+from constrained.testing import ReferenceRecognizer
+from constrained.testing.masks import mask_to_ids
 from constrained.vocabulary import Vocabulary
 from grammars import notation
 from grammars.errors import InvalidConstraint
@@ -48,16 +48,16 @@ def accepts(name: str, text: str | bytes) -> bool:
 def sample(name: str, rng: random.Random, length: int) -> str:
     """A random text: any allowed character of ASCII, then the shortest way to an end."""
     machine = automaton(name)
-    row = machine.empty_row()
+    row = machine.new_mask()
     at, out = machine.start, bytearray()
     while True:
         steps = machine.shortest_completion(at)
         machine.fill_mask(at, row)
-        options = [byte for byte in row_ids(row).tolist() if byte < 0x80]
+        options = [byte for byte in mask_to_ids(row).tolist() if byte < 0x80]
         if steps == 0 and (len(out) >= length or not options or rng.random() < 0.1):
             return out.decode()
         if len(out) >= length:
-            options = [byte for byte in row_ids(row).tolist() if byte < 256]
+            options = [byte for byte in mask_to_ids(row).tolist() if byte < 256]
             options = [
                 byte for byte in options if machine.shortest_completion(machine.next(at, byte)) < steps
             ]
@@ -71,7 +71,7 @@ def sample(name: str, rng: random.Random, length: int) -> str:
 @pytest.mark.parametrize("name", library.NAMES)
 def test_examples(name: str) -> None:
     cases: dict[str, list[str]] = tomllib.loads((CASES / f"{name}.toml").read_text(encoding="utf-8"))
-    judge = Judge(notation.as_written(library.text(name), library.notation(name)))
+    judge = ReferenceRecognizer(notation.parse_rules(library.text(name), library.notation(name)))
     for wanted, texts in (True, cases["accepted"]), (False, cases["rejected"]):
         assert len(texts) >= 6
         for text in texts:
@@ -81,7 +81,7 @@ def test_examples(name: str) -> None:
 
 @pytest.mark.parametrize("name", library.NAMES)
 def test_the_judge_accepts_what_the_automaton_makes(name: str) -> None:
-    judge = Judge(notation.as_written(library.text(name), library.notation(name)))
+    judge = ReferenceRecognizer(notation.parse_rules(library.text(name), library.notation(name)))
     rng = random.Random(name)
     for _ in range(3):
         text = sample(name, rng, 25).encode()

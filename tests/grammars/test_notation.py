@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from constrained.automaton import DEAD, TokenAutomaton
 from constrained.errors import UnsatisfiableConstraint
-from constrained.testing import Judge
+from constrained.testing import ReferenceRecognizer
 from constrained.vocabulary import Vocabulary
 from grammars import ir
 from grammars.errors import ConstraintTooLarge, InvalidConstraint, UnsupportedConstraint
-from grammars.notation import Notation, as_written, parse
-from grammars.transform.inline_regular import UNIT, with_units
-from grammars.visit import components, postorder
+from grammars.notation import Notation, parse, parse_rules
+from grammars.transform.inline_regular import MAX_TERMINAL_SIZE, inline_regular_rules
+from grammars.visit import postorder, strongly_connected_components
 from tests.support import paths
 from tests.support import strategies as some
 
@@ -60,7 +60,7 @@ _terminals = st.one_of(
     st.just(ir.chars([(ord("a"), ord("c"))])),
     st.just(ir.ANY_CHAR),
 ).map(ir.Terminal)
-_leaves = st.one_of(_terminals, _terminals, st.sampled_from(_NAMES).map(ir.call), st.just(ir.SILENT))
+_leaves = st.one_of(_terminals, _terminals, st.sampled_from(_NAMES).map(ir.call), st.just(ir.EPSILON))
 _bounds = st.sampled_from([(0, None), (1, None), (0, 1), (2, 2), (2, None), (1, 3)])
 
 
@@ -92,7 +92,7 @@ def written(expr: ir.Expr, rng: random.Random) -> str:
             return json.dumps(regex.data.decode())
         assert isinstance(regex, ir.Chars)
         return "[" + "".join(f"\\x{low:02x}-\\x{high:02x}" for low, high in regex.ranges) + "]"
-    if expr is ir.SILENT:
+    if expr is ir.EPSILON:
         return rng.choice(['""', "()"])
     if isinstance(expr, ir.Loop):
         count = (
@@ -118,7 +118,7 @@ def test_what_is_written_is_read(notation: Notation, made: ir.Grammar) -> None:
     text = "\n".join(f"{name} ::= {written(body, rng)}" for name, body in made.rules.items())
     sets = some.Languages(b'ab]"', 4)
     wanted = sets.grammar(made)
-    assert sets.grammar(as_written(text, notation)) == wanted, text
+    assert sets.grammar(parse_rules(text, notation)) == wanted, text
     try:
         ready = parse(text, notation)
         automaton = Automaton(ready)
@@ -133,7 +133,7 @@ def test_what_is_written_is_read(notation: Notation, made: ir.Grammar) -> None:
 @settings(max_examples=60)
 def test_where_terminals_begin_changes_nothing(made: ir.Grammar, limit: int) -> None:
     sets = some.Languages(b"ab]", 4)
-    assert sets.grammar(with_units(made, limit=limit)) == sets.grammar(made)
+    assert sets.grammar(inline_regular_rules(made, limit=limit)) == sets.grammar(made)
 
 
 # ---------------------------------------------------------------- cases
@@ -151,7 +151,7 @@ def cases(name: str) -> list[Any]:
 @pytest.mark.parametrize("case", cases("gbnf") + cases("ebnf"))
 def test_a_case_accepts_and_rejects(case: dict[str, Any]) -> None:
     notation, text = case["notation"], case["grammar"]
-    judge, automaton = Judge(as_written(text, notation)), Automaton(parse(text, notation))
+    judge, automaton = ReferenceRecognizer(parse_rules(text, notation)), Automaton(parse(text, notation))
     for string in case.get("accepted", ()):
         assert judge.accepts(string.encode()), string
         assert automaton.accepts(string.encode()), string
@@ -209,7 +209,7 @@ def test_a_grammar_of_characters_becomes_one_of_tokens() -> None:
 
 
 def test_a_large_rule_stays_a_rule() -> None:
-    word = " | ".join(f'[a-z] "{index}" [0-9]' for index in range(UNIT // 3 + 1))
+    word = " | ".join(f'[a-z] "{index}" [0-9]' for index in range(MAX_TERMINAL_SIZE // 3 + 1))
     grammar = gbnf(f'root ::= "(" word ")"\nword ::= {word}')
     assert list(grammar.rules) == ["root", "word"]
     assert Automaton(grammar).accepts(b"(q70)")
@@ -255,7 +255,7 @@ def test_free_rounds_are_free() -> None:
 @pytest.mark.parametrize("case", cases("gbnf") + cases("ebnf"))
 def test_the_automaton_agrees_with_the_judge_on_random_texts(case: dict[str, Any]) -> None:
     notation, text = case["notation"], case["grammar"]
-    judge, automaton = Judge(as_written(text, notation)), Automaton(parse(text, notation))
+    judge, automaton = ReferenceRecognizer(parse_rules(text, notation)), Automaton(parse(text, notation))
     rng = random.Random(case["note"])
     for _ in range(5):
         string = judge.sample(rng, 12)
@@ -268,4 +268,10 @@ def test_the_automaton_agrees_with_the_judge_on_random_texts(case: dict[str, Any
 
 def test_components_come_with_what_they_point_at_first() -> None:
     edges = {"a": ["b"], "b": ["c", "a"], "c": ["d"], "d": ["d", "e"], "e": [], "f": ["a"]}
-    assert [set(component) for component in components(edges)] == [{"e"}, {"d"}, {"c"}, {"a", "b"}, {"f"}]
+    assert [set(component) for component in strongly_connected_components(edges)] == [
+        {"e"},
+        {"d"},
+        {"c"},
+        {"a", "b"},
+        {"f"},
+    ]

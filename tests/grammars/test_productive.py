@@ -7,21 +7,21 @@ import itertools
 from hypothesis import given
 
 from grammars import ir
-from grammars.transform.productive import productive_rules, pruned
+from grammars.transform.productive import productive_rules, prune_unproductive
 from tests.support import strategies as some
 
 
 def derives(expr: ir.Expr, alive: set[str]) -> bool:
     """By definition; expressions of tests are shallow."""
     if isinstance(expr, ir.Terminal):
-        return not isinstance(expr.regex, ir.Nothing)
+        return not isinstance(expr.regex, ir.EmptySet)
     if isinstance(expr, ir.Call):
         return expr.rule in alive
     if isinstance(expr, ir.Sequence):
         return all(derives(part, alive) for part in expr.parts)
     if isinstance(expr, ir.Choice):
         return any(derives(part, alive) for part in expr.parts)
-    if isinstance(expr, ir.Bag):
+    if isinstance(expr, ir.Interleave):
         lists = (
             chosen
             for size in range(5)
@@ -54,7 +54,7 @@ def test_the_rules_that_derive_a_text_are_those_of_the_definition(grammar: ir.Gr
 @given(some.grammars(left_recursion=True))
 def test_pruning_keeps_exactly_those_rules(grammar: ir.Grammar) -> None:
     alive = by_definition(grammar)
-    kept = pruned(grammar)
+    kept = prune_unproductive(grammar)
     assert set(kept.rules if kept else ()) == (alive if grammar.start in alive else set())
 
 
@@ -66,6 +66,6 @@ def test_a_rule_that_needs_itself_derives_nothing() -> None:
         },
         "start",
     )
-    kept = pruned(grammar)
+    kept = prune_unproductive(grammar)
     assert kept is not None
     assert list(kept.rules) == ["start"]

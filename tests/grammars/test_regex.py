@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from constrained.testing.judge import Judge
+from constrained.testing.judge import ReferenceRecognizer
 from grammars import ir
 from grammars.errors import ConstraintTooLarge, InvalidConstraint, UnsupportedConstraint
 from grammars.regex import parse
@@ -113,7 +113,7 @@ def test_assertions_mean_what_re_matches_or_are_refused(pattern: str, strings: l
 @settings(max_examples=40)
 def test_membership_agrees_with_the_judge(pattern: str, strings: list[str]) -> None:
     regex = parse(pattern)
-    judge = Judge(ir.Grammar.of(regex))
+    judge = ReferenceRecognizer(ir.Grammar.of(regex))
     for text in strings:
         assert matches(regex, text) == judge.accepts(text.encode())
 

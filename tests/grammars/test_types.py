@@ -22,7 +22,7 @@ from jsonschema import Draft202012Validator
 from typing_extensions import Doc, TypeAliasType, TypedDict
 
 from grammars.errors import InvalidConstraint, UnsatisfiableConstraint, UnsupportedConstraint
-from grammars.types import of
+from grammars.types import type_spec
 from tests.support.type_examples import (
     Address,
     Box,
@@ -45,7 +45,7 @@ from tests.support.type_examples import (
 
 def round_trip(hint: Any, value: Any) -> Any:
     """Through JSON text under the type's schema, and back."""
-    spec = of(hint)
+    spec = type_spec(hint)
     Draft202012Validator.check_schema(spec.schema)
     said = json.loads(json.dumps(encode(value)))
     Draft202012Validator(spec.schema).validate(said)
@@ -61,7 +61,7 @@ def same(left: Any, right: Any) -> bool:
 
 
 def test_a_dataclass_is_a_closed_object_with_its_fields_in_order() -> None:
-    schema = of(Line).schema
+    schema = type_spec(Line).schema
     assert schema["title"] == "Line"
     assert schema["description"] == "One line of an order."
     assert list(schema["properties"]) == ["sku", "price", "count", "color"]
@@ -73,24 +73,26 @@ def test_a_dataclass_is_a_closed_object_with_its_fields_in_order() -> None:
 
 
 def test_descriptions_come_from_annotations_metadata_and_docstrings() -> None:
-    line = of(Line).schema["properties"]
+    line = type_spec(Line).schema["properties"]
     assert line["sku"]["description"] == "article number", "the annotation is nearer than the docstring"
     assert line["price"]["description"] == "what one costs"
-    assert of(Order).schema["properties"]["lines"]["description"] == "what was ordered"
-    assert of(Address).schema["properties"]["street"]["description"] == "street and number"
-    assert of(Address).schema["description"] == "Where somebody lives."
-    assert of(Contact).schema["description"] == "How to reach somebody."
-    assert of(Annotated[int, Doc("how many")]).schema["description"] == "how many"
-    assert of(Color).schema["description"] == "A colour of the catalogue."
+    assert type_spec(Order).schema["properties"]["lines"]["description"] == "what was ordered"
+    assert type_spec(Address).schema["properties"]["street"]["description"] == "street and number"
+    assert type_spec(Address).schema["description"] == "Where somebody lives."
+    assert type_spec(Contact).schema["description"] == "How to reach somebody."
+    assert type_spec(Annotated[int, Doc("how many")]).schema["description"] == "how many"
+    assert type_spec(Color).schema["description"] == "A colour of the catalogue."
 
 
 def test_generated_docstrings_are_no_descriptions() -> None:
     for hint in (Order, Point, Tree, Grade):
-        assert "description" not in (of(hint).schema | of(hint).schema.get("$defs", {}).get("Tree", {}))
+        assert "description" not in (
+            type_spec(hint).schema | type_spec(hint).schema.get("$defs", {}).get("Tree", {})
+        )
 
 
 def test_numbers_of_an_enum_are_explained_by_their_names() -> None:
-    assert of(Size).schema["description"] == "1 = SMALL, 2 = LARGE"
+    assert type_spec(Size).schema["description"] == "1 = SMALL, 2 = LARGE"
 
 
 def test_a_description_of_a_field_stands_beside_the_reference() -> None:
@@ -98,14 +100,14 @@ def test_a_description_of_a_field_stands_beside_the_reference() -> None:
     class Shirt:
         color: Annotated[Color, "of the sleeves"]
 
-    schema = of(Shirt).schema
+    schema = type_spec(Shirt).schema
     assert schema["properties"]["color"] == {"$ref": "#/$defs/Color", "description": "of the sleeves"}
-    assert of(Shirt).build({"color": "red"}) == Shirt(Color.RED)
+    assert type_spec(Shirt).build({"color": "red"}) == Shirt(Color.RED)
 
 
 def test_a_recursive_type_refers_to_itself() -> None:
     for hint, field in ((Tree, "children"), (Folder, "folders")):
-        schema = of(hint).schema
+        schema = type_spec(hint).schema
         name = hint.__name__
         assert schema["$ref"] == f"#/$defs/{name}"
         assert schema["$defs"][name]["properties"][field]["items"] == {"$ref": f"#/$defs/{name}"}
@@ -116,8 +118,8 @@ def test_a_recursive_type_refers_to_itself() -> None:
 
 
 def test_a_type_that_is_used_once_at_the_root_is_written_in_place() -> None:
-    assert "$ref" not in of(Line).schema
-    assert "$defs" not in of(Color).schema
+    assert "$ref" not in type_spec(Line).schema
+    assert "$defs" not in type_spec(Color).schema
 
 
 def test_two_types_of_one_name_are_kept_apart() -> None:
@@ -126,7 +128,7 @@ def test_two_types_of_one_name_are_kept_apart() -> None:
     third = pydantic.create_model("Item", c=(bool, ...))
     outer = pydantic.create_model("Outer", item=(pydantic.create_model("Item", d=(float, ...)), ...))
     for hint in (tuple[first, second, third, outer], tuple[outer, third, second, first]):
-        spec = of(hint)
+        spec = type_spec(hint)
         values = {first: {"a": 1}, second: {"b": "x"}, third: {"c": True}, outer: {"item": {"d": 0.5}}}
         said = [values[part] for part in hint.__args__]
         Draft202012Validator(spec.schema).validate(said)
@@ -138,7 +140,7 @@ def test_two_types_of_one_name_are_kept_apart() -> None:
 def test_a_definition_that_two_pydantic_models_share_is_written_once() -> None:
     left = pydantic.create_model("Left", address=(Address, ...))
     right = pydantic.create_model("Right", address=(Address, ...))
-    schema = of(tuple[left, right, Address]).schema
+    schema = type_spec(tuple[left, right, Address]).schema
     assert sorted(schema["$defs"]) == ["Address", "Left", "Right"]
 
 
@@ -147,13 +149,13 @@ def test_pydantic_models_are_closed_unless_they_take_extra_keys() -> None:
         model_config = pydantic.ConfigDict(extra="allow")
         a: int
 
-    assert of(Cat).schema["additionalProperties"] is False
-    assert of(Open).schema["additionalProperties"] is True
-    assert of(Open).build({"a": 1, "b": 2}).model_extra == {"b": 2}
+    assert type_spec(Cat).schema["additionalProperties"] is False
+    assert type_spec(Open).schema["additionalProperties"] is True
+    assert type_spec(Open).build({"a": 1, "b": 2}).model_extra == {"b": 2}
 
 
 def test_a_discriminated_union_requires_the_tag_that_pydantic_needs() -> None:
-    spec = of(Owner)
+    spec = type_spec(Owner)
     assert "oneOf" not in json.dumps(spec.schema)
     assert "discriminator" not in json.dumps(spec.schema)
     validator = Draft202012Validator(spec.schema)
@@ -163,8 +165,8 @@ def test_a_discriminated_union_requires_the_tag_that_pydantic_needs() -> None:
 
 
 def test_pydantic_reads_by_alias() -> None:
-    assert list(of(Address).schema["properties"]) == ["street", "zip", "country"]
-    assert of(Address).build({"street": "Way 1", "zip": "12345"}).zip_code == "12345"
+    assert list(type_spec(Address).schema["properties"]) == ["street", "zip", "country"]
+    assert type_spec(Address).build({"street": "Way 1", "zip": "12345"}).zip_code == "12345"
 
 
 def test_strict_pydantic_models_take_json() -> None:
@@ -193,7 +195,7 @@ def test_strict_pydantic_models_take_json() -> None:
 )
 def test_digits_of_a_pydantic_decimal_are_counted(settings: Any, good: list[str], bad: list[str]) -> None:
     model = pydantic.create_model("Price", price=(Decimal, pydantic.Field(**settings)))
-    spec = of(model)
+    spec = type_spec(model)
     validator = Draft202012Validator(spec.schema)
     for text in good:
         assert validator.is_valid({"price": text})
@@ -204,30 +206,39 @@ def test_digits_of_a_pydantic_decimal_are_counted(settings: Any, good: list[str]
 
 def test_a_bounded_pydantic_decimal_is_a_number() -> None:
     model = pydantic.create_model("Price", price=(Decimal, pydantic.Field(ge=0, decimal_places=2)))
-    assert of(model).schema["properties"]["price"] == {"type": "number", "minimum": 0.0, "multipleOf": 0.01}
-    assert of(pydantic.create_model("Any", x=(Decimal, ...))).schema["properties"]["x"] == {"type": "number"}
+    assert type_spec(model).schema["properties"]["price"] == {
+        "type": "number",
+        "minimum": 0.0,
+        "multipleOf": 0.01,
+    }
+    assert type_spec(pydantic.create_model("Any", x=(Decimal, ...))).schema["properties"]["x"] == {
+        "type": "number"
+    }
 
 
 def test_pydantic_metadata_and_adapters() -> None:
     even = Annotated[int, pydantic.Field(ge=0, multiple_of=2, description="even")]
-    assert of(even).schema == {"type": "integer", "minimum": 0, "multipleOf": 2, "description": "even"}
-    assert of(pydantic.TypeAdapter(list[int])).build([1]) == [1]
+    assert type_spec(even).schema == {"type": "integer", "minimum": 0, "multipleOf": 2, "description": "even"}
+    assert type_spec(pydantic.TypeAdapter(list[int])).build([1]) == [1]
     twice = Annotated[int, pydantic.AfterValidator(lambda number: number * 2)]
-    assert of(list[twice]).build([1, 2]) == [2, 4]
+    assert type_spec(list[twice]).build([1, 2]) == [2, 4]
 
     @pydantic.dataclasses.dataclass
     class Checked:
         day: date
 
-    assert of(Checked).build({"day": "2024-01-01"}) == Checked(date(2024, 1, 1))
+    assert type_spec(Checked).build({"day": "2024-01-01"}) == Checked(date(2024, 1, 1))
     with pytest.raises(pydantic.ValidationError):
-        of(Checked).build({"day": "tomorrow"})
+        type_spec(Checked).build({"day": "tomorrow"})
 
 
 def test_typed_dict_keys_are_required_by_their_own_marks() -> None:
-    assert of(Contact).schema["required"] == ["email"]
-    assert list(of(Contact).schema["properties"]) == ["email", "phone", "seen"]
-    assert of(Contact).build({"email": "x", "seen": "2024-01-01"}) == {"email": "x", "seen": date(2024, 1, 1)}
+    assert type_spec(Contact).schema["required"] == ["email"]
+    assert list(type_spec(Contact).schema["properties"]) == ["email", "phone", "seen"]
+    assert type_spec(Contact).build({"email": "x", "seen": "2024-01-01"}) == {
+        "email": "x",
+        "seen": date(2024, 1, 1),
+    }
 
 
 def test_init_only_and_computed_fields_of_a_dataclass() -> None:
@@ -240,26 +251,26 @@ def test_init_only_and_computed_fields_of_a_dataclass() -> None:
         def __post_init__(self, radius: float) -> None:
             self.area = 3 * radius * radius
 
-    spec = of(Circle)
+    spec = type_spec(Circle)
     assert list(spec.schema["properties"]) == ["radius", "unit"]
     assert spec.build({"radius": 2}).area == 12.0
 
 
 def test_generic_classes_are_bound() -> None:
-    assert of(Box[Size]).build({"item": 1, "others": [2]}) == Box(Size.SMALL, [Size.LARGE])
-    spec = of(Labelled[Color])
+    assert type_spec(Box[Size]).build({"item": 1, "others": [2]}) == Box(Size.SMALL, [Size.LARGE])
+    spec = type_spec(Labelled[Color])
     assert spec.build({"item": ["red"], "others": [["blue"], []], "label": "red"}) == Labelled(
         [Color.RED], [[Color.BLUE], []], Color.RED
     )
-    assert of(Box).schema["properties"]["item"] == {}, "an unbound variable is any value"
+    assert type_spec(Box).schema["properties"]["item"] == {}, "an unbound variable is any value"
 
 
 def test_new_types_and_aliases() -> None:
     user_id = NewType("user_id", int)
-    assert of(user_id).schema == {"type": "integer"}
+    assert type_spec(user_id).schema == {"type": "integer"}
     ids = TypeAliasType("ids", list[user_id])
-    assert of(ids).schema == {"type": "array", "items": {"type": "integer"}}
-    assert of(dict[str, ids]).build({"a": [1]}) == {"a": [1]}
+    assert type_spec(ids).schema == {"type": "array", "items": {"type": "integer"}}
+    assert type_spec(dict[str, ids]).build({"a": [1]}) == {"a": [1]}
 
 
 def test_parameters_of_a_function() -> None:
@@ -277,7 +288,7 @@ def test_parameters_of_a_function() -> None:
             nothing: at all
         """
 
-    spec = of(book)
+    spec = type_spec(book)
     assert spec.schema["title"] == "book"
     assert spec.schema["description"] == "Books a room.\n\nLong text."
     assert spec.schema["required"] == ["room"]
@@ -289,7 +300,7 @@ def test_parameters_of_a_function() -> None:
 
 
 def test_a_dict_with_finite_keys_has_properties() -> None:
-    spec = of(dict[Color, int])
+    spec = type_spec(dict[Color, int])
     assert spec.schema["properties"] == {"red": {"type": "integer"}, "blue": {"type": "integer"}}
     assert spec.schema["additionalProperties"] is False
     assert spec.build({"blue": 1}) == {Color.BLUE: 1}
@@ -313,7 +324,7 @@ def test_a_dict_with_finite_keys_has_properties() -> None:
     ],
 )  # fmt: skip
 def test_bounds(hint: Any, schema: dict[str, Any]) -> None:
-    assert of(hint).schema == schema
+    assert type_spec(hint).schema == schema
 
 
 # ---------------------------------------------------------------- refusals
@@ -356,7 +367,7 @@ class Basket:
 )
 def test_every_part_that_cannot_be_said_is_named(hint: Any, places: list[str]) -> None:
     with pytest.raises(UnsupportedConstraint) as caught:
-        of(hint)
+        type_spec(hint)
     found = [problem.place for problem in caught.value.problems]
     assert found[: len(places)] == places
     assert f"{len(found)} part" in str(caught.value)
@@ -377,7 +388,7 @@ def test_a_field_of_a_pydantic_model_that_has_no_schema_is_named() -> None:
         jobs: list[Job]
 
     with pytest.raises(UnsupportedConstraint, match="pydantic has no JSON Schema") as caught:
-        of(Queue)
+        type_spec(Queue)
     assert caught.value.problems[0].place == "Queue.jobs[].callback.handler"
 
 
@@ -390,15 +401,15 @@ def test_classes_of_a_function_may_name_each_other() -> None:
     class Cart:
         wheels: list[Wheel]
 
-    assert of(Wheel).build({"of": {"wheels": [{"of": None}]}}) == Wheel(Cart([Wheel(None)]))
+    assert type_spec(Wheel).build({"of": {"wheels": [{"of": None}]}}) == Wheel(Cart([Wheel(None)]))
 
 
 def test_unresolved_names() -> None:
     with pytest.raises(InvalidConstraint, match="'Nowhere' is a name outside"):
-        of(list["Nowhere"])  # type: ignore[name-defined]  # noqa: F821
+        type_spec(list["Nowhere"])  # type: ignore[name-defined]  # noqa: F821
     lost = dataclasses.make_dataclass("Lost", [("x", "Nowhere")])
     with pytest.raises(InvalidConstraint, match="Lost"):
-        of(lost)
+        type_spec(lost)
 
 
 def test_an_enum_without_members() -> None:
@@ -406,14 +417,14 @@ def test_an_enum_without_members() -> None:
         pass
 
     with pytest.raises(UnsatisfiableConstraint, match="Empty"):
-        of(Empty)
+        type_spec(Empty)
 
 
 def test_positional_only_and_variadic_parameters() -> None:
     def first(x: int, /, *rest: int) -> None: ...
 
     with pytest.raises(UnsupportedConstraint) as caught:
-        of(first)
+        type_spec(first)
     assert [problem.place for problem in caught.value.problems] == ["first.x", "first.rest"]
 
 
@@ -427,7 +438,7 @@ def test_models_of_pydantic_1_are_refused() -> None:
             pytest.skip("pydantic 1 does not run here")
         old = v1.create_model("Old", x=(int, ...))
     with pytest.raises(UnsupportedConstraint, match="pydantic 1"):
-        of(old)
+        type_spec(old)
 
 
 # ---------------------------------------------------------------- building values
@@ -468,7 +479,7 @@ def test_models_of_pydantic_1_are_refused() -> None:
     ],
 )
 def test_values(hint: Any, said: Any, built: Any) -> None:
-    spec = of(hint)
+    spec = type_spec(hint)
     Draft202012Validator(spec.schema).validate(said)
     assert same(spec.build(said), built)
 
@@ -483,8 +494,8 @@ def test_of_two_records_the_one_that_leaves_fewer_fields_unset() -> None:
     class Narrow:
         x: int
 
-    assert of(Wide | Narrow).build({"x": 1}) == Narrow(1)
-    assert of(Wide | Narrow).build({"x": 1, "y": 2}) == Wide(1, 2)
+    assert type_spec(Wide | Narrow).build({"x": 1}) == Narrow(1)
+    assert type_spec(Wide | Narrow).build({"x": 1, "y": 2}) == Wide(1, 2)
 
 
 @pytest.mark.parametrize(
@@ -500,13 +511,13 @@ def test_of_two_records_the_one_that_leaves_fewer_fields_unset() -> None:
     ],
 )  # fmt: skip
 def test_moments(hint: Any, text: str, built: Any) -> None:
-    assert same(of(hint).build(text), built)
+    assert same(type_spec(hint).build(text), built)
 
 
 @pytest.mark.parametrize("text", ["P", "PT", "P1", "1D", "P1DT", "P1H"])
 def test_what_is_no_duration(text: str) -> None:
     with pytest.raises(ValueError, match="duration"):
-        of(timedelta).build(text)
+        type_spec(timedelta).build(text)
 
 
 @pytest.mark.parametrize(
@@ -520,7 +531,7 @@ def test_what_is_no_duration(text: str) -> None:
 )  # fmt: skip
 def test_a_value_of_another_shape_is_refused(hint: Any, said: Any) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - any of many messages
-        of(hint).build(said)
+        type_spec(hint).build(said)
 
 
 # ---------------------------------------------------------------- random types

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("default")  # those of the harness are i
 
 needs_harness = pytest.mark.skipif(
     importlib.util.find_spec("lm_eval") is None,
-    reason="the harness is not installed: pip install 'constrained[lm-eval]'",
+    reason="the harness is not installed: pip install 'constrained-generation[lm-eval]'",
 )
 PERSON = {
     "type": "object",

@@ -179,7 +179,7 @@ def test_scores_wider_than_the_vocabulary_are_masked_too():
     scores = used(ids, torch.zeros(1, size + 70))
     assert scores.shape == (1, size + 70)
     assert bool(torch.isneginf(scores[:, size:]).all())
-    row = used._histories.automata[0].empty_row()
+    row = used._histories.automata[0].new_mask()
     used._histories.automata[0].fill_mask(used._histories.automata[0].start, row)
     allowed = [t for t in range(size) if row[t // 32] >> (t % 32) & 1]
     assert torch.isfinite(scores[0]).nonzero().flatten().tolist() == allowed
@@ -262,7 +262,7 @@ def test_exact_samplers_run_under_generate():
         seed=1,
         return_dict_in_generate=True,
     )
-    assert [out.law for out in found.outputs] == ["conditional"] * 2
+    assert [out.distribution for out in found.outputs] == ["conditional"] * 2
     assert set(texts(found.sequences, batch)) <= {"yes", "no", "maybe"}
     with pytest.raises(InvalidArgument, match="top_k"):
         decoded(batch, sampler="cars", do_sample=True)

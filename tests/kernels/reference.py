@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from spec.noise import Noise
+from spec.noise import GumbelNoise
 
 
 @dataclass
@@ -15,7 +15,7 @@ class Row:
     """One row of logits, and what a draw from it needs."""
 
     z: np.ndarray
-    noise: Noise
+    noise: GumbelNoise
     position: int
     temperature: float
     allowed: np.ndarray

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spec.kernels import InvalidTensor, noise_keys, row_stats, split_stats
-from spec.kernels.rows import merge_twin, row_noise, split_stats_twin
-from spec.noise import Noise
+from spec.kernels.rows import gumbel_rows, merge_splits_torch, split_stats_torch
+from spec.noise import GumbelNoise
 from tests.kernels.reference import Row, bits, check
 
 
@@ -41,12 +41,12 @@ def random_rows(size: int, seed: int, dtype: torch.dtype = torch.float32) -> lis
     tied[::3] = -0.0
     forbidden = np.where(draw.random(size) < 0.9, -np.inf, logits()).astype(np.float32)
     return [
-        Row(logits(), Noise(seed), 7, 1.0, everything),
-        Row(tied, Noise(1), 0, 0.0, half),
-        Row(logits(), Noise(2**64 - 1, 2**32 - 1, 3), 2**32 - 1, 0.5, few),
-        Row(logits(), Noise(2, 5), 12, 3.0, none),
-        Row(forbidden, Noise(3), 12, 1.25, half),
-        Row(np.full(size, -np.inf, dtype=np.float32), Noise(3), 1, 1.0, everything),
+        Row(logits(), GumbelNoise(seed), 7, 1.0, everything),
+        Row(tied, GumbelNoise(1), 0, 0.0, half),
+        Row(logits(), GumbelNoise(2**64 - 1, 2**32 - 1, 3), 2**32 - 1, 0.5, few),
+        Row(logits(), GumbelNoise(2, 5), 12, 3.0, none),
+        Row(forbidden, GumbelNoise(3), 12, 1.25, half),
+        Row(np.full(size, -np.inf, dtype=np.float32), GumbelNoise(3), 1, 1.0, everything),
     ]
 
 
@@ -54,51 +54,51 @@ def random_rows(size: int, seed: int, dtype: torch.dtype = torch.float32) -> lis
 def test_the_twin_says_what_the_definitions_say(size, m):
     rows = random_rows(max(size, 3), seed=size) if size > 3 else random_rows(8, seed=1)
     logits, keys, temperature, table, places = arguments(rows, (len(rows[0].z) + 31) // 32)
-    check(row_stats(logits, keys, temperature, table=table, places=places, m=m), rows, m)
+    check(row_stats(logits, keys, temperature, mask_table=table, mask_ids=places, top_m=m), rows, m)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_the_kernel_says_what_the_definitions_say(device, dtype):
     """A size that is a multiple of nothing, in pieces of 512, the last of them short; m = 5 is no power of two."""
-    from spec.kernels.gpu.rows import launch_merge, launch_split_stats
+    from spec.kernels.gpu.rows import launch_merge_splits, launch_split_stats
 
     size, m = 777, 5
     rows = random_rows(size, seed=11, dtype=dtype)[: 6 if dtype == torch.float32 else 2]
     given = arguments(rows, (size + 31) // 32, device, dtype)
-    check(launch_merge(launch_split_stats(*given, m, split=512, group=16)), rows, m)
+    check(launch_merge_splits(launch_split_stats(*given, m, split=512, group=16)), rows, m)
 
 
 def test_the_kernel_in_its_own_sizes(device):
     """Two pieces of 8,192, and a mask that ends before the logits do: what is beyond it is not allowed."""
-    from spec.kernels.gpu.rows import launch_merge, launch_split_stats
+    from spec.kernels.gpu.rows import launch_merge_splits, launch_split_stats
 
     size, words, m = 8192 + 31, 250, 16
     draw = np.random.default_rng(5)
     allowed = draw.random(size) < 0.7
     allowed[32 * words :] = False
-    row = Row(draw.normal(0, 4, size).astype(np.float32), Noise(9, 1), 4, 0.8, allowed)
-    check(launch_merge(launch_split_stats(*arguments([row], words, device), m)), [row], m)
+    row = Row(draw.normal(0, 4, size).astype(np.float32), GumbelNoise(9, 1), 4, 0.8, allowed)
+    check(launch_merge_splits(launch_split_stats(*arguments([row], words, device), m)), [row], m)
     row = Row(row.z, row.noise, row.position, row.temperature, np.ones(size, dtype=bool))
     logits, keys, temperature, _, _ = arguments([row], words, device)
-    check(launch_merge(launch_split_stats(logits, keys, temperature, None, None, m)), [row], m)
+    check(launch_merge_splits(launch_split_stats(logits, keys, temperature, None, None, m)), [row], m)
 
 
 @settings(max_examples=50)
 @given(st.integers(0, 2**64 - 1), st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.integers(1, 300))
 def test_rows_have_the_noise_of_the_definition(seed, sequence, position, size):
-    noise = Noise(seed, sequence)
-    drawn = row_noise(noise_keys([noise], [position], "cpu"), size)[0]
+    noise = GumbelNoise(seed, sequence)
+    drawn = gumbel_rows(noise_keys([noise], [position], "cpu"), size)[0]
     assert torch.equal(drawn, noise.torch_gumbel(position, torch.arange(size)))
 
 
 def test_the_kernel_has_the_noise_of_the_definition(device):
     """Keys of a row of zeros are the noise itself, of every token."""
-    from spec.kernels.gpu.rows import launch_merge, launch_split_stats
+    from spec.kernels.gpu.rows import launch_merge_splits, launch_split_stats
 
-    noise, size = Noise(2**63 + 12345, 2**31 + 1, 2**32 - 1), 61
+    noise, size = GumbelNoise(2**63 + 12345, 2**31 + 1, 2**32 - 1), 61
     logits = torch.zeros((1, size), device=device)
     keys = noise_keys([noise], [2**31 + 7], device)
-    stats = launch_merge(
+    stats = launch_merge_splits(
         launch_split_stats(logits, keys, torch.ones(1, device=device), None, None, 64, split=512, group=4)
     )
     ids = stats.ids[0, :size].cpu().numpy()
@@ -120,28 +120,28 @@ def test_the_noise_of_every_word_is_precise(device):
 
 
 def test_a_row_that_is_no_distribution_has_no_log_sum_exp(device):
-    from spec.kernels.gpu.rows import launch_merge, launch_split_stats
+    from spec.kernels.gpu.rows import launch_merge_splits, launch_split_stats
 
     logits = torch.zeros((2, 40))
     logits[0, 3], logits[1, 39] = torch.nan, torch.inf
-    given = (logits, noise_keys([Noise(0)] * 2, [0, 0], "cpu"), torch.ones(2))
-    assert merge_twin(split_stats_twin(*given, None, None, 4)).lse.isnan().all()
+    given = (logits, noise_keys([GumbelNoise(0)] * 2, [0, 0], "cpu"), torch.ones(2))
+    assert merge_splits_torch(split_stats_torch(*given, None, None, 4)).lse.isnan().all()
     on_device = [one.to(device) for one in given]
-    stats = launch_merge(launch_split_stats(*on_device, None, None, 4, split=64, group=16))
+    stats = launch_merge_splits(launch_split_stats(*on_device, None, None, 4, split=64, group=16))
     assert stats.lse.isnan().all()
 
 
 def test_rows_may_be_part_of_something_wider(device):
-    from spec.kernels.gpu.rows import launch_merge, launch_split_stats
+    from spec.kernels.gpu.rows import launch_merge_splits, launch_split_stats
 
     draw = np.random.default_rng(2)
     whole = torch.from_numpy(draw.normal(0, 3, (2, 100)).astype(np.float32)).to(device)
     part = whole[:, 10:70]
-    rows = [Row(part[i].cpu().numpy(), Noise(i), i, 1.0, np.ones(60, dtype=bool)) for i in range(2)]
-    keys = noise_keys([Noise(0), Noise(1)], [0, 1], device)
+    rows = [Row(part[i].cpu().numpy(), GumbelNoise(i), i, 1.0, np.ones(60, dtype=bool)) for i in range(2)]
+    keys = noise_keys([GumbelNoise(0), GumbelNoise(1)], [0, 1], device)
     given = (part, keys, torch.ones(2, device=device), None, None, 4)
-    check(launch_merge(launch_split_stats(*given, split=64, group=16)), rows, 4)
-    check(merge_twin(split_stats_twin(*given)), rows, 4)
+    check(launch_merge_splits(launch_split_stats(*given, split=64, group=16)), rows, 4)
+    check(merge_splits_torch(split_stats_torch(*given)), rows, 4)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_rows_may_be_part_of_something_wider(device):
 def test_arguments_are_looked_at(change, problem):
     given = {
         "logits": torch.zeros((2, 8)),
-        "keys": noise_keys([Noise(0)] * 2, [0, 1], "cpu"),
+        "keys": noise_keys([GumbelNoise(0)] * 2, [0, 1], "cpu"),
         "temperature": 1.0,
     }
     given |= change
@@ -181,11 +181,11 @@ def test_arguments_are_looked_at(change, problem):
 
 
 def test_no_rows_are_no_rows():
-    stats = row_stats(torch.zeros((0, 9)), noise_keys([], [], "cpu"), 1.0, m=3)
+    stats = row_stats(torch.zeros((0, 9)), noise_keys([], [], "cpu"), 1.0, top_m=3)
     assert stats.ids.shape == (0, 3)
     assert stats.lse.shape == (0,)
 
 
 def test_positions_are_looked_at():
     with pytest.raises(ValueError, match="position -1 is out of range"):
-        noise_keys([Noise(0)], [-1], "cpu")
+        noise_keys([GumbelNoise(0)], [-1], "cpu")

@@ -8,10 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spec.kernels import InvalidTensor, apply_rows, compact_kv, merge_walk, noise_keys, split_stats
-from spec.kernels.compaction import compact_kv_twin
-from spec.kernels.masking import apply_rows_twin
-from spec.noise import Noise
+from spec.kernels import InvalidTensor, apply_masks, compact_kv, noise_keys, split_stats, verify_trees
+from spec.kernels.compaction import compact_kv_torch
+from spec.kernels.masking import apply_masks_torch
+from spec.noise import GumbelNoise
 from tests.kernels.reference import Row, bits
 
 VOCABULARY = 40
@@ -58,7 +58,7 @@ def walked(token: list[int], parent: list[int], rows: list[Row], limit: int) -> 
 
 
 def forest(seed: int, sizes: list[int], temperature: float = 0.9):
-    """Rows, trees and everything `merge_walk` wants, on the CPU."""
+    """Rows, trees and everything `verify_trees` wants, on the CPU."""
     draw = np.random.default_rng(seed)
     trees, rows = [], []
     for request, size in enumerate(sizes):
@@ -68,7 +68,7 @@ def forest(seed: int, sizes: list[int], temperature: float = 0.9):
         mine = [
             Row(
                 draw.normal(0, 3, VOCABULARY).astype(np.float32),
-                Noise(seed, request),
+                GumbelNoise(seed, request),
                 i,
                 temperature,
                 allowed[i],
@@ -100,7 +100,7 @@ def check(walk, rows, trees, limit: int) -> None:
     for request, (mine, (token, parent)) in enumerate(zip(rows, trees, strict=True)):
         path = walked(token, parent, mine, limit)
         rest = [-1] * (limit - len(path))
-        assert int(walk.count[request]) == len(path)
+        assert int(walk.num_tokens[request]) == len(path)
         assert walk.rows[request].tolist() == [start + node for node, _ in path] + rest
         assert walk.tokens[request].tolist() == [drawn for _, drawn in path] + rest
         log_p = [mine[node].scaled[drawn] - mine[node].lse() for node, drawn in path]
@@ -115,14 +115,14 @@ def check(walk, rows, trees, limit: int) -> None:
 @given(st.integers(0, 2**32), st.lists(st.integers(1, 12), min_size=1, max_size=4), st.integers(1, 6))
 def test_the_twin_follows_the_rule(seed, sizes, limit):
     rows, trees, drawn, (table, places), arrays = forest(seed, sizes)
-    stats = split_stats(*drawn, table=table, places=places, m=2)
-    check(merge_walk(stats, *arrays, limit=limit), rows, trees, limit)
+    stats = split_stats(*drawn, mask_table=table, mask_ids=places, top_m=2)
+    check(verify_trees(stats, *arrays, limit=limit), rows, trees, limit)
 
 
 def test_the_kernel_follows_the_rule(device):
     """A chain that is right to its end among them, one request that can say nothing, one that is only a root."""
     from spec.kernels.gpu.rows import launch_split_stats
-    from spec.kernels.gpu.walk import launch_merge_walk
+    from spec.kernels.gpu.walk import launch_verify_trees
 
     rows, trees, drawn, masks, arrays = forest(
         3, [6, 2, 1, 4], temperature=0.0
@@ -136,23 +136,23 @@ def test_the_kernel_follows_the_rule(device):
     stats = launch_split_stats(*on_device, 1, split=32, group=4)
     arrays = [array.to(device) for array in arrays]
     for limit in (2, 5):
-        check(launch_merge_walk(stats, *arrays, limit), rows, trees, limit)
+        check(launch_verify_trees(stats, *arrays, limit), rows, trees, limit)
     assert len(walked(*trees[3], rows[3], 5)) == 4
 
 
 def test_the_kernel_ends_whatever_the_arrays_say(device):
     """Siblings in a circle: found nowhere, so the walk stops instead of going round."""
     from spec.kernels.gpu.rows import launch_split_stats
-    from spec.kernels.gpu.walk import launch_merge_walk
+    from spec.kernels.gpu.walk import launch_verify_trees
 
     logits = torch.zeros((3, 8), device=device)
     logits[:, 5] = 100.0
     stats = launch_split_stats(
-        logits, noise_keys([Noise(0)] * 3, [0, 1, 1], device), torch.zeros(3, device=device), None, None, 1,
+        logits, noise_keys([GumbelNoise(0)] * 3, [0, 1, 1], device), torch.zeros(3, device=device), None, None, 1,
         split=32, group=4,
     )  # fmt: skip
     arrays = [[-1, 1, 2], [1, -1, -1], [-1, 2, 1], [0, 3]]
-    walk = launch_merge_walk(
+    walk = launch_verify_trees(
         stats, *(torch.tensor(array, dtype=torch.int32, device=device) for array in arrays), 4
     )
     assert walk.tokens.tolist() == [[5, -1, -1, -1]]
@@ -206,7 +206,7 @@ def test_the_kernel_moves_all_layers(device, dtype):
 
 def test_the_twin_moves_what_the_kernel_moves_in_any_type():
     cache = torch.arange(24, dtype=torch.int8).reshape(1, 1, 6, 4)
-    compact_kv_twin([cache], torch.tensor([[4, 5]], dtype=torch.int32), torch.tensor([3], dtype=torch.int32))
+    compact_kv_torch([cache], torch.tensor([[4, 5]], dtype=torch.int32), torch.tensor([3], dtype=torch.int32))
     assert cache[0, 0, 3:5, 0].tolist() == [16, 20]
 
 
@@ -216,7 +216,7 @@ def test_the_twin_moves_what_the_kernel_moves_in_any_type():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 def test_masks_onto_logits(device, dtype):
     """One row is left alone; what is beyond the table is not allowed; nothing else is touched."""
-    from spec.kernels.gpu.masking import launch_apply_rows
+    from spec.kernels.gpu.masking import launch_apply_masks
 
     draw = np.random.default_rng(0)
     whole = torch.from_numpy(draw.normal(size=(3, 200))).to(dtype)
@@ -227,10 +227,10 @@ def test_masks_onto_logits(device, dtype):
     for row, place in ((0, 1), (2, 0)):
         kept = np.concatenate([allowed[place], np.zeros(37, dtype=bool)])
         expected[row, 10:143][torch.from_numpy(~kept)] = -torch.inf
-    for apply in (launch_apply_rows, apply_rows_twin, apply_rows):
-        if apply is launch_apply_rows:
+    for apply in (launch_apply_masks, apply_masks_torch, apply_masks):
+        if apply is launch_apply_masks:
             given_ = whole.clone().to(device)
-            launch_apply_rows(given_[:, 10:143], table.to(device), places.to(device), block=64)
+            launch_apply_masks(given_[:, 10:143], table.to(device), places.to(device), block=64)
         else:
             given_ = whole.clone()
             apply(given_[:, 10:143], table, places)
@@ -249,9 +249,9 @@ def test_masks_onto_logits(device, dtype):
         (lambda i: compact_kv([None], i((1, 2)), i((1,))), r"caches\[0\] is NoneType"),
         (lambda i: compact_kv([], i((1, 1025)), i((1,))), "source moves 1025 rows"),
         (lambda i: compact_kv([], i((1, 2)).long(), i((1,))), "source has dtype torch.int64"),
-        (lambda i: apply_rows(torch.zeros(2, 8), i((1, 1)), i((3,))), "places has shape"),
-        (lambda i: apply_rows(torch.zeros(2, 8), i((1,)), i((2,))), "table has shape"),
-        (lambda i: apply_rows(torch.zeros(2, 8).int(), i((1, 1)), i((2,))), "logits has dtype"),
+        (lambda i: apply_masks(torch.zeros(2, 8), i((1, 1)), i((3,))), "places has shape"),
+        (lambda i: apply_masks(torch.zeros(2, 8), i((1,)), i((2,))), "table has shape"),
+        (lambda i: apply_masks(torch.zeros(2, 8).int(), i((1, 1)), i((2,))), "logits has dtype"),
     ],
 )
 def test_arguments_are_looked_at(call, problem):
@@ -270,10 +270,10 @@ def test_arguments_are_looked_at(call, problem):
     ],
 )
 def test_arguments_of_a_walk_are_looked_at(change, problem):
-    stats = split_stats(torch.zeros((3, 8)), noise_keys([Noise(0)] * 3, [0, 1, 1], "cpu"))
+    stats = split_stats(torch.zeros((3, 8)), noise_keys([GumbelNoise(0)] * 3, [0, 1, 1], "cpu"))
     none = torch.full((3,), -1, dtype=torch.int32)
     offsets = torch.tensor([0, 3], dtype=torch.int32)
     fine = {"token": none, "first_child": none, "next_sibling": none, "offsets": offsets, "limit": 2}
-    assert merge_walk(stats, **fine).count.tolist() == [1]
+    assert verify_trees(stats, **fine).num_tokens.tolist() == [1]
     with pytest.raises(InvalidTensor, match=problem):
-        merge_walk(stats, **(fine | change))
+        verify_trees(stats, **(fine | change))

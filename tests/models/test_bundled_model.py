@@ -15,7 +15,14 @@ from jsonschema import Draft202012Validator
 from constrained.models.tiny import WEIGHTS
 from constrained.models.tiny.training import corpus, domains, tokenizer, values
 from constrained.models.tiny.training.corpus import Example
-from constrained.models.tiny.training.score import Scores, heldout, leaves, same, score, under_constraint
+from constrained.models.tiny.training.score import (
+    Scores,
+    constrained_completer,
+    heldout_examples,
+    json_equal,
+    json_leaves,
+    score,
+)
 
 COUNT = 400
 
@@ -67,7 +74,7 @@ def test_every_answer_is_a_value_of_its_schema(both: list[Example]) -> None:
     for example in both:
         Draft202012Validator.check_schema(example.schema)
         Draft202012Validator(example.schema).validate(example.value)
-        assert json.loads(example.answer) == example.value
+        assert json.loads(example.completion) == example.value
 
 
 def test_schemas_use_the_plain_keywords_only(both: list[Example]) -> None:
@@ -108,20 +115,20 @@ def is_date(text: str) -> bool:
 def test_the_splits_share_no_schema_and_no_string(train: list[Example], unseen: list[Example]) -> None:
     assert {corpus.key_paths(e.schema) for e in train}.isdisjoint(corpus.key_paths(e.schema) for e in unseen)
     assert set().union(*map(free_strings, train)).isdisjoint(set().union(*map(free_strings, unseen)))
-    assert all(values.belongs(text, "heldout") for example in unseen for text in free_strings(example))
+    assert all(values.in_split(text, "heldout") for example in unseen for text in free_strings(example))
 
 
 def test_some_domains_are_held_out(train: list[Example], unseen: list[Example]) -> None:
-    reserved = {domain.name for domain in domains.HELD_OUT}
-    assert len(domains.TRAINED) >= 12
-    assert reserved.isdisjoint(domain.name for domain in domains.TRAINED)
+    reserved = {domain.name for domain in domains.HELDOUT_DOMAINS}
+    assert len(domains.TRAIN_DOMAINS) >= 12
+    assert reserved.isdisjoint(domain.name for domain in domains.TRAIN_DOMAINS)
     assert reserved.isdisjoint(example.domain for example in train)
     assert reserved <= {example.domain for example in unseen}
 
 
 def test_the_corpus_is_varied(train: list[Example]) -> None:
     """Nesting, lists of objects, numbers, booleans, null, missing fields, scripts, text forms: all of them occur."""
-    shapes = [leaves(example.value) for example in train]
+    shapes = [json_leaves(example.value) for example in train]
     kinds = {type(leaf) for shape in shapes for leaf in shape.values()}
     assert {str, int, float, bool, type(None)} <= kinds
     paths = {path for shape in shapes for path in shape}
@@ -131,12 +138,12 @@ def test_the_corpus_is_varied(train: list[Example]) -> None:
         assert letter in text
     assert any("一" <= letter <= "鿿" for letter in text)
     assert any(len(e.value) < len(e.schema["properties"]) for e in train if "properties" in e.schema)
-    assert {example.domain for example in train} >= {domain.name for domain in domains.TRAINED}
+    assert {example.domain for example in train} >= {domain.name for domain in domains.TRAIN_DOMAINS}
 
 
 def test_the_first_lessons_are_short() -> None:
     def mean(level: float) -> float:
-        return sum(len(corpus.example(n, "train", level).text) for n in range(100)) / 100
+        return sum(len(corpus.draw_example(n, "train", level).text) for n in range(100)) / 100
 
     assert mean(0.0) < 0.7 * mean(1.0)
 
@@ -145,20 +152,20 @@ def test_the_first_lessons_are_short() -> None:
 
 
 def test_leaves_are_the_fields() -> None:
-    assert leaves({"a": 1, "b": {"c": [True, "x"]}, "d": []}) == {
+    assert json_leaves({"a": 1, "b": {"c": [True, "x"]}, "d": []}) == {
         "/a": 1,
         "/b/c/0": True,
         "/b/c/1": "x",
         "/d": [],
     }
-    assert leaves(3) == {"": 3}
-    assert same(1, 1.0)
-    assert same(None, None)
-    assert not same(1, True)
+    assert json_leaves(3) == {"": 3}
+    assert json_equal(1, 1.0)
+    assert json_equal(None, None)
+    assert not json_equal(1, True)
 
 
 def test_the_gold_answers_score_full_marks(unseen: list[Example]) -> None:
-    report = score(lambda example: example.answer, unseen[:50]).report()
+    report = score(lambda example: example.completion, unseen[:50]).report()
     for measure in ("json", "valid", "exact_object", "field_accuracy", "copied_strings"):
         assert report[measure] == 1.0
     assert sum(group["examples"] for group in report["by_group"].values()) == 50
@@ -256,7 +263,7 @@ def test_the_model_copies_what_it_has_never_seen() -> None:
     import constrained
 
     recorded = json.loads((WEIGHTS / "scores.json").read_text(encoding="utf-8"))["constrained"]
-    report = score(under_constraint(constrained.load()), heldout(12)).report()
+    report = score(constrained_completer(constrained.load()), heldout_examples(12)).report()
     assert report["valid"] == 1.0
     assert report["copied_strings"] >= min(0.5, recorded["copied_strings"] - 0.3)
     assert report["field_accuracy"] >= min(0.5, recorded["field_accuracy"] - 0.3)
@@ -267,7 +274,9 @@ def test_the_recorded_scores_are_real() -> None:
     import constrained
 
     recorded = json.loads((WEIGHTS / "scores.json").read_text(encoding="utf-8"))
-    report = score(under_constraint(constrained.load()), heldout(100, recorded["seed"])).report()
+    report = score(
+        constrained_completer(constrained.load()), heldout_examples(100, recorded["seed"])
+    ).report()
     assert report["valid"] == 1.0
     for measure in ("field_accuracy", "exact_object", "copied_strings"):
         assert report[measure] == pytest.approx(recorded["constrained"][measure], abs=0.08)

@@ -13,10 +13,10 @@ import pytest
 import torch
 
 import constrained
-from constrained.decoding.speculation import Draft
+from constrained.decoding.speculation import Speculation
 from constrained.errors import InvalidArgument, ModelError
 from constrained.models.hugging_face import HuggingFaceModel
-from constrained.models.sequential_cache import Way
+from constrained.models.sequential_cache import ForwardMode
 from tests.support import families
 from tests.support.families import FAMILIES, load
 from tests.support.tiny_models import seeded
@@ -127,7 +127,7 @@ def test_guesses_have_the_logits_of_their_branches_and_can_be_taken_back(name: s
                 close(name, logits[asked - count + 1], text + [tokens[i] for i in path(parents, asked)])
             kept.append(path(parents, node))
         order = [1, 0, 1] if step == 4 else list(range(len(texts)))[: 2 if step == 6 else None]
-        cache.settle(order, [kept[i] for i in order])
+        cache.keep_paths(order, [kept[i] for i in order])
         texts = [texts[i] + [trees[i][0][j] for j in kept[i]] for i in order]
         assert cache.lengths == [len(text) for text in texts]
     for row, text in zip(model.forward([[5] for _ in texts], cache), texts, strict=True):
@@ -142,7 +142,7 @@ def test_guesses_have_the_logits_of_their_branches_and_can_be_taken_back(name: s
 def test_texts_with_guesses_are_those_without(name: str, seeds: int) -> None:
     model = load(name)
     plain = constrained.Generator(model, SCHEMA)
-    guessing = constrained.Generator(model, SCHEMA, draft=Draft(nodes=12, adapts=False))
+    guessing = constrained.Generator(model, SCHEMA, draft=Speculation(nodes=12, adapts=False))
     prompts = [some(random.Random(seed), length) for seed, length in enumerate((2, 25, 9))]
     accepted = 0
     for seed in range(seeds):
@@ -165,7 +165,9 @@ def test_samplers_of_many_texts_say_the_same_with_guesses(name: str, sampler: st
     settings = {"seed": 5, "max_tokens": 12}
     model, prompt = load(name), some(random.Random(4), 11)
     plain = constrained.Generator(model, constraint, sampler=sampler).sample(prompt, 4, **settings)
-    drafting = constrained.Generator(model, constraint, sampler=sampler, draft=Draft(nodes=8, adapts=False))
+    drafting = constrained.Generator(
+        model, constraint, sampler=sampler, draft=Speculation(nodes=8, adapts=False)
+    )
     found = drafting.sample(prompt, 4, **settings)
     assert [one.tokens for one in found] == [one.tokens for one in plain]
     assert [one.logprob for one in found] == pytest.approx([one.logprob for one in plain], abs=1e-3)
@@ -179,7 +181,7 @@ def test_where_nothing_can_be_guessed_it_is_said(name: str) -> None:
     assert "reads no trees" in out.stats.no_draft
     assert out.tokens == constrained.Generator(model, SCHEMA)([5, 6], max_tokens=30, seed=1).tokens
     with pytest.raises(InvalidArgument, match="nothing can be guessed ahead"):
-        constrained.Generator(model, SCHEMA, draft=Draft())
+        constrained.Generator(model, SCHEMA, draft=Speculation())
 
 
 # ---------------------------------------------------------------- what a model is read like
@@ -191,7 +193,7 @@ def test_the_page_has_the_table_of_the_families() -> None:
 
 
 def of_ids(model: Any) -> HuggingFaceModel:
-    return HuggingFaceModel.of_ids(model, families.vocabulary())
+    return HuggingFaceModel.from_vocabulary(model, families.vocabulary())
 
 
 def test_a_model_that_overlooks_masks_is_found_out() -> None:
@@ -204,7 +206,7 @@ def test_a_model_that_overlooks_masks_is_found_out() -> None:
         UserWarning, match="LlamaForCausalLM is read without trees, one text at a time: .* off by"
     ):
         assert model.no_trees is not None
-    assert (model.ability.way, model.isolate, model.no_chains) == (Way.CHAINS, True, None)
+    assert (model.capabilities.mode, model.isolate, model.no_chains) == (ForwardMode.CHAINS, True, None)
     texts = [[5, 6, 7], [8]]
     for row, text in zip(model.forward(texts, model.cache(2)), texts, strict=True):
         assert np.abs(row - model.forward([text], model.cache(1))[0]).max() < 1e-5
@@ -221,7 +223,7 @@ def test_a_model_that_takes_a_single_mask_only_is_found_out() -> None:
 
     hf.forward = functools.wraps(forward)(old)
     with pytest.warns(UserWarning, match="Gemma3ForCausalLM is read without trees.*TypeError: 'dict' object"):
-        assert of_ids(hf).ability.way is Way.CHAINS
+        assert of_ids(hf).capabilities.mode is ForwardMode.CHAINS
 
 
 def test_a_model_that_sees_the_future_is_refused() -> None:
@@ -239,7 +241,7 @@ def test_a_model_that_sees_the_future_is_refused() -> None:
     config.is_decoder = True
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert of_ids(seeded(lambda: BertLMHeadModel(config))).ability.way is not Way.WHOLE
+        assert of_ids(seeded(lambda: BertLMHeadModel(config))).capabilities.mode is not ForwardMode.WHOLE
 
 
 def test_attention_that_takes_no_mask_reads_chains() -> None:
@@ -258,7 +260,7 @@ def test_attention_that_takes_no_mask_reads_chains() -> None:
     assert (model.no_chains, model.isolate) == (None, True)
     plain = constrained.Generator(load("Gemma 3"), SCHEMA)([3, 4], seed=1, max_tokens=25)
     assert (
-        constrained.Generator(model, SCHEMA, draft=Draft(nodes=6))([3, 4], seed=1, max_tokens=25).tokens
+        constrained.Generator(model, SCHEMA, draft=Speculation(nodes=6))([3, 4], seed=1, max_tokens=25).tokens
         == plain.tokens
     )
 
@@ -279,7 +281,7 @@ def test_layers_with_windows_forget_what_they_cannot_see(name: str, rows: int) -
         if step % 5 == 0:
             for text, one, logits, (tokens, _) in zip(texts, kept, found, trees, strict=True):
                 close(name, logits[one[-1]], text + [tokens[i] for i in one])
-        cache.settle(list(range(len(texts))), kept)
+        cache.keep_paths(list(range(len(texts))), kept)
         texts = [text + [tree[0][j] for j in one] for text, tree, one in zip(texts, trees, kept, strict=True)]
         held = [layer.keys.shape[2] for kind, layer in cache._held() if kind != "full_attention"]
         most = max(most, *held)
@@ -306,7 +308,7 @@ def test_a_state_is_read_again_only_so_far() -> None:
         model.forward([[5] * 30], cache)
         for _ in range(40):
             model.forward_trees([[5, 6, 7]], [[-1, 0, 1]], [0], cache)
-            cache.settle([0], [[0]])
+            cache.keep_paths([0], [[0]])
     finally:
         del model._run  # type: ignore[method-assign]
     assert max(widths[1:]) <= 16 + 3

@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constrained.prompting.schema_text import INSTRUCTION, describe, extraction_messages, render, render_text
+from constrained.prompting.schema_text import (
+    EXTRACTION_INSTRUCTION,
+    encode_chat,
+    extraction_messages,
+    render_chat,
+    schema_to_text,
+)
 
 
 def obj(required: list[str] | None = None, **properties: Any) -> dict[str, Any]:
@@ -72,31 +78,31 @@ NOTATION: list[tuple[Any, str]] = [
 
 @pytest.mark.parametrize(("schema", "text"), NOTATION, ids=[text[:40] for _, text in NOTATION])
 def test_schemas_read_as_types(schema: Any, text: str) -> None:
-    assert describe(schema) == text
+    assert schema_to_text(schema) == text
 
 
 def test_a_definition_used_once_stands_in_its_place() -> None:
     schema = {**obj(home={"$ref": "#/$defs/Address"}), "$defs": {"Address": obj(city=STRING)}}
-    assert describe(schema) == "{home: {city: string}}"
+    assert schema_to_text(schema) == "{home: {city: string}}"
 
 
 def test_a_definition_used_twice_gets_a_name() -> None:
     address = {"$ref": "#/$defs/Address"}
     schema = {**obj(home=address, work=address), "$defs": {"Address": obj(city=STRING)}}
-    assert describe(schema) == "type Address = {city: string}\n{home: Address, work: Address}"
+    assert schema_to_text(schema) == "type Address = {city: string}\n{home: Address, work: Address}"
 
 
 def test_recursive_types_are_named() -> None:
     node = obj(value=STRING, children={"type": "array", "items": {"$ref": "#/$defs/Node"}})
     schema = {"$ref": "#/$defs/Node", "$defs": {"Node": node}}
-    assert describe(schema) == "type Node = {value: string, children: Node[]}\nNode"
+    assert schema_to_text(schema) == "type Node = {value: string, children: Node[]}\nNode"
     whole = obj(["value"], value=STRING, next={"$ref": "#"})
-    assert describe(whole) == "type Root = {value: string, next?: Root}\nRoot"
+    assert schema_to_text(whole) == "type Root = {value: string, next?: Root}\nRoot"
 
 
 @pytest.mark.parametrize("pointer", ["#/$defs/Missing", "other.json#/x", "#/$defs/A/0/b"])
 def test_references_that_lead_nowhere_are_shown_by_name(pointer: str) -> None:
-    assert pointer.rsplit("/", 1)[-1] in describe(obj(a={"$ref": pointer}))
+    assert pointer.rsplit("/", 1)[-1] in schema_to_text(obj(a={"$ref": pointer}))
 
 
 def test_doubling_references_do_not_double_the_text() -> None:
@@ -105,19 +111,19 @@ def test_doubling_references_do_not_double_the_text() -> None:
         f"T{i}": obj(a={"$ref": f"#/$defs/T{i + 1}"}, b={"$ref": f"#/$defs/T{i + 1}"}) for i in range(30)
     }
     schema = {"$ref": "#/$defs/T0", "$defs": {**chain, "T30": STRING}}
-    assert describe(schema).count("\n") == 30
+    assert schema_to_text(schema).count("\n") == 30
 
 
 def test_huge_schemas_lose_comments_first_and_stay_in_the_budget() -> None:
     commented = obj(**{f"field{i}": {"type": "string", "description": "x" * 100} for i in range(100)})
-    assert describe(commented) == describe(obj(**{f"field{i}": STRING for i in range(100)}))
+    assert schema_to_text(commented) == schema_to_text(obj(**{f"field{i}": STRING for i in range(100)}))
     wide = obj(**{f"field{i}": {"enum": [f"value{k}" for k in range(50)]} for i in range(1000)})
-    assert len(describe(wide)) <= 8000
-    assert len(describe(wide, max_chars=100)) <= 100
+    assert len(schema_to_text(wide)) <= 8000
+    assert len(schema_to_text(wide, max_chars=100)) <= 100
     deep: Any = True
     for _ in range(5000):
         deep = {"type": "array", "items": deep}
-    assert "..." in describe(deep)
+    assert "..." in schema_to_text(deep)
 
 
 JSON = st.recursive(
@@ -147,16 +153,16 @@ SCHEMAS = st.recursive(
 @given(SCHEMAS)
 def test_anything_that_looks_like_a_schema_is_shown(schema: Any) -> None:
     """Even malformed ones: what is wrong with a schema is for the compiler to say."""
-    shown = describe(schema)
+    shown = schema_to_text(schema)
     assert shown
-    assert shown == describe(json.loads(json.dumps(schema)))
+    assert shown == schema_to_text(json.loads(json.dumps(schema)))
 
 
 def test_an_extraction_shows_instruction_type_and_text() -> None:
     (message,) = extraction_messages("  Ada was born in 1815.\n", obj(name=STRING))
     assert message == {
         "role": "user",
-        "content": f"{INSTRUCTION}\n\n{{name: string}}\n\nText:\nAda was born in 1815.",
+        "content": f"{EXTRACTION_INSTRUCTION}\n\n{{name: string}}\n\nText:\nAda was born in 1815.",
     }
 
 
@@ -179,10 +185,10 @@ class Plain(Templated):
 
 def test_a_chat_template_writes_the_special_tokens_itself() -> None:
     messages = [{"role": "user", "content": "hé"}]
-    assert render_text(messages, Templated()) == "<user>hé<assistant>"
-    assert render(messages, Templated()) == list("<user>hé<assistant>".encode())
+    assert render_chat(messages, Templated()) == "<user>hé<assistant>"
+    assert encode_chat(messages, Templated()) == list("<user>hé<assistant>".encode())
 
 
 def test_without_a_template_the_tokenizer_adds_its_own() -> None:
     messages = [{"role": "system", "content": "a"}, {"role": "user", "content": "b"}]
-    assert render(messages, Plain()) == [0, *b"a\n\nb\n\nJSON:\n"]
+    assert encode_chat(messages, Plain()) == [0, *b"a\n\nb\n\nJSON:\n"]

@@ -10,12 +10,12 @@ from constrained.sampling import Candidates
 class Asked(Candidates):
     """A list that is not known beforehand."""
 
-    known = False
+    cached = False
 
     def __init__(self, ids, *, costly: bool = False) -> None:
         self._ids = np.asarray(ids, dtype=np.intp)
         self._set = set(self._ids.tolist())
-        self.costly = costly
+        self.expensive_membership = costly
         self.checks = 0
         self.rows = 0
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 
-from constrained.decoding.particle_batch import Writers
-from constrained.decoding.sequence import Rules
-from constrained.sampling import Warp
-from constrained.testing import EnumerableModel, outcomes
+from constrained.decoding.particle_batch import CachedParticleBatch
+from constrained.decoding.sequence import DecodingParams
+from constrained.sampling import LogitsWarper
+from constrained.testing import EnumerableModel, enumerate_outcomes
 from tests.support.finite import FiniteAutomaton
 
 LANGUAGE = {b"", b"ab", b"abc", b"abca", b"ba", b"bbbb", b"cab", b"ccc", b"cccc"}
@@ -35,14 +35,16 @@ class DearAutomaton(FiniteAutomaton):
 def pool_of(model, language, chance, *, costly=False, limit=None):
     """A pool whose attempts all use one chance."""
     make = DearAutomaton if costly else FiniteAutomaton
-    rules = Rules(make(language, model.vocabulary), Warp(1.0))
-    return Writers(model, rules, [model.eos], limit or model.depth, lambda attempt: chance)
+    rules = DecodingParams(make(language, model.vocabulary), LogitsWarper(1.0))
+    return CachedParticleBatch(model, rules, [model.eos], limit or model.depth, lambda attempt: chance)
 
 
 def law_of(play, model, language, *, costly=False):
     """Outcome -> probability, where `play` is given a pool and returns a hashable outcome."""
     law: dict[object, float] = defaultdict(float)
-    for chance, outcome in outcomes(lambda dice: play(pool_of(model, language, dice, costly=costly))):
+    for chance, outcome in enumerate_outcomes(
+        lambda dice: play(pool_of(model, language, dice, costly=costly))
+    ):
         law[outcome] += chance
     assert abs(math.fsum(law.values()) - 1.0) < 1e-9
     return dict(law)

@@ -12,14 +12,21 @@ from hypothesis import strategies as st
 
 import constrained
 from constrained.errors import InvalidArgument
-from constrained.sampling import AWRS, Draw, Keyed, Listed, Local, Position, Warp
-from constrained.testing import EnumerableModel, ScriptedModel, check_proper, g_test, text_law, token_law
-from constrained.testing.distributions import draws_of
-from spec.noise import Noise
+from constrained.sampling import AWRS, CandidateList, Draw, Local, LogitsWarper, PhiloxRandomness, Position
+from constrained.testing import (
+    EnumerableModel,
+    ScriptedModel,
+    check_proper_weighting,
+    g_test,
+    sequence_distribution,
+    token_distribution,
+)
+from constrained.testing.distributions import enumerate_draws
+from spec.noise import GumbelNoise
 from tests.sampling.counted_candidates import Asked
 from tests.support.finite import FiniteAutomaton
 
-SAMPLED = Warp(1.0)
+SAMPLED = LogitsWarper(1.0)
 SUBSETS = [list(s) for n in range(1, 5) for s in itertools.combinations(range(4), n)]
 VARIANTS = [
     AWRS(checks=checks, patience=patience, when_exhausted=exhausted, cached=cached)
@@ -42,7 +49,7 @@ def logits_of(seed: int, spread: float = 3.0) -> np.ndarray:
 def test_every_variant_is_properly_weighted_for_every_token(sampler):
     for allowed in SUBSETS:
         for costly in {False, sampler.patience is None}:
-            check_proper(
+            check_proper_weighting(
                 sampler,
                 logits_of(len(allowed)),
                 np.array(allowed),
@@ -58,7 +65,7 @@ def test_every_variant_is_properly_weighted_for_every_token(sampler):
 )
 def test_any_row_and_any_constraint_is_properly_weighted(logits, data, sampler, temperature):
     allowed = data.draw(st.sets(st.integers(0, len(logits) - 1), min_size=1).map(sorted))
-    check_proper(
+    check_proper_weighting(
         sampler,
         np.array(logits),
         np.array(allowed),
@@ -72,7 +79,9 @@ def test_the_token_follows_the_local_law_and_the_weight_does_not_depend_on_it_on
     logits, allowed = logits_of(0), [1, 3]
     p = np.exp(logits) / np.exp(logits).sum()
     z = p[allowed].sum()
-    for token, (chance, weighted) in token_law(sampler, logits, lambda: Asked(allowed), SAMPLED).items():
+    for token, (chance, weighted) in token_distribution(
+        sampler, logits, lambda: Asked(allowed), SAMPLED
+    ).items():
         assert chance == pytest.approx(p[token] / z, abs=1e-12)
         assert weighted / chance == pytest.approx(z, abs=1e-12)
 
@@ -82,7 +91,7 @@ def test_weights_and_bounds_are_probabilities_around_the_mass():
         logits = logits_of(seed)
         p = np.exp(logits) / np.exp(logits).sum()
         z = p[allowed].sum()
-        for chance, draw in draws_of(sampler, logits, lambda ids=allowed: Asked(ids), SAMPLED):
+        for chance, draw in enumerate_draws(sampler, logits, lambda ids=allowed: Asked(ids), SAMPLED):
             assert chance > 0
             assert 0.0 <= math.exp(draw.log_weight) <= 1.0
             low, high = draw.bounds
@@ -94,7 +103,7 @@ def test_more_estimates_make_a_steadier_weight():
     spread = {}
     for checks in (1, 3):
         sampler = AWRS(checks=checks, cached=False)
-        found = list(draws_of(sampler, np.log(p), lambda: Asked([0, 2]), SAMPLED))
+        found = list(enumerate_draws(sampler, np.log(p), lambda: Asked([0, 2]), SAMPLED))
         second = math.fsum(chance * math.exp(2 * draw.log_weight) for chance, draw in found)
         spread[checks] = math.sqrt(max(second - 0.93**2, 0.0)) / 0.93
     assert spread[1] == pytest.approx(0.067, abs=1e-3)
@@ -108,7 +117,7 @@ def test_the_expected_number_of_questions_is_the_papers_formula():
     wanted = 1 + sum(p[y] / (p[y] + z) for y in range(4) if y not in allowed)
     # Before the draw as the formula says, and one more for the weight: with two valid tokens one is always left.
     sampler = AWRS(checks=1, cached=False)
-    found = draws_of(sampler, logits, lambda: Asked(allowed), SAMPLED)
+    found = enumerate_draws(sampler, logits, lambda: Asked(allowed), SAMPLED)
     assert math.fsum(chance * draw.checks for chance, draw in found) == pytest.approx(wanted + 1, abs=1e-12)
 
 
@@ -120,11 +129,11 @@ class FirstEstimate(AWRS):
 
     def propose(self, position: Position) -> Draw:
         seen, mass = [], 0.0
-        for token in position.order(position.logs, np.arange(len(position.logs))):
-            rest = np.exp(position.logs)
+        for token in position.order(position.log_probs, np.arange(len(position.log_probs))):
+            rest = np.exp(position.log_probs)
             rest[seen] = 0.0
             if position.candidates.permits(token):
-                return Draw(token, float(position.logs[token]), math.log(mass + rest.sum()))
+                return Draw(token, float(position.log_probs[token]), math.log(mass + rest.sum()))
             seen.append(token)
         raise AssertionError
 
@@ -143,7 +152,7 @@ class RedrawsButKeepsTheWeight(AWRS):
         if drawn.token is not None:
             return drawn
         again = AWRS.propose(
-            self, Position(position.logits, Listed(position.allowed), position.chance, SAMPLED)
+            self, Position(position.logits, CandidateList(position.allowed), position.randomness, SAMPLED)
         )
         return Draw(again.token, again.logprob, 0.0)
 
@@ -151,7 +160,7 @@ class RedrawsButKeepsTheWeight(AWRS):
 @pytest.mark.parametrize("wrong", [FirstEstimate(), Unweighted(), RedrawsButKeepsTheWeight()], ids=repr)
 def test_wrong_weights_are_found_out(wrong):
     with pytest.raises(AssertionError, match="token"):
-        check_proper(wrong, logits_of(1), np.array([0, 2]), candidates=lambda: Asked([0, 2]))
+        check_proper_weighting(wrong, logits_of(1), np.array([0, 2]), candidates=lambda: Asked([0, 2]))
 
 
 # ---------------------------------------------------------------- how many questions, and which
@@ -164,11 +173,11 @@ def test_the_token_is_the_one_that_local_masking_draws():
         allowed = np.flatnonzero(random.random(300) < random.choice([0.01, 0.3, 0.95]))
         if not len(allowed):
             continue
-        for warp in (SAMPLED, Warp(0.5), Warp()):
+        for warp in (SAMPLED, LogitsWarper(0.5), LogitsWarper()):
             tokens = {
-                sampler.propose(Position(logits, made, Keyed(trial), warp, 7)).token
+                sampler.propose(Position(logits, made, PhiloxRandomness(trial), warp, 7)).token
                 for sampler in (Local(), AWRS(), AWRS(cached=False), AWRS(checks=1, patience=3))
-                for made in (Listed(allowed), Asked(allowed), Asked(allowed, costly=True))
+                for made in (CandidateList(allowed), Asked(allowed), Asked(allowed, costly=True))
             }
             assert len(tokens) == 1
 
@@ -176,7 +185,7 @@ def test_the_token_is_the_one_that_local_masking_draws():
 def test_a_row_that_is_known_costs_nothing_and_gives_the_exact_weight():
     logits = logits_of(2)
     p = np.exp(logits) / np.exp(logits).sum()
-    drawn = AWRS().propose(Position(logits, Listed([1, 2]), Keyed(0), SAMPLED))
+    drawn = AWRS().propose(Position(logits, CandidateList([1, 2]), PhiloxRandomness(0), SAMPLED))
     assert drawn.checks == 1
     assert drawn.log_weight == pytest.approx(math.log(p[1] + p[2]), abs=1e-12)
 
@@ -185,9 +194,9 @@ def test_patience_ends_with_one_question_for_the_row_and_costly_rows_are_never_a
     logits = np.zeros(500)
     logits[400] = -40.0  # allowed, and visited last
     cheap, dear = Asked([400]), Asked([400], costly=True)
-    assert AWRS().propose(Position(logits, cheap, Keyed(0), SAMPLED)).token == 400
+    assert AWRS().propose(Position(logits, cheap, PhiloxRandomness(0), SAMPLED)).token == 400
     assert (cheap.checks, cheap.rows) == (33, 1)
-    drawn = AWRS().propose(Position(logits, dear, Keyed(0), SAMPLED))
+    drawn = AWRS().propose(Position(logits, dear, PhiloxRandomness(0), SAMPLED))
     assert (drawn.token, dear.checks, dear.rows) == (400, 500, 0)
     # Every other token was visited, so the weight is exact, however small: nothing was subtracted from 1.
     assert drawn.log_weight == pytest.approx(-40.0 - math.log(499), rel=1e-9)
@@ -216,8 +225,10 @@ LANGUAGE = {b"", b"ab", b"abc", b"abca", b"ba", b"bbbb", b"cab", b"ccc", b"cccc"
 @pytest.mark.parametrize("sampler", [AWRS(checks=1, cached=False), AWRS(patience=1, cached=False)], ids=str)
 def test_the_law_of_texts_is_local_and_their_weights_measure_the_models_own(sampler):
     model = EnumerableModel(seed=1)
-    laws = model.laws(LANGUAGE)
-    drawn = text_law(model, FiniteAutomaton(LANGUAGE, model.vocabulary), sampler, SAMPLED, model.depth)
+    laws = model.distributions(LANGUAGE)
+    drawn = sequence_distribution(
+        model, FiniteAutomaton(LANGUAGE, model.vocabulary), sampler, SAMPLED, model.depth
+    )
     assert set(drawn) == LANGUAGE
     for text, (chance, weighted) in drawn.items():
         assert chance == pytest.approx(laws.local[text], abs=1e-12)
@@ -226,9 +237,11 @@ def test_the_law_of_texts_is_local_and_their_weights_measure_the_models_own(samp
 
 def test_dropped_texts_carry_the_missing_weight():
     model = EnumerableModel(seed=1)
-    laws = model.laws(LANGUAGE)
+    laws = model.distributions(LANGUAGE)
     sampler = AWRS(patience=1, when_exhausted="drop", cached=False)
-    drawn = text_law(model, FiniteAutomaton(LANGUAGE, model.vocabulary), sampler, SAMPLED, model.depth)
+    drawn = sequence_distribution(
+        model, FiniteAutomaton(LANGUAGE, model.vocabulary), sampler, SAMPLED, model.depth
+    )
     assert sum(chance for chance, _ in drawn.values()) < 0.9
     for text, (_, weighted) in drawn.items():
         assert weighted == pytest.approx(laws.model[text], abs=1e-12)
@@ -236,10 +249,10 @@ def test_dropped_texts_carry_the_missing_weight():
 
 def test_a_sample_says_its_law_its_weights_and_the_evidence():
     model = EnumerableModel(seed=1)
-    laws = model.laws(LANGUAGE)
+    laws = model.distributions(LANGUAGE)
     gen = constrained.Generator(model, FiniteAutomaton(LANGUAGE, model.vocabulary), sampler="awrs")
     drawn = gen.sample("", 1000, temperature=1.0, seed=3)
-    assert (drawn.law, len(drawn), drawn.attempts, drawn.accepted) == ("local", 1000, 1000, 1000)
+    assert (drawn.distribution, len(drawn), drawn.attempts, drawn.accepted) == ("local", 1000, 1000, 1000)
     z = (math.exp(drawn.log_evidence) - laws.mass) / (laws.mass * drawn.log_evidence_error)
     assert abs(z) < 4.5
     distance = sum(abs(drawn.posterior.get(t.decode(), 0) - p) for t, p in laws.conditional.items()) / 2
@@ -249,14 +262,14 @@ def test_a_sample_says_its_law_its_weights_and_the_evidence():
     assert drawn.checks_per_token > 1
     # Equal beginnings are read once: no more rows than there are prefixes, however many texts there are.
     assert drawn.forwards <= 1 + 3 + 9 + 27
-    assert drawn[0].law == "local"
+    assert drawn[0].distribution == "local"
     assert drawn[0].stats.seed == 3
 
 
 def test_draws_do_not_fit_the_conditional_law():
     """Dropping the weights of local proposals is what this library exists to avoid: the test must see it."""
     model = EnumerableModel(seed=1)
-    laws = model.laws(LANGUAGE)
+    laws = model.distributions(LANGUAGE)
     gen = constrained.Generator(model, FiniteAutomaton(LANGUAGE, model.vocabulary), sampler="awrs")
     counts: dict[bytes, int] = {}
     for out in gen.sample("", 1000, temperature=1.0, seed=5):
@@ -270,7 +283,7 @@ def test_greedy_awrs_says_what_greedy_masking_says():
     automaton = FiniteAutomaton(LANGUAGE, model.vocabulary)
     outs = [constrained.Generator(model, automaton, sampler=name)("") for name in ("local", "awrs")]
     assert outs[0].text == outs[1].text
-    assert [out.law for out in outs] == ["greedy", "greedy"]
+    assert [out.distribution for out in outs] == ["greedy", "greedy"]
 
 
 def test_the_same_text_as_local_over_a_real_vocabulary_with_fewer_questions_than_tokens():
@@ -297,7 +310,7 @@ def test_the_same_text_as_local_over_a_real_vocabulary_with_fewer_questions_than
 def test_a_tiny_mass_is_weighed_exactly_on_average(mass, sampler):
     logits = np.log([(1 - mass) * 0.7, (1 - mass) * 0.3, mass * 0.75, mass * 0.25])
     for candidates in (lambda: Asked([2, 3]), lambda: Asked([2, 3], costly=True)):
-        law = token_law(sampler, logits, candidates, SAMPLED)
+        law = token_distribution(sampler, logits, candidates, SAMPLED)
         for token, share in ((2, 0.75), (3, 0.25)):
             assert law[token][0] == pytest.approx(share, rel=1e-9)
             assert law[token][1] == pytest.approx(mass * share, rel=1e-9)
@@ -305,7 +318,9 @@ def test_a_tiny_mass_is_weighed_exactly_on_average(mass, sampler):
 
 def test_a_mass_below_what_floats_hold_is_still_weighed():
     logits = np.array([0.0, 1.0, -2000.0])
-    drawn = AWRS(cached=False).propose(Position(logits, Asked([2], costly=True), Keyed(0), SAMPLED))
+    drawn = AWRS(cached=False).propose(
+        Position(logits, Asked([2], costly=True), PhiloxRandomness(0), SAMPLED)
+    )
     assert drawn.token == 2
     assert drawn.log_weight == pytest.approx(-2000 - math.log(1 + math.e), rel=1e-12)
 
@@ -317,10 +332,10 @@ def test_noise_that_is_not_computed_would_not_have_mattered(purpose):
         scores = random.normal(size=9000) * random.choice([0.1, 3.0, 20.0])
         scores[random.random(9000) < 0.2] = -np.inf
         ids = np.sort(random.choice(20_000, 9000, replace=False))
-        keys = scores + Noise(4, 0, purpose).gumbel(place, ids)
-        assert Keyed(4).pick(scores, ids, place, purpose) == np.argmax(keys)
+        keys = scores + GumbelNoise(4, 0, purpose).gumbel(place, ids)
+        assert PhiloxRandomness(4).pick(scores, ids, place, purpose) == np.argmax(keys)
         if purpose == 0:
-            order = itertools.islice(Keyed(4).order(scores, ids, place), 400)
+            order = itertools.islice(PhiloxRandomness(4).order(scores, ids, place), 400)
             assert list(order) == np.argsort(-keys, kind="stable")[:400].tolist()
 
 
@@ -333,6 +348,6 @@ def test_hopeless_tokens_are_never_drawn_from_a_large_vocabulary(draws):
     allowed = np.sort(np.concatenate([likely[:20], np.setdiff1d(np.arange(0, size, 2), likely)[:5000]]))
     for place in range(draws):
         candidates = Asked(allowed)
-        drawn = AWRS().propose(Position(logits, candidates, Keyed(9), SAMPLED, place))
+        drawn = AWRS().propose(Position(logits, candidates, PhiloxRandomness(9), SAMPLED, place))
         assert drawn.token in likely[:20]
         assert candidates.checks < 40

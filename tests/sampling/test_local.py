@@ -12,18 +12,32 @@ from hypothesis import strategies as st
 
 import constrained
 from constrained.errors import InvalidArgument, ModelError
-from constrained.sampling import SAMPLERS, Keyed, Listed, Local, Position, Warp, choose
-from constrained.testing import EnumerableModel, check_proper, g_test, text_law, token_law
+from constrained.sampling import (
+    SAMPLERS,
+    CandidateList,
+    Local,
+    LogitsWarper,
+    PhiloxRandomness,
+    Position,
+    resolve_sampler,
+)
+from constrained.testing import (
+    EnumerableModel,
+    check_proper_weighting,
+    g_test,
+    sequence_distribution,
+    token_distribution,
+)
 from tests.support.finite import FiniteAutomaton
 
 LOCAL = Local()
 
 
-GREEDY = Warp()
+GREEDY = LogitsWarper()
 
 
 def draw(logits, allowed, warp=GREEDY):
-    return LOCAL.propose(Position(np.array(logits), Listed(allowed), Keyed(0), warp))
+    return LOCAL.propose(Position(np.array(logits), CandidateList(allowed), PhiloxRandomness(0), warp))
 
 
 def logs(*p: float) -> np.ndarray:
@@ -39,7 +53,7 @@ def logs(*p: float) -> np.ndarray:
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
 def test_a_draw_is_properly_weighted(seed, allowed, temperature):
     logits = np.random.default_rng(seed).normal(size=4) * 3
-    check_proper(LOCAL, logits, np.array(allowed), temperature)
+    check_proper_weighting(LOCAL, logits, np.array(allowed), temperature)
 
 
 def test_the_check_of_proper_weights_can_fail():
@@ -49,19 +63,19 @@ def test_the_check_of_proper_weights_can_fail():
             return type(drawn)(drawn.token, drawn.logprob, 0.0)
 
     with pytest.raises(AssertionError, match="token 0"):
-        check_proper(Unweighted(), logs(0.5, 0.2, 0.2, 0.1), np.array([0, 1]))
+        check_proper_weighting(Unweighted(), logs(0.5, 0.2, 0.2, 0.1), np.array([0, 1]))
 
 
 def test_the_chance_of_a_draw_is_what_logprob_and_log_weight_say():
     logits = logs(0.4, 0.3, 0.2, 0.1)
     for warp in [
-        Warp(0.7),
-        Warp(1.0, top_k=2),
-        Warp(1.3, top_p=0.6),
-        Warp(1.0, min_p=0.4),
-        Warp(1.0, 3, 0.9, 0.5),
+        LogitsWarper(0.7),
+        LogitsWarper(1.0, top_k=2),
+        LogitsWarper(1.3, top_p=0.6),
+        LogitsWarper(1.0, min_p=0.4),
+        LogitsWarper(1.0, 3, 0.9, 0.5),
     ]:
-        law = token_law(LOCAL, logits, np.array([0, 1, 3]), warp)
+        law = token_distribution(LOCAL, logits, np.array([0, 1, 3]), warp)
         assert math.isclose(sum(chance for chance, _ in law.values()), 1.0, abs_tol=1e-12)
         p = np.exp(warp.scale(logits))
         p /= p.sum()
@@ -81,35 +95,38 @@ def test_greedy_takes_the_most_likely_allowed_token_and_the_lowest_id_of_a_tie()
 @pytest.mark.parametrize(
     ("warp", "kept"),
     [
-        (Warp(1.0), {0, 1, 2, 4}),
-        (Warp(1.0, top_k=1), {0}),
-        (Warp(1.0, top_k=2), {0, 1}),  # 1 and 2 tie: the lower id stays
-        (Warp(1.0, top_k=100), {0, 1, 2, 4}),
-        (Warp(1.0, top_p=0.49), {0}),  # half of the allowed mass is token 0 alone
-        (Warp(1.0, top_p=0.51), {0, 1}),
-        (Warp(1.0, top_p=1.0), {0, 1, 2, 4}),
-        (Warp(1.0, top_p=1e-9), {0}),
-        (Warp(1.0, min_p=0.49), {0, 1, 2}),
-        (Warp(1.0, min_p=1.0), {0}),
-        (Warp(1.0, min_p=0.0), {0, 1, 2, 4}),
-        (Warp(1.0, top_k=3, top_p=0.75), {0, 1}),  # of the three, 0 and 1 have 3/4 after renormalising ...
-        (Warp(1.0, top_p=0.76, min_p=0.6), {0}),
-        (Warp(0.25, top_p=0.8), {0}),  # temperature first: it makes the row peaked
+        (LogitsWarper(1.0), {0, 1, 2, 4}),
+        (LogitsWarper(1.0, top_k=1), {0}),
+        (LogitsWarper(1.0, top_k=2), {0, 1}),  # 1 and 2 tie: the lower id stays
+        (LogitsWarper(1.0, top_k=100), {0, 1, 2, 4}),
+        (LogitsWarper(1.0, top_p=0.49), {0}),  # half of the allowed mass is token 0 alone
+        (LogitsWarper(1.0, top_p=0.51), {0, 1}),
+        (LogitsWarper(1.0, top_p=1.0), {0, 1, 2, 4}),
+        (LogitsWarper(1.0, top_p=1e-9), {0}),
+        (LogitsWarper(1.0, min_p=0.49), {0, 1, 2}),
+        (LogitsWarper(1.0, min_p=1.0), {0}),
+        (LogitsWarper(1.0, min_p=0.0), {0, 1, 2, 4}),
+        (
+            LogitsWarper(1.0, top_k=3, top_p=0.75),
+            {0, 1},
+        ),  # of the three, 0 and 1 have 3/4 after renormalising ...
+        (LogitsWarper(1.0, top_p=0.76, min_p=0.6), {0}),
+        (LogitsWarper(0.25, top_p=0.8), {0}),  # temperature first: it makes the row peaked
     ],
 )
 def test_truncations_apply_to_what_the_mask_left_in_the_documented_order(warp, kept):
     logits = logs(0.32, 0.16, 0.15999, 0.3, 0.00001, 0.05)  # tokens 3 and 5 are not allowed
     logits[2] = logits[1]
-    assert set(token_law(LOCAL, logits, np.array([0, 1, 2, 4]), warp)) == kept
+    assert set(token_distribution(LOCAL, logits, np.array([0, 1, 2, 4]), warp)) == kept
 
 
 def test_a_truncation_never_leaves_nothing():
-    assert draw([9.0, 0.0, 0.0], [1, 2], Warp(1.0, top_k=1)).token == 1
+    assert draw([9.0, 0.0, 0.0], [1, 2], LogitsWarper(1.0, top_k=1)).token == 1
 
 
 @pytest.mark.parametrize("mass", [1e-3, 1e-6, 1e-12])
 def test_a_tiny_allowed_mass_is_weighed_exactly(mass):
-    drawn = draw(logs(1.0 - mass, mass / 2, mass / 2), [1, 2], Warp(1.0))
+    drawn = draw(logs(1.0 - mass, mass / 2, mass / 2), [1, 2], LogitsWarper(1.0))
     assert drawn.log_weight == pytest.approx(math.log(mass), rel=1e-9)
     assert drawn.logprob == pytest.approx(math.log(mass / 2), rel=1e-9)
 
@@ -141,16 +158,18 @@ def test_impossible_logits_are_the_models_fault_and_say_so():
 )
 def test_settings_out_of_range_are_refused(settings):
     with pytest.raises(InvalidArgument, match=r"pass|effect"):
-        Warp(**settings)
+        LogitsWarper(**settings)
 
 
 def test_samplers_are_chosen_by_name_from_one_table():
-    assert choose("local") == Local()
-    assert choose(LOCAL) is LOCAL
-    assert all(isinstance(choose(name), kind) for name, kind in SAMPLERS.items())
+    assert resolve_sampler("local") == Local()
+    assert resolve_sampler(LOCAL) is LOCAL
+    assert all(isinstance(resolve_sampler(name), kind) for name, kind in SAMPLERS.items())
     with pytest.raises(InvalidArgument, match=r"use one of: .*local"):
-        choose("nucleus")
-    assert [LOCAL.law(w) for w in (Warp(), Warp(0.5), Warp(0.5, top_k=3))] == [
+        resolve_sampler("nucleus")
+    assert [
+        LOCAL.distribution(w) for w in (LogitsWarper(), LogitsWarper(0.5), LogitsWarper(0.5, top_k=3))
+    ] == [
         "greedy",
         "local",
         "local-truncated",
@@ -169,8 +188,8 @@ def texts_of(language, model):
 @pytest.mark.parametrize("seed", range(3))
 def test_the_law_of_texts_is_the_local_one_exactly(seed):
     model = EnumerableModel(seed=seed)
-    laws = model.laws(LANGUAGE)
-    drawn = text_law(model, texts_of(LANGUAGE, model), LOCAL, Warp(1.0), model.depth)
+    laws = model.distributions(LANGUAGE)
+    drawn = sequence_distribution(model, texts_of(LANGUAGE, model), LOCAL, LogitsWarper(1.0), model.depth)
     assert set(drawn) == set(laws.local) == LANGUAGE
     for text, (chance, weighted) in drawn.items():
         assert chance == pytest.approx(laws.local[text], abs=1e-12)
@@ -183,9 +202,9 @@ def test_the_law_of_texts_is_the_local_one_exactly(seed):
 @given(st.sets(st.text("abc", max_size=4).map(str.encode), min_size=1, max_size=12), st.integers(0, 2**32))
 def test_any_language_is_drawn_by_its_local_law(language, seed):
     model = EnumerableModel(seed=seed, spread=0.3)
-    laws = model.laws(language)
+    laws = model.distributions(language)
     assume(min(laws.local.values()) > 0.0)  # a row of a peaked model can underflow
-    drawn = text_law(model, texts_of(language, model), LOCAL, Warp(1.0), model.depth)
+    drawn = sequence_distribution(model, texts_of(language, model), LOCAL, LogitsWarper(1.0), model.depth)
     assert all(abs(drawn[text][0] - q) < 1e-12 for text, q in laws.local.items())
 
 
@@ -218,7 +237,7 @@ def test_the_g_test_agrees_with_scipy_and_sees_the_impossible():
 
 def test_the_laws_of_the_enumerable_model_are_laws():
     model = EnumerableModel()
-    laws = model.laws(LANGUAGE)
+    laws = model.distributions(LANGUAGE)
     assert len(laws.model) == 121
     for law in (laws.conditional, laws.local):
         assert sum(law.values()) == pytest.approx(1.0, abs=1e-12)

@@ -11,8 +11,8 @@ import pytest
 import constrained
 from constrained.errors import InvalidArgument
 from constrained.sampling import AWRS, MCMC, Local, mcmc
-from constrained.sampling.mcmc import State
-from constrained.testing import EnumerableModel, g_test, outcomes
+from constrained.sampling.mcmc import ChainState
+from constrained.testing import EnumerableModel, enumerate_outcomes, g_test
 from tests.sampling.enumerated import LANGUAGE, pool_of, small
 from tests.support.finite import FiniteAutomaton
 
@@ -26,11 +26,11 @@ def states_of(model, language, sampler):
 
     def play(dice):
         pool = pool_of(model, language, dice)
-        state = State(pool.start([dice])[0])
+        state = ChainState(pool.start([dice])[0])
         sampler._write(pool, [state])
         return state
 
-    for chance, state in outcomes(play):
+    for chance, state in enumerate_outcomes(play):
         old = found.get(name(state), (0.0, None))
         found[name(state)] = (old[0] + chance, state)
     return found
@@ -51,7 +51,7 @@ def kernel(model, language, sampler, states):
             (after,), _, _ = sampler.move(pool_of(model, language, dice), [state], [dice])
             return name(after)
 
-        for chance, y in outcomes(play):
+        for chance, y in enumerate_outcomes(play):
             row[y] += chance
         assert math.fsum(row.values()) == pytest.approx(1.0, abs=1e-12)
         rows[x] = row
@@ -60,7 +60,7 @@ def kernel(model, language, sampler, states):
 
 def target(model, language, states, proposal):
     """The law on the states: proposal times weights, whose sum over the weights of a text is the model's own."""
-    mass = model.laws(language).mass
+    mass = model.distributions(language).mass
     return {x: chance * math.exp(state.omega) / mass for x, (chance, state) in states.items()}
 
 
@@ -112,7 +112,7 @@ def test_with_estimated_weights_it_stays_exact(cut, proposal):
 @pytest.mark.parametrize("cut", CUTS)
 def test_every_step_comes_closer(cut):
     model = EnumerableModel(seed=1)
-    laws = model.laws(LANGUAGE)
+    laws = model.distributions(LANGUAGE)
     sampler = MCMC(cut=cut)
     states = states_of(model, LANGUAGE, sampler)
     rows = kernel(model, LANGUAGE, sampler, states)
@@ -139,7 +139,7 @@ def without_lengths(old, new):
 
 @pytest.mark.parametrize(("wrong", "cut"), [(always, "restart"), (without_lengths, "uniform")])
 def test_a_wrong_acceptance_is_found_out(monkeypatch, wrong, cut):
-    monkeypatch.setattr(mcmc, "acceptance", wrong)
+    monkeypatch.setattr(mcmc, "acceptance_probability", wrong)
     with pytest.raises(AssertionError):
         check(EnumerableModel(seed=1), LANGUAGE, MCMC(cut=cut))
 
@@ -150,7 +150,7 @@ def test_a_wrong_acceptance_is_found_out(monkeypatch, wrong, cut):
 def generator(sampler):
     model = EnumerableModel(seed=1)
     automaton = FiniteAutomaton(LANGUAGE, model.vocabulary)
-    return model.laws(LANGUAGE), constrained.Generator(model, automaton, sampler=sampler)
+    return model.distributions(LANGUAGE), constrained.Generator(model, automaton, sampler=sampler)
 
 
 @pytest.mark.parametrize("cut", CUTS)

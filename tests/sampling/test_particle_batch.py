@@ -69,8 +69,8 @@ def test_texts_of_a_set_are_what_each_would_be_alone(name, isolate):
     drawn = gen.sample("the", 6, seed=3, **SETTINGS)
     (task,) = gen._tasks(["the"], None, 3, **SETTINGS)
     for i, out in enumerate(drawn):
-        answer = task.answer(attempt=i)
-        for _ in step.run(gen.model, [answer], gen.sampler):
+        answer = task.new_sequence(attempt=i)
+        for _ in step.decode_sequences(gen.model, [answer], gen.sampler):
             pass
         assert out.tokens == tuple(answer.tokens)
         assert out.log_weight == pytest.approx(answer.log_weight, abs=1e-3)

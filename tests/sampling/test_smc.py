@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 import constrained
 from constrained.errors import BudgetExhausted, InvalidArgument
-from constrained.evaluate.fidelity.measure import Measured
+from constrained.evaluate.fidelity.measure import TaskMeasurement
 from constrained.evaluate.fidelity.tasks import TASKS
-from constrained.sampling import AWRS, SMC, Chance, Keyed, Local, Sample
+from constrained.sampling import AWRS, SMC, Local, PhiloxRandomness, Randomness, SampleBatch
 from constrained.sampling.resampling import RESAMPLINGS
-from constrained.testing import EnumerableModel, NGramModel, outcomes
+from constrained.testing import EnumerableModel, NGramModel, enumerate_outcomes
 from constrained.vocabulary import Vocabulary
 from tests.sampling.enumerated import LANGUAGE, distance, law_of, pool_of, small
 from tests.support.finite import FiniteAutomaton
@@ -52,7 +52,7 @@ def weighted(law, count):
 @pytest.mark.parametrize("proposal", EXACT, ids=["local", "awrs"])
 def test_one_particle_is_properly_weighted(proposal):
     model = small(3)
-    laws = model.laws(TINY)
+    laws = model.distributions(TINY)
     found = weighted(law_of(particles(SMC(proposal=proposal), 1), model, TINY), 1)
     for text in TINY:
         assert found[text] == pytest.approx(laws.model[text], abs=1e-12)
@@ -62,7 +62,7 @@ def test_one_particle_is_properly_weighted(proposal):
 @pytest.mark.parametrize("threshold", [0.0, 0.9, 1.0])
 def test_two_particles_that_are_drawn_anew_are_unbiased_for_every_text(scheme, threshold):
     model = small(3)
-    laws = model.laws(TINY)
+    laws = model.distributions(TINY)
     sampler = SMC(proposal=Local(), resampling=scheme, threshold=threshold)
     law = law_of(particles(sampler, 2), model, TINY)
     found = weighted(law, 2)
@@ -79,7 +79,7 @@ def test_dropping_the_weights_is_found_out():
     model = small(3)
     found = weighted(law_of(particles(SMC(proposal=Unweighted()), 1), model, TINY), 1)
     assert sum(found.values()) == pytest.approx(1.0)
-    assert model.laws(TINY).mass < 0.9
+    assert model.distributions(TINY).mass < 0.9
 
 
 def runs(sampler, count, repeats):
@@ -87,8 +87,8 @@ def runs(sampler, count, repeats):
     found = []
     for i in range(repeats):
         pool = pool_of(model, LANGUAGE, None)
-        pool.chance = lambda attempt, i=i: Keyed(11, i, attempt)
-        drawn: Sample = sampler.draw(pool, count)
+        pool.chance = lambda attempt, i=i: PhiloxRandomness(11, i, attempt)
+        drawn: SampleBatch = sampler.draw(pool, count)
         found.append(drawn)
     return model.laws(LANGUAGE), found
 
@@ -118,7 +118,7 @@ def test_the_error_of_one_run_is_about_the_spread_of_many():
 # ---------------------------------------------------------------- resampling
 
 
-class Points(Chance):
+class Points(Randomness):
     """Uniform numbers that a test gives, and choices by them."""
 
     def __init__(self, *numbers):
@@ -153,7 +153,7 @@ def test_every_scheme_expects_each_particle_n_times_its_weight(raw):
 @pytest.mark.parametrize("weights", [[0.5, 0.5], [0.2, 0.8], [0.1, 0.6, 0.3], [0.0, 1.0, 0.0]])
 def test_every_scheme_of_independent_draws_expects_the_same(name, weights):
     expected = np.zeros(len(weights))
-    for chance, kept in outcomes(lambda dice: RESAMPLINGS[name](np.array(weights), dice, 0)):
+    for chance, kept in enumerate_outcomes(lambda dice: RESAMPLINGS[name](np.array(weights), dice, 0)):
         expected += chance * np.bincount(kept, minlength=len(weights))
     assert expected == pytest.approx(len(weights) * np.array(weights), abs=1e-12)
 
@@ -186,7 +186,7 @@ def reward(text: bytes, finished: bool) -> float:
 def test_a_potential_changes_the_law_by_what_it_says_of_finished_texts_only(threshold):
     model = small(3, letters=(b"a", b"c"))
     language = {b"a", b"ac", b"cc", b""}
-    laws = model.laws(language)
+    laws = model.distributions(language)
     sampler = SMC(proposal=Local(), potential=reward, resampling="multinomial", threshold=threshold)
     found = weighted(law_of(particles(sampler, 2), model, language), 2)
     for text in language:
@@ -222,7 +222,7 @@ def test_minus_infinity_ends_a_particle_and_nothing_left_is_an_error():
 @pytest.mark.parametrize("proposal", [Local(), AWRS(cached=False)], ids=["local", "awrs"])
 def test_many_particles_come_close_to_the_conditional_law(proposal):
     model = EnumerableModel(seed=1)
-    laws = model.laws(LANGUAGE)
+    laws = model.distributions(LANGUAGE)
     automaton = FiniteAutomaton(LANGUAGE, model.vocabulary)
     gen = constrained.Generator(model, automaton, sampler=SMC(proposal=proposal))
     drawn = gen.sample("", 1500, seed=0)
@@ -238,12 +238,12 @@ def test_many_particles_come_close_to_the_conditional_law(proposal):
 
 def test_one_text_is_one_particle_drawn_by_its_weight():
     model = EnumerableModel(seed=1)
-    laws = model.laws(LANGUAGE)
+    laws = model.distributions(LANGUAGE)
     gen = constrained.Generator(model, FiniteAutomaton(LANGUAGE, model.vocabulary), sampler=SMC(particles=24))
     outs = gen.batch([[model.eos]] * 60, seed=1)
     counts = {text: n / 60 for text, n in Counter(out.text.encode() for out in outs).items()}
     assert distance(counts, laws.conditional) < 0.25 < distance(laws.local, laws.conditional)
-    assert (outs[0].law, outs[0].log_weight, outs[0].stats.attempts) == ("smc", 0.0, 24)
+    assert (outs[0].distribution, outs[0].log_weight, outs[0].stats.attempts) == ("smc", 0.0, 24)
 
 
 @pytest.mark.parametrize(
@@ -293,7 +293,7 @@ def test_by_default_particles_that_have_paid_first_are_not_thrown_away():
     """In this language weights speak against what is likely, for a while: half of the texts pay at their eighth
     token and the others later. Then drawing anew below half is worse than never; the default is not."""
     task = next(task for task in TASKS if task.name == "trees/large")
-    measured = Measured(task, None, 50_000)
+    measured = TaskMeasurement(task, None, 50_000)
     distances = {}
     for name, sampler in (
         ("never", SMC(proposal=Local(), threshold=0.0)),

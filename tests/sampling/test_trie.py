@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 import constrained
 from constrained.errors import BudgetExhausted, InvalidArgument
-from constrained.sampling import CARS, Keyed, Rejection, Trie, Tries, trie_walk
-from constrained.sampling.attempts import Tally
-from constrained.sampling.cars import write_through
+from constrained.sampling import CARS, PhiloxRandomness, Rejection, Trie, Tries, trie_walk
+from constrained.sampling.attempts import AttemptTally
+from constrained.sampling.cars import run_through_trie
 from constrained.testing import EnumerableModel, g_test
 from tests.sampling.enumerated import LANGUAGE, distance, future, law_of, pool_of, small
 from tests.support.finite import FiniteAutomaton
 
-ACCEPT = trie_walk.Accept()
+ACCEPT = trie_walk.AcceptByRatio()
 
 
 def twin(trie):
@@ -33,7 +33,7 @@ def attempts(trie, use, count=1):
 
     def play(pool):
         texts = pool.start([pool.chance(i) for i in range(count)])
-        write_through(pool, twin(trie), texts, use)
+        run_through_trie(pool, twin(trie), texts, use)
         return tuple(None if t.finish == "dead" else (t.content, round(t.log_weight, 13)) for t in texts)
 
     return play
@@ -44,7 +44,7 @@ def taught(model, rounds, *, costly=False, use=ACCEPT, width=2, seed=0):
     trie = Trie()
     for i in range(rounds):
         pool = pool_of(model, LANGUAGE, None, costly=costly)
-        write_through(pool, trie, pool.start([Keyed(seed, i, j) for j in range(width)]), use)
+        run_through_trie(pool, trie, pool.start([PhiloxRandomness(seed, i, j) for j in range(width)]), use)
     return trie
 
 
@@ -55,9 +55,9 @@ def taught(model, rounds, *, costly=False, use=ACCEPT, width=2, seed=0):
 @pytest.mark.parametrize("rounds", [0, 1, 3, 10])
 def test_a_cars_attempt_draws_every_text_with_its_probability_over_theta(rounds, costly):
     model = EnumerableModel(seed=1)
-    laws = model.laws(LANGUAGE)
+    laws = model.distributions(LANGUAGE)
     trie = taught(model, rounds, costly=costly)
-    law = law_of(attempts(trie, trie_walk.Accept()), model, LANGUAGE, costly=costly)
+    law = law_of(attempts(trie, trie_walk.AcceptByRatio()), model, LANGUAGE, costly=costly)
     root = trie.theta[0]
     for text in LANGUAGE:
         assert law.get(((text, 0.0),), 0.0) == pytest.approx(laws.model[text] / root, abs=1e-12)
@@ -67,11 +67,11 @@ def test_a_cars_attempt_draws_every_text_with_its_probability_over_theta(rounds,
 @pytest.mark.parametrize("costly", [False, True], ids=["masks", "questions"])
 def test_the_bounds_hold_and_only_ever_tighten(costly):
     model = EnumerableModel(seed=2)
-    mass = model.laws(LANGUAGE).mass
+    mass = model.distributions(LANGUAGE).mass
     trie, before = Trie(), 1.0
     for i in range(150 if costly else 60):
         pool = pool_of(model, LANGUAGE, None, costly=costly)
-        write_through(pool, trie, pool.start([Keyed(3, i)]), trie_walk.Accept())
+        run_through_trie(pool, trie, pool.start([PhiloxRandomness(3, i)]), trie_walk.AcceptByRatio())
         assert mass - 1e-12 <= trie.theta[0] <= before
         before = trie.theta[0]
     assert mass / trie.theta[0] > 0.95  # and acceptance has become almost certain
@@ -92,12 +92,12 @@ def test_the_bounds_hold_and_only_ever_tighten(costly):
 )
 def test_any_language_is_drawn_exactly(language, seed, rounds):
     model = EnumerableModel(seed=seed, letters=(b"a", b"b"), depth=3)
-    laws = model.laws(language)
+    laws = model.distributions(language)
     trie = Trie()
     for i in range(rounds):
         pool = pool_of(model, language, None)
-        write_through(pool, trie, pool.start([Keyed(seed, i)]), trie_walk.Accept())
-    law = law_of(attempts(trie, trie_walk.Accept()), model, language)
+        run_through_trie(pool, trie, pool.start([PhiloxRandomness(seed, i)]), trie_walk.AcceptByRatio())
+    law = law_of(attempts(trie, trie_walk.AcceptByRatio()), model, language)
     for text in language:
         assert law.get(((text, 0.0),), 0.0) == pytest.approx(laws.model[text] / trie.theta[0], abs=1e-12)
 
@@ -106,13 +106,13 @@ def test_any_language_is_drawn_exactly(language, seed, rounds):
 def test_attempts_side_by_side_are_independent(use):
     """Although what one learns changes how the other goes on."""
     model, language = small(3), {b"a", b"ab", b"bb"}
-    laws = model.laws(language)
+    laws = model.distributions(language)
     trie = Trie()
     if use == "learned":
         pool = pool_of(model, language, None)
-        write_through(pool, trie, pool.start([Keyed(1, 0, 0)]), trie_walk.Accept())
+        run_through_trie(pool, trie, pool.start([PhiloxRandomness(1, 0, 0)]), trie_walk.AcceptByRatio())
     root = trie.theta[0]
-    law = law_of(attempts(trie, trie_walk.Accept(), 2), model, language)
+    law = law_of(attempts(trie, trie_walk.AcceptByRatio(), 2), model, language)
     chances = {(text, 0.0): laws.model[text] / root for text in language}
     chances[None] = 1 - sum(chances.values())
     for one, p in chances.items():
@@ -124,10 +124,12 @@ def test_attempts_side_by_side_are_independent(use):
 @pytest.mark.parametrize("rounds", [0, 1, 5])
 def test_asap_is_properly_weighted_at_every_state(rounds, costly):
     model = EnumerableModel(seed=1)
-    laws = model.laws(LANGUAGE)
-    trie = taught(model, rounds, costly=costly, use=trie_walk.Weigh(), width=1)
+    laws = model.distributions(LANGUAGE)
+    trie = taught(model, rounds, costly=costly, use=trie_walk.WeightByRatio(), width=1)
     weighted: Counter[bytes] = Counter()
-    for outcome, chance in law_of(attempts(trie, trie_walk.Weigh()), model, LANGUAGE, costly=costly).items():
+    for outcome, chance in law_of(
+        attempts(trie, trie_walk.WeightByRatio()), model, LANGUAGE, costly=costly
+    ).items():
         if outcome[0] is not None:
             weighted[outcome[0][0]] += chance * math.exp(outcome[0][1])
     for text in LANGUAGE:
@@ -136,11 +138,13 @@ def test_asap_is_properly_weighted_at_every_state(rounds, costly):
 
 def test_asap_starts_at_the_local_law_and_tends_to_the_conditional_one():
     model = EnumerableModel(seed=1)
-    laws = model.laws(LANGUAGE)
+    laws = model.distributions(LANGUAGE)
 
     def law(rounds):
         found = law_of(
-            attempts(taught(model, rounds, use=trie_walk.Weigh(), width=1), trie_walk.Weigh()),
+            attempts(
+                taught(model, rounds, use=trie_walk.WeightByRatio(), width=1), trie_walk.WeightByRatio()
+            ),
             model,
             LANGUAGE,
         )
@@ -154,14 +158,14 @@ def test_asap_starts_at_the_local_law_and_tends_to_the_conditional_one():
 # ---------------------------------------------------------------- negative controls
 
 
-class WithoutACoin(trie_walk.Accept):
+class WithoutACoin(trie_walk.AcceptByRatio):
     def __call__(self, position, ratio):
         return 0.0
 
 
 def test_without_the_coin_the_law_is_another_one():
     model = EnumerableModel(seed=1)
-    laws = model.laws(LANGUAGE)
+    laws = model.distributions(LANGUAGE)
     law = law_of(attempts(Trie(), WithoutACoin()), model, LANGUAGE)
     total = sum(chance for outcome, chance in law.items() if outcome[0] is not None)
     got = {outcome[0][0]: chance / total for outcome, chance in law.items() if outcome[0] is not None}
@@ -170,15 +174,15 @@ def test_without_the_coin_the_law_is_another_one():
 
 def test_with_the_bound_of_now_in_place_of_the_one_that_was_used_attempts_are_not_exact(monkeypatch):
     model, language = small(3), {b"a", b"ab", b"bb"}
-    laws = model.laws(language)
-    honest = trie_walk.Walk.step
+    laws = model.distributions(language)
+    honest = trie_walk.TrieWalk.step
 
     def step(self, position):
         self.used = self.trie.theta[self.node]
         honest(self, position)
 
-    monkeypatch.setattr(trie_walk.Walk, "step", step)
-    law = law_of(attempts(Trie(), trie_walk.Accept(), 2), model, language)
+    monkeypatch.setattr(trie_walk.TrieWalk, "step", step)
+    law = law_of(attempts(Trie(), trie_walk.AcceptByRatio(), 2), model, language)
     wrong = [
         abs(chance - math.prod(laws.model[one[0]] for one in pair))
         for pair, chance in law.items()
@@ -192,7 +196,7 @@ def test_with_the_bound_of_now_in_place_of_the_one_that_was_used_attempts_are_no
 
 def generator(sampler, seed=1, language=LANGUAGE):
     model = EnumerableModel(seed=seed)
-    return model.laws(language), constrained.Generator(
+    return model.distributions(language), constrained.Generator(
         model, FiniteAutomaton(language, model.vocabulary), sampler=sampler
     )
 
@@ -268,7 +272,7 @@ def test_a_spent_budget_says_what_was_learned(sampler, certain):
     assert laws.mass < 1e-2
     with pytest.raises(BudgetExhausted, match="valid with probability at most") as caught:
         gen.sample("", 20, seed=0)
-    learned = caught.value.learned
+    learned = caught.value.diagnostics
     assert learned["attempts"] == sampler.attempts * 20
     assert learned["certain"] is certain
     assert learned["lower"] <= laws.mass <= learned["upper"] < 0.05
@@ -280,9 +284,11 @@ def test_a_spent_budget_says_what_was_learned(sampler, certain):
 def test_the_likely_bound_is_the_binomial_one(attempts, found):
     beta = pytest.importorskip("scipy.stats").beta
     text = SimpleNamespace(content=b"")
-    tally = Tally(found + 1, texts=[text] * found, estimates=[0.0] * attempts)
+    tally = AttemptTally(found + 1, accepted=[text] * found, estimates=[0.0] * attempts)
     wanted = 1.0 if found == attempts else beta.ppf(0.95, found + 1, attempts - found)
-    assert tally.exhausted(certain=False, forwards=0).learned["upper"] == pytest.approx(wanted, rel=1e-6)
+    assert tally.budget_error(certain=False, forwards=0).diagnostics["upper"] == pytest.approx(
+        wanted, rel=1e-6
+    )
 
 
 def test_a_mass_of_a_billionth_ends_with_a_bound():
@@ -290,13 +296,13 @@ def test_a_mass_of_a_billionth_ends_with_a_bound():
     for prefix, row in model.rows.items():
         if set(prefix) <= {0}:
             row[:] = [0.02, 0.97, 0.01]  # P(aaaaaa) is about 6e-11
-    mass = model.laws({b"aaaaaa"}).mass
+    mass = model.distributions({b"aaaaaa"}).mass
     assert mass < 1e-9
     automaton = FiniteAutomaton({b"aaaaaa"}, model.vocabulary)
     for sampler in (Rejection(attempts=60), CARS(attempts=3, parallel=1)):
         with pytest.raises(BudgetExhausted) as caught:
             constrained.Generator(model, automaton, sampler=sampler)("", seed=0, temperature=1.0)
-        assert mass <= caught.value.learned["upper"] < 0.2
+        assert mass <= caught.value.diagnostics["upper"] < 0.2
     # Once the trie has seen the way, the text comes at once, whatever its mass.
     out = constrained.Generator(model, automaton, sampler="cars")("", seed=0)
     assert out.text == "aaaaaa"
@@ -308,8 +314,8 @@ def test_an_impossible_text_ends_at_once_with_a_bound_of_zero():
     gen = constrained.Generator(model, FiniteAutomaton({b"abc"}, model.vocabulary), sampler="cars")
     with pytest.raises(BudgetExhausted, match=r"at most 0\b") as caught:
         gen("", seed=0)
-    assert caught.value.learned["upper"] == 0.0
-    assert caught.value.learned["attempts"] < 20
+    assert caught.value.diagnostics["upper"] == 0.0
+    assert caught.value.diagnostics["attempts"] < 20
 
 
 @pytest.mark.parametrize("name", ["cars", "rejection", "asap"])

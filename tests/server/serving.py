@@ -14,7 +14,7 @@ import uvicorn
 from openai import OpenAI
 
 from constrained import LanguageModel, Vocabulary
-from constrained.server import Settings, create_app
+from constrained.server import ServerSettings, create_app
 from constrained.testing import ScriptedModel
 
 BYTES = Vocabulary.from_bytes([*(bytes([i]) for i in range(256)), b""], [256])
@@ -57,7 +57,7 @@ class Served:
 
 @contextlib.contextmanager
 def served(model: LanguageModel, *, grace: int = 60, format: Any = None, **settings: Any) -> Iterator[Served]:
-    app = create_app(model, Settings(**{"name": MODEL, **settings}), format=format)
+    app = create_app(model, ServerSettings(**{"name": MODEL, **settings}), format=format)
     config = uvicorn.Config(app, log_level="error", lifespan="on", timeout_graceful_shutdown=grace)
     server = uvicorn.Server(config)
     listening = socket.create_server(("127.0.0.1", 0), backlog=256)

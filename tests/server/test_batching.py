@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from constrained import Generator, load
-from constrained.decoding.speculation import Draft
+from constrained.decoding.speculation import Speculation
 from tests.server.serving import MODEL, GatedModel, Served, served, told, wait_until
 from tests.support.paths import ROOT
 from tests.support.tiny_models import random_llama
@@ -70,7 +70,7 @@ def test_guesses_change_no_text() -> None:
         for wanted in ({"structured_outputs": {"json": schema}}, {"max_tokens": 12})
     ]
     texts, steps = [], []
-    for draft in (None, Draft(nodes=8, adapts=False)):
+    for draft in (None, Speculation(nodes=8, adapts=False)):
         with served(model, draft=draft) as server, ThreadPoolExecutor(3) as pool:
             answers = list(
                 pool.map(lambda one: server.post("/v1/completions", {"model": MODEL, **one}), asked)
@@ -306,11 +306,11 @@ def test_an_address_that_is_taken() -> None:
 
 def test_settings_are_checked() -> None:
     from constrained import InvalidArgument
-    from constrained.server import Settings
+    from constrained.server import ServerSettings
 
     for wrong in ({"max_batch": 0}, {"compile_seconds": 0}, {"max_tokens": 0}, {"name": ""}, {"api_key": ""}):
         with pytest.raises(InvalidArgument):
-            Settings(**wrong)
+            ServerSettings(**wrong)
 
 
 def test_every_line_of_a_stream_is_json() -> None:
@@ -328,4 +328,4 @@ def test_a_missing_extra_is_named() -> None:
     code = "import sys; sys.modules['fastapi'] = None\nfrom constrained.cli import main; main(['serve'])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "pip install 'constrained[server]'" in done.stderr
+    assert "pip install 'constrained-generation[server]'" in done.stderr

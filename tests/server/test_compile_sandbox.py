@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from constrained.chat.tools import HERMES
-from constrained.server.compile_sandbox import Trial
-from constrained.server.errors import Refusal
+from constrained.server.compile_sandbox import CompileSandbox
+from constrained.server.errors import ApiError
 from constrained.server.requests import ChatRequest
 from tests.server.serving import BYTES, MODEL, served, told, wait_until
 
@@ -31,7 +31,7 @@ def asked(wanted: dict[str, Any]) -> ChatRequest:
     return ChatRequest.model_validate(body)
 
 
-def processes_of(trial: Trial) -> list[int]:
+def processes_of(trial: CompileSandbox) -> list[int]:
     """The process of a trial and its child."""
     process = trial._process
     if process is None:
@@ -43,22 +43,22 @@ def processes_of(trial: Trial) -> list[int]:
 
 
 @pytest.fixture(scope="module")
-def trial() -> Iterator[Trial]:
-    made = Trial(BYTES, 0.3, 256 << 20)
+def trial() -> Iterator[CompileSandbox]:
+    made = CompileSandbox(BYTES, 0.3, 256 << 20)
     made(asked({"regex": "a"}), HERMES, None)  # loads
     yield made
-    made.end()
+    made.close()
 
 
-def test_what_can_be_compiled_passes(trial: Trial) -> None:
+def test_what_can_be_compiled_passes(trial: CompileSandbox) -> None:
     before = processes_of(trial)
     trial(asked({"json": {"type": "object"}}), HERMES, "structured_outputs.json")
     trial(asked({"choice": ["a", "b"]}), HERMES, None)
     assert processes_of(trial) == before
 
 
-def test_what_cannot_is_refused_as_it_would_be_here(trial: Trial) -> None:
-    with pytest.raises(Refusal) as refused:
+def test_what_cannot_is_refused_as_it_would_be_here(trial: CompileSandbox) -> None:
+    with pytest.raises(ApiError) as refused:
         trial(
             asked({"json": {"properties": {"a": {"pattern": r"(a)\1"}}}}), HERMES, "structured_outputs.json"
         )
@@ -67,9 +67,9 @@ def test_what_cannot_is_refused_as_it_would_be_here(trial: Trial) -> None:
     assert [problem["place"] for problem in refused.value.problems] == ["#/properties/a/pattern"]
 
 
-def test_what_takes_too_long_is_ended_and_the_next_one_is_served_at_once(trial: Trial) -> None:
+def test_what_takes_too_long_is_ended_and_the_next_one_is_served_at_once(trial: CompileSandbox) -> None:
     parent, child = processes_of(trial)
-    with pytest.raises(Refusal, match=r"within 0\.3 seconds") as refused:
+    with pytest.raises(ApiError, match=r"within 0\.3 seconds") as refused:
         trial(asked(slow()), HERMES, "structured_outputs.grammar")
     assert (refused.value.status, refused.value.code) == (400, "compile_timeout")
     trial(asked({"regex": "[a-z]+"}), HERMES, None)
@@ -81,27 +81,27 @@ def test_what_takes_too_long_is_ended_and_the_next_one_is_served_at_once(trial: 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits memory as Linux does")
 def test_what_takes_too_much_memory_is_refused() -> None:
-    small = Trial(BYTES, 60, 24 << 20)
+    small = CompileSandbox(BYTES, 60, 24 << 20)
     try:
         small(asked({"regex": "a"}), HERMES, None)
-        with pytest.raises(Refusal) as refused:
+        with pytest.raises(ApiError) as refused:
             small(asked({"choice": [f"{i:040}" for i in range(40_000)]}), HERMES, None)
         assert refused.value.code in ("constraint_too_large", "compile_failed")
         small(asked({"regex": "a"}), HERMES, None)
     finally:
-        small.end()
+        small.close()
 
 
-def test_processes_that_were_killed_are_replaced(trial: Trial) -> None:
+def test_processes_that_were_killed_are_replaced(trial: CompileSandbox) -> None:
     parent, child = processes_of(trial)
     os.kill(child, signal.SIGSEGV)  # as a mistake in the native part would
     wait_until(lambda: processes_of(trial)[1:] not in ([], [child]))
     for _ in range(2):
         trial(asked({"regex": "a"}), HERMES, None)
-        with pytest.raises(Refusal, match="within"):  # answers and questions have not got out of step
+        with pytest.raises(ApiError, match="within"):  # answers and questions have not got out of step
             trial(asked(slow()), HERMES, None)
     os.killpg(parent, signal.SIGKILL)
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(ApiError) as refused:
         trial(asked({"regex": "a"}), HERMES, None)
     assert refused.value.code == "compile_failed"
     trial(asked({"regex": "a"}), HERMES, None)

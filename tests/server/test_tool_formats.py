@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from openai import OpenAI
 
-from constrained.chat.tool_format_probe import FORMATS, format_of
+from constrained.chat.tool_format_probe import FORMATS, detect_tool_format
 from tests.server.serving import MODEL, served
 from tests.support.speaking import ARGS, FENCED, HEADED, LIST, TAGGED, TOOLS, Speaker, speaker
 
@@ -22,9 +22,9 @@ def ask(client: OpenAI, **more: Any) -> Any:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_format_is_that_of_the_template(shape: str) -> None:
-    format = format_of(speaker(SHAPES[shape]))
+    format = detect_tool_format(speaker(SHAPES[shape]))
     calls = [("weather", '{"city": "Rome"}'), ("weather_map", '{"a": 1}')][: 1 if format.single else 2]
-    model = speaker(SHAPES[shape], "I look. " + format.write(*calls))
+    model = speaker(SHAPES[shape], "I look. " + format.format_calls(*calls))
     with served(model) as server, server.openai() as client:
         choice = ask(client).choices[0]
         assert choice.finish_reason == "tool_calls"

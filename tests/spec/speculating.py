@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 import constrained
-from constrained.decoding.speculation import Draft
+from constrained.decoding.speculation import Speculation
 from constrained.testing import EnumerableModel
-from constrained.testing.models import Weightless
+from constrained.testing.models import FunctionModel
 from constrained.vocabulary import Vocabulary
-from spec.drafts import Drafts
-from spec.noise import Noise
-from spec.place import Place
-from spec.sources import Guess, Source
+from spec.drafts import DrafterFactory
+from spec.noise import GumbelNoise
+from spec.place import DraftContext
+from spec.sources import DraftSource, DraftToken
 from tests.support.tokenizers_fixtures import small_bpe_vocabulary
 
 
@@ -26,7 +26,7 @@ def fresh(vocabulary: Vocabulary) -> Vocabulary:
     return Vocabulary.from_bytes(list(vocabulary.tokens), vocabulary.eos_ids)
 
 
-class Whim(Weightless):
+class Whim(FunctionModel):
     """A model whose logits are a hash of everything before, and lean towards a script."""
 
     def __init__(self, vocabulary: Vocabulary, script: bytes, margin: float) -> None:
@@ -49,45 +49,45 @@ class Whim(Weightless):
         return logits
 
 
-class AlwaysWrong(Source):
+class AlwaysWrong(DraftSource):
     """Guesses tokens that seldom come, and is sure of them."""
 
-    def propose(self, place: Place) -> list[Guess]:
+    def propose(self, place: DraftContext) -> list[DraftToken]:
         size = len(place.request.automaton.vocabulary.tokens)
         return [((place.state * 7 + i) % size, 0.99, i) for i in range(6)]
 
 
-class AlwaysInvalid(Source):
+class AlwaysInvalid(DraftSource):
     """Guesses tokens that the automaton refuses, ends of sequence among them."""
 
-    def propose(self, place: Place) -> list[Guess]:
+    def propose(self, place: DraftContext) -> list[DraftToken]:
         automaton = place.request.automaton
         size = len(automaton.vocabulary.tokens)
         refused = [token for token in range(size) if not automaton.next(place.state, token)][:6]
         return [(token, 1.0, 0) for token in [*refused, *automaton.vocabulary.eos_ids]]
 
 
-class Peeking(Source):
+class Peeking(DraftSource):
     """Knows the noise of the draws and guesses the tokens that it favours."""
 
     def __init__(self, seed: int, prompt: int) -> None:
-        self.noise = Noise(seed)
+        self.noise = GumbelNoise(seed)
         self.prompt = prompt
 
-    def propose(self, place: Place) -> list[Guess]:
+    def propose(self, place: DraftContext) -> list[DraftToken]:
         ids = np.arange(len(place.request.automaton.vocabulary.tokens))
         position = self.prompt + getattr(place, "depth", len(place.text))
         best = np.argsort(-self.noise.gumbel(position, ids))[:4]
         return [(int(token), 0.5, rank) for rank, token in enumerate(best)]
 
 
-class Foreseeing(Source):
+class Foreseeing(DraftSource):
     """Knows the text that will come: everything it guesses is right."""
 
     def __init__(self, tokens: Sequence[int]) -> None:
         self.tokens = list(tokens)
 
-    def propose(self, place: Place) -> list[Guess]:
+    def propose(self, place: DraftContext) -> list[DraftToken]:
         told = bytes(place.text)
         at, said = 0, b""
         pieces = place.request.automaton.vocabulary.tokens
@@ -97,7 +97,7 @@ class Foreseeing(Source):
         return [(self.tokens[at], 1.0, 0)] if said[-64:] == told and at < len(self.tokens) else []
 
 
-ADVERSARIES: dict[str, Callable[[int, int], Source]] = {
+ADVERSARIES: dict[str, Callable[[int, int], DraftSource]] = {
     "wrong": lambda seed, prompt: AlwaysWrong(),
     "invalid": lambda seed, prompt: AlwaysInvalid(),
     "peeking": Peeking,
@@ -108,8 +108,8 @@ def generator(
     model: Any,
     constraint: Any,
     sampler: Any,
-    draft: Draft | None,
-    adversary: Source | None = None,
+    draft: Speculation | None,
+    adversary: DraftSource | None = None,
 ) -> constrained.Generator:
     """A generator over an automaton of its own; an adversary takes the place of all sources."""
     automaton = constrained.compile(constraint, model.vocabulary)
@@ -117,10 +117,10 @@ def generator(
     if adversary is not None:
         drafting = made._drafting
         assert drafting is not None
-        made_in_python = Drafts(automaton, drafting.memory, "", names=(), native=False)
+        made_in_python = DrafterFactory(automaton, drafting.memory, "", source_names=(), native=False)
 
         def drafter(prompt: Sequence[int]) -> Any:
-            drafts = made_in_python.open(prompt)
+            drafts = made_in_python.new_drafter(prompt)
             drafts.sources = [adversary]  # type: ignore[attr-defined]
             return drafts
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from spec.budget import Budget, Costs
+from spec.budget import DraftBudget, PassCosts
 
 Cost = Callable[[int], float]
 """From the tokens that a pass reads of each text to seconds."""
@@ -30,7 +30,7 @@ class Machine:
     truth: Callable[[int], int]
     texts: int = 1
     guess: float = 0.0001
-    budget: Budget = field(default_factory=lambda: Budget(64))
+    budget: DraftBudget = field(default_factory=lambda: DraftBudget(64))
     seconds: float = 0.0
     tokens: int = 0
     passes: int = 0
@@ -44,15 +44,15 @@ class Machine:
         return (self.tokens - tokens) / (self.seconds - seconds)
 
     def _pass(self) -> None:
-        wanted = self.budget.drafts()
+        wanted = self.budget.draft_size()
         drafting, nodes = 0.0, 0
         if wanted:
             drafting = self.guess * wanted * self.texts
-            nodes = max(self.budget.nodes([self.pis[:wanted]] * self.texts, drafting))
+            nodes = max(self.budget.verify_sizes([self.pis[:wanted]] * self.texts, drafting))
         took = self.cost(1 + nodes)
-        self.budget.passed(self.texts, nodes, took, drafting)
+        self.budget.record_pass(self.texts, nodes, took, drafting)
         came = min(nodes, self.truth(self.passes))
-        self.budget.came(self.texts, came * self.texts)
+        self.budget.record_accepted(self.texts, came * self.texts)
         self.seconds += drafting + took
         self.tokens += 1 + came
         self.passes += 1
@@ -145,7 +145,7 @@ def test_a_machine_that_is_interrupted_now_and_then_is_not_misjudged() -> None:
     paying = Machine(disturbed, SURE, lambda number: 8)
     paying.run(500)
     rng.seed(1)
-    plain = Machine(disturbed, SURE, lambda number: 8, budget=Budget(0))
+    plain = Machine(disturbed, SURE, lambda number: 8, budget=DraftBudget(0))
     assert paying.run(1000) > 3 * plain.run(1000)
     failing = Machine(disturbed, SURE, lambda number: 0)
     assert failing.run(3000) > 0.97 * plain.run(3000)
@@ -153,47 +153,47 @@ def test_a_machine_that_is_interrupted_now_and_then_is_not_misjudged() -> None:
 
 def test_the_likeliest_are_read_and_rows_are_filled() -> None:
     """A pass is as wide as its longest row: what another row reads beside it costs nothing more."""
-    budget = Budget(64)
+    budget = DraftBudget(64)
     for width in (1, 1, 1, 2, 8, 32, 64):
-        budget.costs.measured(width, 0.01 + 0.0005 * width)
+        budget.costs.record(width, 0.01 + 0.0005 * width)
     sure, unsure = [0.95**i for i in range(1, 65)], [0.3**i for i in range(1, 4)]
-    counts = budget.nodes([sure, unsure])
+    counts = budget.verify_sizes([sure, unsure])
     assert counts[0] > counts[1] == 3
 
 
 def test_prompts_say_nothing_about_passes() -> None:
-    budget = Budget(64)
-    budget.passed(1, 0, 100.0, plain=False)
-    assert budget.costs.widest == 0
-    assert budget.drafts() == 0
+    budget = DraftBudget(64)
+    budget.record_pass(1, 0, 100.0, plain=False)
+    assert budget.costs.max_width == 0
+    assert budget.draft_size() == 0
 
 
 def test_a_fixed_budget_does_not_look_at_times() -> None:
-    budget = Budget(16, adapts=False)
+    budget = DraftBudget(16, adapts=False)
     for _ in range(10):
-        assert budget.drafts() == 16
-        assert budget.nodes([SURE[:16], SURE[:3]], 1.0) == [16, 3]
-        budget.passed(2, 16, 1000.0, 1.0)
+        assert budget.draft_size() == 16
+        assert budget.verify_sizes([SURE[:16], SURE[:3]], 1.0) == [16, 3]
+        budget.record_pass(2, 16, 1000.0, 1.0)
 
 
 def test_no_nodes_means_no_drafts() -> None:
-    machine = Machine(flat, SURE, lambda number: 5, budget=Budget(0))
+    machine = Machine(flat, SURE, lambda number: 5, budget=DraftBudget(0))
     machine.run(100)
     assert set(machine.read) == {0}
 
 
 @pytest.mark.parametrize("width", [1, 2, 7, 33, 64, 200])
 def test_costs_lie_between_what_was_measured(width: int) -> None:
-    costs = Costs()
-    costs.measured(1, 0.010)
-    costs.measured(64, 0.073)
-    assert costs.seconds(width) == pytest.approx(0.010 + 0.001 * (width - 1))
+    costs = PassCosts()
+    costs.record(1, 0.010)
+    costs.record(64, 0.073)
+    assert costs.predict_seconds(width) == pytest.approx(0.010 + 0.001 * (width - 1))
 
 
 def test_a_wider_pass_is_never_thought_faster() -> None:
-    costs = Costs()
+    costs = PassCosts()
     for width, seconds in ((1, 0.01), (8, 0.5), (32, 0.02)):
-        costs.measured(width, seconds)
-    assert costs.seconds(8) == 0.02
-    known = [costs.seconds(width) for width in range(1, 40)]
+        costs.record(width, seconds)
+    assert costs.predict_seconds(8) == 0.02
+    known = [costs.predict_seconds(width) for width in range(1, 40)]
     assert known == sorted(known)

@@ -9,9 +9,9 @@ import pytest
 
 import constrained
 from constrained import CARS, Local
-from constrained.decoding.speculation import Draft
+from constrained.decoding.speculation import Speculation
 from constrained.testing import ScriptedModel
-from spec.sources import SOURCES
+from spec.sources import DRAFT_SOURCES
 from tests.spec.speculating import ADVERSARIES, Foreseeing, fresh, generator, letters, words
 from tests.support.tokenizers_fixtures import small_bpe_vocabulary
 
@@ -20,11 +20,11 @@ SCHEMA = {
     "properties": {"name": {"type": "string", "maxLength": 30}, "kind": {"enum": ["cat", "dog", "emu"]}},
     "required": ["name", "kind"],
 }
-DRAFT = Draft(nodes=16, adapts=False)
+DRAFT = Speculation(nodes=16, adapts=False)
 TEXT = '{\n  "name": "Gießen-Nord",\n  "kind": "emu"\n}'
 
 
-def scripted(draft: Draft | None) -> constrained.Generator:
+def scripted(draft: Speculation | None) -> constrained.Generator:
     model = ScriptedModel(fresh(small_bpe_vocabulary()), TEXT)
     return constrained.Generator(model, constrained.json_schema(SCHEMA, whitespace="any"), draft=draft)
 
@@ -38,13 +38,15 @@ def test_what_tokens_say_is_what_the_drafter_counts(sampler) -> None:
         made = generator(model, constrained.regex("[abc]{2,6}") if exact else SCHEMA, sampler, DRAFT)
         out = made("Ann is a dog", seed=seed, max_tokens=6 if exact else 40, temperature=1.0)
         stats = out.stats
-        assert len(stats.origins) == len(stats.passes) == len(out.tokens)
-        assert sum(map(bool, stats.origins)) == stats.accepted
-        for i, name in enumerate(SOURCES):
-            assert sum(origin >> i & 1 for origin in stats.origins) == stats.sources.get(name, (0, 0))[1]
+        assert len(stats.draft_origins) == len(stats.passes) == len(out.tokens)
+        assert sum(map(bool, stats.draft_origins)) == stats.accepted
+        for i, name in enumerate(DRAFT_SOURCES):
+            assert (
+                sum(origin >> i & 1 for origin in stats.draft_origins) == stats.sources.get(name, (0, 0))[1]
+            )
         # Of the tokens of one pass only the last one can be nobody's guess.
         for i, number in enumerate(stats.passes[:-1]):
-            assert stats.origins[i] or stats.passes[i + 1] == number + 1
+            assert stats.draft_origins[i] or stats.passes[i + 1] == number + 1
         assert list(stats.passes) == sorted(stats.passes)
         assert stats.passes[:1] in ((), (1,))
         total += stats.accepted
@@ -55,26 +57,26 @@ def test_what_tokens_say_is_what_the_drafter_counts(sampler) -> None:
 def test_tokens_that_nobody_guessed_are_the_models_own(adversary) -> None:
     model = words(b'{"name": "ann", "kind": "dog"}', 9.0)
     plain = generator(model, SCHEMA, Local(), None)("Ann", max_tokens=40)
-    assert set(plain.stats.origins) == {0}
+    assert set(plain.stats.draft_origins) == {0}
     assert plain.stats.passes == tuple(range(1, len(plain.tokens) + 1))
     source = Foreseeing(plain.tokens) if adversary == "foreseeing" else ADVERSARIES[adversary](0, 5)
     out = generator(model, SCHEMA, Local(), DRAFT, source)("Ann", max_tokens=40)
     assert out.tokens == plain.tokens
-    assert sum(map(bool, out.stats.origins)) == out.stats.accepted
+    assert sum(map(bool, out.stats.draft_origins)) == out.stats.accepted
     if adversary == "invalid":
-        assert out.stats.origins == plain.stats.origins
+        assert out.stats.draft_origins == plain.stats.draft_origins
 
 
 def test_a_shown_text_names_its_sources_and_the_passes_of_each_line() -> None:
     out = scripted(DRAFT)("We met an emu in Gießen-Nord.")
     assert out.text == TEXT
-    tokens = out.shown
+    tokens = out.annotated_tokens
     assert "".join(token.text for token in tokens) == TEXT
     by_source: dict[str, str] = {}
     for token in tokens:
         by_source[token.source] = by_source.get(token.source, "") + token.text
     assert "en-Nord" in by_source["copying"]
-    assert [token.read for token in tokens] == list(out.stats.passes)
+    assert [token.pass_index for token in tokens] == list(out.stats.passes)
     plain = io.StringIO()
     out.show(file=plain)
     *lines, legend = plain.getvalue().splitlines()
@@ -90,7 +92,7 @@ def test_a_shown_text_names_its_sources_and_the_passes_of_each_line() -> None:
 
 def test_a_text_without_guesses_is_shown_as_before() -> None:
     out = scripted(None)("We met an emu in Gießen-Nord.")
-    assert {token.source for token in out.shown} == {"model", "forced"}
+    assert {token.source for token in out.annotated_tokens} == {"model", "forced"}
     plain = io.StringIO()
     out.show(file=plain)
     assert plain.getvalue().splitlines()[1].lstrip(" 0123456789").startswith('│   "name"')

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import constrained
-from constrained.decoding.speculation import Draft
+from constrained.decoding.speculation import Speculation
 from constrained.errors import InvalidArgument
 from constrained.models import LanguageModel, load
-from constrained.models.capabilities import Ability
-from constrained.models.sequential_cache import Way
+from constrained.models.capabilities import Capabilities
+from constrained.models.sequential_cache import ForwardMode
 from tests.support.tiny_models import random_llama, seeded
 from tests.support.tokenizers_fixtures import small_bpe_tokenizer
 
@@ -77,7 +77,7 @@ def test_a_tree_gives_the_logits_of_its_branches(name: str, rows: int) -> None:
                 np.testing.assert_allclose(logits[asked], alone, atol=2e-4)
             kept.append(path(parents, node))
         order = list(range(rows)) if step < 3 else rng.sample(range(rows), max(1, rows - 1))
-        cache.settle(order, [kept[i] for i in order])
+        cache.keep_paths(order, [kept[i] for i in order])
         texts = [texts[i] + [trees[i][0][j] for j in kept[i]] for i in order]
         rows = len(order)
         assert cache.lengths == [len(text) for text in texts]
@@ -93,7 +93,7 @@ def test_one_row_can_become_several_that_went_different_ways() -> None:
     cache = model.cache(1)
     model.forward([[1, 2, 3]], cache)
     model.forward_trees([[4, 5, 6]], [[-1, 0, 0]], [0], cache)
-    cache.settle([0, 0, 0], [[0, 1], [0, 2], [0]])
+    cache.keep_paths([0, 0, 0], [[0, 1], [0, 2], [0]])
     texts = [[1, 2, 3, 4, 5], [1, 2, 3, 4, 6], [1, 2, 3, 4]]
     for text, logits in zip(texts, model.forward([[7], [7], [7]], cache), strict=True):
         np.testing.assert_allclose(logits, model.forward([[*text, 7]], model.cache(1))[0], atol=2e-4)
@@ -103,7 +103,7 @@ def test_one_row_can_become_several_that_went_different_ways() -> None:
 def test_texts_of_a_transformers_model_are_the_same(name: str) -> None:
     model = MODELS[name]()
     plain = constrained.Generator(model, SCHEMA)
-    guessing = constrained.Generator(model, SCHEMA, draft=Draft(nodes=24, adapts=False))
+    guessing = constrained.Generator(model, SCHEMA, draft=Speculation(nodes=24, adapts=False))
     prompts = ["A name and tags:", "Short", "Another prompt, which is longer than the others."]
     settings = {"max_tokens": 40, "seed": 3, "temperature": 0.8}
     wanted, found = plain.batch(prompts, **settings), guessing.batch(prompts, **settings)
@@ -118,7 +118,7 @@ def test_texts_of_a_transformers_model_are_the_same(name: str) -> None:
 
 def test_a_model_that_reads_no_guesses_says_so() -> None:
     model = MODELS["sdpa"]()
-    model.__dict__["ability"] = Ability(Way.STEPS, no_trees="it is too old")
+    model.__dict__["ability"] = Capabilities(ForwardMode.STEPS, no_trees="it is too old")
     made = constrained.Generator(model, SCHEMA, draft="auto")
     for generator in (made, pickle.loads(pickle.dumps(made))):
         out = generator("x", max_tokens=30)
@@ -126,13 +126,13 @@ def test_a_model_that_reads_no_guesses_says_so() -> None:
         assert out.stats.drafted == 0
     assert constrained.Generator(model, SCHEMA)("x", max_tokens=30).stats.no_draft is None
     with pytest.raises(InvalidArgument, match="it is too old"):
-        constrained.Generator(model, SCHEMA, draft=Draft())
+        constrained.Generator(model, SCHEMA, draft=Speculation())
 
 
 def test_a_guess_never_goes_beyond_the_context() -> None:
     """A model of 256 learned positions fails when it is asked about the 257th."""
     model = gpt2()
-    draft = Draft(nodes=64, adapts=False)
+    draft = Speculation(nodes=64, adapts=False)
     made = constrained.Generator(model, constrained.regex("a{200,}"), draft=draft)
     out = made([7] * 30)
     assert len(out.tokens) + 30 <= 256

@@ -14,17 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import constrained
-from spec.builder import build
-from spec.calibration import Calibration
-from spec.drafts import Drafts, by_name
-from spec.json_path import START, after
-from spec.memory import Memory
-from spec.pieces import Pieces
-from spec.place import Place, Request
-from spec.rehearsal import Rehearsal
-from spec.sources import SOURCES, Copying, Forced, NGram, Source
-from spec.sources.counts import Counts, blend
-from spec.tree import DraftTree
+from spec.builder import build_draft
+from spec.calibration import AcceptanceCalibration
+from spec.drafts import DrafterFactory, counts_by_source
+from spec.json_path import JSON_START, advance
+from spec.memory import DraftMemory
+from spec.pieces import Retokenizer
+from spec.place import DraftContext, DraftRequest
+from spec.rehearsal import SchemaWarmup
+from spec.sources import DRAFT_SOURCES, DraftSource, ForcedTokens, PromptLookup, TokenNGrams
+from spec.sources.counts import ContextCounts, witten_bell_blend
+from spec.tree import ReferenceDraftTree
 from tests.support.paths import ROOT
 from tests.support.tokenizers_fixtures import small_bpe_vocabulary
 
@@ -50,12 +50,12 @@ def automaton():
     return constrained.compile(SCHEMA, small_bpe_vocabulary())
 
 
-def place(automaton, text: str = "", prompt: str = "") -> Place:
+def place(automaton, text: str = "", prompt: str = "") -> DraftContext:
     vocabulary = automaton.vocabulary
-    request = Request(automaton, Pieces(vocabulary))
-    here = Place.start(request, automaton.start, tuple(vocabulary.encode(prompt)))
+    request = DraftRequest(automaton, Retokenizer(vocabulary))
+    here = DraftContext.start(request, automaton.start, tuple(vocabulary.encode(prompt)))
     for token in vocabulary.encode(text):
-        here = here.after(token, automaton.next(here.state, token))
+        here = here.advance(token, automaton.next(here.state, token))
     return here
 
 
@@ -63,7 +63,7 @@ def said(automaton, guesses) -> set[bytes]:
     return {automaton.vocabulary.tokens[token] for token, _, _ in guesses}
 
 
-class Fixed(Source):
+class Fixed(DraftSource):
     """The same guesses everywhere."""
 
     def __init__(self, *guesses: tuple[int, float]) -> None:
@@ -95,12 +95,12 @@ class Free:
        st.integers(1, 30), st.integers(1, 5))  # fmt: skip
 def test_the_tree_holds_the_likeliest_nodes(guesses, nodes, depth) -> None:
     automaton = Free(small_bpe_vocabulary(), refused=7)
-    here = Place.start(Request(automaton, Pieces(automaton.vocabulary)), 1)
-    tree = build(here, [Fixed(*guesses)], Calibration(), nodes, depth).tree
+    here = DraftContext.start(DraftRequest(automaton, Retokenizer(automaton.vocabulary)), 1)
+    tree = build_draft(here, [Fixed(*guesses)], AcceptanceCalibration(), nodes, depth).tree
     assert len(tree) <= nodes + 1
     assert max(tree.depth) <= depth
     assert 7 not in tree.token
-    assert tree.pi == sorted(tree.pi, reverse=True)
+    assert tree.path_probability == sorted(tree.path_probability, reverse=True)
     # By exhaustion: no path that was left out is likelier than the least one that is in.
     able = [(token, p) for token, p in guesses if token != 7]
     paths: list[float] = []
@@ -109,22 +109,22 @@ def test_the_tree_holds_the_likeliest_nodes(guesses, nodes, depth) -> None:
         layer = [pi * p for pi in layer for _, p in able]
         layer = sorted(layer, reverse=True)[: nodes + 1]
         paths += [pi for pi in layer if pi >= 1e-5]
-    assert sorted(tree.pi[1:]) == pytest.approx(sorted(sorted(paths, reverse=True)[:nodes]))
+    assert sorted(tree.path_probability[1:]) == pytest.approx(sorted(sorted(paths, reverse=True)[:nodes]))
 
 
 def test_two_sources_that_say_the_same_are_one_node() -> None:
     automaton = Free(small_bpe_vocabulary(), refused=7)
-    here = Place.start(Request(automaton, Pieces(automaton.vocabulary)), 1)
-    draft = build(here, [Fixed((3, 0.5)), Fixed((3, 0.6), (4, 0.1))], Calibration(), 2, 1)
+    here = DraftContext.start(DraftRequest(automaton, Retokenizer(automaton.vocabulary)), 1)
+    draft = build_draft(here, [Fixed((3, 0.5)), Fixed((3, 0.6), (4, 0.1))], AcceptanceCalibration(), 2, 1)
     tree = draft.tree
     node = tree.child(0, 3)
-    assert tree.pi[node] == pytest.approx(0.6)
+    assert tree.path_probability[node] == pytest.approx(0.6)
     assert tree.sources[node] == 0b11
     assert tree.sources[tree.child(0, 4)] == 0b10
 
 
 def test_a_tree_is_walked_along_its_children() -> None:
-    tree = DraftTree(1)
+    tree = ReferenceDraftTree(1)
     a = tree.add(0, 10, 1, 0.9)
     b = tree.add(0, 11, 1, 0.5)
     c = tree.add(a, 11, 1, 0.4)
@@ -135,19 +135,19 @@ def test_a_tree_is_walked_along_its_children() -> None:
 
 
 def test_calibration_believes_what_happened() -> None:
-    calibration = Calibration()
+    calibration = AcceptanceCalibration()
     assert calibration.probability(1, 0.9) == 0.9
     for _ in range(100):
-        calibration.learn(1, hit=False)
+        calibration.record(1, accepted=False)
     assert calibration.probability(1, 0.9) < 0.05
     for _ in range(20_000):
-        calibration.learn(1, hit=True)
+        calibration.record(1, accepted=True)
     assert calibration.probability(1, 0.1) > 0.95  # old failures are outweighed
     assert calibration.probability(2, 0.3) == 0.3
 
 
 def test_forced_says_what_must_come_and_literals_where_there_is_a_choice(automaton) -> None:
-    forced = Forced()
+    forced = ForcedTokens()
     assert said(automaton, forced.propose(place(automaton, '{"ci'))) == {b"ty"} or said(
         automaton, forced.propose(place(automaton, '{"ci'))
     )
@@ -158,7 +158,7 @@ def test_forced_says_what_must_come_and_literals_where_there_is_a_choice(automat
 
 
 def test_copying_finds_bytes_that_other_tokens_wrote(automaton) -> None:
-    source = Copying("We flew to Gießen-Nord last year.".encode())
+    source = PromptLookup("We flew to Gießen-Nord last year.".encode())
     here = place(automaton, '{"city": "Gie')
     guesses = source.propose(here)
     assert guesses
@@ -168,16 +168,16 @@ def test_copying_finds_bytes_that_other_tokens_wrote(automaton) -> None:
 
 
 def test_copied_text_is_escaped(automaton) -> None:
-    source = Copying(b'the so-called "quoted" thing')
+    source = PromptLookup(b'the so-called "quoted" thing')
     guesses = source.propose(place(automaton, '{"city": "so-called '))
     assert automaton.vocabulary.tokens[guesses[0][0]].startswith(b"\\")
 
 
 def test_ngrams_prefer_the_longest_context(automaton) -> None:
-    source = NGram(Counts())
-    source.read([1, 2, 3, 9, 2, 3, 8, 1, 2, 3])
-    request = Request(automaton, Pieces(automaton.vocabulary))
-    guesses = source.propose(Place(request, 1, (1, 2, 3), b"", None))
+    source = TokenNGrams(ContextCounts())
+    source.learn_prompt([1, 2, 3, 9, 2, 3, 8, 1, 2, 3])
+    request = DraftRequest(automaton, Retokenizer(automaton.vocabulary))
+    guesses = source.propose(DraftContext(request, 1, (1, 2, 3), b"", None))
     assert guesses[0][0] == 9
     assert {token for token, _, _ in guesses} == {9, 8}
     assert sum(p for _, p, _ in guesses) < 1
@@ -185,13 +185,13 @@ def test_ngrams_prefer_the_longest_context(automaton) -> None:
 
 def test_a_blend_is_a_law_that_keeps_something_back() -> None:
     entries = [(2, {5: 3, 6: 1}), (1, {5: 10, 7: 2})]
-    guesses = blend(entries, 0)
+    guesses = witten_bell_blend(entries, 0)
     assert [token for token, _, _ in guesses] == [5, 6, 7]
     assert 0 < sum(p for _, p, _ in guesses) < 1
 
 
 def test_tables_are_bounded() -> None:
-    counts = Counts(100)
+    counts = ContextCounts(100)
     for key in range(1000):
         for token in range(30):
             counts.learn(key, token)
@@ -205,32 +205,35 @@ def test_tables_are_bounded() -> None:
        st.integers(1, 7))  # fmt: skip
 def test_a_path_does_not_depend_on_how_the_text_is_cut(value, step) -> None:
     text = json.dumps(value).encode()
-    whole = after(START, text)
-    path = START
+    whole = advance(JSON_START, text)
+    path = JSON_START
     for at in range(0, len(text), step):
-        path = after(path, text[at : at + step])
+        path = advance(path, text[at : at + step])
     assert path == whole
     assert whole.names == ()
     assert not whole.quoted
 
 
 def test_elements_of_an_array_share_their_slots() -> None:
-    one, two = after(START, b'{"a": [{"b": 1, "c": '), after(START, b'{"a": [{"b": 1}, {"b": "x", "c": ')
+    one, two = (
+        advance(JSON_START, b'{"a": [{"b": 1, "c": '),
+        advance(JSON_START, b'{"a": [{"b": 1}, {"b": "x", "c": '),
+    )
     assert one == two
-    assert one != after(START, b'{"a": [{"b": 1, "d": ')
+    assert one != advance(JSON_START, b'{"a": [{"b": 1, "d": ')
 
 
 @functools.cache
-def both_pieces() -> tuple[Any, Any, Pieces]:
+def both_pieces() -> tuple[Any, Any, Retokenizer]:
     vocabulary = small_bpe_vocabulary()
-    return vocabulary, Memory().pieces(vocabulary), Pieces(vocabulary)
+    return vocabulary, DraftMemory().native_retokenizer(vocabulary), Retokenizer(vocabulary)
 
 
 @given(st.text(max_size=40), st.text(max_size=60))
 def test_pieces_are_cut_alike_by_both(before, after_) -> None:
     vocabulary, native, plain = both_pieces()
     one, two = before.encode(), after_.encode()
-    found = plain.next(one, two)
+    found = plain.next_token(one, two)
     assert native.next(one, two) == found
     if found is not None:
         assert two.startswith(vocabulary.tokens[found[0]])
@@ -239,18 +242,19 @@ def test_pieces_are_cut_alike_by_both(before, after_) -> None:
 def test_pieces_are_mostly_what_the_tokenizer_writes() -> None:
     vocabulary = small_bpe_vocabulary()
     text = " ".join(json.dumps(value, ensure_ascii=False) for value in VALUES)
-    wanted, found = vocabulary.encode(text), Pieces(vocabulary).split(text.encode())
+    wanted, found = vocabulary.encode(text), Retokenizer(vocabulary).split(text.encode())
     assert b"".join(vocabulary.tokens[id] for id in found) == text.encode()
     assert len(set(wanted) & set(found)) > 0.7 * len(set(wanted))
 
 
 @pytest.mark.parametrize(
-    ("names", "chains"), [*(((name,), False) for name in SOURCES), (SOURCES, False), (SOURCES, True)]
+    ("names", "chains"),
+    [*(((name,), False) for name in DRAFT_SOURCES), (DRAFT_SOURCES, False), (DRAFT_SOURCES, True)],
 )
 def test_native_trees_are_those_of_the_python_drafter(automaton, names, chains) -> None:
     vocabulary = automaton.vocabulary
     drafts = [
-        Drafts(automaton, Memory(), "k", names=names, native=native, chains=chains)
+        DrafterFactory(automaton, DraftMemory(), "k", source_names=names, native=native, chain_drafts=chains)
         for native in (False, True)
     ]
     assert drafts[1].native
@@ -261,7 +265,7 @@ def test_native_trees_are_those_of_the_python_drafter(automaton, names, chains) 
     for round_ in range(3):
         for value in VALUES:
             tokens = vocabulary.encode(json.dumps(value, ensure_ascii=False))
-            both = [made.open(prompt) for made in drafts]
+            both = [made.new_drafter(prompt) for made in drafts]
             at = 0
             while at < len(tokens):
                 nodes, depth = rng.choice([1, 5, 20, 64]), rng.choice([2, 40])
@@ -269,37 +273,37 @@ def test_native_trees_are_those_of_the_python_drafter(automaton, names, chains) 
                 assert list(native.token) == list(python.token)
                 assert not chains or list(native.parent) == list(range(-1, len(native) - 1))
                 assert list(native.parent) == list(python.parent)
-                assert list(native.pi) == pytest.approx(list(python.pi))
+                assert list(native.path_probability) == pytest.approx(list(python.path_probability))
                 assert list(native.sources) == list(python.sources)
                 compared += len(python) - 1
                 for one in both:
-                    one.read(len(python) - 1)
+                    one.mark_verified(len(python) - 1)
                 node = 0
                 while at < len(tokens):
                     for one in both:
                         if at % 3 == round_:
-                            one.see([tokens[at], 7, 9])
+                            one.observe_top_tokens([tokens[at], 7, 9])
                         one.commit(tokens[at])
                     node = python.child(node, tokens[at])
                     at += 1
                     if node < 0:
                         break
-            assert by_name(both[0]) == by_name(both[1])
-            assert both[0].hits == both[1].hits
+            assert counts_by_source(both[0]) == counts_by_source(both[1])
+            assert both[0].accepted_total == both[1].accepted_total
     assert compared > 0
 
 
 def test_a_schema_seen_before_takes_few_passes(automaton) -> None:
     vocabulary = automaton.vocabulary
-    drafts = Drafts(automaton, Memory(), "k")
+    drafts = DrafterFactory(automaton, DraftMemory(), "k")
     passes = []
     for number in range(6):
         value = VALUES[0] | {"city": f"Town {number}"}
-        tokens, one, at = vocabulary.encode(json.dumps(value)), drafts.open([]), 0
+        tokens, one, at = vocabulary.encode(json.dumps(value)), drafts.new_drafter([]), 0
         passes.append(0)
         while at < len(tokens):
             tree, node = one.draft(64), 0
-            one.read(len(tree) - 1)
+            one.mark_verified(len(tree) - 1)
             passes[-1] += 1
             while at < len(tokens):
                 one.commit(tokens[at])
@@ -314,12 +318,12 @@ def test_a_schema_seen_before_takes_few_passes(automaton) -> None:
 def test_a_memory_is_kept_in_a_file(automaton, tmp_path) -> None:
     vocabulary = automaton.vocabulary
 
-    def passes(memory: Memory) -> int:
+    def passes(memory: DraftMemory) -> int:
         tokens = vocabulary.encode(json.dumps(VALUES[0]))
-        one, at, count = Drafts(automaton, memory, "another key").open([]), 0, 0
+        one, at, count = DrafterFactory(automaton, memory, "another key").new_drafter([]), 0, 0
         while at < len(tokens):
             tree, node = one.draft(32), 0
-            one.read(len(tree) - 1)
+            one.mark_verified(len(tree) - 1)
             count += 1
             while at < len(tokens) and node >= 0:
                 one.commit(tokens[at])
@@ -327,23 +331,23 @@ def test_a_memory_is_kept_in_a_file(automaton, tmp_path) -> None:
                 at += 1
         return count
 
-    learned = Memory()
+    learned = DraftMemory()
     for value in VALUES:
-        one = Drafts(automaton, learned, "k").open([])
+        one = DrafterFactory(automaton, learned, "k").new_drafter([])
         for token in vocabulary.encode(json.dumps(value)):
             one.commit(token)
     path = tmp_path / "memory.npz"
     learned.save(path, vocabulary.fingerprint)
-    loaded = Memory.load(path, vocabulary.fingerprint, vocabulary.size)
+    loaded = DraftMemory.load(path, vocabulary.fingerprint, vocabulary.size)
     assert loaded.core.dump()[:2] == learned.core.dump()[:2]
-    assert passes(loaded) < passes(Memory())
+    assert passes(loaded) < passes(DraftMemory())
     with pytest.raises(ValueError, match="another"):
-        Memory.load(path, "of another vocabulary", vocabulary.size)
+        DraftMemory.load(path, "of another vocabulary", vocabulary.size)
     with pytest.raises(ValueError, match="no table"):
-        Memory.load(path, vocabulary.fingerprint, 5)
+        DraftMemory.load(path, vocabulary.fingerprint, 5)
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(ValueError, match="holds no memory"):
-        Memory.load(path, vocabulary.fingerprint, vocabulary.size)
+        DraftMemory.load(path, vocabulary.fingerprint, vocabulary.size)
 
 
 def test_the_names_of_a_schema_are_rehearsed_in_their_order() -> None:
@@ -352,28 +356,28 @@ def test_the_names_of_a_schema_are_rehearsed_in_their_order() -> None:
         "allOf": [{"$ref": "#/$defs/place"}, {"properties": {"name": {}}}],
         "properties": {"tags": {"items": {"anyOf": [{"properties": {"t": {}}}]}}, "again": {"$ref": "#"}},
     }
-    value = Rehearsal(schema).value()
+    value = SchemaWarmup(schema).example_value()
     assert list(value) == ["tags", "again", "lat", "lon", "name"]
     assert value["tags"] == [{"t": 0}, {"t": 0}]
     assert list(value["again"]) == list(value)
     endless = {"$ref": "#"}
-    assert Rehearsal(endless).value() == 0
-    assert Rehearsal(True).value() == 0
+    assert SchemaWarmup(endless).example_value() == 0
+    assert SchemaWarmup(True).example_value() == 0
     wide = {"properties": {str(i): {"$ref": "#"} for i in range(20)}}
-    assert Rehearsal(wide).value()
+    assert SchemaWarmup(wide).example_value()
 
 
 def test_a_rehearsed_schema_takes_fewer_passes(automaton) -> None:
     vocabulary = automaton.vocabulary
     tokens = vocabulary.encode(json.dumps(VALUES[0]))
-    made = vocabulary.encode(json.dumps(Rehearsal(SCHEMA).value()))
+    made = vocabulary.encode(json.dumps(SchemaWarmup(SCHEMA).example_value()))
     for native in (False, True):
         counts = []
         for rehearsed in (False, True):
-            drafts = Drafts(automaton, Memory(), "k", native=native)
+            drafts = DrafterFactory(automaton, DraftMemory(), "k", native=native)
             if rehearsed:
-                drafts.rehearse(made)
-            one, at, count = drafts.open([]), 0, 0
+                drafts.prime(made)
+            one, at, count = drafts.new_drafter([]), 0, 0
             while at < len(tokens):
                 tree, node = one.draft(32), 0
                 count += 1
@@ -395,7 +399,7 @@ def test_the_stub_is_that_of_the_build() -> None:
 
 def test_a_place_is_immutable_for_its_children(automaton) -> None:
     here = place(automaton, '{"city": "A')
-    there = here.after(automaton.vocabulary.encode("b")[0], here.state)
-    assert here.text == b'{"city": "A'
+    there = here.advance(automaton.vocabulary.encode("b")[0], here.state)
+    assert here.recent_bytes == b'{"city": "A'
     assert there.text == b'{"city": "Ab'
     assert replace(here.request, is_json=False).is_json is False

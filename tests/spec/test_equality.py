@@ -14,9 +14,9 @@ import pytest
 
 import constrained
 from constrained import AWRS, CARS, MCMC, SMC, ASAp, Local, Rejection
-from constrained.decoding.speculation import Draft
+from constrained.decoding.speculation import Speculation
 from constrained.errors import BudgetExhausted
-from spec.sources import SOURCES
+from spec.sources import DRAFT_SOURCES
 from tests.spec.speculating import ADVERSARIES, Foreseeing, Whim, facts, generator, letters, words
 
 SCHEMAS = [
@@ -44,7 +44,7 @@ SIZES = (1, 2, 3, 5, 8, 16, 40, 64, 128)
 def cases(count: int, seed: int) -> list[tuple[str, str, int, int, int]]:
     """(sampler, adversary or sources, tree size, constraint, seed): each of the first two with each other in turn."""
     rng = random.Random(seed)
-    guessers = [*ADVERSARIES, "foreseeing", *SOURCES, "all", "all"]
+    guessers = [*ADVERSARIES, "foreseeing", *DRAFT_SOURCES, "all", "all"]
     pairs = list(itertools.product(SAMPLERS, guessers))
     rng.shuffle(pairs)
     return [
@@ -78,7 +78,9 @@ def check(sampler: str, guesser: str, nodes: int, number: int, seed: int) -> int
             return str(error)
 
     plain = run(None)
-    draft = Draft(nodes=nodes, adapts=False, sources=(guesser,) if guesser in SOURCES else SOURCES)
+    draft = Speculation(
+        nodes=nodes, adapts=False, sources=(guesser,) if guesser in DRAFT_SOURCES else DRAFT_SOURCES
+    )
     if guesser == "foreseeing":
         tokens = () if isinstance(plain, str) else plain[0].tokens
         guessed = run(draft, Foreseeing(tokens))
@@ -101,7 +103,7 @@ def test_a_hundred_texts_are_the_same_with_and_without_speculation() -> None:
 def test_threads_can_share_a_generator_that_guesses() -> None:
     constraint, script = SCHEMAS[0]
     plain = generator(words(script), constraint, Local(), None)
-    made = generator(words(script), constraint, Local(), Draft(nodes=24, adapts=False))
+    made = generator(words(script), constraint, Local(), Speculation(nodes=24, adapts=False))
     settings = {"max_tokens": 30, "temperature": 0.7}
     wanted = [plain("Ann", seed=seed, **settings).tokens for seed in range(12)]
     with ThreadPoolExecutor(4) as pool:
@@ -111,7 +113,7 @@ def test_threads_can_share_a_generator_that_guesses() -> None:
 
 def test_a_batch_of_ragged_texts_is_that_of_its_texts_alone() -> None:
     constraint, script = SCHEMAS[2]
-    made = generator(words(script), constraint, Local(), Draft(nodes=16, adapts=False))
+    made = generator(words(script), constraint, Local(), Speculation(nodes=16, adapts=False))
     prompts = ["a", "Ann is 41", "green, and red", "a"]
     settings = {"max_tokens": 30, "temperature": 1.0, "seed": 5}
     together = made.batch(prompts, **settings)
@@ -135,7 +137,7 @@ def test_a_model_that_reads_chains_says_the_same(number: int) -> None:
     settings = {"max_tokens": 30, "temperature": 0.7, "seed": 2}
     model = Chained(words(script).vocabulary, script, 5.0)
     wanted = generator(words(script), constraint, Local(), None).batch(["Ann", "b", "Ann is 41"], **settings)
-    made = generator(model, constraint, Local(), Draft(nodes=16, adapts=False))
+    made = generator(model, constraint, Local(), Speculation(nodes=16, adapts=False))
     found = made.batch(["Ann", "b", "Ann is 41"], **settings)
     assert [facts(one) for one in found] == [facts(one) for one in wanted]
     assert sum(one.stats.accepted for one in found) > 0

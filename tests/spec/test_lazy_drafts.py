@@ -8,11 +8,11 @@ import pytest
 
 import constrained
 from constrained import CARS
-from constrained.decoding.speculation import Draft
-from spec.budget import Budget
-from spec.drafts import Drafting, Drafts
-from spec.memory import Memory
-from spec.waiting import Waiting
+from constrained.decoding.speculation import Speculation
+from spec.budget import DraftBudget
+from spec.drafts import DrafterFactory, DrafterProtocol
+from spec.memory import DraftMemory
+from spec.waiting import LazyDrafter
 from tests.spec.speculating import facts, words
 from tests.support.tokenizers_fixtures import small_bpe_vocabulary
 
@@ -34,36 +34,43 @@ def test_after_a_rest_the_guesses_are_those_of_drafts_that_never_rested(seed: in
     automaton = constrained.compile(SCHEMA, vocabulary)
     tokens = vocabulary.encode(TEXT)
     prompt = vocabulary.encode("Ann Lee likes tea.")
-    always = Drafts(automaton, Memory(), "k", native=native).open(prompt)
-    waiting = Waiting(lambda: Drafts(automaton, Memory(), "k", native=native).open(prompt))
+    always = DrafterFactory(automaton, DraftMemory(), "k", native=native).new_drafter(prompt)
+    waiting = LazyDrafter(
+        lambda: DrafterFactory(automaton, DraftMemory(), "k", native=native).new_drafter(prompt)
+    )
     rng = random.Random(seed)
     for token in tokens:
         if rng.random() < 0.4:
             mine, theirs = waiting.draft(16, 64), always.draft(16, 64)
             assert list(mine.token) == list(theirs.token)
             assert list(mine.parent) == list(theirs.parent)
-            assert list(mine.pi) == pytest.approx(list(theirs.pi))
-            waiting.read(len(mine) - 1)
-            always.read(len(theirs) - 1)
+            assert list(mine.path_probability) == pytest.approx(list(theirs.path_probability))
+            waiting.mark_verified(len(mine) - 1)
+            always.mark_verified(len(theirs) - 1)
         else:
-            waiting.rest()
+            waiting.pause()
         waiting.commit(token)
         always.commit(token)
-    assert (waiting.nodes, waiting.hits) == (always.nodes, always.hits)
-    assert list(waiting.accepted) == list(always.accepted)
+    assert (waiting.drafted_total, waiting.accepted_total) == (always.drafted_total, always.accepted_total)
+    assert list(waiting.accepted_by_source) == list(always.accepted_by_source)
     assert list(waiting.copy().draft(16, 64).token) == list(always.copy().draft(16, 64).token)
 
 
 def test_nothing_is_made_for_a_text_without_guesses() -> None:
-    def make() -> Drafting:
+    def make() -> DrafterProtocol:
         raise AssertionError("nobody asked")
 
-    waiting = Waiting(make)
-    waiting.rest()
+    waiting = LazyDrafter(make)
+    waiting.pause()
     for token in (1, 2, 3):
-        waiting.see([token])
+        waiting.observe_top_tokens([token])
         waiting.commit(token)
-    assert (waiting.nodes, waiting.hits, sum(waiting.drafted), sum(waiting.accepted)) == (0, 0, 0, 0)
+    assert (
+        waiting.drafted_total,
+        waiting.accepted_total,
+        sum(waiting.drafted_by_source),
+        sum(waiting.accepted_by_source),
+    ) == (0, 0, 0, 0)
 
 
 @pytest.mark.parametrize("sampler", ["local", CARS(parallel=2)])
@@ -78,9 +85,9 @@ def test_texts_are_the_same_however_often_guessing_rests(sampler, seed: int, mon
         return made("Ann likes tea.", max_tokens=60, seed=seed, temperature=1.0)
 
     plain = run(None)
-    monkeypatch.setattr(Budget, "drafts", lambda budget: rng.choice((0, 4, 64)))
+    monkeypatch.setattr(DraftBudget, "draft_size", lambda budget: rng.choice((0, 4, 64)))
     monkeypatch.setattr(
-        Budget, "nodes", lambda budget, pis, drafting: [rng.randint(0, len(pi)) for pi in pis]
+        DraftBudget, "nodes", lambda budget, pis, drafting: [rng.randint(0, len(pi)) for pi in pis]
     )
     guessed = run("auto")
     assert facts(guessed) == facts(plain)
@@ -91,13 +98,13 @@ def test_what_passes_cost_is_known_to_all_generators_of_a_model() -> None:
     """Of the first text three passes are plain; a later generator, under another schema, guesses from its first pass."""
     model = words(TEXT.encode(), margin=50.0)
     first = constrained.Generator(model, SCHEMA, draft="auto")("Ann", max_tokens=80)
-    assert first.stats.drafting > 0
+    assert first.stats.draft_seconds > 0
     second = constrained.Generator(model, {"enum": [TEXT]}, draft="auto")
     assert second._drafting is not None
-    assert second._drafting.budget(model, 1).costs.times(1) >= 3
-    other = constrained.Generator(model, SCHEMA, draft=Draft(nodes=8))
+    assert second._drafting.budget(model, 1).costs.sample_count(1) >= 3
+    other = constrained.Generator(model, SCHEMA, draft=Speculation(nodes=8))
     assert other._drafting is not None
-    assert other._drafting.budget(model, 1).costs.times(1) == 0
+    assert other._drafting.budget(model, 1).costs.sample_count(1) == 0
 
 
 @pytest.mark.parametrize(("texts", "shared"), [(1, 1), (3, 3), (5, 6), (7, 8), (9, 12), (16, 16), (17, 24)])

@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 
 import constrained
 from constrained import AWRS, CARS, MCMC, SMC, Local
-from constrained.decoding.allowed_tokens import Following
-from constrained.decoding.lazy_distribution import ReadLaw
-from constrained.decoding.speculation import Draft
+from constrained.decoding.allowed_tokens import AutomatonCandidates
+from constrained.decoding.lazy_distribution import LazyDistribution
+from constrained.decoding.speculation import Speculation
 from constrained.errors import InvalidArgument, ModelError
 from constrained.models.logits import DeviceLogits, HostLogits
-from constrained.sampling import Distribution, Keyed, Listed, Position, Warp
-from constrained.sampling.local import LEADERS
+from constrained.sampling import CandidateList, Distribution, LogitsWarper, PhiloxRandomness, Position
+from constrained.sampling.local import TOP_COUNT
 from constrained.testing import ScriptedModel
-from spec.noise import Noise
+from spec.noise import GumbelNoise
 from tests.spec.speculating import facts, fresh, generator, letters, words
 from tests.support.tokenizers_fixtures import small_bpe_vocabulary
 
@@ -43,11 +43,11 @@ def row(seed: int, size: int) -> np.ndarray:
     return logits.astype(np.float32)
 
 
-def keys_of(logits: np.ndarray, warp: Warp, seed: int) -> np.ndarray:
+def keys_of(logits: np.ndarray, warp: LogitsWarper, seed: int) -> np.ndarray:
     wide = logits.astype(np.float64)
     if warp.greedy:
         return wide
-    return wide / warp.temperature + Noise(seed).gumbel(PLACE, np.arange(len(logits)))
+    return wide / warp.temperature + GumbelNoise(seed).gumbel(PLACE, np.arange(len(logits)))
 
 
 def allowed_of(kind: str, keys: np.ndarray, seed: int) -> np.ndarray:
@@ -59,25 +59,25 @@ def allowed_of(kind: str, keys: np.ndarray, seed: int) -> np.ndarray:
     elif kind == "some":
         found = np.flatnonzero(random.random(len(keys)) < 0.1)
     elif kind == "none of the leaders":
-        found = ranks[LEADERS:possible]
+        found = ranks[TOP_COUNT:possible]
     elif kind == "only the last leader":
-        found = np.append(ranks[min(LEADERS, possible) - 1], ranks[possible:])
+        found = np.append(ranks[min(TOP_COUNT, possible) - 1], ranks[possible:])
     else:
         found = random.integers(0, len(keys), 1)
     found = np.sort(found)
     return found if len(found) and (keys[found] > -np.inf).any() else np.array([0])
 
 
-def positions(logits: np.ndarray, allowed: np.ndarray, warp: Warp, seed: int) -> list[Position]:
+def positions(logits: np.ndarray, allowed: np.ndarray, warp: LogitsWarper, seed: int) -> list[Position]:
     """The place for a law on the host, and for one on a device."""
     device = DeviceLogits(torch.from_numpy(np.stack([logits[::-1].copy(), logits])))
-    device.prepare([Noise(0), Noise(seed)], [0, PLACE], warp.temperature or 0.0, LEADERS)
+    device.prepare([GumbelNoise(0), GumbelNoise(seed)], [0, PLACE], warp.temperature or 0.0, TOP_COUNT)
     laws = [
         Distribution(logits, warp),
-        ReadLaw(HostLogits([logits[None]]), 0, warp),
-        ReadLaw(device, 1, warp),
+        LazyDistribution(HostLogits([logits[None]]), 0, warp),
+        LazyDistribution(device, 1, warp),
     ]
-    return [Position(law, Listed(allowed), Keyed(seed), warp, PLACE) for law in laws]
+    return [Position(law, CandidateList(allowed), PhiloxRandomness(seed), warp, PLACE) for law in laws]
 
 
 @settings(max_examples=150)
@@ -88,11 +88,11 @@ def positions(logits: np.ndarray, allowed: np.ndarray, warp: Warp, seed: int) ->
     st.sampled_from([0.0, 0.4, 1.0, 3.0]),
 )
 def test_the_draw_is_that_of_the_whole_row(seed, size, kind, temperature) -> None:
-    logits, warp = row(seed, size), Warp(temperature)
+    logits, warp = row(seed, size), LogitsWarper(temperature)
     keys = keys_of(logits, warp, seed)
     allowed = allowed_of(kind, keys, seed)
     winner = int(allowed[np.argmax(keys[allowed])])
-    masked = MASKED.propose(Position(logits, Listed(allowed), Keyed(seed), warp, PLACE))
+    masked = MASKED.propose(Position(logits, CandidateList(allowed), PhiloxRandomness(seed), warp, PLACE))
     host, read, device = (FREE.propose(one) for one in positions(logits, allowed, warp, seed))
     assert masked.token == host.token == read.token == device.token == winner
     assert masked.logprob == host.logprob == read.logprob  # to the last bit
@@ -104,10 +104,10 @@ def test_the_draw_is_that_of_the_whole_row(seed, size, kind, temperature) -> Non
 @given(seeds, st.integers(300, 4000), st.sampled_from([0.0, 1.0]))
 def test_a_device_names_no_token_as_leader_that_is_none(seed, size, temperature) -> None:
     """What it says is rounded, and near-ties are frequent here: those it cannot tell apart it leaves to the row."""
-    logits, warp = row(seed, size), Warp(temperature)
+    logits, warp = row(seed, size), LogitsWarper(temperature)
     keys = keys_of(logits, warp, seed)
     *_, device = positions(logits, np.arange(size), warp, seed)
-    leaders = list(device.leaders(LEADERS))
+    leaders = list(device.gumbel_top_k(TOP_COUNT))
     assert leaders == np.argsort(-keys, kind="stable")[: len(leaders)].tolist()
 
 
@@ -116,10 +116,10 @@ def test_rows_stay_on_the_device_where_a_leader_is_allowed(monkeypatch) -> None:
     original = DeviceLogits.row
     monkeypatch.setattr(DeviceLogits, "row", lambda self, at: fetched.append(at) or original(self, at))
     logits = np.random.default_rng(0).normal(size=4000).astype(np.float32) * 3
-    keys = keys_of(logits, Warp(1.0), 5)
+    keys = keys_of(logits, LogitsWarper(1.0), 5)
     ranks = np.argsort(-keys)
-    for allowed, rows in ((ranks[3:], 0), (ranks[LEADERS + 3 :], 1)):
-        position = positions(logits, np.sort(allowed), Warp(1.0), 5)[-1]
+    for allowed, rows in ((ranks[3:], 0), (ranks[TOP_COUNT + 3 :], 1)):
+        position = positions(logits, np.sort(allowed), LogitsWarper(1.0), 5)[-1]
         assert FREE.propose(position).token == allowed[0]
         assert len(set(fetched)) == rows
 
@@ -128,7 +128,7 @@ def test_rows_stay_on_the_device_where_a_leader_is_allowed(monkeypatch) -> None:
 def test_logits_that_are_no_distribution_are_refused(broken) -> None:
     logits = np.zeros(300, np.float32)
     logits[7] = broken
-    for position in positions(logits, np.arange(300), Warp(1.0), 0):
+    for position in positions(logits, np.arange(300), LogitsWarper(1.0), 0):
         with pytest.raises(ModelError, match="no distribution"):
             FREE.propose(position)
 
@@ -144,7 +144,7 @@ SCHEMA = {
 @pytest.mark.parametrize("margin", [0.5, 5.0])  # a model that hardly wants what is allowed, and one that does
 def test_texts_are_the_same_with_and_without_masks_and_drafts(temperature, margin) -> None:
     model = words(b'{"name": "bob", "tags": ["a"]}', margin)
-    draft = Draft(nodes=8, adapts=False)
+    draft = Speculation(nodes=8, adapts=False)
     settings = {"max_tokens": 24, "temperature": temperature}
     for seed in range(2):
         runs = [
@@ -182,7 +182,7 @@ def test_texts_of_a_model_on_a_device_are_the_same(sampler) -> None:
     model = letters(3) if exact else words(b'{"name": "bob", "tags": ["a"]}', 12.0)
     constraint = constrained.regex("[abc]{1,6}") if exact else SCHEMA
     settings = {"max_tokens": 6 if exact else 24, "temperature": 1.0}
-    for draft in (None, Draft(nodes=8, adapts=False)):
+    for draft in (None, Speculation(nodes=8, adapts=False)):
         for seed in range(2):
             wanted = generator(model, constraint, sampler, draft)("Bob", seed=seed, **settings)
             with OnDevice(model):
@@ -193,8 +193,10 @@ def test_texts_of_a_model_on_a_device_are_the_same(sampler) -> None:
 
 def test_no_mask_is_made_while_leaders_are_allowed(monkeypatch) -> None:
     asked: list[int] = []
-    original = Following.ids
-    monkeypatch.setattr(Following, "ids", property(lambda self: asked.append(0) or original.fget(self)))
+    original = AutomatonCandidates.ids
+    monkeypatch.setattr(
+        AutomatonCandidates, "ids", property(lambda self: asked.append(0) or original.fget(self))
+    )
     model = ScriptedModel(fresh(small_bpe_vocabulary()), '{"name": "bob", "tags": ["a"]}')
     out = generator(model, SCHEMA, FREE, None)("Bob", seed=0, temperature=1.0, max_tokens=60)
     free = len(asked)

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spec.noise import Noise, gumbel, philox4x32, torch_gumbel
+from spec.noise import GumbelNoise, gumbel, philox4x32, torch_gumbel
 
 # Published with the Random123 library for philox4x32 with 10 rounds: counter, key, output.
 KNOWN_ANSWERS = [
@@ -34,7 +34,7 @@ def test_philox_gives_the_published_answers(counter, key, output):
 
 @given(seeds, words32, words32, words32, st.lists(st.integers(0, 200_000), max_size=40))
 def test_every_word_comes_from_the_documented_key_and_counter(seed, sequence, position, purpose, ids):
-    words = Noise(seed, sequence, purpose).words(position, np.array(ids, dtype=np.int64))
+    words = GumbelNoise(seed, sequence, purpose).philox_words(position, np.array(ids, dtype=np.int64))
     for token, word in zip(ids, words, strict=True):
         counter = (token >> 2, position, sequence, purpose)
         assert word == philox4x32(counter, (seed & 0xFFFFFFFF, seed >> 32))[token & 3]
@@ -42,16 +42,16 @@ def test_every_word_comes_from_the_documented_key_and_counter(seed, sequence, po
 
 @given(seeds, st.integers(0, 2**32 - 1), st.lists(st.integers(0, 5000), min_size=1, max_size=200))
 def test_a_tokens_noise_does_not_depend_on_which_others_are_asked_for(seed, position, ids):
-    noise = Noise(seed)
+    noise = GumbelNoise(seed)
     row = noise.gumbel(position, np.arange(5001))
     assert np.array_equal(noise.gumbel(position, np.array(ids)), row[ids])
 
 
 @given(seeds, words32, words32)
 def test_the_torch_twin_has_the_same_integers(seed, sequence, position):
-    noise, ids = Noise(seed, sequence), np.arange(777)
-    twin = noise.torch_words(position, torch.arange(777))
-    assert np.array_equal(twin.numpy(), noise.words(position, ids).astype(np.int64))
+    noise, ids = GumbelNoise(seed, sequence), np.arange(777)
+    twin = noise.torch_philox_words(position, torch.arange(777))
+    assert np.array_equal(twin.numpy(), noise.philox_words(position, ids).astype(np.int64))
     close = np.abs(noise.torch_gumbel(position, torch.arange(777)).numpy() - noise.gumbel(position, ids))
     assert close.max() < 2e-6
 
@@ -65,7 +65,7 @@ def test_both_ends_of_the_words_give_finite_noise():
 
 
 def test_the_noise_is_gumbel_distributed():
-    drawn = np.sort(Noise(3).gumbel(0, np.arange(200_000)))
+    drawn = np.sort(GumbelNoise(3).gumbel(0, np.arange(200_000)))
     law = np.exp(-np.exp(-drawn))
     steps = np.arange(1, len(drawn) + 1) / len(drawn)
     assert np.abs(law - steps).max() < 1.95 / np.sqrt(len(drawn))  # Kolmogorov-Smirnov at 0.1 %
@@ -78,7 +78,7 @@ def test_neighbouring_keys_are_uncorrelated(axis):
         keys = {"seed": 7, "sequence": 7, "position": 7, "purpose": 7}
         keys[axis] += step
         position = keys.pop("position")
-        return Noise(**keys).gumbel(position, np.arange(50_000))
+        return GumbelNoise(**keys).gumbel(position, np.arange(50_000))
 
     correlation = np.corrcoef(row(0), row(1))[0, 1]
     assert abs(correlation) < 4.5 / np.sqrt(50_000)
@@ -87,6 +87,6 @@ def test_neighbouring_keys_are_uncorrelated(axis):
 @pytest.mark.parametrize("keys", [{"seed": -1}, {"seed": 2**64}, {"seed": 0, "sequence": 2**32}])
 def test_keys_out_of_range_are_refused(keys):
     with pytest.raises(ValueError, match="out of range"):
-        Noise(**keys)
+        GumbelNoise(**keys)
     with pytest.raises(ValueError, match="position -1 is out of range"):
-        Noise(0).words(-1, np.arange(3))
+        GumbelNoise(0).philox_words(-1, np.arange(3))

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spec.noise import Noise
-from spec.references import RULES, optimum, prompt_lookup, shared
-from spec.references.drafting import Distinct, Greedy, Independent
+from spec.noise import GumbelNoise
+from spec.references import VERIFICATION_RULES, optimal_acceptance, prompt_lookup, shared
+from spec.references.drafting import GreedyDrafts, WithoutReplacement, WithReplacement
 from spec.references.rules import spectr_rho
 
 
@@ -36,20 +36,22 @@ PAIRS = [
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+@pytest.mark.parametrize("rule", VERIFICATION_RULES, ids=lambda rule: rule.name)
 def test_a_rule_emits_the_target(rule, k):
     for p, q in PAIRS:
-        emitted, accepted = rule.exact(p, q, k)
+        emitted, accepted = rule.enumerate_acceptance(p, q, k)
         assert np.abs(emitted - p).max() < 1e-12
         assert -1e-12 < accepted < 1 + 1e-12
         if rule.name != "greedy":  # its guesses are better than drawn ones, and have an optimum of their own
-            assert accepted <= optimum(p, q, k) + 1e-9
+            assert accepted <= optimal_acceptance(p, q, k) + 1e-9
 
 
-@pytest.mark.parametrize("way", [Independent(), Distinct(), Greedy()], ids=lambda way: type(way).__name__)
+@pytest.mark.parametrize(
+    "way", [WithReplacement(), WithoutReplacement(), GreedyDrafts()], ids=lambda way: type(way).__name__
+)
 def test_guesses_are_drawn_as_they_are_enumerated(way):
     q = np.array([0.5, 0.0, 0.3, 0.2])
-    every = {drafts: chance for chance, drafts in way.every(q, 2)}
+    every = {drafts: chance for chance, drafts in way.enumerate_drafts(q, 2)}
     assert sum(every.values()) == pytest.approx(1, abs=1e-12)
     generator, counts = np.random.default_rng(0), dict.fromkeys(every, 0)
     for _ in range(4000):
@@ -58,10 +60,10 @@ def test_guesses_are_drawn_as_they_are_enumerated(way):
         assert counts[drafts] / 4000 == pytest.approx(chance, abs=5 * np.sqrt(0.25 / 4000))
 
 
-@pytest.mark.parametrize("way", [Distinct(), Greedy()], ids=lambda way: type(way).__name__)
+@pytest.mark.parametrize("way", [WithoutReplacement(), GreedyDrafts()], ids=lambda way: type(way).__name__)
 def test_more_guesses_than_tokens_are_all_tokens(way):
     q = np.array([0.5, 0.0, 0.5])
-    assert {frozenset(drafts) for _, drafts in way.every(q, 5)} == {frozenset({0, 2})}
+    assert {frozenset(drafts) for _, drafts in way.enumerate_drafts(q, 5)} == {frozenset({0, 2})}
     assert set(way.one(q, 5, np.random.default_rng(0))) == {0, 2}
 
 
@@ -69,9 +71,9 @@ def test_one_guess_is_speculative_sampling():
     """Every rule accepts a single guess with probability sum of min(p, q), the optimum, plus what it emits by chance."""
     for p, q in PAIRS:
         least = np.minimum(p, q).sum()
-        assert optimum(p, q, 1) == pytest.approx(least, abs=1e-12)
-        for rule in RULES:
-            assert rule.exact(p, q, 1)[1] == pytest.approx(least, abs=1e-9), rule.name
+        assert optimal_acceptance(p, q, 1) == pytest.approx(least, abs=1e-12)
+        for rule in VERIFICATION_RULES:
+            assert rule.enumerate_acceptance(p, q, 1)[1] == pytest.approx(least, abs=1e-9), rule.name
 
 
 def test_spectr_solves_its_equation():
@@ -87,16 +89,16 @@ def test_spectr_solves_its_equation():
 def test_an_estimate_is_near_the_exact_value():
     draw = np.random.default_rng(1)
     p, q = law(draw, 6), law(draw, 6)
-    for rule in RULES:
-        mean, error = rule.estimate(p, q, 3, 400, draw)
-        assert abs(mean - rule.exact(p, q, 3)[1]) <= 5 * error + 1e-12
+    for rule in VERIFICATION_RULES:
+        mean, error = rule.estimate_acceptance(p, q, 3, 400, draw)
+        assert abs(mean - rule.enumerate_acceptance(p, q, 3)[1]) <= 5 * error + 1e-12
 
 
 def test_a_draw_is_one_of_the_law():
     draw = np.random.default_rng(2)
     p, q = np.array([0.7, 0.3, 0.0]), np.array([0.2, 0.2, 0.6])
-    for rule in RULES:
-        drawn = [rule.draw(p, q, 2, draw)[0] for _ in range(500)]
+    for rule in VERIFICATION_RULES:
+        drawn = [rule.sample(p, q, 2, draw)[0] for _ in range(500)]
         counted = np.bincount(drawn, minlength=3) / 500
         assert np.abs(counted - p).max() < 5 * np.sqrt(0.25 / 500)
 
@@ -108,7 +110,7 @@ def brute_optimum(p: np.ndarray, q: np.ndarray, k: int) -> float:
     """The transport itself, as a linear program over (guesses, token)."""
     from scipy.optimize import linprog
 
-    guesses = list(Distinct().every(q, k))
+    guesses = list(WithoutReplacement().enumerate_drafts(q, k))
     size = len(p)
     gain, rows = [], []
     for number, (_, drafts) in enumerate(guesses):
@@ -127,12 +129,12 @@ def test_the_optimum_is_that_of_the_linear_program(seed):
     draw = np.random.default_rng(seed)
     p, q = law(draw, 4, holes=True), law(draw, 4)
     for k in (1, 2, 3):
-        assert optimum(p, q, k) == pytest.approx(brute_optimum(p, q, k), abs=1e-7)
+        assert optimal_acceptance(p, q, k) == pytest.approx(brute_optimum(p, q, k), abs=1e-7)
 
 
 def test_large_vocabularies_have_no_computed_optimum():
     with pytest.raises(ValueError, match="too many sets"):
-        optimum(np.full(20, 0.05), np.full(20, 0.05), 2)
+        optimal_acceptance(np.full(20, 0.05), np.full(20, 0.05), 2)
 
 
 # ---------------------------------------------------------------- the shared noise
@@ -154,9 +156,9 @@ def by_subsets(p: np.ndarray, q: np.ndarray, k: int) -> float:
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
 def test_acceptance_by_shared_noise_is_the_closed_form(k):
     for p, q in PAIRS:
-        exact = shared.acceptance(p, q, k)
+        exact = shared.coupled_acceptance(p, q, k)
         assert exact == pytest.approx(by_subsets(p, q, k), abs=1e-8)
-        assert exact <= optimum(p, q, k) + 1e-8
+        assert exact <= optimal_acceptance(p, q, k) + 1e-8
 
 
 def test_shared_noise_draws_the_target_and_accepts_as_computed():
@@ -164,22 +166,22 @@ def test_shared_noise_draws_the_target_and_accepts_as_computed():
     p, q = law(draw, 6), law(draw, 6)
     count, hits, seen = 3000, 0, np.zeros(6)
     for position in range(count):
-        token, drafts = shared.draw(p, q, 2, Noise(1), position)
+        token, drafts = shared.sample_coupled(p, q, 2, GumbelNoise(1), position)
         seen[token] += 1
         hits += token in drafts
     assert ((seen - count * p) ** 2 / (count * p)).sum() < 20.5  # chi-squared, 5 degrees of freedom, at 0.1 %
-    chance = shared.acceptance(p, q, 2)
+    chance = shared.coupled_acceptance(p, q, 2)
     assert hits / count == pytest.approx(chance, abs=4 * np.sqrt(chance * (1 - chance) / count))
 
 
 def test_guesses_that_ignore_the_noise_are_right_as_often_as_the_target_says_them():
     p, q = np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.3, 0.3, 0.1, 0.3])
-    assert [shared.most_likely(p, q, k) for k in (1, 2, 3, 9)] == pytest.approx([0.1, 0.3, 0.7, 1.0])
+    assert [shared.top_k_acceptance(p, q, k) for k in (1, 2, 3, 9)] == pytest.approx([0.1, 0.3, 0.7, 1.0])
 
 
 def test_the_best_guesser_is_always_right():
     p = np.array([0.4, 0.3, 0.2, 0.1])
-    assert shared.acceptance(p, p, 1) == pytest.approx(1, abs=1e-9)
+    assert shared.coupled_acceptance(p, p, 1) == pytest.approx(1, abs=1e-9)
 
 
 # ---------------------------------------------------------------- prompt lookup
@@ -187,7 +189,7 @@ def test_the_best_guesser_is_always_right():
 
 @given(st.lists(st.integers(0, 3), max_size=30), st.integers(1, 4), st.integers(0, 5))
 def test_prompt_lookup_continues_the_longest_match(tokens, longest, most):
-    guessed = prompt_lookup(tokens, longest=longest, most=most)
+    guessed = prompt_lookup(tokens, max_ngram=longest, num_draft_tokens=most)
     text = "".join(map(str, tokens))
     for size in range(longest, 0, -1):
         if size < len(text):
@@ -200,4 +202,4 @@ def test_prompt_lookup_continues_the_longest_match(tokens, longest, most):
 
 def test_prompt_lookup_looks_at_its_arguments():
     with pytest.raises(ValueError, match="longest is 0"):
-        prompt_lookup([1, 1], longest=0)
+        prompt_lookup([1, 1], max_ngram=0)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import spec.noise
 import spec.scores
-from spec.noise import Noise
-from spec.scores import largest, leading, log_sum_exp
+from spec.noise import GumbelNoise
+from spec.scores import gumbel_candidates, log_sum_exp, top_indices
 
 sizes = st.integers(1, 3000)
 seeds = st.integers(0, 2**32 - 1)
@@ -47,11 +47,11 @@ def test_no_token_that_can_win_is_left_out(seed, size, count, temperature, some)
             if some
             else np.arange(size)
         )
-        noise = Noise(seed, 3, 1)
+        noise = GumbelNoise(seed, 3, 1)
         # The keys as a draw makes them: every one, by division.
         keys = scores.astype(np.float64) / temperature + noise.gumbel(9, ids)
         wanted = [i for i in np.argsort(-keys, kind="stable")[:count] if keys[i] > -np.inf]
-        found = leading(scores, noise, 9, count, ids=ids if some else None, scale=1 / temperature)
+        found = gumbel_candidates(scores, noise, 9, count, ids=ids if some else None, scale=1 / temperature)
         assert set(wanted) <= set(found.tolist())
         assert found.tolist() == sorted(set(found.tolist()))
         assert (scores[found] > -np.inf).all()
@@ -59,14 +59,14 @@ def test_no_token_that_can_win_is_left_out(seed, size, count, temperature, some)
 
 def test_few_are_left_where_many_were_possible(way) -> None:
     scores = (10 * np.random.default_rng(0).normal(size=100_000)).astype(np.float32)
-    found = leading(scores, Noise(0), 0, 16)
+    found = gumbel_candidates(scores, GumbelNoise(0), 0, 16)
     assert len(found) <= (50_000 if spec.scores.core is None else 20)
 
 
 @given(seeds, sizes, st.integers(1, 40))
 def test_the_largest_come_in_order(seed, size, count) -> None:
     scores = row(seed, size, np.float32)
-    assert largest(scores, count).tolist() == np.argsort(-scores, kind="stable")[:count].tolist()
+    assert top_indices(scores, count).tolist() == np.argsort(-scores, kind="stable")[:count].tolist()
 
 
 @given(seeds, sizes, st.sampled_from([1.0, 0.5, 2.0]))
@@ -95,6 +95,6 @@ def test_what_is_no_distribution_shows(dtype) -> None:
 
 @given(seeds, st.integers(0, 2**32 - 1), st.lists(st.integers(0, 2**32 + 5), max_size=60))
 def test_words_are_the_same_in_both_ways(seed, position, ids) -> None:
-    noise, tokens = Noise(seed, 7, 2), np.array(ids, dtype=np.int64)
+    noise, tokens = GumbelNoise(seed, 7, 2), np.array(ids, dtype=np.int64)
     told = [int(noise._blocks(position, int(token) >> 2)[int(token) & 3]) for token in ids]
-    assert noise.words(position, tokens).tolist() == told
+    assert noise.philox_words(position, tokens).tolist() == told

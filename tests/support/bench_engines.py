@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from constrained.evaluate.masks.engines.base import Compiled
-from constrained.evaluate.masks.engines.ours import Ours
-from constrained.evaluate.masks.workload import Tokens
+from constrained.evaluate.masks.engines.base import CompiledSchema
+from constrained.evaluate.masks.engines.ours import ConstrainedEngine
+from constrained.evaluate.masks.workload import VocabularyData
 
 
 class Panic(BaseException):
@@ -33,12 +33,12 @@ def _fail(*_: Any) -> Any:
     raise RuntimeError("lost my way")
 
 
-class Troubled(Ours):
+class Troubled(ConstrainedEngine):
     """Ours, but a schema can say by ``x-fault`` what shall go wrong."""
 
     version = "0.0"
 
-    def compile(self, schema: Any, text: str) -> Compiled:
+    def compile(self, schema: Any, text: str) -> CompiledSchema:
         fault = schema.get("x-fault")
         if fault == "crash":
             os.kill(os.getpid(), signal.SIGSEGV)
@@ -60,10 +60,10 @@ class Troubled(Ours):
         return compiled
 
 
-class Permissive(Ours):
+class Permissive(ConstrainedEngine):
     """Allows everything, the end included, at any time."""
 
-    def compile(self, schema: Any, text: str) -> Compiled:
+    def compile(self, schema: Any, text: str) -> CompiledSchema:
         def fill(state: int, row: Any) -> None:
             row.fill(-1)
 
@@ -71,8 +71,8 @@ class Permissive(Ours):
         return replace(compiled, fill=fill, commit=lambda state, token: 1, fill_many=None)
 
 
-class Impossible(Ours):
+class Impossible(ConstrainedEngine):
     """Cannot read any vocabulary."""
 
-    def __init__(self, tokens: Tokens, threads: int) -> None:
+    def __init__(self, tokens: VocabularyData, threads: int) -> None:
         raise OSError("no licence")

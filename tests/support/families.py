@@ -116,8 +116,8 @@ def load(name: str) -> HuggingFaceModel:
     """The model of a family, tried."""
     family = FAMILIES[name]
     with told(family):
-        model = HuggingFaceModel.of_ids(family.make(), vocabulary())
-        assert model.ability.way.value == family.way, model.ability
+        model = HuggingFaceModel.from_vocabulary(family.make(), vocabulary())
+        assert model.capabilities.mode.value == family.way, model.capabilities
     return model
 
 

@@ -73,7 +73,7 @@ def warm_up() -> None:
     from constrained.automaton import compile
 
     automaton = compile(json_schema({"type": "object", "properties": {"a": {"pattern": "^a"}}}), words())
-    automaton.fill_mask(automaton.start, automaton.empty_row())
+    automaton.fill_mask(automaton.start, automaton.new_mask())
     compile(gbnf('root ::= "a"'), words())
 
 

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from constrained import Vocabulary
-from constrained.evaluate.masks.engines.ours import Ours
+from constrained.evaluate.masks.engines.ours import ConstrainedEngine
 from constrained.testing import ScriptedModel
 
 
@@ -16,7 +16,7 @@ def told() -> ScriptedModel:
     return ScriptedModel(Vocabulary.from_bytes([*(bytes([i]) for i in range(256)), b""], [256]), "nothing")
 
 
-class Rough(Ours):
+class Rough(ConstrainedEngine):
     """An engine with a fault for each schema that asks for one."""
 
     def compile(self, schema: Any, text: str) -> Any:

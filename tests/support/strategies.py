@@ -14,7 +14,7 @@ import operator
 from hypothesis import strategies as st
 
 from grammars import ir
-from grammars.transform.interleave import bag
+from grammars.transform.interleave import interleave
 
 CHARACTERS = "abéè€😀"
 ALPHABET = bytes(sorted(set(CHARACTERS.encode())))
@@ -39,7 +39,7 @@ _text_leaves = st.one_of(
 _leaves = st.one_of(
     _text_leaves,
     _text_leaves,
-    st.sampled_from([ir.EMPTY, ir.TEXT, ir.literal(b"\xc3"), ir.literal(b"\xa9b")]),
+    st.sampled_from([ir.EMPTY_STRING, ir.TEXT, ir.literal(b"\xc3"), ir.literal(b"\xa9b")]),
 )
 
 
@@ -80,20 +80,20 @@ _solid = st.sampled_from(CHARACTERS).map(ir.terminal)
 def bags(draw: st.DrawFn, inner: st.SearchStrategy[ir.Expr]) -> ir.Expr:
     """Bags of a few slots, some with two kinds of entries, and of entries without a slot."""
     entry = st.builds(
-        ir.Entry,
+        ir.InterleaveEntry,
         _solid,
-        st.one_of(st.just(ir.SILENT), inner),
+        st.one_of(st.just(ir.EPSILON), inner),
         st.sampled_from([0, 0, 1, 1, 2, None]),
         st.integers(0, 3),
     )
     low, high = draw(_counts)
-    return bag(
+    return interleave(
         draw(st.lists(entry, min_size=1, max_size=4)),
-        needed=draw(st.sets(st.integers(0, 2), max_size=2)),
-        marks=draw(st.sampled_from([0, 0, 0, 1, 3])),
+        required=draw(st.sets(st.integers(0, 2), max_size=2)),
+        obligations=draw(st.sampled_from([0, 0, 0, 1, 3])),
         low=draw(st.sampled_from([0, low])),
         high=draw(st.sampled_from([None, high])),
-        separator=draw(st.sampled_from([ir.SILENT, ir.terminal("b"), ir.terminal("é")])),
+        separator=draw(st.sampled_from([ir.EPSILON, ir.terminal("b"), ir.terminal("é")])),
         ordered=draw(st.booleans()),
     )
 
@@ -101,7 +101,7 @@ def bags(draw: st.DrawFn, inner: st.SearchStrategy[ir.Expr]) -> ir.Expr:
 def _expressions(rule: int, left_recursion: bool) -> st.SearchStrategy[ir.Expr]:
     anywhere = st.sampled_from(_NAMES).map(ir.call)
     guarded = st.builds(ir.sequence, _solid, anywhere)  # reads something first: never left recursion
-    leaves = [_solid, regexes.map(ir.terminal), guarded, guarded, st.just(ir.SILENT)]
+    leaves = [_solid, regexes.map(ir.terminal), guarded, guarded, st.just(ir.EPSILON)]
     if left_recursion:
         leaves.append(anywhere)
     elif rule + 1 < len(_NAMES):
@@ -177,17 +177,17 @@ class Languages:
             return self._sequence([self._expr(part, known) for part in expr.parts])
         if isinstance(expr, ir.Choice):
             return frozenset().union(*(self._expr(part, known) for part in expr.parts))
-        if isinstance(expr, ir.Bag):
+        if isinstance(expr, ir.Interleave):
             return self._bag(expr, known)
         assert isinstance(expr, ir.Loop)
         return self._repeat(self._expr(expr.part, known), expr.low, expr.high)
 
-    def _bag(self, bag: ir.Bag, known: dict[str, frozenset[bytes]]) -> frozenset[bytes]:
+    def _bag(self, bag: ir.Interleave, known: dict[str, frozenset[bytes]]) -> frozenset[bytes]:
         """By definition: every list of entries, each judged as a whole. An entry takes at least one byte."""
         texts = [self._sequence([self._expr(e.head, known), self._expr(e.body, known)]) for e in bag.entries]
         separator = self._expr(bag.separator, known)
         whole: frozenset[bytes] = frozenset()
-        lists: list[tuple[tuple[ir.Entry, ...], frozenset[bytes]]] = [((), frozenset({b""}))]
+        lists: list[tuple[tuple[ir.InterleaveEntry, ...], frozenset[bytes]]] = [((), frozenset({b""}))]
         while lists:
             chosen, written = lists.pop()
             whole |= written if keeps_the_rules(bag, chosen) else frozenset()
@@ -212,14 +212,14 @@ class Languages:
         return whole
 
 
-def keeps_the_rules(bag: ir.Bag, chosen: tuple[ir.Entry, ...]) -> bool:
+def keeps_the_rules(bag: ir.Interleave, chosen: tuple[ir.InterleaveEntry, ...]) -> bool:
     """Whether a bag may be made of these entries, in this order."""
     slots = [entry.slot for entry in chosen if entry.slot is not None]
     places = [math.inf if entry.slot is None else entry.slot for entry in chosen]
     marks = functools.reduce(operator.or_, (entry.marks for entry in chosen), 0)
     return (
         len(slots) == len(set(slots))
-        and set(slots).issuperset(bag.needed)
+        and set(slots).issuperset(bag.required)
         and marks & bag.marks == bag.marks
         and bag.low <= len(chosen) <= (math.inf if bag.high is None else bag.high)
         and (not bag.ordered or places == sorted(places))
@@ -237,7 +237,7 @@ def _is_one_of(string: bytes, ranges: tuple[tuple[int, int], ...]) -> bool:
 # ---------------------------------------------------------------- to read a failure by
 
 
-def show(node: ir.Grammar | ir.Regex | ir.Expr | ir.Entry) -> str:
+def show(node: ir.Grammar | ir.Regex | ir.Expr | ir.InterleaveEntry) -> str:
     """Python that builds this (small) grammar, regex or expression."""
     if isinstance(node, ir.Grammar):
         rules = ", ".join(f"{name!r}: {show(body)}" for name, body in node.rules.items())
@@ -255,12 +255,12 @@ def show(node: ir.Grammar | ir.Regex | ir.Expr | ir.Entry) -> str:
         return f"{kind}({show(node.part)})"
     if isinstance(node, (ir.Repeat, ir.Loop)):
         return f"{kind}({show(node.part)}, {node.low}, {node.high})"
-    if isinstance(node, ir.Entry):
+    if isinstance(node, ir.InterleaveEntry):
         return f"ir.Entry({show(node.head)}, {show(node.body)}, {node.slot}, {node.marks})"
-    if isinstance(node, ir.Bag):
+    if isinstance(node, ir.Interleave):
         entries = "".join(show(entry) + ", " for entry in node.entries)
         limits = (
-            f"{node.needed}, {node.marks}, {node.low}, {node.high}, {show(node.separator)}, {node.ordered}"
+            f"{node.required}, {node.marks}, {node.low}, {node.high}, {show(node.separator)}, {node.ordered}"
         )
         return f"{kind}(({entries}), {limits})"
     parts = getattr(node, "parts", ())

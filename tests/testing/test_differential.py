@@ -22,11 +22,11 @@ from hypothesis import strategies as st
 
 from constrained.automaton import DEAD, TokenAutomaton
 from constrained.errors import ConstraintError, UnsatisfiableConstraint, UnsupportedConstraint
-from constrained.testing import Judge, State, brute_force_mask, mask_diff
-from constrained.testing.masks import row_ids
+from constrained.testing import RecognizerState, ReferenceRecognizer, brute_force_mask, mask_diff
+from constrained.testing.masks import mask_to_ids
 from constrained.vocabulary import Vocabulary
 from grammars import ir
-from grammars.visit import children, rebuilt
+from grammars.visit import children, with_children
 from tests.support import strategies as some
 
 # ---------------------------------------------------------------- what every answer must be
@@ -45,8 +45,8 @@ class Expected:
     def __init__(self, grammar: ir.Grammar, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
         self.spelled, self.texts = spellings(vocabulary)
-        self.judge = Judge(grammar if len(self.spelled) == 256 else self._spellable(grammar))
-        self._completions: dict[State, int] = {}
+        self.judge = ReferenceRecognizer(grammar if len(self.spelled) == 256 else self._spellable(grammar))
+        self._completions: dict[RecognizerState, int] = {}
 
     def _spellable(self, grammar: ir.Grammar) -> ir.Grammar:
         """The grammar without the texts that hold a byte of which the vocabulary has no single token."""
@@ -55,11 +55,11 @@ class Expected:
         def restrict(expr: ir.Expr) -> ir.Expr:
             if isinstance(expr, ir.Terminal):
                 return ir.Terminal(ir.intersection(expr.regex, bytes_))
-            return rebuilt(expr, tuple(map(restrict, children(expr))))
+            return with_children(expr, tuple(map(restrict, children(expr))))
 
         return ir.Grammar({name: restrict(body) for name, body in grammar.rules.items()}, grammar.start)
 
-    def completion(self, state: State) -> int:
+    def completion(self, state: RecognizerState) -> int:
         """Tokens of the canonical completion: the first of the shortest in byte order, spelled in the fewest."""
         if state not in self._completions:
             text = self.judge.shortest(state)
@@ -78,7 +78,7 @@ class Expected:
 
 
 def check_mask(automaton: TokenAutomaton, expected: Expected, at: int, text: bytes) -> np.ndarray[Any, Any]:
-    row = automaton.empty_row()
+    row = automaton.new_mask()
     automaton.fill_mask(at, row)
     wanted = brute_force_mask(expected.judge, text, automaton.vocabulary)
     difference = mask_diff(row, wanted)
@@ -95,7 +95,7 @@ def check_state(automaton: TokenAutomaton, expected: Expected, at: int, text: by
     judge, vocabulary = expected.judge, automaton.vocabulary
     state = judge.after(text)
     assert state is not None
-    allowed = row_ids(check_mask(automaton, expected, at, text)).tolist()
+    allowed = mask_to_ids(check_mask(automaton, expected, at, text)).tolist()
     assert automaton.accepts(at) == state.complete
     assert automaton.forced(at) == judge.forced(state)
     assert [token for token in range(vocabulary.size) if automaton.next(at, token) != DEAD] == allowed
@@ -105,21 +105,21 @@ def check_state(automaton: TokenAutomaton, expected: Expected, at: int, text: by
     steps = automaton.shortest_completion(at)
     assert steps == expected.completion(state)
     assert steps == 0 or min(left.values()) < steps, "no token leads towards the completion that was promised"
-    row = automaton.empty_row()
+    row = automaton.new_mask()
     for budget in (0, 1, 2, steps, steps + 1, 1000):
         automaton.fill_mask_within(at, row, budget)
         within = {token for token, more in left.items() if more <= budget - 1}
-        assert set(row_ids(row).tolist()) == within | ends, budget
+        assert set(mask_to_ids(row).tolist()) == within | ends, budget
     return list(left)
 
 
 def check_end(automaton: TokenAutomaton, at: int) -> None:
     """After EOS only EOS may follow, for ever."""
-    row = automaton.empty_row()
+    row = automaton.new_mask()
     for eos in automaton.vocabulary.eos_ids:
         end = automaton.next(at, eos)
         automaton.fill_mask(end, row)
-        assert row_ids(row).tolist() == sorted(automaton.vocabulary.eos_ids)
+        assert mask_to_ids(row).tolist() == sorted(automaton.vocabulary.eos_ids)
         assert automaton.accepts(end)
         assert automaton.next(end, eos) == end
         assert automaton.shortest_completion(end) == 0
@@ -161,9 +161,9 @@ def check_walk(automaton: TokenAutomaton, expected: Expected, rng: random.Random
     if refused is not None:
         assert automaton.walk(automaton.start, [*path, refused, refused]) == states[1:]
     for state in states:
-        rows.append(automaton.empty_row())
+        rows.append(automaton.new_mask())
         automaton.fill_mask(state, rows[-1])
-    together = automaton.empty_row(len(states))
+    together = automaton.new_mask(len(states))
     automaton.fill_masks(states, together)
     assert np.array_equal(together, np.stack(rows))
     ids = [automaton.row_id(state) for state in states]
@@ -229,7 +229,7 @@ def cases() -> Iterator[dict[str, Any]]:
     return (json.loads(text) for text in texts if len(text) < 20_000)
 
 
-def prefixes(case: dict[str, Any], judge: Judge, rng: random.Random) -> Iterator[bytes]:
+def prefixes(case: dict[str, Any], judge: ReferenceRecognizer, rng: random.Random) -> Iterator[bytes]:
     """Beginnings of recorded instances and of random texts of the language, one in four spoilt; without end."""
     recorded = [test["data"] for test in case.get("tests", []) if test["valid"]]
     for turn in itertools.count():
@@ -292,7 +292,7 @@ def compare_on_data(vocabulary: Vocabulary, pairs: int) -> str:
             assert state is not None
             assert automaton.accepts(at) == state.complete
             assert automaton.forced(at) == expected.judge.forced(state), (case["id"], read)
-            if state.least <= LONGEST_COMPLETION:
+            if state.shortest_length <= LONGEST_COMPLETION:
                 assert automaton.shortest_completion(at) == expected.completion(state), (case["id"], read)
             done += 1
     assert done >= pairs, f"only {done} pairs out of {schemas} schemas"

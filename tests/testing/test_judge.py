@@ -11,19 +11,19 @@ import regex as regex_library
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from constrained.testing import Judge, brute_force_mask, mask_diff
-from constrained.testing.masks import ids_row, row_ids
+from constrained.testing import ReferenceRecognizer, brute_force_mask, mask_diff
+from constrained.testing.masks import ids_to_mask, mask_to_ids
 from grammars import ir
 from tests.support import strategies as some
 
 UNIVERSES = [some.Languages(b"ab", 5), some.Languages("aé".encode(), 4), some.Languages(b"a\xc3\xa9\xa8", 4)]
 
 
-def judge_of(body: ir.Regex | ir.Expr) -> Judge:
-    return Judge(ir.Grammar.of(body))
+def judge_of(body: ir.Regex | ir.Expr) -> ReferenceRecognizer:
+    return ReferenceRecognizer(ir.Grammar.of(body))
 
 
-def assert_language(judge: Judge, universe: some.Languages, language: frozenset[bytes]) -> None:
+def assert_language(judge: ReferenceRecognizer, universe: some.Languages, language: frozenset[bytes]) -> None:
     """Same texts, same beginnings, and completions that are as short as can be."""
     beginnings = {text[:cut] for text in language for cut in range(len(text) + 1)}
     for string in universe.universe:
@@ -33,7 +33,7 @@ def assert_language(judge: Judge, universe: some.Languages, language: frozenset[
         if state is None:
             continue
         completion = judge.shortest(state)
-        assert len(completion) == state.least, string
+        assert len(completion) == state.shortest_length, string
         assert judge.accepts(string + completion), (string, completion)
         listed = [len(text) - len(string) for text in language if text.startswith(string)]
         assert state.least <= min(listed, default=state.least), string
@@ -56,7 +56,7 @@ def test_regexes_are_the_sets_they_denote(regex: ir.Regex, universe: some.Langua
 @given(some.grammars(left_recursion=True), st.sampled_from(UNIVERSES))
 @settings(max_examples=100)
 def test_grammars_are_the_sets_they_denote(grammar: ir.Grammar, universe: some.Languages) -> None:
-    assert_language(Judge(grammar), universe, universe.grammar(grammar))
+    assert_language(ReferenceRecognizer(grammar), universe, universe.grammar(grammar))
 
 
 # ---------------------------------------------------------------- text regexes, against other libraries
@@ -167,7 +167,9 @@ def test_a_prefix_without_completion_is_refused_however_long_it_looked_good() ->
 def test_left_recursion_and_ambiguity() -> None:
     """``e: e + e | x`` reads every sum, in as many states for the thousandth term as for the second."""
     e = ir.call("e")
-    judge = Judge(ir.Grammar({"e": ir.choice(ir.sequence(e, ir.terminal("+"), e), ir.terminal("x"))}, "e"))
+    judge = ReferenceRecognizer(
+        ir.Grammar({"e": ir.choice(ir.sequence(e, ir.terminal("+"), e), ir.terminal("x"))}, "e")
+    )
     assert judge.accepts(b"x" + b"+x" * 20)
     assert not judge.accepts(b"x+")
     assert judge.viable(b"x+")
@@ -182,7 +184,7 @@ def test_counts_are_counted_not_written_out() -> None:
     )
     state = judge.after(b"[a,a,")
     assert state is not None
-    assert state.least == 2 * (many - 2) + many
+    assert state.shortest_length == 2 * (many - 2) + many
     with pytest.raises(ValueError, match="shortest completion takes"):
         judge.shortest(state)
 
@@ -191,21 +193,24 @@ def test_a_copy_may_be_empty_so_that_counts_from_below_are_met() -> None:
     for body in (
         ir.repeat(ir.optional(ir.literal("a")), 2, 3),
         ir.loop(ir.terminal(ir.optional(ir.literal("a"))), 2, 3),
-        ir.loop(ir.choice(ir.SILENT, ir.terminal("a")), 2, 3),
+        ir.loop(ir.choice(ir.EPSILON, ir.terminal("a")), 2, 3),
     ):
         assert [judge_of(body).accepts(b"a" * count) for count in range(5)] == [True, True, True, True, False]
 
 
 def test_a_rule_that_calls_only_itself_allows_nothing() -> None:
     assert (
-        Judge(ir.Grammar({"start": ir.sequence(ir.terminal("a"), ir.call("start"))}, "start")).start() is None
+        ReferenceRecognizer(
+            ir.Grammar({"start": ir.sequence(ir.terminal("a"), ir.call("start"))}, "start")
+        ).start()
+        is None
     )
-    assert Judge(ir.Grammar({"start": ir.call("start")}, "start")).start() is None
+    assert ReferenceRecognizer(ir.Grammar({"start": ir.call("start")}, "start")).start() is None
 
 
 def test_a_missing_rule_is_an_error() -> None:
     with pytest.raises(KeyError, match="missing"):
-        Judge(ir.Grammar({"start": ir.call("missing")}, "start"))
+        ReferenceRecognizer(ir.Grammar({"start": ir.call("missing")}, "start"))
 
 
 # ---------------------------------------------------------------- JSON, against `json`
@@ -222,7 +227,7 @@ def json_grammar() -> ir.Grammar:
 
     def separated(part: ir.Expr) -> ir.Expr:
         more = ir.loop(ir.sequence(ir.terminal(","), part))
-        return ir.choice(ir.SILENT, ir.sequence(part, more))
+        return ir.choice(ir.EPSILON, ir.sequence(part, more))
 
     return ir.Grammar(
         {
@@ -236,7 +241,7 @@ def json_grammar() -> ir.Grammar:
 
 
 def test_samples_are_json_and_so_are_all_closed_beginnings() -> None:
-    judge, rng = Judge(json_grammar()), random.Random(1)
+    judge, rng = ReferenceRecognizer(json_grammar()), random.Random(1)
     for _ in range(30):
         sample = judge.sample(rng, 30)
         json.loads(sample)
@@ -247,15 +252,15 @@ def test_samples_are_json_and_so_are_all_closed_beginnings() -> None:
 
 def test_equal_contexts_are_one_state() -> None:
     """The next item of an array is the item before it: what is remembered of one serves the other."""
-    judge = Judge(json_grammar())
+    judge = ReferenceRecognizer(json_grammar())
     assert judge.after(b'["a","bcd",') is judge.after(b'["a","b","\xc3\xa9",')
 
 
 def test_nesting_is_limited_by_memory_only() -> None:
-    judge = Judge(json_grammar())
+    judge = ReferenceRecognizer(json_grammar())
     state = judge.after(b"[" * 2000)
     assert state is not None
-    assert state.least == 2000
+    assert state.shortest_length == 2000
     assert judge.accepts(b"[" * 500 + b"1" + b"]" * 500)
 
 
@@ -282,17 +287,17 @@ class Tokens:
 def test_a_brute_force_mask_asks_the_judge_about_every_token(
     grammar: ir.Grammar, prefix: bytes, texts: list[bytes]
 ) -> None:
-    judge, vocabulary = Judge(grammar), Tokens(*texts)
+    judge, vocabulary = ReferenceRecognizer(grammar), Tokens(*texts)
     expected = [i for i, text in enumerate(vocabulary.tokens) if i > 1 and judge.viable(prefix + text)]
     expected += [0] if judge.accepts(prefix) else []
     row = brute_force_mask(judge, prefix, vocabulary)
     assert row.dtype.name == "int32"
     assert row.shape == (-(-len(vocabulary.tokens) // 32),)
-    assert sorted(expected) == row_ids(row).tolist()
+    assert sorted(expected) == mask_to_ids(row).tolist()
 
 
 def test_mask_diff_names_the_tokens_of_one_side() -> None:
-    first, second = ids_row([0, 31, 64], 70), ids_row([31, 63], 70)
+    first, second = ids_to_mask([0, 31, 64], 70), ids_to_mask([31, 63], 70)
     difference = mask_diff(first, second)
     assert difference
     assert difference.only_first == (0, 64)

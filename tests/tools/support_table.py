@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from grammars.json_schema import DRAFTS
+from grammars.json_schema import SCHEMA_DIALECTS
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "json-schema.md"
@@ -32,11 +32,11 @@ def table(ratchet: dict[str, Any]) -> str:
     files = sorted(
         {name for known in ratchet.values() for name in known}, key=lambda name: ("/" in name, name)
     )
-    lines = [f"| file | {' | '.join(DRAFTS)} |", "|---" * (len(DRAFTS) + 1) + "|"]
+    lines = [f"| file | {' | '.join(SCHEMA_DIALECTS)} |", "|---" * (len(SCHEMA_DIALECTS) + 1) + "|"]
     for file in files:
-        cells = [_cell(ratchet.get(draft, {}).get(file)) for draft in DRAFTS]
+        cells = [_cell(ratchet.get(draft, {}).get(file)) for draft in SCHEMA_DIALECTS]
         lines.append(f"| {file} | {' | '.join(cells)} |")
-    totals = [_cell("".join(ratchet.get(draft, {}).values())) for draft in DRAFTS]
+    totals = [_cell("".join(ratchet.get(draft, {}).values())) for draft in SCHEMA_DIALECTS]
     lines.append(f"| all | {' | '.join(totals)} |")
     return "\n".join(lines) + "\n"
 

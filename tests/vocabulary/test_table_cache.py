@@ -42,14 +42,14 @@ def masks(vocabulary: Vocabulary) -> list[bytes]:
     automaton = TokenAutomaton(GRAMMAR, vocabulary)
     states = [automaton.start, *automaton.walk(automaton.start, list(b"abc, de"))]
     assert len(states) == 8
-    rows = automaton.empty_row(len(states))
+    rows = automaton.new_mask(len(states))
     automaton.fill_masks(states, rows)
     return [row.tobytes() for row in rows]
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv(table_cache.VARIABLE, str(tmp_path / "tables"))
+    monkeypatch.setenv(table_cache.CACHE_VARIABLE, str(tmp_path / "tables"))
     return tmp_path / "tables"
 
 
@@ -79,7 +79,7 @@ def test_the_first_process_writes_a_file_and_the_next_only_opens_it(folder: Path
 
 def test_tables_from_a_file_are_those_that_would_be_built(folder: Path, monkeypatch: pytest.MonkeyPatch):
     from_file = large().core
-    monkeypatch.setenv(table_cache.VARIABLE, "")
+    monkeypatch.setenv(table_cache.CACHE_VARIABLE, "")
     assert np.array_equal(from_file.image, large().core.image)
     assert list(folder.iterdir())
 
@@ -160,7 +160,7 @@ def test_no_folder_to_write_to_is_no_error(
             pytest.skip("this user may write anywhere")
     else:
         place.write_bytes(b"")
-    monkeypatch.setenv(table_cache.VARIABLE, str(place / "below" if kind == "below a file" else place))
+    monkeypatch.setenv(table_cache.CACHE_VARIABLE, str(place / "below" if kind == "below a file" else place))
     assert masks(large())
     assert builds == [False]
 
@@ -168,11 +168,11 @@ def test_no_folder_to_write_to_is_no_error(
 def test_without_a_folder_and_for_a_few_tokens_there_are_no_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, builds: list[bool]
 ):
-    monkeypatch.setenv(table_cache.VARIABLE, "")
+    monkeypatch.setenv(table_cache.CACHE_VARIABLE, "")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path))
     masks(large())
-    monkeypatch.setenv(table_cache.VARIABLE, str(tmp_path))
+    monkeypatch.setenv(table_cache.CACHE_VARIABLE, str(tmp_path))
     masks(Vocabulary.from_bytes([*BYTES, b""], [256]))
     assert builds == [False, False]
     assert not list(tmp_path.rglob("*"))
@@ -180,16 +180,16 @@ def test_without_a_folder_and_for_a_few_tokens_there_are_no_files(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have other folders")
 def test_the_folder_is_the_users_unless_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.delenv(table_cache.VARIABLE, raising=False)
+    monkeypatch.delenv(table_cache.CACHE_VARIABLE, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    assert table_cache.folder() == tmp_path / ".cache" / "constrained"
+    assert table_cache.cache_folder() == tmp_path / ".cache" / "constrained"
     monkeypatch.setenv("XDG_CACHE_HOME", "/elsewhere")
-    assert table_cache.folder() == Path("/elsewhere/constrained")
-    monkeypatch.setenv(table_cache.VARIABLE, "/named")
-    assert table_cache.folder() == Path("/named")
-    monkeypatch.setenv(table_cache.VARIABLE, "")
-    assert table_cache.folder() is None
+    assert table_cache.cache_folder() == Path("/elsewhere/constrained")
+    monkeypatch.setenv(table_cache.CACHE_VARIABLE, "/named")
+    assert table_cache.cache_folder() == Path("/named")
+    monkeypatch.setenv(table_cache.CACHE_VARIABLE, "")
+    assert table_cache.cache_folder() is None
 
 
 def test_threads_that_open_the_same_tables_at_once_do_not_disturb_each_other(folder: Path):

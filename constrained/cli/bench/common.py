@@ -14,7 +14,7 @@ from constrained.cli.exit_status import BadInput
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from constrained.evaluate.masks.report import Section
+    from constrained.evaluate.masks.report import ReportTable
 
 DATA_VARIABLE = "CONSTRAINED_DATA"
 DATA_FILE = "maskbench-dev.jsonl.gz"
@@ -56,12 +56,12 @@ def data_file(named: Path | None) -> Path:
     return Path(folder) / DATA_FILE
 
 
-def listed_names(names: str | None, separator: str) -> tuple[str, ...]:
+def split_names(names: str | None, separator: str) -> tuple[str, ...]:
     """Names out of one option."""
     return tuple(name.strip() for name in (names or "").split(separator) if name.strip())
 
 
-class Bar:
+class ProgressBar:
     """A progress bar on standard error, where somebody watches."""
 
     def __init__(self, quiet: bool) -> None:
@@ -93,7 +93,7 @@ class Bar:
         """Shows what goes on."""
         self._bar.update(self._task, description=what, completed=done, total=total or None)
 
-    def __enter__(self) -> Bar:
+    def __enter__(self) -> ProgressBar:
         self._bar.start()
         return self
 
@@ -101,7 +101,7 @@ class Bar:
         self._bar.stop()
 
 
-def printed(sections: Sequence[Section]) -> str:
+def render_tables(sections: Sequence[ReportTable]) -> str:
     """Tables for the terminal."""
     from rich.console import Console
 

@@ -12,13 +12,13 @@ import typer
 from constrained.cli.bench.common import (
     DATA_FILE,
     DATA_VARIABLE,
-    Bar,
+    ProgressBar,
     bench,
     data_file,
-    listed_names,
-    printed,
+    render_tables,
+    split_names,
 )
-from constrained.cli.exit_status import BadInput, Failed, emit
+from constrained.cli.exit_status import BadInput, CommandFailed, emit
 
 
 @bench.command(
@@ -99,11 +99,11 @@ def faithful(
     The exact laws are written down by visiting every text. The tables go to standard output; raw rows, summary,
     tables and a plot go to a folder.
     """
-    from constrained.evaluate.fidelity import Settings, run
+    from constrained.evaluate.fidelity import FidelitySettings, run
 
-    settings = Settings(
-        tasks=listed_names(tasks, ","),
-        samplers=listed_names(samplers, ";"),
+    settings = FidelitySettings(
+        tasks=split_names(tasks, ","),
+        samplers=split_names(samplers, ";"),
         sizes=_numbers(sizes),
         repeats=repeats,
         seed=seed,
@@ -117,14 +117,14 @@ def faithful(
         predicate=predicate,
         genlm=genlm,
     )
-    with Bar(quiet) as bar:
+    with ProgressBar(quiet) as bar:
         results = run(settings, out, bar)
-    emit(printed(results.sections))
+    emit(render_tables(results.sections))
     for what, why in results.skipped.items():
         print(f"not measured: {what}: {why}", file=sys.stderr)
     print(f"written to {out}", file=sys.stderr)
-    if not (results.found.rows or results.found.questions):
-        raise Failed(2)
+    if not (results.measurements.rows or results.measurements.questions):
+        raise CommandFailed(2)
 
 
 def _numbers(listed: str) -> tuple[int, ...]:

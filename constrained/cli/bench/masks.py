@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from constrained.cli.bench.common import Bar, Data, bench, data_file, printed
-from constrained.cli.exit_status import Failed, emit
+from constrained.cli.bench.common import Data, ProgressBar, bench, data_file, render_tables
+from constrained.cli.exit_status import CommandFailed, emit
 
 if TYPE_CHECKING:
-    from constrained.evaluate.masks.run import Results
+    from constrained.evaluate.masks.run import MaskBenchResults
 
 
 @bench.command(
@@ -22,7 +22,7 @@ Examples:
   constrained bench masks --sample 600 --seed 1 --warm --batch 64 --out results/today
   constrained bench masks --sample 20 --engines constrained,llguidance --compare
 
-The engines other than this library come with: pip install 'constrained[bench]'
+The engines other than this library come with: pip install 'constrained-generation[bench]'
 """
 )
 def masks(
@@ -75,9 +75,9 @@ def masks(
     Engines run one after another, each in a process of its own. The tables go to standard output; raw rows, summary,
     tables and a plot go to a folder.
     """
-    from constrained.evaluate.masks import Settings, run  # numpy, which --help can do without
+    from constrained.evaluate.masks import MaskBenchSettings, run  # numpy, which --help can do without
 
-    settings = Settings(
+    settings = MaskBenchSettings(
         data=data_file(data),
         sample=sample,
         seed=seed,
@@ -90,7 +90,7 @@ def masks(
         threads=threads,
         compare=compare,
     )
-    with Bar(quiet) as bar:
+    with ProgressBar(quiet) as bar:
         results = run(settings, out, bar)
     emit(_rendered(results))
     for one in results.engines:
@@ -98,7 +98,7 @@ def masks(
             print(f"not measured: {one.engine}: {one.unavailable}", file=sys.stderr)
     print(f"written to {out}", file=sys.stderr)
     if not results.sections:
-        raise Failed(2)
+        raise CommandFailed(2)
 
 
 @bench.command(
@@ -124,28 +124,28 @@ def memos(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
     """Replay recorded JSON with this library alone: which memo answers a mask, and what a miss costs."""
-    from constrained.evaluate.masks.memo_stats import lines, measure
-    from constrained.evaluate.masks.workload import prepare, read_vocabulary
+    from constrained.evaluate.masks.memo_stats import format_memo_stats, measure
+    from constrained.evaluate.masks.workload import load_bench_vocabulary, prepare
     from constrained.evaluate.masks.workload import sample as draw
 
-    tokens, _ = read_vocabulary(vocabulary)
-    with Bar(quiet) as bar:
+    tokens, _ = load_bench_vocabulary(vocabulary)
+    with ProgressBar(quiet) as bar:
         cases = [prepare(row, tokens) for row in draw(data_file(data), sample, seed)]
         measured = measure(cases, tokens, lambda done, total: bar("replaying", done, total))
-    emit("\n".join(lines(measured)))
+    emit("\n".join(format_memo_stats(measured)))
 
 
 def _names(listed: str | None) -> tuple[str, ...]:
     if listed is None:
-        from constrained.evaluate.masks.engines import DEFAULT
+        from constrained.evaluate.masks.engines import DEFAULT_ENGINES
 
-        return DEFAULT
+        return DEFAULT_ENGINES
     return tuple(name.strip() for name in listed.split(",") if name.strip())
 
 
-def _rendered(results: Results) -> str:
+def _rendered(results: MaskBenchResults) -> str:
     compared = [
         f"masks of {engine} against the first engine: {tally}"
         for engine, tally in results.differences.items()
     ]
-    return "\n".join([printed(results.sections), *compared])
+    return "\n".join([render_tables(results.sections), *compared])

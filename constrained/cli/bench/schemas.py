@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from constrained.cli.bench.common import Bar, bench, data_file, listed_names, printed
-from constrained.cli.exit_status import BadInput, Failed, emit
+from constrained.cli.bench.common import ProgressBar, bench, data_file, render_tables, split_names
+from constrained.cli.exit_status import BadInput, CommandFailed, emit
 
 
 @bench.command()
@@ -70,14 +70,14 @@ def jsonschemabench(
     One row a schema and engine, written as it is known; the same command goes on where a run was interrupted. The table
     goes to standard output, both reports to the folder.
     """
-    from constrained.evaluate.jsonschemabench import Settings, run, write
+    from constrained.evaluate.jsonschemabench import SchemaBenchSettings, run, write
 
-    settings = Settings(
+    settings = SchemaBenchSettings(
         data=data if data is not None else str(data_file(None)),
-        splits=listed_names(splits, ","),
+        splits=split_names(splits, ","),
         sample=sample,
         seed=seed,
-        engines=listed_names(engines, ","),
+        engines=split_names(engines, ","),
         model=model,
         device=device,
         max_tokens=max_tokens,
@@ -89,14 +89,14 @@ def jsonschemabench(
         backend=backend,
         address=address,
     )
-    with Bar(quiet) as bar:
+    with ProgressBar(quiet) as bar:
         results = run(settings, out, bar)
-    emit(printed(write(results, out)[:1]))
+    emit(render_tables(write(results, out)[:1]))
     for engine, why in results.unavailable.items():
         print(f"not measured: {engine}: {why}", file=sys.stderr)
     print(f"written to {out}", file=sys.stderr)
     if not results.rows:
-        raise Failed(2)
+        raise CommandFailed(2)
 
 
 def report(
@@ -105,13 +105,13 @@ def report(
     """Make the reports of a folder again, of all rows that are in it; the run may still be going on."""
     import json
 
-    from constrained.evaluate.jsonschemabench import Results, write
+    from constrained.evaluate.jsonschemabench import SchemaBenchResults, write
     from constrained.evaluate.jsonschemabench.run import FACTS, read_rows
 
     try:
         facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
         rows = read_rows(folder)
-        results = Results(rows, facts["versions"], {}, facts)
+        results = SchemaBenchResults(rows, facts["versions"], {}, facts)
         tables = write(results, folder)
     except (OSError, ValueError, KeyError) as error:
         raise BadInput(
@@ -120,5 +120,5 @@ def report(
         ) from None
     if not tables:
         raise BadInput(f"{str(folder)!r} holds no rows yet")
-    emit(printed(tables))
+    emit(render_tables(tables))
     print(f"written to {folder}", file=sys.stderr)

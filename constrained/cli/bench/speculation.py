@@ -9,12 +9,12 @@ from typing import Annotated
 import typer
 
 from constrained.cli.bench.common import (
-    Bar,
     Data,
+    ProgressBar,
     bench,
     data_file,
-    listed_names,
-    printed,
+    render_tables,
+    split_names,
 )
 from constrained.cli.exit_status import BadInput, emit
 
@@ -53,20 +53,20 @@ def replay(
     No model runs: the recorded text is what it says. The tables go to standard output; rows, tables and a plot go to
     a folder.
     """
-    from constrained.evaluate.replay import Settings, run
+    from constrained.evaluate.replay import ReplaySettings, run
     from constrained.evaluate.replay.report import sections, write
 
-    settings = Settings(
+    settings = ReplaySettings(
         data=data_file(data),
         sample=sample,
         seed=seed,
         nodes=nodes,
         vocabulary=vocabulary,
-        only=listed_names(only, ";"),
+        only=split_names(only, ";"),
     )
-    with Bar(quiet) as bar:
+    with ProgressBar(quiet) as bar:
         results = run(settings, bar)
-    emit(printed(sections(results)))
+    emit(render_tables(sections(results)))
     write(results, out, " ".join(["constrained", *sys.argv[1:]]))
     print(f"written to {out}", file=sys.stderr)
 
@@ -98,12 +98,12 @@ def acceptance(
 
     On synthetic targets and drafts, flat or peaked, good or bad; beside them the optimum that no rule exceeds.
     """
-    from constrained.evaluate.acceptance import Settings, run
+    from constrained.evaluate.acceptance import AcceptanceSettings, run
 
-    settings = Settings(tokens, pairs, most, draws, seed)
-    with Bar(quiet) as bar:
+    settings = AcceptanceSettings(tokens, pairs, most, draws, seed)
+    with ProgressBar(quiet) as bar:
         sections, _ = run(settings, out, bar)
-    emit(printed(sections))
+    emit(render_tables(sections))
     print(f"written to {out}", file=sys.stderr)
 
 
@@ -125,12 +125,12 @@ def kernels(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
     """Time the kernels of verification on a GPU: bytes moved, against what a copy moves, and a check in float64."""
-    from constrained.evaluate.kernels import Settings, run
+    from constrained.evaluate.kernels import KernelBenchSettings, run
 
-    settings = Settings(rows=_counts(rows), tokens=tokens, seed=seed)
-    with Bar(quiet) as bar:
+    settings = KernelBenchSettings(rows=_counts(rows), tokens=tokens, seed=seed)
+    with ProgressBar(quiet) as bar:
         sections = run(settings, out, bar)
-    emit(printed(sections))
+    emit(render_tables(sections))
     print(f"written to {out}", file=sys.stderr)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from constrained.cli.bench.common import Bar, bench, listed_names, printed
+from constrained.cli.bench.common import ProgressBar, bench, render_tables, split_names
 from constrained.cli.exit_status import BadInput, emit
 
 
@@ -73,10 +73,10 @@ def speed(
     """Write texts: tokens per second by generate of transformers, with other engines' masks, and by this library."""
     from dataclasses import asdict
 
-    from constrained.evaluate.speed import Settings, run
+    from constrained.evaluate.speed import SpeedSettings, run
     from constrained.evaluate.speed import report as tables
 
-    settings = Settings(
+    settings = SpeedSettings(
         model,
         random,
         vocabulary,
@@ -87,25 +87,25 @@ def speed(
         max_tokens,
         threads,
         exact,
-        listed_names(only, ";"),
+        split_names(only, ";"),
     )
     if budget:
-        from constrained.evaluate.speed.run import about
+        from constrained.evaluate.speed.run import run_info
         from constrained.evaluate.speed.trials import measure
 
         sizes = _sizes(batches)
-        with Bar(quiet) as bar:
+        with ProgressBar(quiet) as bar:
             trials, measured = measure(settings, sizes, bar)
-        facts = about(measured, settings)
+        facts = run_info(measured, settings)
         rows = {"settings": asdict(settings), "about": facts, "trials": [asdict(one) for one in trials]}
         section = tables.trials(trials, facts)
     else:
-        with Bar(quiet) as bar:
+        with ProgressBar(quiet) as bar:
             results = run(settings, bar)
         rows, section = results.as_json(), tables.section(results)
-        for name, count in results.left_out.items():
+        for name, count in results.skipped.items():
             print(f"{name}: {count} texts left out", file=sys.stderr)
-    emit(printed([section]))
+    emit(render_tables([section]))
     tables.write([section], rows, out, " ".join(["constrained", *sys.argv[1:]]))
     print(f"written to {out}", file=sys.stderr)
 

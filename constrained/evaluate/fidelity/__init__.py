@@ -12,6 +12,6 @@ run.py        all of it, into a folder
 
 from __future__ import annotations
 
-from constrained.evaluate.fidelity.run import Results, Settings, run
+from constrained.evaluate.fidelity.run import FidelityResults, FidelitySettings, run
 
-__all__ = ["Results", "Settings", "run"]
+__all__ = ["FidelityResults", "FidelitySettings", "run"]

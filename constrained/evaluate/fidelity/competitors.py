@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from constrained.evaluate.fidelity.measure import Measured
-from constrained.evaluate.fidelity.rows import Row
-from constrained.testing import divergence, total_variation
+from constrained.evaluate.fidelity.measure import TaskMeasurement
+from constrained.evaluate.fidelity.rows import FidelityRow
+from constrained.testing import kl_divergence, total_variation
 
 if TYPE_CHECKING:
-    from constrained.evaluate.fidelity.run import Settings
+    from constrained.evaluate.fidelity.run import FidelitySettings
 
-NAME = "genlm-control"
+GENLM = "genlm-control"
 
 _WORKER = Path(__file__).with_name("genlm_worker.py")
 
 
-class Unavailable(Exception):
+class GenlmUnavailable(Exception):
     """It is not installed, or fails."""
 
 
-def available(interpreter: str) -> str:
+def genlm_version(interpreter: str) -> str:
     """Its version.
 
     Raises:
@@ -43,13 +43,15 @@ def available(interpreter: str) -> str:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise Unavailable(str(error)) from None
+        raise GenlmUnavailable(str(error)) from None
     if done.returncode:
-        raise Unavailable((done.stderr.strip().splitlines() or ["it cannot be imported"])[-1])
+        raise GenlmUnavailable((done.stderr.strip().splitlines() or ["it cannot be imported"])[-1])
     return done.stdout.strip()
 
 
-def sets(measured: Measured, settings: Settings, interpreter: str) -> Iterator[Row]:
+def genlm_rows(
+    measured: TaskMeasurement, settings: FidelitySettings, interpreter: str
+) -> Iterator[FidelityRow]:
     """A row for each size and repetition. A forward is a distinct beginning for which the model was asked.
 
     Args:
@@ -72,15 +74,17 @@ def sets(measured: Measured, settings: Settings, interpreter: str) -> Iterator[R
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise Unavailable(f"{measured.task.name} took longer than {settings.time_limit:g} s a set") from None
+        raise GenlmUnavailable(
+            f"{measured.task.name} took longer than {settings.time_limit:g} s a set"
+        ) from None
     if done.returncode:
-        raise Unavailable((done.stderr.strip().splitlines() or ["it failed"])[-1])
+        raise GenlmUnavailable((done.stderr.strip().splitlines() or ["it failed"])[-1])
     for (size, repeat), line in zip(asked, done.stdout.splitlines(), strict=True):
         found = json.loads(line)
         exact = measured.exact
-        yield Row(
+        yield FidelityRow(
             measured.task.name,
-            NAME,
+            GENLM,
             size,
             repeat,
             drawn=size,
@@ -89,13 +93,13 @@ def sets(measured: Measured, settings: Settings, interpreter: str) -> Iterator[R
             attempts=size,
             seconds=found["seconds"],
             distance=total_variation(found["posterior"], exact.conditional),
-            divergence=divergence(found["posterior"], exact.conditional),
+            divergence=kl_divergence(found["posterior"], exact.conditional),
             evidence=math.exp(found["log_evidence"]) / exact.mass,
             effective=found["effective"],
         )
 
 
-def _task(measured: Measured) -> dict[str, Any]:
+def _task(measured: TaskMeasurement) -> dict[str, Any]:
     """The law as a table, with the same ends: certain where nothing else can follow, and at the limit."""
     model, limit = measured.model, measured.task.limit
     letters = [piece.decode() for piece in model.vocabulary.tokens if piece]

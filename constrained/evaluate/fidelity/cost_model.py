@@ -12,8 +12,8 @@ from typing import Any
 
 from constrained.constraint import json_schema, predicate, regex
 from constrained.decoding import Generator
-from constrained.errors import Described
-from constrained.evaluate.fidelity.retokenized import Bytes, Retold
+from constrained.errors import ConstrainedError
+from constrained.evaluate.fidelity.retokenized import ByteDistribution, RetokenizedModel
 from constrained.evaluate.masks import workload
 from constrained.models import LanguageModel
 from constrained.sampling import AWRS, Local
@@ -26,12 +26,12 @@ _TOKENS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Questions:
+class CheckCounts:
     """How often AWRS asks, with a model that reads prompts, over recorded schemas.
 
     Attributes:
         vocabulary: tokens: what a mask decides about.
-        retold: whether these are not the model's own tokens, see `retold`.
+        is_retokenized: whether these are not the model's own tokens, see `retold`.
         patience: visits without a permitted token after which the row was asked for; None for never.
         schemas: that texts were to be written for.
         texts: how many were written with every vocabulary: the figures are of these.
@@ -40,7 +40,7 @@ class Questions:
     """
 
     vocabulary: int
-    retold: bool
+    is_retokenized: bool
     patience: int | None
     schemas: int
     texts: int
@@ -55,7 +55,7 @@ class Questions:
 
 
 @dataclass(frozen=True, slots=True)
-class Price:
+class PredicateCost:
     """Time per token under a predicate that takes a while, by masks and by AWRS, in one run.
 
     Attributes:
@@ -82,9 +82,9 @@ class Price:
         return asdict(self) | {"ratio": self.ratio}
 
 
-def questions(
+def count_checks(
     model: LanguageModel, data: Path, sample: int, seed: int, vocabularies: Sequence[Vocabulary] = ()
-) -> list[Questions]:
+) -> list[CheckCounts]:
     """Writes a text for each schema of a sample, at temperature 1 and up to 64 tokens, once per vocabulary.
 
     Rows that are known are not used. The same texts are written twice: with a row never being asked for, as under
@@ -100,8 +100,8 @@ def questions(
     rows = list(workload.sample(data, sample, seed))
     models = [model]
     if vocabularies:
-        law = Bytes(model, _PROMPT)
-        models += [Retold(law, vocabulary) for vocabulary in vocabularies]
+        law = ByteDistribution(model, _PROMPT)
+        models += [RetokenizedModel(law, vocabulary) for vocabulary in vocabularies]
     ways = [(one, patience) for one in models for patience in (None, PATIENCE)]
     asked = [[_asked(one, row["schema"], patience, seed) for row in rows] for one, patience in ways]
     common = [i for i in range(len(rows)) if all(found[i] for found in asked)]
@@ -110,9 +110,9 @@ def questions(
         kept = [pair for i in common if (pair := found[i])]
         ratios = [checks / tokens for checks, tokens in kept] or [0.0]
         told.append(
-            Questions(
+            CheckCounts(
                 vocabulary=one.vocabulary.size,
-                retold=one is not model,
+                is_retokenized=one is not model,
                 patience=patience,
                 schemas=len(rows),
                 texts=len(kept),
@@ -131,12 +131,12 @@ def _asked(model: LanguageModel, schema: Any, patience: int | None, seed: int) -
     try:
         generator = Generator(model, json_schema(schema), sampler=sampler, draft=None)
         out = generator(_PROMPT, seed=seed, temperature=1.0, max_tokens=64)
-    except Described:
+    except ConstrainedError:
         return None
     return (out.stats.checks, len(out.tokens)) if out.tokens else None
 
 
-def price(model: LanguageModel, milliseconds: float, seed: int) -> Price:
+def measure_predicate_cost(model: LanguageModel, milliseconds: float, seed: int) -> PredicateCost:
     """Writes one text twice, printable ASCII under a predicate that takes its time: by masks, then by AWRS.
 
     Both draw the same tokens. The first pass of the model, which is slower than others, is not measured.
@@ -168,7 +168,7 @@ def price(model: LanguageModel, milliseconds: float, seed: int) -> Price:
         calls.append(asked / len(out.tokens))
         texts.append(out.text)
     assert texts[0] == texts[1], texts
-    return Price(milliseconds, len(out.tokens), *seconds, *calls)
+    return PredicateCost(milliseconds, len(out.tokens), *seconds, *calls)
 
 
 def as_json(row: Any) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 from genlm.control import AWRS, Potential
 
 
-class Model(Potential):  # type: ignore[misc]
+class TableModel(Potential):  # type: ignore[misc]
     """The law of the model, as a table of log-probabilities by the text so far; the end is the last of each row."""
 
     def __init__(self, letters: list[str], rows: dict[str, list[float]]) -> None:
@@ -48,18 +48,18 @@ class Model(Potential):  # type: ignore[misc]
         return self.make_lazy_weights(self.rows[text])
 
 
-class Language(Potential):  # type: ignore[misc]
+class FiniteLanguage(Potential):  # type: ignore[misc]
     """The texts and their beginnings, as sets."""
 
     def __init__(self, letters: list[str], texts: list[str], beginnings: list[str]) -> None:
         super().__init__([letter.encode() for letter in letters])
-        self.texts, self.beginnings = set(texts), set(beginnings)
+        self.texts, self.prefixes = set(texts), set(beginnings)
         self.checks = 0
 
     async def prefix(self, context: Any) -> float:
         """0 or -inf."""
         self.checks += 1
-        return 0.0 if b"".join(context).decode() in self.beginnings else -math.inf
+        return 0.0 if b"".join(context).decode() in self.prefixes else -math.inf
 
     async def complete(self, context: Any) -> float:
         """0 or -inf."""
@@ -70,8 +70,8 @@ class Language(Potential):  # type: ignore[misc]
 async def draw(task: dict[str, Any], size: int, seed: int) -> dict[str, Any]:
     """One set."""
     np.random.seed(seed)
-    model = Model(task["letters"], task["rows"])
-    language = Language(task["letters"], task["texts"], list(task["rows"]))
+    model = TableModel(task["letters"], task["rows"])
+    language = FiniteLanguage(task["letters"], task["texts"], list(task["rows"]))
     sampler = AWRS(model, language, seed=seed)
     began = time.perf_counter()
     found = await sampler.smc(n_particles=size, ess_threshold=0.5, max_tokens=task["limit"] + 1)

@@ -13,18 +13,24 @@ import numpy as np
 from constrained.decoding import Generator
 from constrained.errors import BudgetExhausted
 from constrained.evaluate.fidelity import rows as r
-from constrained.evaluate.fidelity.rows import Block, Law, Row
-from constrained.evaluate.fidelity.samplers import ENTRIES
-from constrained.evaluate.fidelity.tasks import Task
-from constrained.evaluate.learning import series
+from constrained.evaluate.fidelity.rows import BlockCost, FidelityRow, TaskDistribution
+from constrained.evaluate.fidelity.samplers import SAMPLER_ENTRIES
+from constrained.evaluate.fidelity.tasks import FidelityTask
+from constrained.evaluate.learning import sample_blocks
 from constrained.models import LanguageModel
-from constrained.testing import Exact, divergence, exact_laws, g_test, total_variation
+from constrained.testing import (
+    ExactDistributions,
+    exact_distributions,
+    g_test,
+    kl_divergence,
+    total_variation,
+)
 
 _FLOOR_SETS = 200
 """Sets of exact draws that the floor is the mean of."""
 
 
-class Measured:
+class TaskMeasurement:
     """A task with a model, its exact law written down.
 
     Args:
@@ -36,27 +42,29 @@ class Measured:
         TooManyTexts: the law cannot be written down within the budget.
     """
 
-    def __init__(self, task: Task, model: LanguageModel | None, budget: int) -> None:
+    def __init__(self, task: FidelityTask, model: LanguageModel | None, budget: int) -> None:
         from constrained.automaton import compile
 
         self.task = task
         self.model = model or task.model()
-        self.named = "n-gram" if model is None else repr(model)
+        self.model_name = "n-gram" if model is None else repr(model)
         self.prompt: Any = self.model.encode(task.prompt)
         automaton = compile(task.constraint, self.model.vocabulary)
-        self.exact: Exact = exact_laws(self.model, automaton, task.limit, prompt=self.prompt, budget=budget)
+        self.exact: ExactDistributions = exact_distributions(
+            self.model, automaton, task.limit, prompt=self.prompt, budget=budget
+        )
 
-    def law(self, sizes: Sequence[int]) -> Law:
+    def distribution(self, sizes: Sequence[int]) -> TaskDistribution:
         """What is known without drawing."""
         exact = self.exact
-        return Law(
+        return TaskDistribution(
             self.task.name,
-            self.named,
+            self.model_name,
             len(exact.conditional),
             exact.prefixes,
             exact.mass,
             exact.distance,
-            divergence(exact.local, exact.conditional),
+            kl_divergence(exact.local, exact.conditional),
             {size: self.floor(size) for size in sizes},
         )
 
@@ -68,24 +76,24 @@ class Measured:
 
     def sets(
         self, sampler: str, sizes: Sequence[int], repeats: int, seed: int, time_limit: float
-    ) -> Iterator[Row]:
+    ) -> Iterator[FidelityRow]:
         """A row for each size and repetition; stops after the first that is too dear."""
         last = 0.0
         for i, size in enumerate(sizes):
             if i and last * size / sizes[i - 1] > time_limit:
-                yield Row(self.task.name, sampler, size, outcome=r.TOO_SLOW)
+                yield FidelityRow(self.task.name, sampler, size, outcome=r.TOO_SLOW)
                 return
             for repeat in range(repeats):
-                row = self.drawn(sampler, size, repeat, seed)
+                row = self.draw_set(sampler, size, repeat, seed)
                 yield row
-                if row.outcome != r.DRAWN:
+                if row.outcome != r.COMPLETED:
                     return
                 last = row.seconds
 
-    def drawn(self, sampler: str, size: int, repeat: int, seed: int) -> Row:
+    def draw_set(self, sampler: str, size: int, repeat: int, seed: int) -> FidelityRow:
         """One set."""
-        entry = ENTRIES[sampler]
-        row = Row(self.task.name, sampler, size, repeat)
+        entry = SAMPLER_ENTRIES[sampler]
+        row = FidelityRow(self.task.name, sampler, size, repeat)
         generator = Generator(self.model, self.task.constraint, sampler=entry.make(), draft=None)
         try:
             found = generator.sample(
@@ -98,7 +106,7 @@ class Measured:
             )
         except BudgetExhausted as error:
             row.outcome, row.message = r.EXHAUSTED, error.summary
-            row.attempts = int(error.learned.get("attempts", 0))
+            row.attempts = int(error.diagnostics.get("attempts", 0))
             return row
         row.drawn = len(found)
         row.forwards, row.checks, row.tokens = found.forwards, found.checks, found.tokens
@@ -106,7 +114,7 @@ class Measured:
         counts = Counter(output.text for output in found)
         law = found.posterior if entry.weighted else {text: n / len(found) for text, n in counts.items()}
         row.distance = total_variation(law, self.exact.conditional)
-        row.divergence = divergence(law, self.exact.conditional)
+        row.divergence = kl_divergence(law, self.exact.conditional)
         row.effective = found.ess if entry.weighted else float(len(found))
         if not entry.weighted:
             row.fit = g_test(counts, self.exact.conditional)
@@ -118,13 +126,13 @@ class Measured:
 
     def learning(
         self, sampler: str, texts: int, block: int, seed: int, time_limit: float = math.inf
-    ) -> Iterator[Block]:
+    ) -> Iterator[BlockCost]:
         """Forwards for one block of texts after the other: of CARS with one memory, or of rejection.
 
         Stops after the first block that took longer than the limit, in seconds.
         """
         began = time.perf_counter()
-        blocks = series(
+        blocks = sample_blocks(
             self.model,
             self.task.constraint,
             self.prompt,
@@ -137,7 +145,7 @@ class Measured:
         for number, done in enumerate(blocks):
             if done.complete:
                 first = number * block + 1
-                yield Block(self.task.name, sampler, first, first + block - 1, done.forwards)
+                yield BlockCost(self.task.name, sampler, first, first + block - 1, done.forwards)
             if time.perf_counter() - began > time_limit:
                 return
             began = time.perf_counter()

@@ -8,28 +8,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from constrained.evaluate.fidelity.cost_model import Price, Questions
-from constrained.evaluate.fidelity.rows import DRAWN, Block, Law, Row
-from constrained.evaluate.masks.report import Section
+from constrained.evaluate.fidelity.cost_model import CheckCounts, PredicateCost
+from constrained.evaluate.fidelity.rows import COMPLETED, BlockCost, FidelityRow, TaskDistribution
+from constrained.evaluate.masks.report import ReportTable
 
 _NONE = "-"
 
 
 @dataclass(slots=True)
-class Everything:
+class FidelityData:
     """All that a run has measured."""
 
-    laws: list[Law] = field(default_factory=list)
-    rows: list[Row] = field(default_factory=list)
-    blocks: list[Block] = field(default_factory=list)
-    questions: list[Questions] = field(default_factory=list)
-    price: Price | None = None
+    distributions: list[TaskDistribution] = field(default_factory=list)
+    rows: list[FidelityRow] = field(default_factory=list)
+    blocks: list[BlockCost] = field(default_factory=list)
+    questions: list[CheckCounts] = field(default_factory=list)
+    price: PredicateCost | None = None
 
 
-def sections(found: Everything) -> list[Section]:
+def sections(found: FidelityData) -> list[ReportTable]:
     """All tables of a run: the columns are the tasks."""
-    tasks = [law.task for law in found.laws]
-    sections = [Section("exact laws", tasks, _laws(found.laws))]
+    tasks = [law.task for law in found.distributions]
+    sections = [ReportTable("exact laws", tasks, _laws(found.distributions))]
     samplers = list(dict.fromkeys(row.sampler for row in found.rows))
     sizes = sorted({row.texts for row in found.rows})
     for size in sizes[-1:]:
@@ -47,25 +47,27 @@ def sections(found: Everything) -> list[Section]:
                 if any(cell != _NONE for cell in cells):
                     lines.append((sampler, cells))
             if "variation" in title:
-                lines.append(("exact draws", [_number(law.floor.get(size)) for law in found.laws]))
+                lines.append(("exact draws", [_number(law.floor.get(size)) for law in found.distributions]))
             if lines:
-                sections.append(Section(f"{size} texts: {title}", tasks, lines))
+                sections.append(ReportTable(f"{size} texts: {title}", tasks, lines))
     for sampler in dict.fromkeys(block.sampler for block in found.blocks):
         sections.append(
-            Section(f"{sampler}: forwards per text, as texts come", tasks, _blocks(found, sampler, tasks))
+            ReportTable(f"{sampler}: forwards per text, as texts come", tasks, _blocks(found, sampler, tasks))
         )
     if found.questions:
         told = [one for one in found.questions if one.patience is None]
-        sizes_told = [f"{one.vocabulary:,}{'' if one.retold else ' (own)'}" for one in told]
-        sections.append(Section("questions of awrs per token", sizes_told, _questions(found.questions)))
+        sizes_told = [f"{one.vocabulary:,}{'' if one.is_retokenized else ' (own)'}" for one in told]
+        sections.append(ReportTable("questions of awrs per token", sizes_told, _questions(found.questions)))
     if found.price is not None:
         sections.append(
-            Section(f"a predicate of {found.price.milliseconds:g} ms", ["masks", "awrs"], _price(found.price))
+            ReportTable(
+                f"a predicate of {found.price.milliseconds:g} ms", ["masks", "awrs"], _price(found.price)
+            )
         )
     return sections
 
 
-def _laws(laws: Sequence[Law]) -> list[tuple[str, Sequence[str]]]:
+def _laws(laws: Sequence[TaskDistribution]) -> list[tuple[str, Sequence[str]]]:
     return [
         ("texts", [str(law.texts) for law in laws]),
         ("P(L)", [_number(law.mass) for law in laws]),
@@ -74,16 +76,16 @@ def _laws(laws: Sequence[Law]) -> list[tuple[str, Sequence[str]]]:
     ]
 
 
-def _cell(rows: Iterable[Row], task: str, sampler: str, size: int, value: Any) -> str:
+def _cell(rows: Iterable[FidelityRow], task: str, sampler: str, size: int, value: Any) -> str:
     """The value of a set; of several repetitions the one of median distance."""
     fitting = [row for row in rows if (row.task, row.sampler, row.texts) == (task, sampler, size)]
-    drawn = sorted((row for row in fitting if row.outcome == DRAWN), key=lambda row: row.distance or 0.0)
+    drawn = sorted((row for row in fitting if row.outcome == COMPLETED), key=lambda row: row.distance or 0.0)
     if drawn:
         return str(value(drawn[len(drawn) // 2]))
     return fitting[0].outcome if fitting else _NONE
 
 
-def _blocks(found: Everything, sampler: str, tasks: Sequence[str]) -> list[tuple[str, Sequence[str]]]:
+def _blocks(found: FidelityData, sampler: str, tasks: Sequence[str]) -> list[tuple[str, Sequence[str]]]:
     blocks = [block for block in found.blocks if block.sampler == sampler]
     spans = sorted({(block.first, block.last) for block in blocks})
     by_place = {(block.task, block.first): block for block in blocks}
@@ -99,8 +101,8 @@ def _blocks(found: Everything, sampler: str, tasks: Sequence[str]) -> list[tuple
     ]
 
 
-def _questions(found: Sequence[Questions]) -> list[tuple[str, Sequence[str]]]:
-    by_patience: dict[int | None, list[Questions]] = {}
+def _questions(found: Sequence[CheckCounts]) -> list[tuple[str, Sequence[str]]]:
+    by_patience: dict[int | None, list[CheckCounts]] = {}
     for one in found:
         by_patience.setdefault(one.patience, []).append(one)
     lines: list[tuple[str, Sequence[str]]] = [
@@ -118,7 +120,7 @@ def _questions(found: Sequence[Questions]) -> list[tuple[str, Sequence[str]]]:
     return lines
 
 
-def _price(found: Price) -> list[tuple[str, Sequence[str]]]:
+def _price(found: PredicateCost) -> list[tuple[str, Sequence[str]]]:
     return [
         ("milliseconds per token", [_number(1000 * found.masked), _number(1000 * found.checked)]),
         ("questions per token", [_number(found.masked_calls), _number(found.checked_calls)]),
@@ -142,14 +144,14 @@ def _p(value: float | None) -> str:
     return f"{value:.1e}" if value < 0.001 else f"{value:.3f}"
 
 
-def _estimate(row: Row) -> str:
+def _estimate(row: FidelityRow) -> str:
     if row.evidence is None:
         return _NONE
     error = "" if row.evidence_error is None else f" ± {row.evidence_error:.2f}"
     return f"{row.evidence:.2f}{error}"
 
 
-def markdown(sections: Iterable[Section], facts: dict[str, Any]) -> str:
+def markdown(sections: Iterable[ReportTable], facts: dict[str, Any]) -> str:
     """A page with all tables, and how they came about."""
     machine, settings = facts["machine"], facts["settings"]
     text = [
@@ -174,7 +176,7 @@ def markdown(sections: Iterable[Section], facts: dict[str, Any]) -> str:
     return "\n".join(text) + "\n"
 
 
-def plot(found: Everything, path: Path) -> bool:
+def plot(found: FidelityData, path: Path) -> bool:
     """Draws distance against forwards, a panel a task; what learning saves; and what awrs asks.
 
     Returns:
@@ -190,7 +192,7 @@ def plot(found: Everything, path: Path) -> bool:
     mpl.use("Agg")
     from matplotlib import pyplot
 
-    panels = len(found.laws) + bool(found.blocks) + several
+    panels = len(found.distributions) + bool(found.blocks) + several
     columns = min(4, panels)
     lines = -(-panels // columns)
     figure, axes = pyplot.subplots(
@@ -198,12 +200,12 @@ def plot(found: Everything, path: Path) -> bool:
     )
     places = [panel for row in axes for panel in row]
     samplers = list(dict.fromkeys(row.sampler for row in found.rows))
-    for panel, law in zip(places, found.laws, strict=False):
+    for panel, law in zip(places, found.distributions, strict=False):
         for number, sampler in enumerate(samplers):
             points = [
                 (row.forwards, row.distance)
                 for row in found.rows
-                if (row.task, row.sampler, row.outcome) == (law.task, sampler, DRAWN)
+                if (row.task, row.sampler, row.outcome) == (law.task, sampler, COMPLETED)
             ]
             if points:
                 panel.plot(
@@ -217,8 +219,8 @@ def plot(found: Everything, path: Path) -> bool:
         )  # fmt: skip
         panel.grid(alpha=0.3)
     if found.blocks:
-        panel = places[len(found.laws)]
-        for number, law in enumerate(found.laws):
+        panel = places[len(found.distributions)]
+        for number, law in enumerate(found.distributions):
             for sampler, style in (("cars", "-"), ("rejection", ":")):
                 blocks = [b for b in found.blocks if (b.task, b.sampler) == (law.task, sampler)]
                 if blocks:
@@ -242,7 +244,7 @@ def plot(found: Everything, path: Path) -> bool:
     return True
 
 
-def _draw_questions(found: Sequence[Questions], panel: Any) -> None:
+def _draw_questions(found: Sequence[CheckCounts], panel: Any) -> None:
     """Questions per token against the size of the vocabulary."""
     told = sorted((one for one in found if one.patience is None), key=lambda one: one.vocabulary)
     rows = sorted((one for one in found if one.patience is not None), key=lambda one: one.vocabulary)

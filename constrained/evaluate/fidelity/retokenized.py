@@ -23,13 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained.models import LanguageModel, Prompt
-from constrained.testing.models import Weightless
+from constrained.testing.models import FunctionModel
 from constrained.vocabulary import Vocabulary
 
 _BATCH = 128
 
 
-class Bytes:
+class ByteDistribution:
     """What a model says of byte strings, one row at a time.
 
     Attributes:
@@ -45,8 +45,8 @@ class Bytes:
             prompt: what the second and later tokens of a piece are asked after.
         """
         self.model = model
-        self.pieces = model.vocabulary.tokens
-        self._ids = {piece: i for i, piece in enumerate(self.pieces) if piece}
+        self.token_probabilities = model.vocabulary.tokens
+        self._ids = {piece: i for i, piece in enumerate(self.token_probabilities) if piece}
         self._sorted = sorted(self._ids)
         self._order = np.array([self._ids[piece] for piece in self._sorted])
         self._longest = max(map(len, self._sorted))
@@ -56,7 +56,7 @@ class Bytes:
         rows = []
         for first in range(0, size, _BATCH):
             ids = range(first, min(first + _BATCH, size))
-            rows.append(likely(model.forward([[i] for i in ids], read.fork([0] * len(ids)))))
+            rows.append(softmax_rows(model.forward([[i] for i in ids], read.fork([0] * len(ids)))))
         self.pairs: NDArray[np.float64] = np.concatenate(rows)
         self._known: dict[tuple[int, bytes], float] = {}
 
@@ -100,17 +100,17 @@ class Bytes:
             self._known.update(zip(((token, rest) for token in before), found.tolist(), strict=True))
 
 
-class Retold(Weightless):
+class RetokenizedModel(FunctionModel):
     """A model that speaks in pieces of another vocabulary. Prompts are ids of the model that is retold."""
 
-    def __init__(self, law: Bytes, vocabulary: Vocabulary) -> None:
+    def __init__(self, bytes_distribution: ByteDistribution, vocabulary: Vocabulary) -> None:
         """Makes the table.
 
         Args:
-            law: of the model.
+            bytes_distribution: of the model.
             vocabulary: has every single byte, and one end of sequence.
         """
-        self.law = law
+        self.bytes_distribution = bytes_distribution
         self.vocabulary = vocabulary
         self.context = None
         (self._eos,) = vocabulary.eos_ids
@@ -121,7 +121,7 @@ class Retold(Weightless):
         tokens, pieces, factors = [], [], []
         self._shorter = np.full(vocabulary.size, -1)
         for piece, i in ids.items():
-            ways, shares = law.ways(piece)
+            ways, shares = bytes_distribution.ways(piece)
             tokens += ways
             factors += shares
             pieces += [i] * len(ways)
@@ -133,30 +133,32 @@ class Retold(Weightless):
 
     def encode(self, prompt: Prompt, *, chat: bool = True) -> list[int]:
         """As the model that is retold."""
-        return self.law.model.encode(prompt, chat=chat)
+        return self.bytes_distribution.model.encode(prompt, chat=chat)
 
     def logits(self, prompt: list[int], said: list[int]) -> NDArray[np.float64]:
         """Log-probabilities of the next piece, float64 [vocabulary.size]."""
-        model = self.law.model
+        model = self.bytes_distribution.model
         text = self.vocabulary.decode(said)
         read = [*prompt, *model.vocabulary.encode(text)]
         with np.errstate(divide="ignore"):
-            logs: NDArray[np.float64] = np.log(self.pieces(likely(model.forward([read], model.cache(1)))[0]))
+            logs: NDArray[np.float64] = np.log(
+                self.token_probabilities(softmax_rows(model.forward([read], model.cache(1)))[0])
+            )
         return logs
 
-    def pieces(self, p: NDArray[np.float64]) -> NDArray[np.float64]:
+    def token_probabilities(self, p: NDArray[np.float64]) -> NDArray[np.float64]:
         """The law of the next piece out of the model's of its next token, which it sums to."""
         size = self.vocabulary.size
         begins = np.bincount(self._pieces, p[self._tokens] * self._factors, size)
         inner = np.flatnonzero(self._shorter >= 0)
         longer = np.bincount(self._shorter[inner], begins[inner], size)
         law: NDArray[np.float64] = np.maximum(begins - longer, 0.0)
-        law[self._eos] = p[list(self.law.model.vocabulary.eos_ids)].sum()
+        law[self._eos] = p[list(self.bytes_distribution.model.vocabulary.eos_ids)].sum()
         law /= law.sum()
         return law
 
 
-def likely(logits: NDArray[np.float32]) -> NDArray[np.float64]:
+def softmax_rows(logits: NDArray[np.float32]) -> NDArray[np.float64]:
     """Rows of probabilities, float64."""
     wide = logits.astype(np.float64)
     p: NDArray[np.float64] = np.exp(wide - wide.max(axis=-1, keepdims=True))
@@ -164,7 +166,7 @@ def likely(logits: NDArray[np.float32]) -> NDArray[np.float64]:
     return p
 
 
-def first(tokens: Sequence[bytes], size: int) -> Vocabulary:
+def vocabulary_prefix(tokens: Sequence[bytes], size: int) -> Vocabulary:
     """The first tokens of a list, which are those it merged first, and an end of sequence: `size` ids at most."""
     text = [piece for piece in tokens if piece][: size - 1]
     return Vocabulary.from_bytes([*text, b""], [len(text)])

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-DRAWN, EXHAUSTED, TOO_SLOW = "drawn", "exhausted", "too slow"
+COMPLETED, EXHAUSTED, TOO_SLOW = "drawn", "exhausted", "too slow"
 """Outcomes: there is a set; the sampler's budget was spent before; it would have taken longer than allowed."""
 
 
 @dataclass(slots=True)
-class Row:
+class FidelityRow:
     """A set of texts of one task, drawn by one sampler.
 
     Attributes:
@@ -37,7 +37,7 @@ class Row:
     sampler: str
     texts: int
     repeat: int = 0
-    outcome: str = DRAWN
+    outcome: str = COMPLETED
     message: str = ""
     drawn: int = 0
     forwards: int = 0
@@ -59,7 +59,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Law:
+class TaskDistribution:
     """What is known of a task without drawing anything.
 
     Attributes:
@@ -88,7 +88,7 @@ class Law:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class BlockCost:
     """A stretch of a long run of one sampler.
 
     Attributes:

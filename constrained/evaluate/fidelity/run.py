@@ -13,10 +13,10 @@ from typing import Any
 
 from constrained.errors import InvalidArgument, ModelError
 from constrained.evaluate.fidelity import competitors, cost_model, report, retokenized, samplers, tasks
-from constrained.evaluate.fidelity.measure import Measured
+from constrained.evaluate.fidelity.measure import TaskMeasurement
 from constrained.evaluate.masks import machine, workload
-from constrained.evaluate.masks.report import Section
-from constrained.testing.exact_distribution import TooManyTexts
+from constrained.evaluate.masks.report import ReportTable
+from constrained.testing.exact_distribution import TooManySequences
 
 ROWS = "rows.jsonl"
 SUMMARY = "summary.json"
@@ -31,7 +31,7 @@ Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class FidelitySettings:
     """What to measure.
 
     Attributes:
@@ -70,8 +70,8 @@ class Settings:
     genlm: str | None = None
 
     def __post_init__(self) -> None:
-        tasks.chosen(self.tasks)
-        samplers.checked(self.samplers)
+        tasks.select_tasks(self.tasks)
+        samplers.check_samplers(self.samplers)
         if (
             not self.sizes
             or any(size < 1 for size in self.sizes)
@@ -100,23 +100,25 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Results:
+class FidelityResults:
     """What a measurement found; everything is also in its folder.
 
     Attributes:
         sections: the tables.
-        found: what they are made from.
+        measurements: what they are made from.
         skipped: what was not measured, and why.
         plotted: whether there is a plot.
     """
 
-    sections: list[Section]
-    found: report.Everything
+    sections: list[ReportTable]
+    measurements: report.FidelityData
     skipped: dict[str, str]
     plotted: bool
 
 
-def run(settings: Settings, out: Path, progress: Progress = lambda what, done, total: None) -> Results:
+def run(
+    settings: FidelitySettings, out: Path, progress: Progress = lambda what, done, total: None
+) -> FidelityResults:
     """Measures, and writes rows as they come, then summary, page and plot to a folder.
 
     Raises:
@@ -127,8 +129,8 @@ def run(settings: Settings, out: Path, progress: Progress = lambda what, done, t
         raise InvalidArgument(f"{str(out)!r} already holds results", action="name another folder with --out")
     begun, about = _now(), machine.describe()
     own = settings.model == "n-gram"
-    chosen = tasks.chosen(settings.tasks)
-    names = samplers.checked(settings.samplers)
+    chosen = tasks.select_tasks(settings.tasks)
+    names = samplers.check_samplers(settings.samplers)
     skipped: dict[str, str] = {}
     reads_prompts: Any = None
     if not own or settings.data is not None or settings.predicate:
@@ -145,16 +147,16 @@ def run(settings: Settings, out: Path, progress: Progress = lambda what, done, t
     others: list[Any] = []
     if settings.vocabularies and settings.data is not None:
         try:
-            tekken, _ = workload.read_vocabulary(workload.TEKKEN)
-            others = [retokenized.first(tekken.tokens, size) for size in settings.vocabularies]
+            tekken, _ = workload.load_bench_vocabulary(workload.TEKKEN)
+            others = [retokenized.vocabulary_prefix(tekken.tokens, size) for size in settings.vocabularies]
         except ModelError as error:
             skipped["other vocabularies"] = str(error)
     if settings.genlm and own:
         try:
-            about[competitors.NAME] = competitors.available(settings.genlm)
-        except competitors.Unavailable as error:
-            skipped[competitors.NAME] = str(error)
-    found = report.Everything()
+            about[competitors.GENLM] = competitors.genlm_version(settings.genlm)
+        except competitors.GenlmUnavailable as error:
+            skipped[competitors.GENLM] = str(error)
+    found = report.FidelityData()
     with (out / ROWS).open("w", encoding="utf-8") as file:
 
         def keep(kind: str, row: Any, into: list[Any]) -> None:
@@ -165,23 +167,23 @@ def run(settings: Settings, out: Path, progress: Progress = lambda what, done, t
         for task in chosen:
             progress(task.name, 0, len(names))
             try:
-                measured = Measured(task, None if own else reads_prompts, settings.budget)
-            except TooManyTexts as error:
+                measured = TaskMeasurement(task, None if own else reads_prompts, settings.budget)
+            except TooManySequences as error:
                 skipped[task.name] = str(error)
                 continue
-            keep("law", measured.law(settings.sizes), found.laws)
+            keep("law", measured.distribution(settings.sizes), found.distributions)
             for done, name in enumerate(names):
                 for row in measured.sets(
                     name, settings.sizes, settings.repeats, settings.seed, settings.time_limit
                 ):
                     keep("set", row, found.rows)
                 progress(task.name, done + 1, len(names))
-            if competitors.NAME in about:
+            if competitors.GENLM in about:
                 try:
-                    for row in competitors.sets(measured, settings, str(settings.genlm)):
+                    for row in competitors.genlm_rows(measured, settings, str(settings.genlm)):
                         keep("set", row, found.rows)
-                except competitors.Unavailable as error:
-                    skipped[f"{competitors.NAME} on {task.name}"] = str(error)
+                except competitors.GenlmUnavailable as error:
+                    skipped[f"{competitors.GENLM} on {task.name}"] = str(error)
             for name in _LEARNING:
                 if settings.learning and name in names:
                     for block in measured.learning(
@@ -190,13 +192,13 @@ def run(settings: Settings, out: Path, progress: Progress = lambda what, done, t
                         keep("block", block, found.blocks)
         if settings.data is not None:
             progress("questions of awrs", 0, 0)
-            for one in cost_model.questions(
+            for one in cost_model.count_checks(
                 reads_prompts, settings.data, settings.schemas, settings.seed, others
             ):
                 keep("questions", one, found.questions)
         if settings.predicate:
             progress("price of a predicate", 0, 0)
-            found.price = cost_model.price(reads_prompts, settings.predicate, settings.seed)
+            found.price = cost_model.measure_predicate_cost(reads_prompts, settings.predicate, settings.seed)
             keep("price", found.price, [])
     facts = {
         "machine": about,
@@ -209,7 +211,7 @@ def run(settings: Settings, out: Path, progress: Progress = lambda what, done, t
     made = report.sections(found)
     (out / PAGE).write_text(report.markdown(made, facts), encoding="utf-8")
     (out / SUMMARY).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
-    return Results(made, found, skipped, report.plot(found, out / PLOT))
+    return FidelityResults(made, found, skipped, report.plot(found, out / PLOT))
 
 
 def _now() -> str:

@@ -10,7 +10,7 @@ from constrained.sampling import AWRS, CARS, MCMC, SMC, ASAp, Local, Rejection, 
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SamplerEntry:
     """A sampler of the tables.
 
     Attributes:
@@ -25,31 +25,32 @@ class Entry:
 _AWRS = AWRS(cached=False)
 """Rows that are known would make it the same as ``"local"``: here every token is checked."""
 
-ENTRIES: dict[str, Entry] = {
-    "local": Entry(Local),
-    "rejection": Entry(Rejection),
-    "cars": Entry(CARS),
-    "asap": Entry(ASAp),
-    "mcmc restart": Entry(lambda: MCMC(cut="restart")),
-    "mcmc uniform": Entry(lambda: MCMC(cut="uniform")),
-    "mcmc priority": Entry(lambda: MCMC(cut="priority")),
-    "local, weighted": Entry(Local, weighted=True),
-    "awrs, weighted": Entry(lambda: _AWRS, weighted=True),
-    "smc of local": Entry(lambda: SMC(proposal=Local()), weighted=True),
-    "smc of awrs": Entry(lambda: SMC(proposal=_AWRS), weighted=True),
+SAMPLER_ENTRIES: dict[str, SamplerEntry] = {
+    "local": SamplerEntry(Local),
+    "rejection": SamplerEntry(Rejection),
+    "cars": SamplerEntry(CARS),
+    "asap": SamplerEntry(ASAp),
+    "mcmc restart": SamplerEntry(lambda: MCMC(cut="restart")),
+    "mcmc uniform": SamplerEntry(lambda: MCMC(cut="uniform")),
+    "mcmc priority": SamplerEntry(lambda: MCMC(cut="priority")),
+    "local, weighted": SamplerEntry(Local, weighted=True),
+    "awrs, weighted": SamplerEntry(lambda: _AWRS, weighted=True),
+    "smc of local": SamplerEntry(lambda: SMC(proposal=Local()), weighted=True),
+    "smc of awrs": SamplerEntry(lambda: SMC(proposal=_AWRS), weighted=True),
 }
 """Name -> entry, in the order of the tables."""
 
 
-def checked(names: tuple[str, ...]) -> tuple[str, ...]:
+def check_samplers(names: tuple[str, ...]) -> tuple[str, ...]:
     """The names, or all where there are none.
 
     Raises:
         InvalidArgument: nothing has such a name.
     """
     for name in names:
-        if name not in ENTRIES:
+        if name not in SAMPLER_ENTRIES:
             raise InvalidArgument(
-                f"there is no sampler {name!r} to compare", action=f"name some of: {'; '.join(ENTRIES)}"
+                f"there is no sampler {name!r} to compare",
+                action=f"name some of: {'; '.join(SAMPLER_ENTRIES)}",
             )
-    return names or tuple(ENTRIES)
+    return names or tuple(SAMPLER_ENTRIES)

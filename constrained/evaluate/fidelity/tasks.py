@@ -19,12 +19,12 @@ from constrained.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)
-class Task:
+class FidelityTask:
     """A language, a model and a limit.
 
     Attributes:
         name: ``family/size``.
-        asked: the constraint.
+        make_constraint: the constraint.
         examples: texts that the model has read, and that the prompt shows; their characters are its tokens.
         limit: tokens of a text at most.
         request: what a model that reads prompts is asked for.
@@ -32,7 +32,7 @@ class Task:
     """
 
     name: str
-    asked: Callable[[], Constraint]
+    make_constraint: Callable[[], Constraint]
     examples: tuple[str, ...]
     limit: int
     request: str
@@ -41,7 +41,7 @@ class Task:
     @cached_property
     def constraint(self) -> Constraint:
         """The language."""
-        return self.asked()
+        return self.make_constraint()
 
     def model(self) -> NGramModel:
         """Its n-gram model, made afresh."""
@@ -85,7 +85,7 @@ _RECORD = {
 }
 
 TASKS = (
-    Task(
+    FidelityTask(
         "bit-vectors/small",
         lambda: gbnf(_BIT_VECTORS),
         ("(+ x y)", "(~ x)", "(& (~ x) y)", "(~ (+ x 1))", "x"),
@@ -93,7 +93,7 @@ TASKS = (
         "Expressions over two bit vectors, one a line:",
         order=2,
     ),
-    Task(
+    FidelityTask(
         "bit-vectors/large",
         lambda: gbnf(_BIT_VECTORS),
         ("(& (~ x) (~ y))", "(+ (& x 1) y)", "(~ (+ x (~ y)))"),
@@ -101,7 +101,7 @@ TASKS = (
         "Nested expressions over two bit vectors, one a line:",
         order=3,
     ),
-    Task(
+    FidelityTask(
         "strings/small",
         lambda: gbnf(_STRINGS),
         ("(++ s '-')", "(at s 0)", "(++ (at s 1) t)", "(at t (# s))", "s"),
@@ -109,7 +109,7 @@ TASKS = (
         "Expressions over two strings, one a line:",
         order=2,
     ),
-    Task(
+    FidelityTask(
         "strings/large",
         lambda: gbnf(_STRINGS),
         ("(at s (# '-'))", "(++ (at t 0) (++ '-' s))", "(at (++ s t) 1)"),
@@ -117,7 +117,7 @@ TASKS = (
         "Nested expressions over two strings, one a line:",
         order=3,
     ),
-    Task(
+    FidelityTask(
         "trees/small",
         lambda: gbnf(_TREES),
         ("(S(Nd)(Vs))", "(S(Nd)(Vr(Nh)))", "(S(Nh(P(Nd)))(Vs))"),
@@ -125,7 +125,7 @@ TASKS = (
         "Sentences as bracketed trees, one a line:",
         order=2,
     ),
-    Task(
+    FidelityTask(
         "trees/large",
         lambda: gbnf(_TREES),
         ("(S(Nh(P(Nd)))(Vr(Nh)))", "(S(Nd(P(Nh(P(Nd)))))(Vs))"),
@@ -133,7 +133,7 @@ TASKS = (
         "Sentences with nested phrases as bracketed trees, one a line:",
         order=3,
     ),
-    Task(
+    FidelityTask(
         "json/small",
         lambda: json_schema(_RECORD, whitespace="none"),
         ('{"a":[1]}', '{"a":[1,2],"b":12}', '{"a":[],"b":[1,2]}', '{"a":[0]}'),
@@ -145,13 +145,13 @@ TASKS = (
 """All of them, in the order of the tables."""
 
 
-def chosen(names: tuple[str, ...]) -> tuple[Task, ...]:
+def select_tasks(names: tuple[str, ...]) -> tuple[FidelityTask, ...]:
     """The tasks of these names, or families; all where none are named.
 
     Raises:
         InvalidArgument: there is no such task.
     """
-    found: list[Task] = []
+    found: list[FidelityTask] = []
     for name in names:
         fitting = [task for task in TASKS if name in (task.name, task.name.split("/")[0])]
         if not fitting:

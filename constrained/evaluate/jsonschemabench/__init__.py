@@ -17,6 +17,6 @@ Models", section 4. Must not know: how an engine works inside.
 from __future__ import annotations
 
 from constrained.evaluate.jsonschemabench.report import write
-from constrained.evaluate.jsonschemabench.run import Results, Settings, run
+from constrained.evaluate.jsonschemabench.run import SchemaBenchResults, SchemaBenchSettings, run
 
-__all__ = ["Results", "Settings", "run", "write"]
+__all__ = ["SchemaBenchResults", "SchemaBenchSettings", "run", "write"]

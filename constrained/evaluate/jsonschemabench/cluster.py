@@ -21,34 +21,34 @@ from typing import TYPE_CHECKING, Any
 
 from constrained.errors import InvalidArgument
 from constrained.evaluate.jsonschemabench import rows as r
-from constrained.evaluate.jsonschemabench.data import Item
-from constrained.evaluate.jsonschemabench.local import Worker
-from constrained.evaluate.masks.supervise import Unavailable
+from constrained.evaluate.jsonschemabench.data import SchemaItem
+from constrained.evaluate.jsonschemabench.local import ModelWorker
+from constrained.evaluate.masks.supervise import EngineUnavailable
 
 if TYPE_CHECKING:
-    from constrained.evaluate.jsonschemabench.run import Settings
+    from constrained.evaluate.jsonschemabench.run import SchemaBenchSettings
 
-HAND = 4
+ACTOR_BATCH = 4
 """Schemas that an actor takes at a time: rows come in hands, and an interruption costs no more than these."""
 
 
-class Runner:
+class RayActor:
     """What an actor runs: one engine with its model.
 
     Args:
         engine: its name.
-        settings: as `Settings`.
+        settings: as `SchemaBenchSettings`.
     """
 
-    def __init__(self, engine: str, settings: Settings) -> None:
+    def __init__(self, engine: str, settings: SchemaBenchSettings) -> None:
         self._engine = engine
         self._settings = settings
-        self._worker: Worker | None = None
+        self._worker: ModelWorker | None = None
         self._folder = tempfile.TemporaryDirectory(prefix="jsonschemabench-")
         self._missing = ""
         try:
             self._worker = self._start()
-        except Unavailable as error:
+        except EngineUnavailable as error:
             self._missing = str(error)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[str]]:
@@ -66,15 +66,15 @@ class Runner:
         if self._worker is not None and self._worker.closed and not self._missing:
             try:
                 self._worker = self._start()
-            except Unavailable as error:
+            except EngineUnavailable as error:
                 self._missing = str(error)
         if self._worker is None or self._missing:
             return ""
-        item = Item(**json.loads(text))
+        item = SchemaItem(**json.loads(text))
         return json.dumps(self._worker.row(self._engine, item, self._settings).to_json())
 
-    def _start(self) -> Worker:
-        return Worker(self._engine, self._settings, Path(self._folder.name))
+    def _start(self) -> ModelWorker:
+        return ModelWorker(self._engine, self._settings, Path(self._folder.name))
 
     def __del__(self) -> None:
         if getattr(self, "_worker", None) is not None:
@@ -82,19 +82,19 @@ class Runner:
         self._folder.cleanup()
 
 
-class Cluster:
+class RayBackend:
     """The backend ``ray``, see `constrained.evaluate.jsonschemabench.run.Backend`.
 
     Raises:
         InvalidArgument: Ray is not installed.
     """
 
-    def __init__(self, settings: Settings, out: Path) -> None:
+    def __init__(self, settings: SchemaBenchSettings, out: Path) -> None:
         _ray()
         self.versions: dict[str, str] = {}
         self._settings = settings
 
-    def rows(self, engine: str, items: Sequence[Item]) -> Generator[r.Row, None, None]:
+    def rows(self, engine: str, items: Sequence[SchemaItem]) -> Generator[r.SchemaBenchRow, None, None]:
         """See `Backend`.
 
         Raises:
@@ -103,22 +103,22 @@ class Cluster:
         with _connected(self._settings):
             for answer in self._answers(engine, items):
                 if answer["unavailable"]:
-                    raise Unavailable(str(answer["unavailable"]))
+                    raise EngineUnavailable(str(answer["unavailable"]))
                 self.versions.setdefault(engine, str(answer["version"]))
-                yield r.Row(**json.loads(answer["row"]))
+                yield r.SchemaBenchRow(**json.loads(answer["row"]))
 
-    def _answers(self, engine: str, items: Sequence[Item]) -> Iterable[dict[str, Any]]:
+    def _answers(self, engine: str, items: Sequence[SchemaItem]) -> Iterable[dict[str, Any]]:
         import ray.data
 
         settings = self._settings
-        dealt = hands(items)
+        dealt = deal_batches(items)
         cards = [{"id": item.id, "item": json.dumps(asdict(item))} for hand in dealt for item in hand]
         blocks = ray.data.from_items(cards, override_num_blocks=len(dealt))
         # One hand at a time: an actor that got hard ones is not given the next before it has done with them.
         size = min(settings.processes, len(dealt))
         actors = ray.data.ActorPoolStrategy(size=size, max_tasks_in_flight_per_actor=1)
         answers: Iterable[dict[str, Any]] = blocks.map_batches(
-            Runner,
+            RayActor,
             fn_constructor_args=(engine, settings),
             batch_size=None,  # whole hands
             compute=actors,
@@ -128,8 +128,8 @@ class Cluster:
         return answers
 
 
-def hands(items: Sequence[Item]) -> list[list[Item]]:
-    """The schemas in hands of `HAND`, dealt by size like cards: no hand gets more than its part of the big ones.
+def deal_batches(items: Sequence[SchemaItem]) -> list[list[SchemaItem]]:
+    """The schemas in hands of `ACTOR_BATCH`, dealt by size like cards: no hand gets more than its part of the big ones.
 
     Args:
         items: any number.
@@ -137,7 +137,7 @@ def hands(items: Sequence[Item]) -> list[list[Item]]:
     Returns:
         The hands; the one with the biggest schema comes first, so that no big one is begun at the very end.
     """
-    count = -(-len(items) // HAND)
+    count = -(-len(items) // ACTOR_BATCH)
     by_size = sorted(items, key=lambda item: (-len(json.dumps(item.schema)), item.id))
     return [by_size[place::count] for place in range(count)]
 
@@ -149,7 +149,7 @@ def _ray() -> Any:
     except ImportError as error:
         raise InvalidArgument(
             f"the backend 'ray' needs Ray: {error}",
-            action="pip install 'constrained[ray]', or use --backend local",
+            action="pip install 'constrained-generation[ray]', or use --backend local",
         ) from None
     return ray
 
@@ -165,7 +165,7 @@ def _knock(address: str) -> None:
 
 
 @contextlib.contextmanager
-def _connected(settings: Settings) -> Iterator[None]:
+def _connected(settings: SchemaBenchSettings) -> Iterator[None]:
     """A cluster: the one this program is connected to, one that runs at the address, or one of this machine alone.
 
     Raises:

@@ -18,7 +18,7 @@ _SAVED = ("dataset_dict.json", "dataset_info.json")
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class SchemaItem:
     """One schema.
 
     Attributes:
@@ -34,7 +34,7 @@ class Item:
     tests: list[Mapping[str, Any]] = field(default_factory=list)
 
 
-def read(source: str) -> list[Item]:
+def read(source: str) -> list[SchemaItem]:
     """All schemas.
 
     Args:
@@ -65,7 +65,7 @@ def read(source: str) -> list[Item]:
     return items
 
 
-def draw(items: list[Item], splits: tuple[str, ...], count: int, seed: int) -> list[Item]:
+def draw(items: list[SchemaItem], splits: tuple[str, ...], count: int, seed: int) -> list[SchemaItem]:
     """Some schemas of each split; the same seed draws the same ones.
 
     Args:
@@ -77,14 +77,14 @@ def draw(items: list[Item], splits: tuple[str, ...], count: int, seed: int) -> l
     Raises:
         InvalidArgument: there is no such split.
     """
-    by_split: dict[str, list[Item]] = {}
+    by_split: dict[str, list[SchemaItem]] = {}
     for item in items:
         by_split.setdefault(item.split, []).append(item)
     for wanted in splits:
         if wanted not in by_split:
             known = ", ".join(sorted(by_split))
             raise InvalidArgument(f"there is no split {wanted!r}", action=f"use some of: {known}")
-    drawn: list[Item] = []
+    drawn: list[SchemaItem] = []
     for split in sorted(by_split):
         if splits and split not in splits:
             continue
@@ -110,17 +110,17 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
                 yield json.loads(line)
 
 
-def _folder(path: Path) -> Iterator[Item]:
+def _folder(path: Path) -> Iterator[SchemaItem]:
     for file in sorted(path.glob("*/*.json")):
-        yield Item(f"{file.parent.name}---{file.stem}", file.parent.name, json.loads(file.read_bytes()))
+        yield SchemaItem(f"{file.parent.name}---{file.stem}", file.parent.name, json.loads(file.read_bytes()))
 
 
-def _item(row: Mapping[str, Any], split: str | None = None) -> Item:
+def _item(row: Mapping[str, Any], split: str | None = None) -> SchemaItem:
     name = str(row["id"] if "id" in row else row["unique_id"])
     schema = row["schema"] if "schema" in row else row["json_schema"]
     if isinstance(schema, str):
         schema = json.loads(schema)
-    return Item(name, split or split_of(name), schema, list(row.get("tests", ())))
+    return SchemaItem(name, split or split_of(name), schema, list(row.get("tests", ())))
 
 
 def _saved(path: Path) -> Iterator[tuple[str | None, Mapping[str, Any]]]:

@@ -10,10 +10,10 @@ import numpy as np
 
 from constrained.constraint import Constraint, json_schema
 from constrained.decoding import Generator
-from constrained.decoding.allowed_tokens import ids_of
+from constrained.decoding.allowed_tokens import unpack_mask
 from constrained.errors import DoesNotFit, PromptTooLong
-from constrained.evaluate.masks.engines import Compiled
-from constrained.evaluate.masks.engines.text import Masked, Stuck
+from constrained.evaluate.masks.engines import CompiledSchema
+from constrained.evaluate.masks.engines.text import EngineStuck, MaskedSequence
 from constrained.models import LanguageModel
 from constrained.prompting import schema_text as prompts
 
@@ -21,7 +21,7 @@ _BUDGETS = (4000, 2000, 1000, 400, 100)
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class TimedCompletion:
     """A text.
 
     Attributes:
@@ -42,14 +42,14 @@ def prompt_for(model: LanguageModel, schema: Any, room: int) -> list[int]:
     """The prompt for a schema, the same for every engine: shortened until `room` tokens are left for the text."""
     ids: list[int] = []
     for budget in _BUDGETS:
-        described = prompts.describe(schema, max_chars=budget)
+        described = prompts.schema_to_text(schema, max_chars=budget)
         ids = model.encode(f"Answer with JSON only, of this type:\n{described}")
         if model.context is None or len(ids) + room <= model.context:
             break
     return ids
 
 
-def by_generator(generator: Generator, prompt: list[int], limit: int) -> Written:
+def generate_constrained(generator: Generator, prompt: list[int], limit: int) -> TimedCompletion:
     """This library: its own loop, which closes every text within the limit."""
     began = time.perf_counter()
     first = last = None
@@ -59,19 +59,21 @@ def by_generator(generator: Generator, prompt: list[int], limit: int) -> Written
             first = first or last
             output = chunk.output
     except (DoesNotFit, PromptTooLong):
-        return Written("", 0, False, None, None)
+        return TimedCompletion("", 0, False, None, None)
     assert output is not None
     return _timed(output.text, len(output.tokens), True, began, first, last)
 
 
-def by_masks(model: LanguageModel, compiled: Compiled, prompt: list[int], limit: int) -> Written:
+def generate_with_masks(
+    model: LanguageModel, compiled: CompiledSchema, prompt: list[int], limit: int
+) -> TimedCompletion:
     """Another engine: its masks on the logits, as its logits processor applies them.
 
     Raises:
         Stuck: nothing is allowed, or the engine complains.
     """
     vocabulary = model.vocabulary
-    masked = Masked(compiled, vocabulary)
+    masked = MaskedSequence(compiled, vocabulary)
     began = time.perf_counter()
     first = last = None
     cache = model.cache(1)
@@ -79,10 +81,10 @@ def by_masks(model: LanguageModel, compiled: Compiled, prompt: list[int], limit:
     tokens: list[int] = []
     while len(tokens) <= limit:
         logits = model.forward([unread], cache)[0]
-        allowed = ids_of(masked.fill()[0])
+        allowed = unpack_mask(masked.fill()[0])
         allowed = allowed[allowed < vocabulary.size]
         if not len(allowed):
-            raise Stuck("the mask allows nothing")
+            raise EngineStuck("the mask allows nothing")
         token = int(allowed[np.argmax(logits[allowed])])
         last = time.perf_counter()
         first = first or last
@@ -98,7 +100,7 @@ def by_masks(model: LanguageModel, compiled: Compiled, prompt: list[int], limit:
     return _timed(text, len(tokens), complete, began, first, last)
 
 
-def ours(model: LanguageModel, schema: Any) -> Generator:
+def compile_constrained(model: LanguageModel, schema: Any) -> Generator:
     """This library's compiled schema, read a token at a time, as the other engines' are."""
     constraint: Constraint = json_schema(schema)
     return Generator(model, constraint, draft=None)
@@ -106,8 +108,8 @@ def ours(model: LanguageModel, schema: Any) -> Generator:
 
 def _timed(
     text: str, tokens: int, complete: bool, began: float, first: float | None, last: float | None
-) -> Written:
+) -> TimedCompletion:
     if first is None or last is None:
-        return Written(text, tokens, complete, None, None)
+        return TimedCompletion(text, tokens, complete, None, None)
     rest = (last - first) / (tokens - 1) if tokens > 1 else None
-    return Written(text, tokens, complete, first - began, rest)
+    return TimedCompletion(text, tokens, complete, first - began, rest)

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 from constrained.evaluate.jsonschemabench import rows as r
 from constrained.evaluate.masks import rows as worker_rows
-from constrained.evaluate.masks.supervise import Died, Limits
-from constrained.evaluate.masks.supervise import Worker as _Worker
+from constrained.evaluate.masks.supervise import EngineDied, WorkerLimits
+from constrained.evaluate.masks.supervise import EngineWorker as _Worker
 
 if TYPE_CHECKING:
-    from constrained.evaluate.jsonschemabench.data import Item
-    from constrained.evaluate.jsonschemabench.run import Settings
+    from constrained.evaluate.jsonschemabench.data import SchemaItem
+    from constrained.evaluate.jsonschemabench.run import SchemaBenchSettings
 
 
-class Worker(_Worker):
+class ModelWorker(_Worker):
     """The process of one engine with its model.
 
     Args:
@@ -36,16 +36,18 @@ class Worker(_Worker):
     module = "constrained.evaluate.jsonschemabench.worker"
     pinned = False
 
-    def __init__(self, engine: str, settings: Settings, folder: Path) -> None:
-        limits = Limits(settings.time_limit, int(settings.memory_limit * 2**30), threads=settings.threads)
+    def __init__(self, engine: str, settings: SchemaBenchSettings, folder: Path) -> None:
+        limits = WorkerLimits(
+            settings.time_limit, int(settings.memory_limit * 2**30), threads=settings.threads
+        )
         name = engine.replace(":", ".")
         settings_file = folder / f".{name}.json"
         settings_file.write_text(json.dumps(asdict(settings)), encoding="utf-8")
         super().__init__(engine, settings_file, limits, folder / f"{name}.log")
 
-    def row(self, engine: str, item: Item, settings: Settings) -> r.Row:
+    def row(self, engine: str, item: SchemaItem, settings: SchemaBenchSettings) -> r.SchemaBenchRow:
         """The row of a schema; if the process dies, one that says how. It is then closed."""
-        row = r.Row(engine, item.id, item.split, instances=len(item.tests)).to_json()
+        row = r.SchemaBenchRow(engine, item.id, item.split, instances=len(item.tests)).to_json()
         limits = {"compile": settings.compile_limit}
         phase = "compile"
         deadline = time.monotonic() + settings.compile_limit
@@ -54,29 +56,29 @@ class Worker(_Worker):
             while "row" not in (answer := self._answer(deadline)):
                 phase, row = answer["phase"], answer["row so far"]
                 deadline = time.monotonic() + limits.get(phase, settings.time_limit)
-        except Died as death:
+        except EngineDied as death:
             self.close()
-            found = r.Row(**{**row, "phase": phase})
+            found = r.SchemaBenchRow(**{**row, "phase": phase})
             if phase == "instances":  # the text is there, and judged
                 return found
             late = r.COMPILE_TIMEOUT if phase == "compile" else r.GENERATION_TIMEOUT
             found.status = late if death.outcome == worker_rows.TIMEOUT else r.CRASH
             found.message = f"{death.outcome} {death}".strip()
             return found
-        return r.Row(**answer["row"])
+        return r.SchemaBenchRow(**answer["row"])
 
 
-class Processes:
+class LocalBackend:
     """The backend ``local``, see `constrained.evaluate.jsonschemabench.run.Backend`."""
 
-    def __init__(self, settings: Settings, out: Path) -> None:
+    def __init__(self, settings: SchemaBenchSettings, out: Path) -> None:
         self.versions: dict[str, str] = {}
         self._settings = settings
         self._out = out
 
-    def rows(self, engine: str, items: Sequence[Item]) -> Generator[r.Row, None, None]:
+    def rows(self, engine: str, items: Sequence[SchemaItem]) -> Generator[r.SchemaBenchRow, None, None]:
         """See `Backend`."""
-        todo: queue.SimpleQueue[Item] = queue.SimpleQueue()
+        todo: queue.SimpleQueue[SchemaItem] = queue.SimpleQueue()
         for item in items:
             todo.put(item)
         shared = _Shared(engine, self._settings, self._out, todo)
@@ -108,20 +110,22 @@ class _Shared:
         version: of the engine, once it has started.
     """
 
-    def __init__(self, engine: str, settings: Settings, out: Path, todo: queue.SimpleQueue[Item]) -> None:
-        self.found: queue.SimpleQueue[r.Row | Exception | None] = queue.SimpleQueue()
+    def __init__(
+        self, engine: str, settings: SchemaBenchSettings, out: Path, todo: queue.SimpleQueue[SchemaItem]
+    ) -> None:
+        self.found: queue.SimpleQueue[r.SchemaBenchRow | Exception | None] = queue.SimpleQueue()
         self.version = ""
         self._engine = engine
         self._settings = settings
         self._out = out
         self._todo = todo
-        self._workers: list[Worker] = []
+        self._workers: list[ModelWorker] = []
         self._lock = threading.Lock()
         self._stopped = False
 
     def work(self) -> None:
         """Goes through schemas with one process, or several after one another where one dies."""
-        worker: Worker | None = None
+        worker: ModelWorker | None = None
         try:
             while not self._stopped:
                 try:
@@ -151,8 +155,8 @@ class _Shared:
         for worker in workers:
             worker.close()
 
-    def _start(self) -> Worker:
-        worker = Worker(self._engine, self._settings, self._out)
+    def _start(self) -> ModelWorker:
+        worker = ModelWorker(self._engine, self._settings, self._out)
         with self._lock:
             self._workers.append(worker)
             self.version = worker.ready.version

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from constrained.evaluate.jsonschemabench import rows as r
-from constrained.evaluate.jsonschemabench.run import Results
-from constrained.evaluate.masks.report import Section
+from constrained.evaluate.jsonschemabench.run import SchemaBenchResults
+from constrained.evaluate.masks.report import ReportTable
 
 PAGE = "report.md"
 HTML = "report.html"
@@ -27,7 +27,7 @@ formats ipv4, ipv6 and uuid always fail. Times are medians over the schemas for 
 what compiling took, from the prompt to the first token, and per token after it."""
 
 
-def sections(results: Results) -> list[Section]:
+def sections(results: SchemaBenchResults) -> list[ReportTable]:
     """A table for all rows, and one for each split."""
     engines = [name for name in _engines(results.rows) if name not in results.unavailable]
     splits = sorted({row.split for row in results.rows})
@@ -37,11 +37,13 @@ def sections(results: Results) -> list[Section]:
     return found
 
 
-def _engines(rows: Sequence[r.Row]) -> list[str]:
+def _engines(rows: Sequence[r.SchemaBenchRow]) -> list[str]:
     return list(dict.fromkeys(row.engine for row in rows))
 
 
-def _section(title: str, engines: list[str], results: Results, split: str | None = None) -> Section:
+def _section(
+    title: str, engines: list[str], results: SchemaBenchResults, split: str | None = None
+) -> ReportTable:
     rows = {
         engine: [
             row for row in results.rows if row.engine == engine and (split is None or row.split == split)
@@ -50,17 +52,19 @@ def _section(title: str, engines: list[str], results: Results, split: str | None
     }
     shared = set.intersection(*({row.id for row in some if row.status == r.OK} for some in rows.values()))
 
-    def line(label: str, of: Callable[[list[r.Row]], str]) -> tuple[str, list[str]]:
+    def line(label: str, of: Callable[[list[r.SchemaBenchRow]], str]) -> tuple[str, list[str]]:
         return label, [of(some) for some in rows.values()]
 
-    def counted(test: Callable[[r.Row], Any]) -> Callable[[list[r.Row]], str]:
-        return lambda some: share(sum(bool(test(row)) for row in some), len(some))
+    def counted(test: Callable[[r.SchemaBenchRow], Any]) -> Callable[[list[r.SchemaBenchRow]], str]:
+        return lambda some: format_share(sum(bool(test(row)) for row in some), len(some))
 
-    def judged(test: Callable[[r.Row], Any]) -> Callable[[list[r.Row]], str]:
+    def judged(test: Callable[[r.SchemaBenchRow], Any]) -> Callable[[list[r.SchemaBenchRow]], str]:
         return lambda some: counted(test)([row for row in some if row.instances])
 
-    def middle(value: Callable[[r.Row], float | None], scale: float) -> Callable[[list[r.Row]], str]:
-        def of(some: list[r.Row]) -> str:
+    def middle(
+        value: Callable[[r.SchemaBenchRow], float | None], scale: float
+    ) -> Callable[[list[r.SchemaBenchRow]], str]:
+        def of(some: list[r.SchemaBenchRow]) -> str:
             values = [one for row in some if row.id in shared and (one := value(row)) is not None]
             return f"{statistics.median(values) * scale:.3g}" if values else _NONE
 
@@ -86,24 +90,24 @@ def _section(title: str, engines: list[str], results: Results, split: str | None
         line("tokens of a text", middle(lambda row: row.tokens, 1)),
     ]
     heads = [f"{engine} {results.versions.get(engine, '')}".strip() for engine in engines]
-    return Section(title, heads, lines)
+    return ReportTable(title, heads, lines)
 
 
-def _counts(rows: list[r.Row]) -> Counter[str]:
+def _counts(rows: list[r.SchemaBenchRow]) -> Counter[str]:
     return Counter(row.status for row in rows)
 
 
-def compliance(rows: list[r.Row]) -> str:
+def compliance(rows: list[r.SchemaBenchRow]) -> str:
     """Valid texts of the schemas that were taken."""
-    return share(sum(row.status == r.OK for row in rows), sum(row.declared for row in rows))
+    return format_share(sum(row.status == r.OK for row in rows), sum(row.declared for row in rows))
 
 
-def share(count: int, total: int) -> str:
+def format_share(count: int, total: int) -> str:
     """A number and what part it is."""
     return f"{count} ({100 * count / total:.1f} %)" if total else _NONE
 
 
-def write(results: Results, out: Path) -> list[Section]:
+def write(results: SchemaBenchResults, out: Path) -> list[ReportTable]:
     """Writes both pages to a folder; returns the tables.
 
     Args:
@@ -123,7 +127,7 @@ def write(results: Results, out: Path) -> list[Section]:
     return tables
 
 
-def _facts(results: Results) -> list[str]:
+def _facts(results: SchemaBenchResults) -> list[str]:
     settings, machine = results.facts["settings"], results.facts["machine"]
     about = [
         f"{settings['data']}: {len({row.id for row in results.rows})} schemas, seed {settings['seed']}",
@@ -136,7 +140,7 @@ def _facts(results: Results) -> list[str]:
     return about
 
 
-def _page(tables: list[Section], about: list[str], picture: bytes | None) -> str:
+def _page(tables: list[ReportTable], about: list[str], picture: bytes | None) -> str:
     parts = [
         "<h1>JSONSchemaBench</h1>",
         "<ul>",
@@ -166,7 +170,7 @@ def _page(tables: list[Section], about: list[str], picture: bytes | None) -> str
     return _FRAME.format(body="\n".join(parts))
 
 
-def _anchor(section: Section) -> str:
+def _anchor(section: ReportTable) -> str:
     return html.escape(section.title.replace(" ", "-"))
 
 
@@ -205,7 +209,7 @@ img {{ max-width: 100%; background: #fff; border-radius: 6px; }}
 """
 
 
-def _plot(rows: Sequence[r.Row]) -> bytes | None:
+def _plot(rows: Sequence[r.SchemaBenchRow]) -> bytes | None:
     """Coverage of every split, and the times of shared schemas; None without matplotlib."""
     try:
         import matplotlib as mpl

@@ -26,7 +26,7 @@ STATUSES = {
 
 
 @dataclass(slots=True)
-class Row:
+class SchemaBenchRow:
     """One schema with one engine.
 
     Attributes:

@@ -14,18 +14,18 @@ from constrained.errors import InvalidArgument
 from constrained.evaluate.jsonschemabench import data
 from constrained.evaluate.jsonschemabench import rows as r
 from constrained.evaluate.masks import machine
-from constrained.evaluate.masks.engines import checked
-from constrained.evaluate.masks.supervise import Unavailable
+from constrained.evaluate.masks.engines import check_engine
+from constrained.evaluate.masks.supervise import EngineUnavailable
 
 ROWS = "rows.jsonl"
 FACTS = "settings.json"
-DEFAULT = ("constrained", "xgrammar", "llguidance", "outlines")
+SCHEMA_BENCH_ENGINES = ("constrained", "xgrammar", "llguidance", "outlines")
 
 Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class SchemaBenchSettings:
     """What to measure.
 
     Attributes:
@@ -52,7 +52,7 @@ class Settings:
     splits: tuple[str, ...] = ()
     sample: int = 50
     seed: int = 0
-    engines: tuple[str, ...] = DEFAULT
+    engines: tuple[str, ...] = SCHEMA_BENCH_ENGINES
     model: str | None = None
     device: str | None = None
     max_tokens: int = 256
@@ -68,7 +68,7 @@ class Settings:
         if not self.engines or len(set(self.engines)) != len(self.engines):
             raise InvalidArgument("engines are none, or named twice", action="name each engine once")
         for name in self.engines:
-            checked(name)
+            check_engine(name)
         if self.backend not in BACKENDS:
             raise InvalidArgument(
                 f"the backend {self.backend!r} is not known", action=f"use one of: {', '.join(BACKENDS)}"
@@ -95,7 +95,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Results:
+class SchemaBenchResults:
     """What a run found.
 
     Attributes:
@@ -105,7 +105,7 @@ class Results:
         facts: settings and machine.
     """
 
-    rows: list[r.Row]
+    rows: list[r.SchemaBenchRow]
     versions: dict[str, str]
     unavailable: dict[str, str]
     facts: dict[str, Any]
@@ -120,7 +120,7 @@ class Backend(Protocol):
 
     versions: dict[str, str]
 
-    def rows(self, engine: str, items: Sequence[data.Item]) -> Generator[r.Row, None, None]:
+    def rows(self, engine: str, items: Sequence[data.SchemaItem]) -> Generator[r.SchemaBenchRow, None, None]:
         """A row for each schema, as they come; an iterator that is closed early ends the work.
 
         Args:
@@ -139,7 +139,9 @@ BACKENDS = {
 """Name -> module and class, which is called with the settings and the folder of the run."""
 
 
-def run(settings: Settings, out: Path, progress: Progress = lambda what, done, total: None) -> Results:
+def run(
+    settings: SchemaBenchSettings, out: Path, progress: Progress = lambda what, done, total: None
+) -> SchemaBenchResults:
     """Measures what is not in the folder yet.
 
     Args:
@@ -169,36 +171,36 @@ def run(settings: Settings, out: Path, progress: Progress = lambda what, done, t
                     _append(row, out)
                     known.append(row)
                     progress(engine, count, len(items))
-        except Unavailable as error:
+        except EngineUnavailable as error:
             unavailable[engine] = str(error)
     (out / FACTS).write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
     wanted = {item.id for item in items}
     rows = [row for row in known if row.id in wanted and row.engine in settings.engines]
-    return Results(rows, backend.versions, unavailable, facts)
+    return SchemaBenchResults(rows, backend.versions, unavailable, facts)
 
 
-def read_rows(out: Path) -> list[r.Row]:
+def read_rows(out: Path) -> list[r.SchemaBenchRow]:
     """The rows of a folder; a line that was cut off by an interruption is left out."""
     rows = []
     if (out / ROWS).exists():
         for line in (out / ROWS).read_text(encoding="utf-8").splitlines():
             with contextlib.suppress(ValueError, TypeError):
-                rows.append(r.Row(**json.loads(line)))
+                rows.append(r.SchemaBenchRow(**json.loads(line)))
     return rows
 
 
-def _append(row: r.Row, out: Path) -> None:
+def _append(row: r.SchemaBenchRow, out: Path) -> None:
     with (out / ROWS).open("a", encoding="utf-8") as file:
         file.write(json.dumps(row.to_json(), separators=(",", ":")) + "\n")
 
 
-def _backend(settings: Settings, out: Path) -> Backend:
+def _backend(settings: SchemaBenchSettings, out: Path) -> Backend:
     module, _, name = BACKENDS[settings.backend].partition(":")
     backend: Backend = getattr(import_module(module), name)(settings, out)
     return backend
 
 
-def _settle(settings: Settings, out: Path) -> dict[str, Any]:
+def _settle(settings: SchemaBenchSettings, out: Path) -> dict[str, Any]:
     """The facts of the folder, which have to be those of these settings."""
     measured = settings.measured | {"data": Path(settings.data).name}
     facts: dict[str, Any] = {"settings": measured, "machine": machine.describe(), "versions": {}}

@@ -15,10 +15,10 @@ from typing import Any, TextIO
 
 from constrained.evaluate.jsonschemabench import generating, judging
 from constrained.evaluate.jsonschemabench import rows as r
-from constrained.evaluate.masks.engines import Compiled, adapter
+from constrained.evaluate.masks.engines import CompiledSchema, load_engine
 from constrained.evaluate.masks.machine import resident_bytes
 from constrained.evaluate.masks.replay import Replayer
-from constrained.evaluate.masks.workload import Tokens, prepare
+from constrained.evaluate.masks.workload import VocabularyData, prepare
 from constrained.models import LanguageModel, load
 
 OURS = "constrained"
@@ -34,7 +34,7 @@ def main() -> None:
         model = _model(settings["model"], settings["device"])
         if "torch" in sys.modules:
             sys.modules["torch"].set_num_threads(int(threads))
-        bench = Bench(name, model, settings, int(threads))
+        bench = EngineBench(name, model, settings, int(threads))
     except Exception as error:
         _send(answers, {"unavailable": f"{type(error).__name__}: {_said(error)}"})
         return
@@ -45,7 +45,7 @@ def main() -> None:
         _send(answers, {"row": row.to_json()})
 
 
-class Bench:
+class EngineBench:
     """An engine and the model it is used with."""
 
     def __init__(self, name: str, model: LanguageModel, settings: dict[str, Any], threads: int) -> None:
@@ -55,13 +55,13 @@ class Bench:
         vocabulary = model.vocabulary
         backend = getattr(getattr(model, "tokenizer", None), "backend_tokenizer", None)
         text = backend.to_str() if backend is not None else None
-        tokens = Tokens(list(vocabulary.tokens), tuple(vocabulary.eos_ids), tokenizer_json=text)
-        self.engine = adapter(name)(tokens, threads)
+        tokens = VocabularyData(list(vocabulary.tokens), tuple(vocabulary.eos_ids), tokenizer_json=text)
+        self.engine = load_engine(name)(tokens, threads)
         self.replayer = Replayer((vocabulary.size + 31) // 32, tuple(vocabulary.eos_ids))
 
-    def serve(self, item: dict[str, Any], answers: TextIO) -> r.Row:
+    def serve(self, item: dict[str, Any], answers: TextIO) -> r.SchemaBenchRow:
         """Goes through one schema, and says on the way which phase it is in."""
-        row = r.Row(self.name, item["id"], item["split"], instances=len(item["tests"]))
+        row = r.SchemaBenchRow(self.name, item["id"], item["split"], instances=len(item["tests"]))
 
         def enter(phase: str) -> None:
             row.phase = phase
@@ -80,22 +80,22 @@ class Bench:
             self._agree(item, row)
         return row
 
-    def _generate(self, schema: Any, row: r.Row, enter: Any) -> None:
+    def _generate(self, schema: Any, row: r.SchemaBenchRow, enter: Any) -> None:
         text = json.dumps(schema)
         began = perf_counter()
         generator = compiled = None
         if self.name == OURS:
-            generator = generating.ours(self.model, schema)
+            generator = generating.compile_constrained(self.model, schema)
         else:
             compiled = self.engine.compile(schema, text)
         row.compile_seconds = perf_counter() - began
         enter("generate")
         prompt = generating.prompt_for(self.model, schema, self.limit)
         if generator is not None:
-            written = generating.by_generator(generator, prompt, self.limit)
+            written = generating.generate_constrained(generator, prompt, self.limit)
         else:
             assert compiled is not None
-            written = generating.by_masks(self.model, compiled, prompt, self.limit)
+            written = generating.generate_with_masks(self.model, compiled, prompt, self.limit)
         row.first_seconds, row.token_seconds = written.first_seconds, written.token_seconds
         row.tokens, row.text = written.tokens, written.text
         if not written.complete:
@@ -104,13 +104,13 @@ class Bench:
         row.valid, row.valid_2020, row.message = judging.judge(schema, written.text)
         row.status = r.OK if row.valid else r.INVALID
 
-    def _agree(self, item: dict[str, Any], row: r.Row) -> None:
+    def _agree(self, item: dict[str, Any], row: r.SchemaBenchRow) -> None:
         """Replays the recorded instances: are those taken that are valid, and no others?"""
         try:
             case = prepare(item, self.model.vocabulary)
             schema = item["schema"]
 
-            def compile() -> Compiled:
+            def compile() -> CompiledSchema:
                 return self.engine.compile(schema, case.schema)
 
             replays = self.replayer.replay(*self.replayer.first(compile), case.instances).replays

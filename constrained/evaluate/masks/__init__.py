@@ -17,7 +17,7 @@ Engines run one after another, each in a process of its own, over the same token
 from __future__ import annotations
 
 from constrained.evaluate.masks.engines import ENGINES
-from constrained.evaluate.masks.run import Settings, run
+from constrained.evaluate.masks.run import MaskBenchSettings, run
 from constrained.evaluate.masks.summary import EngineSummary, summarise
 
-__all__ = ["ENGINES", "EngineSummary", "Settings", "run", "summarise"]
+__all__ = ["ENGINES", "EngineSummary", "MaskBenchSettings", "run", "summarise"]

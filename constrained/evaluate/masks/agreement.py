@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained.evaluate.masks.workload import Case, Tokens
+from constrained.evaluate.masks.workload import SchemaCase, VocabularyData
 
 EQUAL = "equal"
 FEWER = "fewer"
@@ -53,13 +53,13 @@ class Difference:
         return asdict(self)
 
 
-def file_of(folder: Path, engine: str, number: int) -> Path:
+def mask_file(folder: Path, engine: str, number: int) -> Path:
     """Where a worker keeps the masks of a case."""
     return folder / f"{''.join(c if c.isalnum() else '_' for c in engine)}-{number}.npz"
 
 
 def compare(
-    folder: Path, cases: Sequence[Case], tokens: Tokens, engine: str, reference: str
+    folder: Path, cases: Sequence[SchemaCase], tokens: VocabularyData, engine: str, reference: str
 ) -> Iterator[tuple[str, Difference | None]]:
     """The verdict on every position that both engines reached; the end of a sequence is left out.
 
@@ -69,7 +69,7 @@ def compare(
     text_bits = np.zeros(-(-tokens.size // 32) * 32, dtype=bool)
     text_bits[: tokens.size] = [bool(token) for token in tokens.tokens]
     for number, case in enumerate(cases):
-        theirs, ours = (_read(file_of(folder, name, number)) for name in (reference, engine))
+        theirs, ours = (_read(mask_file(folder, name, number)) for name in (reference, engine))
         for place in sorted(theirs.keys() & ours.keys()):
             left, right = (_bits(side[place]) & text_bits for side in (theirs, ours))
             missing, extra = np.flatnonzero(left & ~right), np.flatnonzero(right & ~left)
@@ -97,7 +97,7 @@ def compare(
             )
 
 
-def tally(verdicts: Counter[str]) -> str:
+def format_verdicts(verdicts: Counter[str]) -> str:
     """Counts of verdicts in one line."""
     total = sum(verdicts.values())
     if not total:
@@ -118,5 +118,5 @@ def _bits(row: NDArray[np.int32]) -> NDArray[np.bool_]:
     return np.unpackbits(row.view(np.uint8), bitorder="little").astype(bool)
 
 
-def _shown(ids: NDArray[np.intp], tokens: Tokens) -> list[str]:
+def _shown(ids: NDArray[np.intp], tokens: VocabularyData) -> list[str]:
     return [tokens.tokens[i].decode("utf-8", "backslashreplace") for i in ids[:_SHOWN].tolist()]

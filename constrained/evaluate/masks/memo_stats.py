@@ -18,7 +18,7 @@ import numpy as np
 from constrained.automaton import TokenAutomaton
 from constrained.automaton import compile as compile_automaton
 from constrained.errors import ConstraintError
-from constrained.evaluate.masks.workload import Case
+from constrained.evaluate.masks.workload import SchemaCase
 
 if TYPE_CHECKING:
     from constrained.vocabulary import Vocabulary
@@ -34,14 +34,14 @@ KINDS = (
 
 
 @dataclass(slots=True)
-class Memos:
+class MemoStats:
     """Counts over a replay.
 
     Attributes:
         schemas: compiled; refused ones are left out.
         masks: filled, one a token and one at the end of each value.
         nanoseconds: of every mask, by kind.
-        states, row_keys: of each automaton after its values.
+        states, mask_keys: of each automaton after its values.
         residuals: lexicon entries made, over all schemas.
         rows: distinct rows over all schemas.
     """
@@ -50,7 +50,7 @@ class Memos:
     masks: int = 0
     nanoseconds: dict[str, list[int]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
     states: list[int] = field(default_factory=list)
-    row_keys: list[int] = field(default_factory=list)
+    mask_keys: list[int] = field(default_factory=list)
     residuals: int = 0
     rows: int = 0
 
@@ -67,8 +67,10 @@ class Memos:
 
 
 def measure(
-    cases: Sequence[Case], vocabulary: Vocabulary, progress: Callable[[int, int], None] = lambda *_: None
-) -> Memos:
+    cases: Sequence[SchemaCase],
+    vocabulary: Vocabulary,
+    progress: Callable[[int, int], None] = lambda *_: None,
+) -> MemoStats:
     """Replays every value of every schema on one vocabulary, cold, one thread.
 
     Args:
@@ -76,7 +78,7 @@ def measure(
         vocabulary: of these ids; its memos should be empty.
         progress: is told how many of how many schemas are done.
     """
-    memos = Memos()
+    memos = MemoStats()
     core = vocabulary.core
     entries, rows = core.memory["lexicon_entries"], core.memory["rows"]
     for done, case in enumerate(cases):
@@ -89,14 +91,14 @@ def measure(
         for instance in case.instances:
             _replay(automaton, instance.tokens, memos)
         memos.states.append(automaton.memory["states"])
-        memos.row_keys.append(automaton.memory["row_keys"])
+        memos.mask_keys.append(automaton.memory["row_keys"])
     memos.residuals = core.memory["lexicon_entries"] - entries
     memos.rows = core.memory["rows"] - rows
     return memos
 
 
-def _replay(automaton: TokenAutomaton, tokens: Sequence[int], memos: Memos) -> None:
-    core, row, state = automaton.vocabulary.core, automaton.empty_row(), automaton.start
+def _replay(automaton: TokenAutomaton, tokens: Sequence[int], memos: MemoStats) -> None:
+    core, row, state = automaton.vocabulary.core, automaton.new_mask(), automaton.start
     for token in (*tokens, None):
         before, keys = core.memory, automaton.memory["row_keys"]
         known = automaton.has_row(state)
@@ -120,7 +122,7 @@ def _replay(automaton: TokenAutomaton, tokens: Sequence[int], memos: Memos) -> N
             return
 
 
-def lines(memos: Memos) -> list[str]:
+def format_memo_stats(memos: MemoStats) -> list[str]:
     """The figures, as Markdown."""
     total = max(1, sum(sum(times) for times in memos.nanoseconds.values()))
     out = [
@@ -140,7 +142,7 @@ def lines(memos: Memos) -> list[str]:
     out += ["", "| memo | masks it answers, alone or with the ones above |", "|---|---:|"]
     out += [f"| {kind} | {rate:.1%} |" for kind, rate in memos.hit_rates]
     out += ["", "| for each schema | p50 | p90 | p99 | max |", "|---|---:|---:|---:|---:|"]
-    for name, counts in (("states", memos.states), ("keys of rows", memos.row_keys)):
+    for name, counts in (("states", memos.states), ("keys of rows", memos.mask_keys)):
         if counts:
             quantiles = np.percentile(counts, [50, 90, 99, 100])
             out.append(f"| {name} | " + " | ".join(f"{value:,.0f}" for value in quantiles) + " |")

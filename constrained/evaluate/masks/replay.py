@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 
 from constrained.evaluate.masks.calls import timed_fill, timed_fills
-from constrained.evaluate.masks.engines.base import Compiled, Rows
-from constrained.evaluate.masks.rows import Batch, Pass, Replay
+from constrained.evaluate.masks.engines.base import CompiledSchema, MaskTable
+from constrained.evaluate.masks.rows import BatchTimes, InstanceReplay, ReplayPass
 from constrained.evaluate.masks.workload import Instance
 
 _ROUNDS = 7
 """Times a batch is measured."""
 
-Watch = Callable[[int, int, Rows], None]
+MaskObserver = Callable[[int, int, MaskTable], None]
 """Sees every mask of a pass: instance, position, row. For comparisons; slows the replay, not the figures."""
 
 
-class Misbehaved(Exception):
+class EngineFault(Exception):
     """An engine said that something went wrong, without raising."""
 
 
@@ -33,10 +33,10 @@ class Replayer:
     """
 
     def __init__(self, words: int, eos_ids: tuple[int, ...]) -> None:
-        self.row: Rows = np.zeros((1, words), dtype=np.int32)
+        self.row: MaskTable = np.zeros((1, words), dtype=np.int32)
         self.eos_ids = eos_ids
 
-    def first(self, compile: Callable[[], Compiled]) -> tuple[Compiled, Any, int]:
+    def first(self, compile: Callable[[], CompiledSchema]) -> tuple[CompiledSchema, Any, int]:
         """From nothing to the first mask.
 
         Returns:
@@ -53,10 +53,15 @@ class Replayer:
         return compiled, state, took
 
     def replay(
-        self, compiled: Compiled, state: Any, took: int, instances: list[Instance], watch: Watch | None = None
-    ) -> Pass:
+        self,
+        compiled: CompiledSchema,
+        state: Any,
+        took: int,
+        instances: list[Instance],
+        watch: MaskObserver | None = None,
+    ) -> ReplayPass:
         """Every instance, from the first mask on; `state` and the row are as `first` left them."""
-        done = Pass(took)
+        done = ReplayPass(took)
         for number, instance in enumerate(instances):
             filled = number == 0
             seen = None if watch is None else _numbered(watch, number)
@@ -66,21 +71,21 @@ class Replayer:
 
     def _one(
         self,
-        compiled: Compiled,
+        compiled: CompiledSchema,
         state: Any,
         instance: Instance,
         *,
         filled: bool,
-        watch: Callable[[int, Rows], None] | None,
-    ) -> Replay:
+        watch: Callable[[int, MaskTable], None] | None,
+    ) -> InstanceReplay:
         commit, in_place, row = compiled.commit, compiled.in_place, self.row[0]
         (target,) = compiled.targets(self.row)
         fill = timed_fill(compiled.fill, target)
         masks: list[int | None] = []
         commits: list[int] = []
 
-        def ended(accepted: bool, at: int | None) -> Replay:
-            return Replay(instance.valid, accepted, at, masks, commits)
+        def ended(accepted: bool, at: int | None) -> InstanceReplay:
+            return InstanceReplay(instance.valid, accepted, at, masks, commits)
 
         for position, token in enumerate(instance.tokens):
             if filled and position == 0:
@@ -96,7 +101,7 @@ class Replayer:
             result = commit(state, token)
             commits.append(clock() - begun)
             if result == 0:
-                raise Misbehaved(f"token {token} is allowed by the mask and refused by the commit")
+                raise EngineFault(f"token {token} is allowed by the mask and refused by the commit")
             if not in_place:
                 state = result
             _listen(compiled, state)
@@ -111,8 +116,8 @@ class Replayer:
         return ended(complete, None if complete else len(instance.tokens))
 
     def batch(
-        self, compiled: Compiled, instances: list[Instance], replayed: Pass, count: int
-    ) -> Batch | None:
+        self, compiled: CompiledSchema, instances: list[Instance], replayed: ReplayPass, count: int
+    ) -> BatchTimes | None:
         """The masks of `count` states, spread evenly over everything that was allowed; None without instances.
 
         Each round writes every mask into a row of its own, once by single calls and once by one call for all.
@@ -126,9 +131,9 @@ class Replayer:
             return None
         wanted = [places[k * len(places) // count] for k in range(count)]
         states = _states(compiled, instances, wanted)
-        rows: Rows = np.zeros((count, self.row.shape[1]), dtype=np.int32)
+        rows: MaskTable = np.zeros((count, self.row.shape[1]), dtype=np.int32)
         fill, fill_many = timed_fills(compiled.fill, compiled.targets(rows)), compiled.fill_many
-        batch = Batch(count, [], [])
+        batch = BatchTimes(count, [], [])
         for _ in range(_ROUNDS):
             batch.single_ns.append(fill(states))
             singly = rows.copy()
@@ -137,7 +142,7 @@ class Replayer:
             fill_many(states, rows)
             batch.many_ns.append(clock() - begun)
             if not np.array_equal(rows, singly):
-                raise Misbehaved("masks of one call for many states differ from those of single calls")
+                raise EngineFault("masks of one call for many states differ from those of single calls")
         followed = [
             (state, instances[i].tokens[position])
             for state, (i, position) in zip(states, wanted, strict=True)
@@ -149,7 +154,7 @@ class Replayer:
         return batch
 
 
-def _forked(compiled: Compiled, followed: list[tuple[Any, int]]) -> int:
+def _forked(compiled: CompiledSchema, followed: list[tuple[Any, int]]) -> int:
     """Nanoseconds to copy every state, and to take a token back on every copy; the commit between is not counted."""
     commit = compiled.commit
     if not compiled.in_place:  # a state that nothing changes is its own copy
@@ -178,7 +183,7 @@ def _forked(compiled: Compiled, followed: list[tuple[Any, int]]) -> int:
     return took
 
 
-def _states(compiled: Compiled, instances: list[Instance], wanted: list[tuple[int, int]]) -> list[Any]:
+def _states(compiled: CompiledSchema, instances: list[Instance], wanted: list[tuple[int, int]]) -> list[Any]:
     """A state of its own for each (instance, position)."""
     states = []
     for number, position in wanted:
@@ -198,10 +203,10 @@ def _allows(row: Any, token: int) -> bool:
     return bool(row[token >> 5] >> (token & 31) & 1)
 
 
-def _listen(compiled: Compiled, state: Any) -> None:
-    if compiled.complaint is not None and (said := compiled.complaint(state)):
-        raise Misbehaved(said)
+def _listen(compiled: CompiledSchema, state: Any) -> None:
+    if compiled.error_message is not None and (said := compiled.error_message(state)):
+        raise EngineFault(said)
 
 
-def _numbered(watch: Watch, number: int) -> Callable[[int, Rows], None]:
+def _numbered(watch: MaskObserver, number: int) -> Callable[[int, MaskTable], None]:
     return lambda position, row: watch(number, position, row)

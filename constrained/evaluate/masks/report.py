@@ -36,7 +36,7 @@ _QUANTITIES = ((MASK, 1e3, "us"), (COMMIT, 1e3, "us"), (STEP, 1e3, "us"), (FIRST
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class ReportTable:
     """A table, one column an engine.
 
     Attributes:
@@ -50,7 +50,7 @@ class Section:
     lines: Sequence[tuple[str, Sequence[str]]]
 
 
-def sections(everything: Sequence[EngineSummary], shared: Sequence[EngineSummary]) -> list[Section]:
+def sections(everything: Sequence[EngineSummary], shared: Sequence[EngineSummary]) -> list[ReportTable]:
     """All tables of a run.
 
     Args:
@@ -58,18 +58,18 @@ def sections(everything: Sequence[EngineSummary], shared: Sequence[EngineSummary
         shared: each engine over the schemas that all engines went through, which is what times can be compared on.
     """
     heads = [f"{one.engine} {one.version}".strip() for one in everything]
-    found = [Section("schemas", heads, _counts(everything))]
+    found = [ReportTable("schemas", heads, _counts(everything))]
     for name in r.PASSES:
         for title, summaries in (
             ("all schemas of each engine", everything),
             (f"the {shared[0].outcomes.get(r.RAN, 0)} schemas that all engines ran", shared),
         ):
             if any(name in one.times for one in summaries):
-                found.append(Section(f"{name}: {title}", heads, _times(summaries, name)))
+                found.append(ReportTable(f"{name}: {title}", heads, _times(summaries, name)))
             if len(everything) == 1:
                 break
     if any(one.batch for one in everything):
-        found.append(Section("batch, us a state", heads, _batches(everything)))
+        found.append(ReportTable("batch, us a state", heads, _batches(everything)))
     return found
 
 
@@ -128,7 +128,7 @@ def _share(count: int, total: int) -> str:
     return f"{count} ({100 * count / total:.1f} %)" if count else "0"
 
 
-def table(section: Section) -> RenderableType:
+def table(section: ReportTable) -> RenderableType:
     """A section for the terminal."""
     from rich.table import Table
 
@@ -144,7 +144,7 @@ def table(section: Section) -> RenderableType:
     return drawn
 
 
-def markdown(sections: Iterable[Section], facts: dict[str, Any]) -> str:
+def markdown(sections: Iterable[ReportTable], facts: dict[str, Any]) -> str:
     """A page with all tables, and how they came about."""
     machine, settings = facts["machine"], facts["settings"]
     text = [
@@ -170,7 +170,7 @@ def markdown(sections: Iterable[Section], facts: dict[str, Any]) -> str:
     return "\n".join(text) + "\n"
 
 
-def plot(rows: Sequence[r.Row], engines: Sequence[str], path: Path) -> bool:
+def plot(rows: Sequence[r.MaskBenchRow], engines: Sequence[str], path: Path) -> bool:
     """Draws how many steps and first masks take longer than a time; False without matplotlib."""
     try:
         import matplotlib as mpl

@@ -36,7 +36,7 @@ PASSES = {
 
 
 @dataclass(slots=True)
-class Replay:
+class InstanceReplay:
     """One instance, replayed.
 
     Attributes:
@@ -45,7 +45,7 @@ class Replay:
         stopped_at: index of the first token that was not allowed (the number of tokens, if it is the end); None if
             accepted.
         mask_ns: one time a mask, in order; the last is the mask at the end. The first is None where it was measured
-            as part of `Pass.first_mask_ns`.
+            as part of `ReplayPass.first_mask_ns`.
         commit_ns: one time a token that was allowed.
     """
 
@@ -57,7 +57,7 @@ class Replay:
 
 
 @dataclass(slots=True)
-class Pass:
+class ReplayPass:
     """All instances of a schema, gone through once.
 
     Attributes:
@@ -66,11 +66,11 @@ class Pass:
     """
 
     first_mask_ns: int
-    replays: list[Replay] = field(default_factory=list)
+    replays: list[InstanceReplay] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class Batch:
+class BatchTimes:
     """Several states' masks, in one call and in one call each.
 
     Attributes:
@@ -90,7 +90,7 @@ class Batch:
 
 
 @dataclass(slots=True)
-class Row:
+class MaskBenchRow:
     """One schema with one engine.
 
     Attributes:
@@ -113,8 +113,8 @@ class Row:
     phase: str = "compile"
     kind: str = ""
     message: str = ""
-    passes: dict[str, Pass] = field(default_factory=dict)
-    batch: Batch | None = None
+    passes: dict[str, ReplayPass] = field(default_factory=dict)
+    batch: BatchTimes | None = None
     compiled_bytes: int | None = None
     process_bytes: int | None = None
     peak_bytes: int | None = None
@@ -124,11 +124,11 @@ class Row:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Row:
+    def from_json(cls, data: dict[str, Any]) -> MaskBenchRow:
         """The row that `to_json` gave."""
         passes = {
-            name: Pass(one["first_mask_ns"], [Replay(**replay) for replay in one["replays"]])
+            name: ReplayPass(one["first_mask_ns"], [InstanceReplay(**replay) for replay in one["replays"]])
             for name, one in data["passes"].items()
         }
-        batch = Batch(**data["batch"]) if data["batch"] else None
+        batch = BatchTimes(**data["batch"]) if data["batch"] else None
         return cls(**{**data, "passes": passes, "batch": batch})

@@ -15,9 +15,9 @@ from typing import Any
 
 from constrained.errors import InvalidArgument
 from constrained.evaluate.masks import agreement, machine, report, supervise, workload
-from constrained.evaluate.masks.engines import DEFAULT, checked
-from constrained.evaluate.masks.rows import Row
-from constrained.evaluate.masks.summary import EngineSummary, common, summarise
+from constrained.evaluate.masks.engines import DEFAULT_ENGINES, check_engine
+from constrained.evaluate.masks.rows import MaskBenchRow
+from constrained.evaluate.masks.summary import EngineSummary, common_ids, summarise
 
 ROWS = "rows.jsonl"
 SUMMARY = "summary.json"
@@ -27,7 +27,7 @@ DIFFERENCES = "differences.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class MaskBenchSettings:
     """What to measure.
 
     Attributes:
@@ -50,7 +50,7 @@ class Settings:
     data: Path
     sample: int = 600
     seed: int = 0
-    engines: tuple[str, ...] = DEFAULT
+    engines: tuple[str, ...] = DEFAULT_ENGINES
     vocabulary: str = workload.TEKKEN
     time_limit: float = 120.0
     memory_limit: float = 8.0
@@ -63,7 +63,7 @@ class Settings:
         if not self.engines or len(set(self.engines)) != len(self.engines):
             raise InvalidArgument("engines are none, or named twice", action="name each engine once")
         for name in self.engines:
-            checked(name)
+            check_engine(name)
         for value, least, what in (
             (self.sample, 0, "sample"),
             (self.batch, 0, "batch"),
@@ -82,7 +82,7 @@ Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Results:
+class MaskBenchResults:
     """What a measurement found; everything is also in its folder.
 
     Attributes:
@@ -92,13 +92,15 @@ class Results:
         plotted: whether there is a plot.
     """
 
-    sections: list[report.Section]
+    sections: list[report.ReportTable]
     engines: list[EngineSummary]
     differences: dict[str, str]
     plotted: bool
 
 
-def run(settings: Settings, out: Path, progress: Progress = lambda what, done, total: None) -> Results:
+def run(
+    settings: MaskBenchSettings, out: Path, progress: Progress = lambda what, done, total: None
+) -> MaskBenchResults:
     """Measures, and writes rows as they come, then summary, page and plot to a folder.
 
     Args:
@@ -116,7 +118,7 @@ def run(settings: Settings, out: Path, progress: Progress = lambda what, done, t
     begun, about = _now(), machine.describe()
     drawn = workload.sample(settings.data, settings.sample, settings.seed)
     progress("reading the vocabulary", 0, 0)
-    vocabulary, tokens = workload.read_vocabulary(settings.vocabulary)
+    vocabulary, tokens = workload.load_bench_vocabulary(settings.vocabulary)
     cases = []
     for i, row in enumerate(drawn):
         progress("encoding", i, len(drawn))
@@ -137,7 +139,7 @@ def run(settings: Settings, out: Path, progress: Progress = lambda what, done, t
         "settings": asdict(settings) | {"data": settings.data.name},
         "data": settings.data.name,
         "cases": len(cases),
-        "unspeakable": sum(case.unspeakable for case in cases),
+        "unspeakable": sum(case.unencodable for case in cases),
         "vocabulary_size": tokens.size,
         "begun": begun,
         "ended": _now(),
@@ -152,11 +154,11 @@ class _Measurement:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: MaskBenchSettings,
         out: Path,
         folder: Path,
-        cases: list[workload.Case],
-        tokens: workload.Tokens,
+        cases: list[workload.SchemaCase],
+        tokens: workload.VocabularyData,
     ) -> None:
         self.settings = settings
         self.out = out
@@ -165,26 +167,26 @@ class _Measurement:
         self.tokens = tokens
         self.tokens_file = folder / "tokens"
         tokens.save(self.tokens_file)
-        self.rows: list[Row] = []
-        self.started: dict[str, supervise.Ready] = {}
+        self.rows: list[MaskBenchRow] = []
+        self.started: dict[str, supervise.WorkerInfo] = {}
         self.unavailable: dict[str, str] = {}
 
     def measure(self, engine: str, progress: Progress) -> None:
         """All cases with one engine."""
         settings = self.settings
-        limits = supervise.Limits(
+        limits = supervise.WorkerLimits(
             settings.time_limit, int(settings.memory_limit * 2**30), threads=settings.threads
         )
         log = self.out / f"{engine.replace(':', '.')}.log"
         numbers = {id(case): i for i, case in enumerate(self.cases)}
 
-        def start() -> supervise.Worker:
-            worker = supervise.Worker(engine, self.tokens_file, limits, log)
+        def start() -> supervise.EngineWorker:
+            worker = supervise.EngineWorker(engine, self.tokens_file, limits, log)
             self.started.setdefault(engine, worker.ready)
             return worker
 
-        def options(case: workload.Case) -> dict[str, Any]:
-            kept = agreement.file_of(self.folder, engine, numbers[id(case)])
+        def options(case: workload.SchemaCase) -> dict[str, Any]:
+            kept = agreement.mask_file(self.folder, engine, numbers[id(case)])
             return {
                 "warm": settings.warm,
                 "batch": settings.batch,
@@ -194,12 +196,12 @@ class _Measurement:
         progress(engine, 0, len(self.cases))
         try:
             with (self.out / ROWS).open("a", encoding="utf-8") as file:
-                for done, row in enumerate(supervise.rows(engine, self.cases, start, options), 1):
+                for done, row in enumerate(supervise.run_cases(engine, self.cases, start, options), 1):
                     self.rows.append(row)
                     file.write(json.dumps(row.to_json(), separators=(",", ":")) + "\n")
                     file.flush()
                     progress(engine, done, len(self.cases))
-        except supervise.Unavailable as error:
+        except supervise.EngineUnavailable as error:
             self.unavailable[engine] = str(error)
         if log.exists() and not log.stat().st_size:
             log.unlink()
@@ -217,7 +219,7 @@ class _Measurement:
                     verdicts[verdict] += 1
                     if difference is not None:
                         file.write(json.dumps(difference.to_json(), ensure_ascii=False) + "\n")
-                found[engine] = agreement.tally(verdicts)
+                found[engine] = agreement.format_verdicts(verdicts)
         return found
 
     def summary(self, engine: str, only: set[str] | None = None) -> EngineSummary:
@@ -230,14 +232,16 @@ class _Measurement:
         return summary
 
 
-def _conclude(measurement: _Measurement, facts: dict[str, Any], differences: dict[str, str]) -> Results:
+def _conclude(
+    measurement: _Measurement, facts: dict[str, Any], differences: dict[str, str]
+) -> MaskBenchResults:
     """Writes what is made from the rows."""
     out, rows = measurement.out, measurement.rows
     engines = [measurement.summary(name) for name in measurement.settings.engines]
     measured = [one.engine for one in engines if not one.unavailable]
-    tables: list[report.Section] = []
+    tables: list[report.ReportTable] = []
     if measured:
-        shared = common(rows, measured)
+        shared = common_ids(rows, measured)
         tables = report.sections(
             [one for one in engines if not one.unavailable],
             [measurement.summary(name, shared) for name in measured],
@@ -247,7 +251,7 @@ def _conclude(measurement: _Measurement, facts: dict[str, Any], differences: dic
     (out / SUMMARY).write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     (out / PAGE).write_text(report.markdown(tables, facts), encoding="utf-8")
     plotted = bool(measured) and report.plot(rows, measured, out / PLOT)
-    return Results(tables, engines, differences, plotted)
+    return MaskBenchResults(tables, engines, differences, plotted)
 
 
 def _now() -> str:

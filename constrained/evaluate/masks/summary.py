@@ -19,7 +19,7 @@ FIRST = "first mask"
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class TimeSummary:
     """How a set of times is spread, in nanoseconds.
 
     Attributes:
@@ -33,7 +33,7 @@ class Spread:
     quantiles: dict[str, float]
 
     @classmethod
-    def of(cls, times: Collection[float]) -> Spread | None:
+    def of(cls, times: Collection[float]) -> TimeSummary | None:
         """The spread of some times; None if there are none."""
         if not times:
             return None
@@ -75,7 +75,7 @@ class EngineSummary:
     false_positives: list[str] = field(default_factory=list)
     false_negatives: list[str] = field(default_factory=list)
     instances: int = 0
-    times: dict[str, dict[str, Spread | None]] = field(default_factory=dict)
+    times: dict[str, dict[str, TimeSummary | None]] = field(default_factory=dict)
     batch: tuple[float, float] | None = None
     batch_states: int = 0
     fork: float | None = None
@@ -92,7 +92,9 @@ class EngineSummary:
         return asdict(self)
 
 
-def summarise(engine: str, rows: Iterable[r.Row], only: Collection[str] | None = None) -> EngineSummary:
+def summarise(
+    engine: str, rows: Iterable[r.MaskBenchRow], only: Collection[str] | None = None
+) -> EngineSummary:
     """What the rows of an engine come to.
 
     Args:
@@ -114,7 +116,7 @@ def summarise(engine: str, rows: Iterable[r.Row], only: Collection[str] | None =
     for name in r.PASSES:
         passes = [row.passes[name] for row in own if name in row.passes]
         if passes:
-            summary.times[name] = {what: Spread.of(values) for what, values in times(passes).items()}
+            summary.times[name] = {what: TimeSummary.of(values) for what, values in times(passes).items()}
     batches = [row.batch for row in own if row.batch is not None]
     if batches:
         summary.batch_states = batches[0].states
@@ -130,7 +132,7 @@ def summarise(engine: str, rows: Iterable[r.Row], only: Collection[str] | None =
     return summary
 
 
-def times(passes: Iterable[r.Pass]) -> dict[str, list[float]]:
+def times(passes: Iterable[r.ReplayPass]) -> dict[str, list[float]]:
     """All times of some passes, in nanoseconds, by quantity.
 
     A step is the mask before a token and the commit of that token; the mask at the end belongs to no step.
@@ -149,7 +151,7 @@ def times(passes: Iterable[r.Pass]) -> dict[str, list[float]]:
     return found
 
 
-def common(rows: Iterable[r.Row], engines: Collection[str]) -> set[str]:
+def common_ids(rows: Iterable[r.MaskBenchRow], engines: Collection[str]) -> set[str]:
     """Ids of the schemas that every one of some engines went through to the end."""
     ran: dict[str, set[str]] = {}
     for row in rows:

@@ -17,7 +17,7 @@ from typing import Any
 
 from constrained.evaluate.masks import rows as r
 from constrained.evaluate.masks.machine import resident_bytes
-from constrained.evaluate.masks.workload import Case
+from constrained.evaluate.masks.workload import SchemaCase
 
 _GLANCE = 0.02
 """Seconds between two looks at a worker's memory."""
@@ -26,7 +26,7 @@ _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class WorkerLimits:
     """What a worker may take.
 
     Attributes:
@@ -43,7 +43,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class WorkerInfo:
     """A worker that can start.
 
     Attributes:
@@ -57,11 +57,11 @@ class Ready:
     bytes: int | None
 
 
-class Unavailable(Exception):
+class EngineUnavailable(Exception):
     """An engine cannot be started: not installed, or it fails on the vocabulary."""
 
 
-class Died(Exception):
+class EngineDied(Exception):
     """A worker ended before it answered; `outcome` is a key of `OUTCOMES`."""
 
     def __init__(self, outcome: str, message: str, bytes: int | None = None) -> None:
@@ -70,7 +70,7 @@ class Died(Exception):
         super().__init__(message)
 
 
-class Worker:
+class EngineWorker:
     """One process of one engine.
 
     Args:
@@ -88,7 +88,7 @@ class Worker:
     pinned = True
     """Whether it gets cores of its own."""
 
-    def __init__(self, engine: str, tokens: Path, limits: Limits, log: Path) -> None:
+    def __init__(self, engine: str, tokens: Path, limits: WorkerLimits, log: Path) -> None:
         self._limits = limits
         self._pending = b""
         command = [sys.executable, "-m", self.module, engine, str(tokens), str(limits.threads)]
@@ -113,18 +113,18 @@ class Worker:
             if self.pinned:
                 _use_cores(self._process.pid, limits.threads)
             hello = self._answer(time.monotonic() + limits.setup_seconds)
-        except Died as death:
+        except EngineDied as death:
             self.close()
-            raise Unavailable(f"{death.outcome} while reading the vocabulary: {death}") from None
+            raise EngineUnavailable(f"{death.outcome} while reading the vocabulary: {death}") from None
         except BaseException:
             self.close()
             raise
         if "unavailable" in hello:
             self.close()
-            raise Unavailable(hello["unavailable"])
-        self.ready = Ready(hello["version"], hello["seconds"], hello["bytes"])
+            raise EngineUnavailable(hello["unavailable"])
+        self.ready = WorkerInfo(hello["version"], hello["seconds"], hello["bytes"])
 
-    def ask(self, case: Case, **options: Any) -> dict[str, Any]:
+    def ask(self, case: SchemaCase, **options: Any) -> dict[str, Any]:
         """The row of a case as JSON values; if the worker dies, a row that says how. It is then closed."""
         question = {
             "id": case.id,
@@ -138,7 +138,7 @@ class Worker:
             self._send(json.dumps(question).encode() + b"\n", deadline)
             while "row" not in (answer := self._answer(deadline)):
                 phase = answer["phase"]
-        except Died as death:
+        except EngineDied as death:
             self.close()
             fate = {"outcome": death.outcome, "phase": phase, "message": str(death)}
             return {**fate, "peak_bytes": death.bytes}
@@ -187,27 +187,27 @@ class Worker:
                     raise self._death()
                 self._pending += data or b""
             elif (used := resident_bytes(self._process.pid)) is not None and used > self._limits.bytes:
-                raise Died(r.MEMORY, f"{used >> 20} MiB", used)
+                raise EngineDied(r.MEMORY, f"{used >> 20} MiB", used)
             elif time.monotonic() > deadline:
-                raise Died(r.TIMEOUT, "")
+                raise EngineDied(r.TIMEOUT, "")
         line, _, self._pending = self._pending.partition(b"\n")
         message: dict[str, Any] = json.loads(line)
         return message
 
-    def _death(self) -> Died:
+    def _death(self) -> EngineDied:
         code = self._process.wait()
         if code < 0:
             with contextlib.suppress(ValueError):
-                return Died(r.CRASHED, signal.Signals(-code).name)
-        return Died(r.CRASHED, f"exit code {code}")
+                return EngineDied(r.CRASHED, signal.Signals(-code).name)
+        return EngineDied(r.CRASHED, f"exit code {code}")
 
 
-def rows(
+def run_cases(
     engine: str,
-    cases: Iterable[Case],
-    start: Callable[[], Worker],
-    options: Callable[[Case], dict[str, Any]],
-) -> Iterator[r.Row]:
+    cases: Iterable[SchemaCase],
+    start: Callable[[], EngineWorker],
+    options: Callable[[SchemaCase], dict[str, Any]],
+) -> Iterator[r.MaskBenchRow]:
     """A row for every case; a worker that died is replaced, one that cannot be replaced ends the measurement.
 
     Args:
@@ -226,13 +226,13 @@ def rows(
             if worker.closed and not stopped:
                 try:
                     worker = start()
-                except Unavailable as error:
+                except EngineUnavailable as error:
                     stopped = str(error)
             if stopped:
-                yield r.Row(engine, case.id, r.NOT_RUN, message=stopped)
+                yield r.MaskBenchRow(engine, case.id, r.NOT_RUN, message=stopped)
                 continue
-            row = r.Row(engine, case.id).to_json() | worker.ask(case, **options(case))
-            yield r.Row.from_json(row)
+            row = r.MaskBenchRow(engine, case.id).to_json() | worker.ask(case, **options(case))
+            yield r.MaskBenchRow.from_json(row)
     finally:
         worker.close()
 

@@ -16,11 +16,11 @@ from typing import Any, TextIO
 import numpy as np
 
 from constrained.evaluate.masks import rows as r
-from constrained.evaluate.masks.engines import Compiled, Engine, adapter
-from constrained.evaluate.masks.engines.base import Rows
+from constrained.evaluate.masks.engines import CompiledSchema, Engine, load_engine
+from constrained.evaluate.masks.engines.base import MaskTable
 from constrained.evaluate.masks.machine import peak_bytes, resident_bytes
 from constrained.evaluate.masks.replay import Replayer
-from constrained.evaluate.masks.workload import Instance, Tokens
+from constrained.evaluate.masks.workload import Instance, VocabularyData
 
 _LONGEST_MESSAGE = 500
 
@@ -30,8 +30,8 @@ def main() -> None:
     name, tokens_file, threads = sys.argv[1:]
     answers = _private_output()
     try:
-        made = adapter(name)
-        tokens = Tokens.load(Path(tokens_file))
+        made = load_engine(name)
+        tokens = VocabularyData.load(Path(tokens_file))
         begun = time.perf_counter()
         engine = made(tokens, int(threads))
     except Exception as error:
@@ -43,7 +43,7 @@ def main() -> None:
     for line in sys.stdin:
         gc.collect()  # what one schema left behind is not charged to the next
         case = json.loads(line)
-        row = r.Row(name, case["id"])
+        row = r.MaskBenchRow(name, case["id"])
         serve(engine, replayer, case, row, answers)
         row.process_bytes, row.peak_bytes = resident_bytes(os.getpid()), peak_bytes()
         _send(answers, {"row": row.to_json()})
@@ -51,7 +51,9 @@ def main() -> None:
             return  # an engine that panicked may have left anything behind
 
 
-def serve(engine: Engine, replayer: Replayer, case: dict[str, Any], row: r.Row, answers: TextIO) -> None:
+def serve(
+    engine: Engine, replayer: Replayer, case: dict[str, Any], row: r.MaskBenchRow, answers: TextIO
+) -> None:
     """Goes through one case, and says on the way which phase it is in."""
     schema, text = json.loads(case["schema"]), case["schema"]
     instances = [Instance(**instance) for instance in case["instances"]]
@@ -61,7 +63,7 @@ def serve(engine: Engine, replayer: Replayer, case: dict[str, Any], row: r.Row, 
         row.phase = phase
         _send(answers, {"phase": phase})
 
-    def compile() -> Compiled:
+    def compile() -> CompiledSchema:
         return engine.compile(schema, text)
 
     compiled = None
@@ -99,9 +101,9 @@ class _Keeper:
     def __init__(self, path: str) -> None:
         self.path = path
         self.places: list[tuple[int, int]] = []
-        self.masks: list[Rows] = []
+        self.masks: list[MaskTable] = []
 
-    def __call__(self, instance: int, position: int, row: Rows) -> None:
+    def __call__(self, instance: int, position: int, row: MaskTable) -> None:
         self.places.append((instance, position))
         self.masks.append(row[0].copy())
 

@@ -24,7 +24,7 @@ _TEKKEN_FILE = "tekken_240911.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Tokens:
+class VocabularyData:
     """A vocabulary as engines need it: nothing but data, so that it can be handed to another process.
 
     Attributes:
@@ -49,10 +49,10 @@ class Tokens:
         path.write_bytes(pickle.dumps(self))
 
     @staticmethod
-    def load(path: Path) -> Tokens:
+    def load(path: Path) -> VocabularyData:
         """Reads a file that `save` wrote; never one from elsewhere, for it is a pickle."""
         tokens = pickle.loads(path.read_bytes())
-        assert isinstance(tokens, Tokens)
+        assert isinstance(tokens, VocabularyData)
         return tokens
 
 
@@ -70,20 +70,20 @@ class Instance:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class SchemaCase:
     """One schema and the values recorded for it.
 
     Attributes:
         id: its name in the data.
         schema: the schema as JSON text.
         instances: recorded values, valid and invalid ones.
-        unspeakable: values left out because the vocabulary cannot write them (half a surrogate pair).
+        unencodable: values left out because the vocabulary cannot write them (half a surrogate pair).
     """
 
     id: str
     schema: str
     instances: list[Instance]
-    unspeakable: int = 0
+    unencodable: int = 0
 
 
 def sample(path: Path, count: int, seed: int) -> list[dict[str, Any]]:
@@ -121,7 +121,7 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
                 yield {"id": str(row["id"]), "schema": row["schema"], "tests": list(row["tests"])}
 
 
-def prepare(row: dict[str, Any], vocabulary: Vocabulary) -> Case:
+def prepare(row: dict[str, Any], vocabulary: Vocabulary) -> SchemaCase:
     """A row with its values as token ids.
 
     Raises:
@@ -142,10 +142,10 @@ def prepare(row: dict[str, Any], vocabulary: Vocabulary) -> Case:
         schema.encode()
     except UnicodeEncodeError:
         schema = json.dumps(row["schema"])  # half a surrogate pair has no UTF-8, but an escape
-    return Case(row["id"], schema, instances, unspeakable)
+    return SchemaCase(row["id"], schema, instances, unspeakable)
 
 
-def read_vocabulary(name: str) -> tuple[Vocabulary, Tokens]:
+def load_bench_vocabulary(name: str) -> tuple[Vocabulary, VocabularyData]:
     """A vocabulary by name, for this process, and as data for others.
 
     Args:
@@ -160,7 +160,7 @@ def read_vocabulary(name: str) -> tuple[Vocabulary, Tokens]:
     if name == TEKKEN:
         tokenizer, pattern = _tekken()
         vocabulary = Vocabulary.from_tokenizer(tokenizer)
-        return vocabulary, Tokens(list(vocabulary.tokens), vocabulary.eos_ids, pattern=pattern)
+        return vocabulary, VocabularyData(list(vocabulary.tokens), vocabulary.eos_ids, pattern=pattern)
     from transformers import AutoTokenizer
 
     try:
@@ -173,7 +173,7 @@ def read_vocabulary(name: str) -> tuple[Vocabulary, Tokens]:
     vocabulary = Vocabulary.from_tokenizer(tokenizer)
     backend = getattr(tokenizer, "backend_tokenizer", None)
     text = backend.to_str() if backend is not None else None
-    return vocabulary, Tokens(list(vocabulary.tokens), vocabulary.eos_ids, tokenizer_json=text)
+    return vocabulary, VocabularyData(list(vocabulary.tokens), vocabulary.eos_ids, tokenizer_json=text)
 
 
 def _tekken() -> tuple[Any, str]:
@@ -181,7 +181,7 @@ def _tekken() -> tuple[Any, str]:
     if package is None or not package.submodule_search_locations:
         raise ModelError(
             "the vocabulary 'tekken' comes with the package mistral-common, which is not installed",
-            action="pip install 'constrained[bench]', or name a tokenizer with --vocabulary",
+            action="pip install 'constrained-generation[bench]', or name a tokenizer with --vocabulary",
         )
     from mistral_common.tokens.tokenizers.tekken import Tekkenizer
 

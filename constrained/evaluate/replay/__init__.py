@@ -12,6 +12,6 @@ under which these texts come out.
 
 from __future__ import annotations
 
-from constrained.evaluate.replay.run import Results, Settings, run
+from constrained.evaluate.replay.run import ReplayResults, ReplaySettings, run
 
-__all__ = ["Results", "Settings", "run"]
+__all__ = ["ReplayResults", "ReplaySettings", "run"]

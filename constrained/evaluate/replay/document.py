@@ -27,7 +27,7 @@ _FILLERS = (
 )
 
 
-def document(value: Any, seed: int) -> str:
+def make_document(value: Any, seed: int) -> str:
     """Prose that holds the leaves of a JSON value.
 
     Args:

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from constrained.automaton import TokenAutomaton
-from constrained.decoding.allowed_tokens import Following
+from constrained.decoding.allowed_tokens import AutomatonCandidates
 from constrained.evaluate.replay.baselines import prompt_lookup
-from spec.drafts import Drafting
+from spec.drafts import DrafterProtocol
 
 _FAR = 1 << 30
 _END = -1
 
 
 @dataclass(slots=True)
-class Replay:
+class ReplayCounts:
     """What a text took.
 
     Attributes:
@@ -33,30 +33,30 @@ class Replay:
     drafting: float = 0.0
     walking: float = 0.0
 
-    def add(self, other: Replay) -> None:
+    def add(self, other: ReplayCounts) -> None:
         """Adds up."""
         for name in ("draws", "passes", "nodes", "drafting", "walking"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
-def drawn(automaton: TokenAutomaton, tokens: Sequence[int]) -> list[int] | None:
+def required_draws(automaton: TokenAutomaton, tokens: Sequence[int]) -> list[int] | None:
     """What a model has to draw to say these tokens; None where they are no complete text."""
     states = automaton.walk(automaton.start, tokens)
     if len(states) < len(tokens) or not states or not automaton.accepts(states[-1]):
         return None
-    ends = Following(automaton, states[-1], _FAR).only_end()
+    ends = AutomatonCandidates(automaton, states[-1], _FAR).only_eos()
     return list(tokens) if ends else [*tokens, _END]
 
 
-def replay(draws: Sequence[int], drafter: Drafting, nodes: int) -> Replay:
+def replay(draws: Sequence[int], drafter: DrafterProtocol, nodes: int) -> ReplayCounts:
     """Passes with trees of so many nodes.
 
     Args:
-        draws: what comes, see `drawn`.
+        draws: what comes, see `required_draws`.
         drafter: guesses; it learns from the text.
         nodes: of a tree, at most.
     """
-    done, at = Replay(len(draws)), 0
+    done, at = ReplayCounts(len(draws)), 0
     while at < len(draws):
         begun = time.process_time()
         tree = drafter.draft(nodes)
@@ -64,7 +64,7 @@ def replay(draws: Sequence[int], drafter: Drafting, nodes: int) -> Replay:
         done.passes += 1
         done.nodes += len(tree) - 1
         begun = time.process_time()
-        drafter.read(len(tree) - 1)
+        drafter.mark_verified(len(tree) - 1)
         node = 0
         while node >= 0 and at < len(draws):
             token = draws[at]
@@ -77,9 +77,9 @@ def replay(draws: Sequence[int], drafter: Drafting, nodes: int) -> Replay:
     return done
 
 
-def replay_lookup(draws: Sequence[int], prompt: Sequence[int]) -> Replay:
+def replay_prompt_lookup(draws: Sequence[int], prompt: Sequence[int]) -> ReplayCounts:
     """Passes with prompt lookup."""
-    done, at = Replay(len(draws)), 0
+    done, at = ReplayCounts(len(draws)), 0
     said = list(prompt)
     while at < len(draws):
         begun = time.process_time()

@@ -6,33 +6,33 @@ import json
 from pathlib import Path
 
 from constrained.evaluate.masks.machine import describe
-from constrained.evaluate.masks.report import Section
-from constrained.evaluate.replay.run import Results
+from constrained.evaluate.masks.report import ReportTable
+from constrained.evaluate.replay.run import ReplayResults
 
 
-def sections(results: Results) -> list[Section]:
+def sections(results: ReplayResults) -> list[ReportTable]:
     """Tokens per pass by scenario, then what they cost."""
-    scenarios = list(results.found)
-    names = list(next(iter(results.found.values()), {}))
+    scenarios = list(results.by_scenario)
+    names = list(next(iter(results.by_scenario.values()), {}))
     heads = [f"{name} ({results.texts[name]})" for name in scenarios]
     tokens: list[tuple[str, list[str]]] = [("no speculation", ["1.00"] * len(scenarios))]
     drafting: list[tuple[str, list[str]]] = []
     nodes: list[tuple[str, list[str]]] = []
     for name in names:
-        rows = [results.found[scenario][name] for scenario in scenarios]
+        rows = [results.by_scenario[scenario][name] for scenario in scenarios]
         tokens.append((name, [f"{row.draws / max(1, row.passes):.2f}" for row in rows]))
         drafting.append(
             (name, [f"{1e3 * (row.drafting + row.walking) / max(1, row.passes):.2f}" for row in rows])
         )
         nodes.append((name, [f"{row.nodes / max(1, row.passes):.1f}" for row in rows]))
     return [
-        Section("tokens per forward pass", heads, tokens),
-        Section("nodes per pass", heads, nodes),
-        Section("host ms per pass (processor time: guess, follow, learn)", heads, drafting),
+        ReportTable("tokens per forward pass", heads, tokens),
+        ReportTable("nodes per pass", heads, nodes),
+        ReportTable("host ms per pass (processor time: guess, follow, learn)", heads, drafting),
     ]
 
 
-def write(results: Results, folder: Path, command: str) -> None:
+def write(results: ReplayResults, folder: Path, command: str) -> None:
     """Writes rows, a page of Markdown and a plot into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     facts = describe()
@@ -54,7 +54,7 @@ def write(results: Results, folder: Path, command: str) -> None:
     plot(results, folder / "replay.png")
 
 
-def plot(results: Results, path: Path) -> bool:
+def plot(results: ReplayResults, path: Path) -> bool:
     """Draws tokens per pass, a group of bars for each scenario; False without matplotlib."""
     try:
         import matplotlib as mpl
@@ -64,12 +64,12 @@ def plot(results: Results, path: Path) -> bool:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(11, 4.5), layout="constrained")
-    names = list(next(iter(results.found.values()), {}))
+    names = list(next(iter(results.by_scenario.values()), {}))
     width = 0.9 / max(1, len(names))
     for i, name in enumerate(names):
-        heights = [rows[name].draws / max(1, rows[name].passes) for rows in results.found.values()]
+        heights = [rows[name].draws / max(1, rows[name].passes) for rows in results.by_scenario.values()]
         axes.bar([x + i * width for x in range(len(heights))], heights, width, label=name)
-    axes.set_xticks([x + 0.45 for x in range(len(results.found))], list(results.found))
+    axes.set_xticks([x + 0.45 for x in range(len(results.by_scenario))], list(results.by_scenario))
     axes.set_ylabel("tokens per forward pass")
     axes.axhline(1.0, color="black", linewidth=0.8)
     axes.legend(fontsize=8)

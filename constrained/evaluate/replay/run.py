@@ -10,19 +10,19 @@ from typing import Any
 
 from constrained.automaton import TokenAutomaton, compile
 from constrained.constraint import as_constraint
-from constrained.decoding.speculation import rehearse
+from constrained.decoding.speculation import prime_with_schema
 from constrained.errors import ConstraintError, ConstraintTooLarge, InvalidArgument, VocabularyError
-from constrained.evaluate.masks.workload import read_vocabulary
+from constrained.evaluate.masks.workload import load_bench_vocabulary
 from constrained.evaluate.masks.workload import sample as draw
-from constrained.evaluate.replay.document import document
-from constrained.evaluate.replay.measure import Replay, drawn, replay, replay_lookup
+from constrained.evaluate.replay.document import make_document
+from constrained.evaluate.replay.measure import ReplayCounts, replay, replay_prompt_lookup, required_draws
 from constrained.vocabulary import Vocabulary
-from spec.drafts import Drafts
-from spec.memory import Memory
-from spec.sources import SOURCES
+from spec.drafts import DrafterFactory
+from spec.memory import DraftMemory
+from spec.sources import DRAFT_SOURCES
 
-NOTHING = "cold, nothing learned"
-SCENARIOS = ("cold", NOTHING, "document", "repeated", "repeated, document")
+WITHOUT_MEMORY = "cold, nothing learned"
+SCENARIOS = ("cold", WITHOUT_MEMORY, "document", "repeated", "repeated, document")
 """Every schema for the first time; the same with nothing learned from the schemas before; with a document in the prompt;
 after other values of the schema; both."""
 
@@ -30,7 +30,7 @@ Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ReplaySettings:
     """What is measured.
 
     Attributes:
@@ -39,7 +39,7 @@ class Settings:
         seed: of the sample and of the documents.
         nodes: of a tree.
         sizes: other sizes, for all sources together.
-        vocabulary: see `read_vocabulary`.
+        vocabulary: see `load_bench_vocabulary`.
         longest: tokens of a text at most.
         only: names of configurations to measure; all, if there are none.
     """
@@ -55,7 +55,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Configuration:
+class DraftConfiguration:
     """A way to guess.
 
     Attributes:
@@ -72,18 +72,18 @@ class Configuration:
 
 
 @dataclass(slots=True)
-class Results:
+class ReplayResults:
     """What was measured.
 
     Attributes:
         settings: of the run.
-        found: scenario -> configuration -> the sum over all texts.
+        by_scenario: scenario -> configuration -> the sum over all texts.
         texts: per scenario, how many.
         skipped: schemas that cannot be compiled, or do not accept their value.
     """
 
-    settings: Settings
-    found: dict[str, dict[str, Replay]] = field(default_factory=dict)
+    settings: ReplaySettings
+    by_scenario: dict[str, dict[str, ReplayCounts]] = field(default_factory=dict)
     texts: dict[str, int] = field(default_factory=dict)
     skipped: int = 0
 
@@ -92,7 +92,7 @@ class Results:
         settings = asdict(self.settings) | {"data": self.settings.data.name}
         found = {
             scenario: {name: asdict(one) for name, one in rows.items()}
-            for scenario, rows in self.found.items()
+            for scenario, rows in self.by_scenario.items()
         }
         return {"settings": settings, "texts": self.texts, "skipped": self.skipped, "found": found}
 
@@ -107,14 +107,22 @@ class _Case:
     """For the last one."""
 
 
-def configurations(settings: Settings) -> list[Configuration]:
+def configurations(settings: ReplaySettings) -> list[DraftConfiguration]:
     """All that are compared."""
     nodes = settings.nodes
-    found = [Configuration("prompt lookup", (), nodes), Configuration("forced only", ("forced",), nodes)]
-    names = [name for name in SOURCES if name not in ("forced", "recycle")]  # there are no logits to recycle
-    found += [Configuration(f"forced, {name}", ("forced", name), nodes) for name in names]
-    found += [Configuration(f"all, {size} nodes", SOURCES, size) for size in sorted((*settings.sizes, nodes))]
-    found.append(Configuration("all, a chain of 16", SOURCES, 16, chains=True))
+    found = [
+        DraftConfiguration("prompt lookup", (), nodes),
+        DraftConfiguration("forced only", ("forced",), nodes),
+    ]
+    names = [
+        name for name in DRAFT_SOURCES if name not in ("forced", "recycle")
+    ]  # there are no logits to recycle
+    found += [DraftConfiguration(f"forced, {name}", ("forced", name), nodes) for name in names]
+    found += [
+        DraftConfiguration(f"all, {size} nodes", DRAFT_SOURCES, size)
+        for size in sorted((*settings.sizes, nodes))
+    ]
+    found.append(DraftConfiguration("all, a chain of 16", DRAFT_SOURCES, 16, chains=True))
     unknown = set(settings.only) - {way.name for way in found}
     if unknown:
         known = "; ".join(way.name for way in found)
@@ -122,51 +130,53 @@ def configurations(settings: Settings) -> list[Configuration]:
     return [way for way in found if not settings.only or way.name in settings.only]
 
 
-def run(settings: Settings, progress: Progress = lambda what, done, total: None) -> Results:
+def run(settings: ReplaySettings, progress: Progress = lambda what, done, total: None) -> ReplayResults:
     """Measures everything.
 
     The texts of a scenario come one after the other, in the same order for every configuration; each configuration
     has a memory of its own, which is empty before the first text (where nothing is learned, before every text).
     """
-    vocabulary, _ = read_vocabulary(settings.vocabulary)
-    results = Results(settings)
+    vocabulary, _ = load_bench_vocabulary(settings.vocabulary)
+    results = ReplayResults(settings)
     ways = configurations(settings)
-    memories = {(scenario, way.name): Memory() for scenario in SCENARIOS for way in ways}
+    memories = {(scenario, way.name): DraftMemory() for scenario in SCENARIOS for way in ways}
     done = 0
     for case in _cases(settings, vocabulary, results):
         for scenario in SCENARIOS:
             if scenario.startswith("repeated") and len(case.texts) < 2:
                 continue
             results.texts[scenario] = results.texts.get(scenario, 0) + 1
-            rows = results.found.setdefault(scenario, {})
+            rows = results.by_scenario.setdefault(scenario, {})
             for way in ways:
                 key = (scenario, way.name)
-                if scenario == NOTHING:
-                    memories[key] = Memory()
+                if scenario == WITHOUT_MEMORY:
+                    memories[key] = DraftMemory()
                 one = _measure(case, scenario, way, memories[key], vocabulary)
-                rows.setdefault(way.name, Replay()).add(one)
+                rows.setdefault(way.name, ReplayCounts()).add(one)
         done += 1
         progress("replaying", done, settings.sample)
     return results
 
 
 def _measure(
-    case: _Case, scenario: str, way: Configuration, memory: Memory, vocabulary: Vocabulary
-) -> Replay:
+    case: _Case, scenario: str, way: DraftConfiguration, memory: DraftMemory, vocabulary: Vocabulary
+) -> ReplayCounts:
     prompt = case.document if "document" in scenario else []
     if not way.sources:
-        return replay_lookup(case.texts[-1], prompt)
-    drafts = Drafts(case.automaton, memory, case.name, names=way.sources, chains=way.chains)
+        return replay_prompt_lookup(case.texts[-1], prompt)
+    drafts = DrafterFactory(
+        case.automaton, memory, case.name, source_names=way.sources, chain_drafts=way.chains
+    )
     if "skeleton" in way.sources:
         assert case.automaton.constraint is not None
-        rehearse(drafts, case.automaton.constraint, vocabulary)
+        prime_with_schema(drafts, case.automaton.constraint, vocabulary)
     if scenario.startswith("repeated"):
         for text in case.texts[:-1]:
-            replay(text, drafts.open([]), way.nodes)
-    return replay(case.texts[-1], drafts.open(prompt), way.nodes)
+            replay(text, drafts.new_drafter([]), way.nodes)
+    return replay(case.texts[-1], drafts.new_drafter(prompt), way.nodes)
 
 
-def _cases(settings: Settings, vocabulary: Vocabulary, results: Results) -> Iterator[_Case]:
+def _cases(settings: ReplaySettings, vocabulary: Vocabulary, results: ReplayResults) -> Iterator[_Case]:
     count = 0
     for row in draw(settings.data, 0, settings.seed):
         if count == settings.sample:
@@ -183,11 +193,11 @@ def _cases(settings: Settings, vocabulary: Vocabulary, results: Results) -> Iter
         except (ConstraintError, ConstraintTooLarge):
             results.skipped += 1
             continue
-        draws = [drawn(automaton, text) for text in texts]
+        draws = [required_draws(automaton, text) for text in texts]
         good = [text for text in draws if text is not None]
         if draws[-1] is None:
             results.skipped += 1
             continue
         count += 1
-        prose = vocabulary.encode(document(values[-1], settings.seed))
+        prose = vocabulary.encode(make_document(values[-1], settings.seed))
         yield _Case(row["id"], automaton, good, prose)

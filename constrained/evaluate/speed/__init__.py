@@ -16,6 +16,6 @@ way of decoding computes its masks and guesses as for a model that would say tha
 
 from __future__ import annotations
 
-from constrained.evaluate.speed.run import Results, Settings, run
+from constrained.evaluate.speed.run import SpeedResults, SpeedSettings, run
 
-__all__ = ["Results", "Settings", "run"]
+__all__ = ["SpeedResults", "SpeedSettings", "run"]

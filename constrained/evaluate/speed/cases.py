@@ -12,7 +12,7 @@ from constrained.prompting import schema_text as prompts
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class SpeedCase:
     """One text.
 
     Attributes:
@@ -26,7 +26,7 @@ class Case:
     recorded: list[int] | None = None
 
 
-def cases(model: LanguageModel, count: int, seed: int, *, recorded: bool) -> Iterator[Case]:
+def cases(model: LanguageModel, count: int, seed: int, *, recorded: bool) -> Iterator[SpeedCase]:
     """Extractions from short English texts: no schema comes twice.
 
     Args:
@@ -35,15 +35,15 @@ def cases(model: LanguageModel, count: int, seed: int, *, recorded: bool) -> Ite
         seed: same seed, same texts.
         recorded: what the text says is to be said, in the tokens that the tokenizer would write it with.
     """
-    from constrained.models.tiny.training.score import heldout
+    from constrained.models.tiny.training.score import heldout_examples
 
-    for example in heldout(count, seed):
+    for example in heldout_examples(count, seed):
         if not recorded:
-            yield Case(
+            yield SpeedCase(
                 model.encode(prompts.extraction_messages(example.text, example.schema)), example.schema
             )
             continue
-        asked = f"{example.text}\nAs JSON, of this type:\n{prompts.describe(example.schema)}\n"
+        asked = f"{example.text}\nAs JSON, of this type:\n{prompts.schema_to_text(example.schema)}\n"
         said = json.dumps(example.value, ensure_ascii=False)
         encode = model.vocabulary.encode
-        yield Case(encode(asked), example.schema, encode(said))
+        yield SpeedCase(encode(asked), example.schema, encode(said))

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any
 
 
-class Watch:
+class ForwardCounter:
     """While it is entered, passes of a torch module are counted.
 
     Attributes:
@@ -28,7 +28,7 @@ class Watch:
         self._events: list[tuple[Any, Any]] = []
         self._hooks: list[Any] = []
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> ForwardCounter:
         self._hooks = [
             self._model.register_forward_pre_hook(self._before),
             self._model.register_forward_hook(self._after, prepend=True),

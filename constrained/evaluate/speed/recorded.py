@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _PEAK = 1e4
 
 
-class Recorded:
+class ForcedOutput:
     """While it is entered, a transformers model says a text and ends. For passes over a single text.
 
     Attributes:
@@ -38,7 +38,7 @@ class Recorded:
         self._said: torch.Tensor | None = None
         self._hook: Any = None
 
-    def __enter__(self) -> Recorded:
+    def __enter__(self) -> ForcedOutput:
         self._hook = self.model.register_forward_hook(self._peak, with_kwargs=True)
         return self
 

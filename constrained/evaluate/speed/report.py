@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from constrained.errors import InvalidArgument
-from constrained.evaluate.masks.report import Section
-from constrained.evaluate.speed.run import Results, Speed
-from constrained.evaluate.speed.trials import Trial
+from constrained.evaluate.masks.report import ReportTable
+from constrained.evaluate.speed.run import MethodTimes, SpeedResults
+from constrained.evaluate.speed.trials import SpeculationTrial
 from constrained.evaluate.speed.ways import UNCONSTRAINED
 
 _HEADS = (
@@ -25,15 +25,15 @@ def title(about: dict[str, Any]) -> str:
     return f"{about['model']} ({about['weights'] / 1e6:.1f} million weights, {about['dtype']}), {about['device']}"
 
 
-def section(results: Results) -> Section:
+def section(results: SpeedResults) -> ReportTable:
     """The ways, a line each."""
-    base = results.found[UNCONSTRAINED]
-    lines = [(name, _cells(one, base)) for name, one in results.found.items()]
+    base = results.by_method[UNCONSTRAINED]
+    lines = [(name, _cells(one, base)) for name, one in results.by_method.items()]
     texts = "texts" if results.settings.random is None else "recorded texts, which it is made to say"
-    return Section(f"{title(results.about)}; {results.texts} {texts}", _HEADS, lines)
+    return ReportTable(f"{title(results.about)}; {results.texts} {texts}", _HEADS, lines)
 
 
-def _cells(one: Speed, base: Speed) -> list[str]:
+def _cells(one: MethodTimes, base: MethodTimes) -> list[str]:
     rate, processor = one.tokens / one.seconds, one.tokens / one.processor
     return [
         str(one.tokens),
@@ -49,7 +49,7 @@ def _cells(one: Speed, base: Speed) -> list[str]:
     ]
 
 
-def trials(found: Sequence[Trial], about: dict[str, Any]) -> Section:
+def trials(found: Sequence[SpeculationTrial], about: dict[str, Any]) -> ReportTable:
     """With guesses against without, a line for each kind of text and size of batch."""
     heads = ("tokens", "CPU s without", "CPU s with", "speed of with", "+-", "guesses read", "came true")
     lines = [
@@ -57,8 +57,8 @@ def trials(found: Sequence[Trial], about: dict[str, Any]) -> Section:
             f"{one.kind}, batch {one.batch}",
             [
                 str(one.tokens),
-                f"{sum(one.without):.1f}",
-                f"{sum(one.guessing):.1f}",
+                f"{sum(one.baseline):.1f}",
+                f"{sum(one.speculative):.1f}",
                 f"{one.ratio:.3f}",
                 f"{one.error:.3f}",
                 str(one.drafted),
@@ -67,10 +67,10 @@ def trials(found: Sequence[Trial], about: dict[str, Any]) -> Section:
         )
         for one in found
     ]
-    return Section(f"{title(about)}; with guesses against without", heads, lines)
+    return ReportTable(f"{title(about)}; with guesses against without", heads, lines)
 
 
-def write(sections: Sequence[Section], rows: dict[str, Any], folder: Path, command: str) -> None:
+def write(sections: Sequence[ReportTable], rows: dict[str, Any], folder: Path, command: str) -> None:
     """Writes rows and a page into a folder.
 
     Raises:

@@ -10,12 +10,12 @@ from typing import Any
 
 from constrained.errors import InvalidArgument
 from constrained.evaluate.masks.machine import describe
-from constrained.evaluate.masks.workload import Tokens
-from constrained.evaluate.speed.cases import Case, cases
-from constrained.evaluate.speed.forward_counter import Watch
-from constrained.evaluate.speed.recorded import Recorded
-from constrained.evaluate.speed.shapes import random_model, shape, tokens_of, vocabulary_of
-from constrained.evaluate.speed.ways import Way, Write, Written, ways
+from constrained.evaluate.masks.workload import VocabularyData
+from constrained.evaluate.speed.cases import SpeedCase, cases
+from constrained.evaluate.speed.forward_counter import ForwardCounter
+from constrained.evaluate.speed.recorded import ForcedOutput
+from constrained.evaluate.speed.shapes import load_vocabulary_pair, random_model, shape, vocabulary_data
+from constrained.evaluate.speed.ways import DecodeCall, DecodedTokens, DecodingMethod, decoding_methods
 from constrained.models import load
 from constrained.models.hugging_face import HuggingFaceModel
 
@@ -23,13 +23,13 @@ Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class SpeedSettings:
     """What is measured.
 
     Attributes:
         model: ``bundled``, or what transformers loads.
         random: a shape out of `shapes.SHAPES` instead: random weights, and recorded texts.
-        vocabulary: of the random model, see `shapes.vocabulary_of`; by default the shape's.
+        vocabulary: of the random model, see `shapes.load_vocabulary_pair`; by default the shape's.
         device, dtype: of the model.
         sample: texts.
         seed: of texts and weights.
@@ -68,7 +68,7 @@ class Settings:
 
 
 @dataclass(slots=True)
-class Speed:
+class MethodTimes:
     """What one way took.
 
     Attributes:
@@ -91,21 +91,21 @@ class Speed:
 
 
 @dataclass(slots=True)
-class Results:
+class SpeedResults:
     """What was measured.
 
     Attributes:
         settings: of the run.
-        found: by way.
+        by_method: by way.
         texts: that all ways wrote.
-        left_out: texts that a way could not write, or wrote otherwise than recorded: its name -> how many.
+        skipped: texts that a way could not write, or wrote otherwise than recorded: its name -> how many.
         about: the model and the machine.
     """
 
-    settings: Settings
-    found: dict[str, Speed] = field(default_factory=dict)
+    settings: SpeedSettings
+    by_method: dict[str, MethodTimes] = field(default_factory=dict)
     texts: int = 0
-    left_out: dict[str, int] = field(default_factory=dict)
+    skipped: dict[str, int] = field(default_factory=dict)
     about: dict[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
@@ -113,7 +113,7 @@ class Results:
         return asdict(self)
 
 
-def run(settings: Settings, progress: Progress = lambda what, done, total: None) -> Results:
+def run(settings: SpeedSettings, progress: Progress = lambda what, done, total: None) -> SpeedResults:
     """Measures everything.
 
     The first text also imports and warms up: it is written and not counted. Compiling is not counted, masks are.
@@ -126,9 +126,9 @@ def run(settings: Settings, progress: Progress = lambda what, done, total: None)
     threads = torch.get_num_threads()
     torch.set_num_threads(settings.threads)
     try:
-        model, tokens = made(settings)
-        results = Results(settings, about=about(model, settings))
-        known = ways(model, tokens, settings.max_tokens, settings.threads, exact=settings.exact)
+        model, tokens = build_model(settings)
+        results = SpeedResults(settings, about=run_info(model, settings))
+        known = decoding_methods(model, tokens, settings.max_tokens, settings.threads, exact=settings.exact)
         measured = _chosen(known, settings)
         recorded = settings.random is not None
         for done, case in enumerate(cases(model, settings.sample + 1, settings.seed, recorded=recorded)):
@@ -138,26 +138,26 @@ def run(settings: Settings, progress: Progress = lambda what, done, total: None)
         torch.set_num_threads(threads)
     if not results.texts:
         raise InvalidArgument(
-            f"no text was written by all ways: {results.left_out}",
+            f"no text was written by all ways: {results.skipped}",
             action="raise --sample, or name ways by --only",
         )
     return results
 
 
-def made(settings: Settings) -> tuple[HuggingFaceModel, Tokens]:
+def build_model(settings: SpeedSettings) -> tuple[HuggingFaceModel, VocabularyData]:
     """The model that is asked for, and its vocabulary as other engines need it."""
     if settings.random is None:
         name = None if settings.model == "bundled" else settings.model
         loaded = load(name, device=settings.device, dtype=settings.dtype)
         assert isinstance(loaded, HuggingFaceModel)
-        return loaded, tokens_of(loaded)
+        return loaded, vocabulary_data(loaded)
     sizes = shape(settings.random)
-    vocabulary, tokens = vocabulary_of(settings.vocabulary or sizes.vocabulary)
+    vocabulary, tokens = load_vocabulary_pair(settings.vocabulary or sizes.vocabulary)
     model = random_model(sizes, vocabulary, device=settings.device, dtype=settings.dtype, seed=settings.seed)
     return model, tokens
 
 
-def _chosen(known: Mapping[str, Way], settings: Settings) -> dict[str, Way]:
+def _chosen(known: Mapping[str, DecodingMethod], settings: SpeedSettings) -> dict[str, DecodingMethod]:
     first = next(iter(known))
     unknown = set(settings.only) - set(known)
     if unknown:
@@ -169,9 +169,9 @@ def _chosen(known: Mapping[str, Way], settings: Settings) -> dict[str, Way]:
 
 def _measure(
     model: HuggingFaceModel,
-    case: Case,
-    measured: Mapping[str, Way],
-    results: Results,
+    case: SpeedCase,
+    measured: Mapping[str, DecodingMethod],
+    results: SpeedResults,
     *,
     counts: bool,
     turn: int,
@@ -179,7 +179,7 @@ def _measure(
     """One text, by all ways; the one that begins is another one each time."""
     names = list(measured)
     at = turn % len(names)
-    found: dict[str, Speed] = {}
+    found: dict[str, MethodTimes] = {}
     failed: list[str] = []
     for name in (*names[at:], *names[:at]):
         try:
@@ -192,26 +192,26 @@ def _measure(
     if not counts:
         return
     for name in failed:
-        results.left_out[name] = results.left_out.get(name, 0) + 1
+        results.skipped[name] = results.skipped.get(name, 0) + 1
     if failed:
         return
     results.texts += 1
     for name in names:
-        total = results.found.setdefault(name, Speed())
+        total = results.by_method.setdefault(name, MethodTimes())
         for part, value in asdict(found[name]).items():
             setattr(total, part, getattr(total, part) + value)
 
 
-def _timed(model: HuggingFaceModel, case: Case, write: Write) -> tuple[Speed, Written]:
+def _timed(model: HuggingFaceModel, case: SpeedCase, write: DecodeCall) -> tuple[MethodTimes, DecodedTokens]:
     with ExitStack() as stack:
-        watch = stack.enter_context(Watch(model.model))
+        watch = stack.enter_context(ForwardCounter(model.model))
         if case.recorded is not None:
             end = model.vocabulary.eos_ids[0]
-            stack.enter_context(Recorded(model.model, len(case.prompt), case.recorded, end))
+            stack.enter_context(ForcedOutput(model.model, len(case.prompt), case.recorded, end))
         began, processor = time.perf_counter(), time.process_time()
         written = write()
         processor, seconds = time.process_time() - processor, time.perf_counter() - began
-    speed = Speed(
+    speed = MethodTimes(
         len(written.tokens),
         watch.passes,
         seconds,
@@ -223,7 +223,7 @@ def _timed(model: HuggingFaceModel, case: Case, write: Write) -> tuple[Speed, Wr
     return speed, written
 
 
-def about(model: HuggingFaceModel, settings: Settings) -> dict[str, Any]:
+def run_info(model: HuggingFaceModel, settings: SpeedSettings) -> dict[str, Any]:
     """The model and the machine, as JSON values."""
     import torch
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from constrained.errors import InvalidArgument
-from constrained.evaluate.masks.workload import Tokens, read_vocabulary
+from constrained.evaluate.masks.workload import VocabularyData, load_bench_vocabulary
 from constrained.models import load
 from constrained.models.hugging_face import HuggingFaceModel
 from constrained.vocabulary import Vocabulary
@@ -15,7 +15,7 @@ CONTEXT = 8192
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ModelShape:
     """The sizes of a Llama-like model.
 
     Attributes:
@@ -36,16 +36,16 @@ class Shape:
 
 
 SHAPES = {
-    "1m": Shape(128, 384, 4, 4, 4),
-    "60m": Shape(640, 1792, 10, 10, 10),
-    "250m": Shape(1024, 2816, 20, 16, 16),
-    "1b": Shape(2048, 8192, 16, 32, 8, "tekken"),
-    "8b": Shape(4096, 14336, 32, 32, 8, "tekken"),
+    "1m": ModelShape(128, 384, 4, 4, 4),
+    "60m": ModelShape(640, 1792, 10, 10, 10),
+    "250m": ModelShape(1024, 2816, 20, 16, 16),
+    "1b": ModelShape(2048, 8192, 16, 32, 8, "tekken"),
+    "8b": ModelShape(4096, 14336, 32, 32, 8, "tekken"),
 }
 """By their weights without embeddings; the last two are those of Llama 3."""
 
 
-def shape(name: str) -> Shape:
+def shape(name: str) -> ModelShape:
     """A shape by its name.
 
     Raises:
@@ -56,7 +56,7 @@ def shape(name: str) -> Shape:
     return SHAPES[name]
 
 
-def vocabulary_of(name: str) -> tuple[Vocabulary, Tokens]:
+def load_vocabulary_pair(name: str) -> tuple[Vocabulary, VocabularyData]:
     """A vocabulary, for this library and as other engines need it.
 
     Args:
@@ -66,21 +66,21 @@ def vocabulary_of(name: str) -> tuple[Vocabulary, Tokens]:
         ModelError: it cannot be read.
     """
     if name != "bundled":
-        return read_vocabulary(name)
+        return load_bench_vocabulary(name)
     bundled = load()
     assert isinstance(bundled, HuggingFaceModel)
-    return bundled.vocabulary, tokens_of(bundled)
+    return bundled.vocabulary, vocabulary_data(bundled)
 
 
-def tokens_of(model: HuggingFaceModel) -> Tokens:
+def vocabulary_data(model: HuggingFaceModel) -> VocabularyData:
     """A model's vocabulary as other engines need it."""
     backend = getattr(model.tokenizer, "backend_tokenizer", None)
     text = backend.to_str() if backend is not None else None
-    return Tokens(list(model.vocabulary.tokens), model.vocabulary.eos_ids, tokenizer_json=text)
+    return VocabularyData(list(model.vocabulary.tokens), model.vocabulary.eos_ids, tokenizer_json=text)
 
 
 def random_model(
-    sizes: Shape,
+    sizes: ModelShape,
     vocabulary: Vocabulary,
     *,
     device: str | None = None,
@@ -128,4 +128,4 @@ def random_model(
             made = LlamaForCausalLM(config)
     finally:
         torch.set_default_dtype(before)
-    return HuggingFaceModel.of_ids(made, vocabulary)
+    return HuggingFaceModel.from_vocabulary(made, vocabulary)

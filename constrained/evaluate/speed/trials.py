@@ -15,7 +15,7 @@ from typing import Any
 from constrained.constraint import json_schema, regex
 from constrained.decoding import Generator
 from constrained.evaluate.speed.cases import cases
-from constrained.evaluate.speed.run import Settings, made
+from constrained.evaluate.speed.run import SpeedSettings, build_model
 from constrained.models.hugging_face import HuggingFaceModel
 
 EXTRACTIONS, NOISE = "extractions", "noise"
@@ -27,45 +27,45 @@ Progress = Callable[[str, int, int], None]
 
 
 @dataclass(slots=True)
-class Trial:
+class SpeculationTrial:
     """One kind of text in batches of one size.
 
     Attributes:
         kind: of text.
         batch: texts side by side.
         tokens: written, once.
-        without, guessing: seconds of processor time of each batch.
+        baseline, speculative: seconds of processor time of each batch.
         drafted, accepted: guessed tokens that were read, and came true.
     """
 
     kind: str
     batch: int
     tokens: int = 0
-    without: list[float] = field(default_factory=list)
-    guessing: list[float] = field(default_factory=list)
+    baseline: list[float] = field(default_factory=list)
+    speculative: list[float] = field(default_factory=list)
     drafted: int = 0
     accepted: int = 0
 
     @property
     def ratio(self) -> float:
         """Tokens per second with guesses, over those without."""
-        return sum(self.without) / sum(self.guessing)
+        return sum(self.baseline) / sum(self.speculative)
 
     @property
     def error(self) -> float:
         """Standard error of the ratio, over batches."""
-        n = len(self.without)
+        n = len(self.baseline)
         if n < 2:
             return math.nan
-        off = [a - self.ratio * b for a, b in zip(self.without, self.guessing, strict=True)]
-        return math.sqrt(n / (n - 1) * sum(one**2 for one in off)) / sum(self.guessing)
+        off = [a - self.ratio * b for a, b in zip(self.baseline, self.speculative, strict=True)]
+        return math.sqrt(n / (n - 1) * sum(one**2 for one in off)) / sum(self.speculative)
 
 
 def measure(
-    settings: Settings,
+    settings: SpeedSettings,
     batches: tuple[int, ...] = (1, 4, 16),
     progress: Progress = lambda what, done, total: None,
-) -> tuple[list[Trial], HuggingFaceModel]:
+) -> tuple[list[SpeculationTrial], HuggingFaceModel]:
     """With guesses and without, in turn, on the same texts; `settings.sample` texts of each kind and size, one batch at least.
 
     A batch more, in front, warms up and is not counted.
@@ -75,12 +75,12 @@ def measure(
     threads = torch.get_num_threads()
     torch.set_num_threads(settings.threads)
     try:
-        model, _ = made(settings)
+        model, _ = build_model(settings)
         found = []
         kinds = (NOISE,) if settings.random is not None else (EXTRACTIONS, NOISE)
         for kind in kinds:
             for batch in batches:
-                found.append(Trial(kind, batch))
+                found.append(SpeculationTrial(kind, batch))
                 rounds = max(1, settings.sample // batch)
                 for number, job in enumerate(_jobs(model, kind, batch, rounds + 1, settings)):
                     _measure(found[-1], job, counts=number > 0, first=number % 2)
@@ -94,7 +94,9 @@ Job = dict[bool, Callable[[], list[Any]]]
 """A batch: with guesses, and without."""
 
 
-def _jobs(model: HuggingFaceModel, kind: str, batch: int, count: int, settings: Settings) -> Iterator[Job]:
+def _jobs(
+    model: HuggingFaceModel, kind: str, batch: int, count: int, settings: SpeedSettings
+) -> Iterator[Job]:
     if kind == EXTRACTIONS:
         found = list(cases(model, batch * count, settings.seed, recorded=False))
         for number in range(count):
@@ -124,7 +126,7 @@ def _job(
     }
 
 
-def _measure(trial: Trial, job: Job, *, counts: bool, first: int) -> None:
+def _measure(trial: SpeculationTrial, job: Job, *, counts: bool, first: int) -> None:
     seconds, texts = {}, {}
     for draft in (bool(first), not first):
         began = time.process_time()
@@ -136,5 +138,5 @@ def _measure(trial: Trial, job: Job, *, counts: bool, first: int) -> None:
             trial.accepted += sum(output.stats.accepted for output in outputs)
     if counts:
         trial.tokens += sum(map(len, texts[True]))
-        trial.guessing.append(seconds[True])
-        trial.without.append(seconds[False])
+        trial.speculative.append(seconds[True])
+        trial.baseline.append(seconds[False])

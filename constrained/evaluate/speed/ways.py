@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from transformers import LogitsProcessor
 
 from constrained.constraint import json_schema
-from constrained.decoding import Draft, Generator
-from constrained.evaluate.masks.engines import adapter
-from constrained.evaluate.masks.engines.text import Masked
-from constrained.evaluate.masks.workload import Tokens
-from constrained.evaluate.speed.cases import Case
+from constrained.decoding import Generator, Speculation
+from constrained.evaluate.masks.engines import load_engine
+from constrained.evaluate.masks.engines.text import MaskedSequence
+from constrained.evaluate.masks.workload import VocabularyData
+from constrained.evaluate.speed.cases import SpeedCase
 from constrained.integrations.transformers import ConstraintLogitsProcessor
-from constrained.integrations.transformers.processor import forbidden
+from constrained.integrations.transformers.processor import forbidden_tokens
 from constrained.models.hugging_face import HuggingFaceModel
 
 if TYPE_CHECKING:
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 UNCONSTRAINED = "generate"
 LOOKUP = "generate + lookup"
-RIVALS = ("xgrammar", "llguidance")
+COMPETITORS = ("xgrammar", "llguidance")
 _AHEAD = 10  # tokens that prompt lookup guesses, transformers' own default
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class DecodedTokens:
     """A text.
 
     Attributes:
@@ -43,8 +43,8 @@ class Written:
     drafted: int = 0
 
 
-Write = Callable[[], Written]
-Way = Callable[[Case], Write]
+DecodeCall = Callable[[], DecodedTokens]
+DecodingMethod = Callable[[SpeedCase], DecodeCall]
 """From a case to a call that writes its text. Making it ready may raise whatever an engine raises."""
 
 
@@ -54,7 +54,7 @@ class EngineProcessor(LogitsProcessor):
     The engine fills the mask; it is spread and applied by the code that `ConstraintLogitsProcessor` uses.
     """
 
-    def __init__(self, masked: Masked, prompt: int) -> None:
+    def __init__(self, masked: MaskedSequence, prompt: int) -> None:
         """Nothing is computed yet.
 
         Args:
@@ -72,10 +72,12 @@ class EngineProcessor(LogitsProcessor):
             self._masked.commit(token)
         self._read = input_ids.shape[1]
         rows = torch.from_numpy(self._masked.fill()).to(scores.device)
-        return scores.masked_fill(forbidden(rows, scores.shape[-1]), float("-inf"))
+        return scores.masked_fill(forbidden_tokens(rows, scores.shape[-1]), float("-inf"))
 
 
-def ways(model: HuggingFaceModel, tokens: Tokens, limit: int, threads: int, *, exact: bool) -> dict[str, Way]:
+def decoding_methods(
+    model: HuggingFaceModel, tokens: VocabularyData, limit: int, threads: int, *, exact: bool
+) -> dict[str, DecodingMethod]:
     """All ways, by name; engines whose packages are missing are left out.
 
     Args:
@@ -85,17 +87,17 @@ def ways(model: HuggingFaceModel, tokens: Tokens, limit: int, threads: int, *, e
         threads: that an engine may use.
         exact: also the sampler ``cars``, at temperature 1; the others are greedy.
     """
-    _ = model.ability  # its trial is no pass of any way, nor of a model that is made to say something
-    found: dict[str, Way] = {
+    _ = model.capabilities  # its trial is no pass of any way, nor of a model that is made to say something
+    found: dict[str, DecodingMethod] = {
         UNCONSTRAINED: lambda case: lambda: _generate(model, case, limit),
         LOOKUP: lambda case: lambda: _generate(model, case, limit, prompt_lookup_num_tokens=_AHEAD),
     }
-    for name in RIVALS:
+    for name in COMPETITORS:
         way = _engine(model, tokens, name, limit, threads)
         if way is not None:
             found[f"generate + {name}"] = way
     found["generate + constrained"] = lambda case: _processor(model, case, limit)
-    drafts: dict[str, Any] = {"": None, " auto": "auto", " 64": Draft(adapts=False)}
+    drafts: dict[str, Any] = {"": None, " auto": "auto", " 64": Speculation(adapts=False)}
     for name, draft in drafts.items():
         found[f"constrained{name}"] = _ours(model, limit, "local", draft)
     if exact:
@@ -104,42 +106,44 @@ def ways(model: HuggingFaceModel, tokens: Tokens, limit: int, threads: int, *, e
     return found
 
 
-def _ours(model: HuggingFaceModel, limit: int, sampler: str, draft: Any, **settings: Any) -> Way:
-    def way(case: Case) -> Write:
+def _ours(model: HuggingFaceModel, limit: int, sampler: str, draft: Any, **settings: Any) -> DecodingMethod:
+    def way(case: SpeedCase) -> DecodeCall:
         made = Generator(model, json_schema(case.schema), sampler=sampler, draft=draft)
 
-        def write() -> Written:
+        def write() -> DecodedTokens:
             out = made(case.prompt, max_tokens=limit, **settings)
-            return Written(list(out.tokens), out.stats.drafting, out.stats.drafted)
+            return DecodedTokens(list(out.tokens), out.stats.draft_seconds, out.stats.drafted)
 
         return write
 
     return way
 
 
-def _processor(model: HuggingFaceModel, case: Case, limit: int) -> Write:
+def _processor(model: HuggingFaceModel, case: SpeedCase, limit: int) -> DecodeCall:
     processor = ConstraintLogitsProcessor(json_schema(case.schema), model.vocabulary, max_tokens=limit)
 
-    def write() -> Written:
+    def write() -> DecodedTokens:
         processor.reset()
         return _generate(model, case, limit, [processor])
 
     return write
 
 
-def _engine(model: HuggingFaceModel, tokens: Tokens, name: str, limit: int, threads: int) -> Way | None:
+def _engine(
+    model: HuggingFaceModel, tokens: VocabularyData, name: str, limit: int, threads: int
+) -> DecodingMethod | None:
     try:
-        kind = adapter(name)
+        kind = load_engine(name)
     except ImportError:
         return None
     vocabulary = model.vocabulary
     engine = kind(tokens, threads)
 
-    def way(case: Case) -> Write:
+    def way(case: SpeedCase) -> DecodeCall:
         compiled = engine.compile(case.schema, json.dumps(case.schema))
 
-        def write() -> Written:
-            processor = EngineProcessor(Masked(compiled, vocabulary), len(case.prompt))
+        def write() -> DecodedTokens:
+            processor = EngineProcessor(MaskedSequence(compiled, vocabulary), len(case.prompt))
             return _generate(model, case, limit, [processor])
 
         return write
@@ -149,11 +153,11 @@ def _engine(model: HuggingFaceModel, tokens: Tokens, name: str, limit: int, thre
 
 def _generate(
     model: HuggingFaceModel,
-    case: Case,
+    case: SpeedCase,
     limit: int,
     processors: Sequence[LogitsProcessor] = (),
     **options: Any,
-) -> Written:
+) -> DecodedTokens:
     import torch
 
     ids = torch.tensor([case.prompt], device=model.device)
@@ -170,4 +174,4 @@ def _generate(
             **options,
         )
     tokens = out[0, len(case.prompt) :].tolist()
-    return Written([token for token in tokens if token not in ends])
+    return DecodedTokens([token for token in tokens if token not in ends])

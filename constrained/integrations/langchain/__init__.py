@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from constrained.extras import explained
+from constrained.extras import require_extra
 
-with explained("langchain"):
+with require_extra("langchain"):
     import langchain_core  # noqa: F401
 
 from constrained.integrations.langchain.chat_model import ChatConstrained

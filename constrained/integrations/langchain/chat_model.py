@@ -22,13 +22,23 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import ConfigDict, PrivateAttr, SecretStr
 
 from constrained.chat.messages import chat_prompt
-from constrained.chat.reply import Replies, Reply, replies
-from constrained.chat.tool_format_probe import format_of
-from constrained.chat.tools import HERMES, ToolFormat, read_choice, read_tools
+from constrained.chat.reply import Reply, ReplyConstraint, reply_constraint
+from constrained.chat.tool_format_probe import detect_tool_format
+from constrained.chat.tools import HERMES, ToolFormat, parse_tool_choice, parse_tools
 from constrained.decoding import Chunk, Generator, Output
 from constrained.errors import InvalidArgument
-from constrained.integrations.langchain.messages import call_id, chunk_of, plain, usage_of, with_request
-from constrained.integrations.langchain.structured import Method, content_of, structured
+from constrained.integrations.langchain.messages import (
+    message_chunk,
+    new_call_id,
+    strip_content_blocks,
+    token_usage,
+    with_schema_instruction,
+)
+from constrained.integrations.langchain.structured import (
+    StructuredOutputMethod,
+    content_constraint,
+    structured_output,
+)
 from constrained.models import LanguageModel, load
 
 if TYPE_CHECKING:
@@ -38,11 +48,11 @@ _OURS = ("temperature", "max_tokens", "top_k", "top_p", "min_p", "seed")
 _REASONS = {"limit": "length", "end": "stop", "complete": "stop"}
 
 
-class _Request(NamedTuple):
+class _ChatInvocation(NamedTuple):
     """A call, translated."""
 
     generator: Generator
-    replies: Replies
+    replies: ReplyConstraint
     prompt: Any
     settings: dict[str, Any]
     deadline: float | None
@@ -77,7 +87,7 @@ class ChatConstrained(BaseChatModel):
         timeout: seconds after which a call raises `TimeoutError`.
         max_retries: accepted and not needed: nothing fails that could succeed when it is tried again.
         sampler: as in `Generator`.
-        format: how the model writes calls; None: as its chat template does, see `format_of`.
+        format: how the model writes calls; None: as its chat template does, see `detect_tool_format`.
         closed: tools and structured answers have no members that their schemas do not name, unless they say so.
         describe: show the schema of a structured answer (``json_schema``) to the model, after the last message.
         template: more variables for the chat template, such as ``{"enable_thinking": True}``.
@@ -158,10 +168,10 @@ class ChatConstrained(BaseChatModel):
         message = AIMessage(
             content=reply.content,
             tool_calls=[
-                ToolCall(name=call.name, args=call.arguments, id=call_id(), type="tool_call")
+                ToolCall(name=call.name, args=call.arguments, id=new_call_id(), type="tool_call")
                 for call in reply.calls
             ],
-            usage_metadata=usage_of(output),
+            usage_metadata=token_usage(output),
             response_metadata=self._metadata(output, kwargs),
         )
         return ChatResult(generations=[ChatGeneration(message=message)])
@@ -174,7 +184,7 @@ class ChatConstrained(BaseChatModel):
         **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
         request = self._request(messages, stop, kwargs)
-        reader = request.replies.reader()
+        reader = request.replies.parser()
         output: Output | None = None
         for chunk in request.chunks():
             output = chunk.output
@@ -182,14 +192,14 @@ class ChatConstrained(BaseChatModel):
             if output is not None:
                 pieces += reader.finish()
             for piece in pieces:
-                made = ChatGenerationChunk(message=chunk_of(piece))
+                made = ChatGenerationChunk(message=message_chunk(piece))
                 if run_manager is not None:
                     run_manager.on_llm_new_token(piece.text, chunk=made)
                 yield made
         assert output is not None, "a stream ended without its output"
         last = AIMessageChunk(
             content="",
-            usage_metadata=usage_of(output),
+            usage_metadata=token_usage(output),
             response_metadata=self._metadata(output, kwargs),
             chunk_position="last",
         )
@@ -203,18 +213,18 @@ class ChatConstrained(BaseChatModel):
             "stop_sequence": reply.stop,
             "logprob": output.logprob,
             "log_weight": output.log_weight,
-            "law": output.law,
+            "law": output.distribution,
             "seed": output.stats.seed,
         }
 
     def _request(
         self, messages: list[BaseMessage], stop: list[str] | None, kwargs: Mapping[str, Any]
-    ) -> _Request:
+    ) -> _ChatInvocation:
         asked = dict(kwargs)
         model = self._language_model(asked.pop("model", self.model))
         tools, choice = asked.pop("tools", None) or [], asked.pop("tool_choice", None)
         parallel = asked.pop("parallel_tool_calls", None)
-        content, shown = content_of(asked.pop("response_format", None), closed=self.closed)
+        content, shown = content_constraint(asked.pop("response_format", None), closed=self.closed)
         settings = {name: asked.pop(name, getattr(self, name)) for name in _OURS}
         timeout = asked.pop("timeout", self.timeout)
         if asked:
@@ -225,8 +235,8 @@ class ChatConstrained(BaseChatModel):
         format = self.format
         if format is None:
             called = tools or any(getattr(message, "tool_calls", None) for message in messages)
-            format = format_of(model) if called else HERMES
-        constraint = replies(
+            format = detect_tool_format(model) if called else HERMES
+        constraint = reply_constraint(
             tools,
             tool_choice=choice,
             parallel=parallel is not False,
@@ -236,14 +246,14 @@ class ChatConstrained(BaseChatModel):
             format=format,
         )
         chat: list[dict[str, Any]] = convert_to_openai_messages(
-            [plain(message) for message in messages], text_format="string"
+            [strip_content_blocks(message) for message in messages], text_format="string"
         )
         if shown is not None and self.describe:
-            chat = with_request(chat, shown)
-        prompt = chat_prompt(model, chat, constraint.calls, format=format, **self.template)
+            chat = with_schema_instruction(chat, shown)
+        prompt = chat_prompt(model, chat, constraint.callable_tools, format=format, **self.template)
         generator = Generator(model, constraint, sampler=self.sampler, **self.options)
         deadline = None if timeout is None else time.monotonic() + timeout
-        return _Request(generator, constraint, prompt, settings, deadline)
+        return _ChatInvocation(generator, constraint, prompt, settings, deadline)
 
     # ------------------------------------------------------------ tools and structured answers
 
@@ -271,9 +281,9 @@ class ChatConstrained(BaseChatModel):
             InvalidArgument: the choice names no tool.
         """
         converted = [convert_to_openai_tool(tool, strict=strict) for tool in tools]
-        known = [one for tool in converted for one in read_tools([tool], closed=self.closed)]
+        known = [one for tool in converted for one in parse_tools([tool], closed=self.closed)]
         if tool_choice:
-            read_choice(tool_choice, known)
+            parse_tool_choice(tool_choice, known)
             kwargs["tool_choice"] = tool_choice
         if parallel_tool_calls is not None:
             kwargs["parallel_tool_calls"] = parallel_tool_calls
@@ -284,7 +294,7 @@ class ChatConstrained(BaseChatModel):
         schema: Any,
         *,
         include_raw: bool = False,
-        method: Method = "json_schema",
+        method: StructuredOutputMethod = "json_schema",
         strict: bool | None = None,
         **kwargs: Any,
     ) -> Runnable[LanguageModelInput, Any]:
@@ -303,7 +313,7 @@ class ChatConstrained(BaseChatModel):
             InvalidArgument: no schema, or a method that is not known.
             ConstraintError: the schema cannot be enforced.
         """
-        return structured(
+        return structured_output(
             self,
             schema,
             include_raw=include_raw,

@@ -9,21 +9,21 @@ from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.messages.tool import tool_call_chunk
 
-from constrained.chat.reply import Piece
+from constrained.chat.reply import ReplyDelta
 from constrained.decoding import Output
 from constrained.prompting import schema_text as prompts
 
 
-def plain(message: BaseMessage) -> BaseMessage:
+def strip_content_blocks(message: BaseMessage) -> BaseMessage:
     """An answer without the blocks that say once more what `tool_calls` says, or what the model only thought."""
     if isinstance(message, AIMessage) and not isinstance(message.content, str):
         return message.model_copy(update={"content": str(message.text)})
     return message
 
 
-def with_request(chat: list[dict[str, Any]], schema: Any) -> list[dict[str, Any]]:
+def with_schema_instruction(chat: list[dict[str, Any]], schema: Any) -> list[dict[str, Any]]:
     """The chat, its last text of the user followed by a request for the schema."""
-    request = f"Answer with JSON only, of this type:\n{prompts.describe(schema)}"
+    request = f"Answer with JSON only, of this type:\n{prompts.schema_to_text(schema)}"
     for place in range(len(chat) - 1, -1, -1):
         if chat[place]["role"] == "user" and isinstance(chat[place]["content"], str):
             asked = {**chat[place], "content": f"{chat[place]['content']}\n\n{request}"}
@@ -31,23 +31,23 @@ def with_request(chat: list[dict[str, Any]], schema: Any) -> list[dict[str, Any]
     return [*chat, {"role": "user", "content": request}]
 
 
-def chunk_of(piece: Piece) -> AIMessageChunk:
+def message_chunk(piece: ReplyDelta) -> AIMessageChunk:
     """New characters as a chunk of a stream."""
     if piece.call is None:
         return AIMessageChunk(content=piece.text)
     begun = piece.name is not None
     chunk = tool_call_chunk(
-        name=piece.name, args=piece.text, id=call_id() if begun else None, index=piece.call
+        name=piece.name, args=piece.text, id=new_call_id() if begun else None, index=piece.call
     )
     return AIMessageChunk(content="", tool_call_chunks=[chunk])
 
 
-def call_id() -> str:
+def new_call_id() -> str:
     """A fresh name for a call."""
     return f"call_{uuid4().hex[:24]}"
 
 
-def usage_of(output: Output) -> UsageMetadata:
+def token_usage(output: Output) -> UsageMetadata:
     """Tokens that were read and written."""
     read, written = output.stats.prompt_tokens, output.stats.tokens
     return UsageMetadata(input_tokens=read, output_tokens=written, total_tokens=read + written)

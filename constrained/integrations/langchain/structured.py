@@ -17,15 +17,15 @@ from constrained.errors import InvalidArgument
 if TYPE_CHECKING:
     from constrained.integrations.langchain.chat_model import ChatConstrained
 
-Method = Literal["json_schema", "function_calling", "json_mode"]
+StructuredOutputMethod = Literal["json_schema", "function_calling", "json_mode"]
 
 
-def structured(
+def structured_output(
     chat_model: ChatConstrained,
     schema: Any,
     *,
     include_raw: bool,
-    method: Method,
+    method: StructuredOutputMethod,
     strict: bool | None,
     closed: bool,
     **kwargs: Any,
@@ -57,13 +57,13 @@ def structured(
             else JsonOutputKeyToolsParser(key_name=name, first_tool_only=True)
         )
     else:
-        plain = schema_of(schema)
+        plain = json_schema_of(schema)
         asked = {
             "type": "json_schema",
             "json_schema": {"name": str(plain.get("title", "answer")), "schema": plain, "strict": strict},
             "shown": method == "json_schema",
         }
-        content_of(asked, closed=closed)  # what cannot be enforced is known here
+        content_constraint(asked, closed=closed)  # what cannot be enforced is known here
         chat = chat_model.bind(response_format=asked, ls_structured_output_format=tracing, **kwargs)
         parser = JsonOutputParser() if kind is None else PydanticOutputParser(pydantic_object=kind)
     if not include_raw:
@@ -75,7 +75,7 @@ def structured(
     return RunnableMap(raw=chat) | parsed.with_fallbacks([failed], exception_key="parsing_error")
 
 
-def schema_of(schema: Any) -> dict[str, Any]:
+def json_schema_of(schema: Any) -> dict[str, Any]:
     """The JSON Schema of a type; references stay references, so that recursive types can be used."""
     make = getattr(schema, "model_json_schema", None)
     if isinstance(schema, type) and make is not None:
@@ -83,7 +83,7 @@ def schema_of(schema: Any) -> dict[str, Any]:
     return dict(convert_to_json_schema(schema))
 
 
-def content_of(response_format: Any, *, closed: bool) -> tuple[Any, Any]:
+def content_constraint(response_format: Any, *, closed: bool) -> tuple[Any, Any]:
     """The constraint of the content, and the schema that is shown to the model, if any.
 
     Raises:

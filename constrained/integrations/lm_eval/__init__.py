@@ -14,9 +14,9 @@ own command line after that.
 
 from __future__ import annotations
 
-from constrained.extras import explained
+from constrained.extras import require_extra
 
-with explained("lm-eval"):
+with require_extra("lm-eval"):
     import lm_eval  # noqa: F401
 
 from constrained.integrations.lm_eval.model import ConstrainedLM

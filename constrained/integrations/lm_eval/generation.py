@@ -9,13 +9,13 @@ from functools import cached_property
 from typing import Any
 
 from constrained.automaton import TokenAutomaton
-from constrained.automaton.cache import compiled
-from constrained.chat.reply import replies
+from constrained.automaton.cache import compile_cached
+from constrained.chat.reply import reply_constraint
 from constrained.constraint import Constraint, json_schema
 from constrained.decoding import Generator, limits
-from constrained.decoding.request import Task
-from constrained.decoding.sequence import Answer, Rules
-from constrained.decoding.step import run
+from constrained.decoding.request import DecodingRequest
+from constrained.decoding.sequence import DecodingParams, TokenSequence
+from constrained.decoding.step import decode_sequences
 from constrained.errors import (
     BudgetExhausted,
     ConstraintError,
@@ -24,16 +24,16 @@ from constrained.errors import (
     InvalidArgument,
     RejectedValue,
 )
-from constrained.integrations.lm_eval.requests import Asked
+from constrained.integrations.lm_eval.requests import EvalRequest
 from constrained.models import LanguageModel
-from constrained.sampling import Local, Sampler, TokenSampler, Warp
+from constrained.sampling import Local, LogitsWarper, Sampler, TokenSampler
 
 _log = logging.getLogger(__name__)
 _REFUSALS = (ConstraintError, ConstraintTooLarge, DoesNotFit, BudgetExhausted, RejectedValue)
 
 
 @dataclass(slots=True)
-class Tally:
+class RequestTally:
     """What became of the requests.
 
     Attributes:
@@ -53,7 +53,7 @@ class Tally:
         )
 
 
-class Writer:
+class BatchWriter:
     """Writes what is asked for.
 
     Args:
@@ -79,7 +79,7 @@ class Writer:
         strict: bool,
         seed: int,
     ) -> None:
-        self.tally = Tally()
+        self.tally = RequestTally()
         self._model = model
         self._sampler = sampler
         self._draft = draft
@@ -89,7 +89,7 @@ class Writer:
         self._strict = strict
         self._seed = seed
 
-    def texts(self, batch: Sequence[Asked]) -> list[str]:
+    def completions(self, batch: Sequence[EvalRequest]) -> list[str]:
         """The text of each request, in one batch.
 
         Raises:
@@ -97,15 +97,15 @@ class Writer:
             InvalidArgument: a setting is out of range, or the sampler has no use for it.
         """
         found = [""] * len(batch)
-        free: list[tuple[int, Answer]] = []
-        bound: list[tuple[int, Answer, Constraint]] = []
+        free: list[tuple[int, TokenSequence]] = []
+        bound: list[tuple[int, TokenSequence, Constraint]] = []
         for place, one in enumerate(batch):
             if one.schema is None:
                 free.append((place, self._begun(one, self._free, Local())))
                 self.tally.free += 1
                 continue
             try:
-                constraint, automaton = compiled(
+                constraint, automaton = compile_cached(
                     json_schema(one.schema, **self._options), self._model.vocabulary
                 )
                 if isinstance(self._sampler, TokenSampler) and self._draft is None:
@@ -127,7 +127,7 @@ class Writer:
             except RejectedValue as error:
                 self._refuse(error)
         for place, answer in free:
-            found[place] = cut(answer.content.decode("utf-8", "ignore"), batch[place].stops)
+            found[place] = truncate_at_stop(answer.content.decode("utf-8", "ignore"), batch[place].stops)
         return found
 
     def _refuse(self, error: Exception) -> None:
@@ -139,9 +139,9 @@ class Writer:
     @cached_property
     def _free(self) -> TokenAutomaton:
         """Any text: of what the model may say only what is no UTF-8 is left out."""
-        return compiled(replies(), self._model.vocabulary)[1]
+        return compile_cached(reply_constraint(), self._model.vocabulary)[1]
 
-    def _ids(self, one: Asked) -> list[int]:
+    def _ids(self, one: EvalRequest) -> list[int]:
         """The prompt; of one that leaves no room for the text the beginning is left out."""
         room = self._context - one.limit
         if room < 1:
@@ -151,18 +151,18 @@ class Writer:
             )
         return self._encode(one.prompt)[-room:]
 
-    def _begun(self, one: Asked, automaton: TokenAutomaton, sampler: Sampler) -> Answer:
+    def _begun(self, one: EvalRequest, automaton: TokenAutomaton, sampler: Sampler) -> TokenSequence:
         """A text before its first token.
 
         Raises:
             DoesNotFit: the limit is shorter than every complete text.
         """
         ids = self._ids(one)
-        limit = limits.limit(self._model, automaton, len(ids), one.limit)
-        rules = Rules(automaton, sampler.warp(**one.settings))
-        return Task(rules, ids, limit, self._seed, one.sequence).answer()
+        limit = limits.token_limit(self._model, automaton, len(ids), one.limit)
+        rules = DecodingParams(automaton, sampler.warper(**one.settings))
+        return DecodingRequest(rules, ids, limit, self._seed, one.sequence).new_sequence()
 
-    def _alone(self, one: Asked, constraint: Constraint) -> str:
+    def _alone(self, one: EvalRequest, constraint: Constraint) -> str:
         """A text by a sampler that writes many for one, or with guesses."""
         generator = Generator(self._model, constraint, sampler=self._sampler, draft=self._draft)
         asked = generator(
@@ -171,18 +171,18 @@ class Writer:
         return asked.text
 
     def _finish(
-        self, answers: Sequence[Answer], sampler: TokenSampler, stops: Sequence[Sequence[str]] = ()
+        self, answers: Sequence[TokenSequence], sampler: TokenSampler, stops: Sequence[Sequence[str]] = ()
     ) -> None:
         """Writes texts to their ends, or to the first stop of each."""
         ends = {
             id(answer): [stop.encode() for stop in some]
             for answer, some in zip(answers, stops or [()] * len(answers), strict=True)
         }
-        by_warp: dict[Warp, list[Answer]] = {}
+        by_warp: dict[LogitsWarper, list[TokenSequence]] = {}
         for answer in answers:
-            by_warp.setdefault(answer.rules.warp, []).append(answer)
+            by_warp.setdefault(answer.params.warp, []).append(answer)
         for some in by_warp.values():
-            for answer in run(self._model, some, sampler):
+            for answer in decode_sequences(self._model, some, sampler):
                 if answer.finish is None and (wanted := ends[id(answer)]):
                     # A stop that is new ends with the last token: no more tokens than it has bytes can be part of it.
                     last = answer.tokens[-max(map(len, wanted)) :]
@@ -191,6 +191,6 @@ class Writer:
                         answer.finish = "end"
 
 
-def cut(text: str, stops: Sequence[str]) -> str:
+def truncate_at_stop(text: str, stops: Sequence[str]) -> str:
     """A text up to the first of the stops."""
     return text[: min((at for stop in stops if (at := text.find(stop)) >= 0), default=len(text))]

@@ -16,16 +16,16 @@ from tqdm import tqdm
 
 from constrained.constraint import json_schema
 from constrained.errors import InvalidArgument, ModelError, PromptError
-from constrained.integrations.lm_eval.generation import Tally, Writer
-from constrained.integrations.lm_eval.requests import asked
-from constrained.integrations.lm_eval.scoring import scores
+from constrained.integrations.lm_eval.generation import BatchWriter, RequestTally
+from constrained.integrations.lm_eval.requests import parse_requests
+from constrained.integrations.lm_eval.scoring import score_continuations
 from constrained.models import load
 from constrained.models.hugging_face import HuggingFaceModel
-from constrained.sampling import Sampler, choose
+from constrained.sampling import Sampler, resolve_sampler
 
 _log = logging.getLogger(__name__)
 
-AUTO = 16
+AUTO_BATCH_SIZE = 16
 """What ``batch_size=auto`` means: the size is not searched for."""
 
 
@@ -96,7 +96,7 @@ class ConstrainedLM(TemplateLM):  # type: ignore[misc]
                 f"not known: {', '.join(options)}",
                 action="use the arguments of ConstrainedLM, or those of json_schema",
             ) from None
-        self.sampler = choose(sampler)
+        self.sampler = resolve_sampler(sampler)
         loaded = load(pretrained, tokenizer, device=_there(device), dtype=dtype)
         if not isinstance(loaded, HuggingFaceModel) or loaded.tokenizer is None:
             raise ModelError(
@@ -105,10 +105,10 @@ class ConstrainedLM(TemplateLM):  # type: ignore[misc]
             )
         self.model = loaded
         self.tokenizer = loaded.tokenizer
-        self.batch_size = AUTO if str(batch_size).startswith("auto") else int(batch_size or 1)
+        self.batch_size = AUTO_BATCH_SIZE if str(batch_size).startswith("auto") else int(batch_size or 1)
         self.max_length = min((one for one in (max_length, loaded.context) if one), default=2048)
         self.max_gen_toks = int(max_gen_toks)
-        self.tally = Tally()
+        self.tally = RequestTally()
         self._draft = draft
         self._place = schema or ""
         self._strict = on_refusal == "error"
@@ -122,9 +122,9 @@ class ConstrainedLM(TemplateLM):  # type: ignore[misc]
         """The text of each request, in their order; those under a schema are not cut at stops."""
         import torch
 
-        todo = asked(requests, self._place, self.max_gen_toks)
+        todo = parse_requests(requests, self._place, self.max_gen_toks)
         seed = int(torch.randint(0, 2**53, ()).item()) if self._seed is None else self._seed
-        writer = Writer(
+        writer = BatchWriter(
             self.model,
             self.sampler,
             self._draft,
@@ -141,7 +141,7 @@ class ConstrainedLM(TemplateLM):  # type: ignore[misc]
         with tqdm(total=len(todo), desc="Writing texts", disable=disable_tqdm) as bar:
             for at in range(0, len(order), self.batch_size):
                 places = order[at : at + self.batch_size]
-                texts = writer.texts([todo[place] for place in places])
+                texts = writer.completions([todo[place] for place in places])
                 for place, text in zip(places, texts, strict=True):
                     found[place] = text
                     self.cache_hook.add_partial("generate_until", todo[place].arguments, text)
@@ -160,7 +160,9 @@ class ConstrainedLM(TemplateLM):  # type: ignore[misc]
             for at in range(0, len(order), self.batch_size):
                 places = order[at : at + self.batch_size]
                 pairs = [requests[place][1:] for place in places]
-                for place, score in zip(places, scores(self.model, pairs, self.max_length), strict=True):
+                for place, score in zip(
+                    places, score_continuations(self.model, pairs, self.max_length), strict=True
+                ):
                     found[place] = score
                     if requests[place][0] is not None:
                         self.cache_hook.add_partial("loglikelihood", requests[place][0], score)

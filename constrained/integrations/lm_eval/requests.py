@@ -18,7 +18,7 @@ _READ = frozenset({"until", "max_gen_toks", "do_sample", "temperature", *_TRUNCA
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class EvalRequest:
     """What one request wants.
 
     Attributes:
@@ -40,12 +40,12 @@ class Asked:
     sequence: int
 
 
-def asked(requests: Sequence[Instance], place: str, limit: int) -> list[Asked]:
+def parse_requests(requests: Sequence[Instance], place: str, limit: int) -> list[EvalRequest]:
     """What each request wants.
 
     Args:
         requests: those of `generate_until`.
-        place: where documents have their schema, as in `schema_of`.
+        place: where documents have their schema, as in `document_schema`.
         limit: of tokens, where a request names none.
 
     Raises:
@@ -63,10 +63,10 @@ def asked(requests: Sequence[Instance], place: str, limit: int) -> list[Asked]:
             )
         name = f"{request.task_name} {request.doc_id} {request.idx}"
         found.append(
-            Asked(
+            EvalRequest(
                 prompt,
                 (prompt, given),
-                schema_of(request.doc, place),
+                document_schema(request.doc, place),
                 tuple(stop for stop in told["until"] if stop),
                 told["max_gen_toks"],
                 _settings(told),
@@ -77,7 +77,7 @@ def asked(requests: Sequence[Instance], place: str, limit: int) -> list[Asked]:
     return found
 
 
-def schema_of(document: Any, place: str) -> Any:
+def document_schema(document: Any, place: str) -> Any:
     """The schema of a document; None if it has none.
 
     Args:

@@ -9,7 +9,7 @@ from typing import Any
 from constrained.models.hugging_face import HuggingFaceModel
 
 
-def scores(
+def score_continuations(
     model: HuggingFaceModel, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], context: int
 ) -> list[tuple[float, bool]]:
     """Scores continuations of token ids in one forward pass. No constraint is looked at.

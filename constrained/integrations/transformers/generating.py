@@ -119,7 +119,7 @@ def decode(
         )
     _refuse(generation_config, logits_processor, stopping_criteria, model_kwargs, synced_gpus=synced_gpus)
     generator = Generator(
-        HuggingFaceModel.of_ids(model, vocabulary), constraint, sampler=sampler, **(options or {})
+        HuggingFaceModel.from_vocabulary(model, vocabulary), constraint, sampler=sampler, **(options or {})
     )
     settings = _settings(generation_config)
     if seed is None and settings:

@@ -21,7 +21,7 @@ DEAD = 0
 _ROOT = 0
 
 
-class _Texts:
+class _PrefixTrie:
     """The texts seen under one automaton, as a trie. Node 0 is the empty text."""
 
     def __init__(self, automaton: TokenAutomaton) -> None:
@@ -60,12 +60,12 @@ class _Texts:
         return node
 
 
-class Place:
+class TrackedSequence:
     """Where a row is: a node of its automaton's texts."""
 
     __slots__ = ("node", "texts")
 
-    def __init__(self, texts: _Texts, node: int) -> None:
+    def __init__(self, texts: _PrefixTrie, node: int) -> None:
         self.texts = texts
         self.node = node
 
@@ -90,7 +90,7 @@ class Place:
         return self.texts.ended[self.node]
 
 
-class Histories:
+class SequenceTracker:
     """Follows the rows of `generate` from call to call.
 
     Attributes:
@@ -107,15 +107,15 @@ class Histories:
         """Whatever comes next is a new call of `generate`."""
         self._prompts: torch.Tensor | None = None
         self._last: torch.Tensor | None = None
-        self._texts: list[_Texts] = []  # one a row, shared by the rows of a prompt
+        self._texts: list[_PrefixTrie] = []  # one a row, shared by the rows of a prompt
         self._nodes: list[int] = []
         self._alone: list[bool] = []
 
-    def alone(self, row: int) -> bool:
+    def has_unique_prompt(self, row: int) -> bool:
         """Whether no other row has the prompt of this one: then it is no beam among others."""
         return self._alone[row]
 
-    def places(self, input_ids: torch.Tensor) -> list[Place]:
+    def track(self, input_ids: torch.Tensor) -> list[TrackedSequence]:
         """Where the rows of a step are.
 
         Args:
@@ -138,7 +138,7 @@ class Histories:
             nodes = [_ROOT] * len(self._texts)
         self._nodes = nodes
         self._last = input_ids
-        return [Place(texts, node) for texts, node in zip(self._texts, nodes, strict=True)]
+        return [TrackedSequence(texts, node) for texts, node in zip(self._texts, nodes, strict=True)]
 
     def _one_step_on(self, input_ids: torch.Tensor) -> bool:
         """Whether these are the last step's rows, in their order, with one more token each."""
@@ -192,7 +192,7 @@ class Histories:
             )
         self._prompts = input_ids
         each = max(1, rows // constraints) if constraints > 1 else rows
-        texts = [_Texts(automaton) for automaton in self.automata]
+        texts = [_PrefixTrie(automaton) for automaton in self.automata]
         self._texts = [texts[row // each] for row in range(rows)]
         # Copies of a prompt stand side by side.
         same = [False, *(input_ids[1:] == input_ids[:-1]).all(dim=1).tolist(), False]

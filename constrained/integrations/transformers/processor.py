@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from transformers import LogitsProcessor
 
-from constrained.automaton.cache import compiled
-from constrained.automaton.device_masks import RowMirror
+from constrained.automaton.cache import compile_cached
+from constrained.automaton.device_masks import DeviceMaskCache
 from constrained.errors import BudgetExhausted, DoesNotFit, InvalidArgument, ModelMismatch
-from constrained.integrations.transformers.histories import DEAD, Histories, Place
+from constrained.integrations.transformers.histories import DEAD, SequenceTracker, TrackedSequence
 from constrained.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class ConstraintLogitsProcessor(LogitsProcessor):
         several = constraint if isinstance(constraint, list | tuple) else [constraint]
         if not several:
             raise InvalidArgument("there is no constraint", action="pass one, or one for each prompt")
-        automata = [compiled(one, self.vocabulary)[1] for one in several]
+        automata = [compile_cached(one, self.vocabulary)[1] for one in several]
         self.max_tokens = max_tokens
         for automaton in automata:
             needed = automaton.shortest_completion(automaton.start)
@@ -82,12 +82,12 @@ class ConstraintLogitsProcessor(LogitsProcessor):
                     needed=needed,
                     limit=max_tokens,
                 )
-        self._histories = Histories(automata, assisted=assisted)
+        self._histories = SequenceTracker(automata, assisted=assisted)
         self._sent_once = max_tokens is None and not any(
             getattr(automaton, "checks_are_costly", False) for automaton in automata
         )
         self._places = places
-        self._mirror: RowMirror | None = None
+        self._mirror: DeviceMaskCache | None = None
 
     def reset(self) -> None:
         """Says that whatever comes next is a new call of `generate`."""
@@ -113,24 +113,28 @@ class ConstraintLogitsProcessor(LogitsProcessor):
                 f"there are {scores.shape[-1]} scores for a vocabulary of {self.vocabulary.size} ids",
                 action="use the tokenizer the model was trained with",
             )
-        places = self._histories.places(input_ids)
+        places = self._histories.track(input_ids)
         for row, place in enumerate(places):
             # Beams are filled up with texts that are not allowed, and an assistant may guess some.
-            if place.state == DEAD and self._histories.alone(row) and not self._histories.assisted:
+            if (
+                place.state == DEAD
+                and self._histories.has_unique_prompt(row)
+                and not self._histories.assisted
+            ):
                 raise InvalidArgument(
                     f"row {row}: the last token is not allowed where it stands",
                     action="leave out what forces or forbids tokens after this processor",
                 )
         rows = self._rows(places, scores.device)
-        return scores.masked_fill(forbidden(rows, scores.shape[-1]), float("-inf"))
+        return scores.masked_fill(forbidden_tokens(rows, scores.shape[-1]), float("-inf"))
 
-    def _rows(self, places: Sequence[Place], device: torch.device) -> torch.Tensor:
+    def _rows(self, places: Sequence[TrackedSequence], device: torch.device) -> torch.Tensor:
         """The masks, int32 ``[rows, words]`` on the device."""
         import torch
 
         if self._sent_once and not any(place.ended or place.state == DEAD for place in places):
             if self._mirror is None or self._mirror.table.device != device:
-                self._mirror = RowMirror(self.vocabulary, device, places=max(self._places, len(places)))
+                self._mirror = DeviceMaskCache(self.vocabulary, device, slots=max(self._places, len(places)))
             if len(places) <= len(self._mirror.table):
                 return self._mirror.masks([p.automaton for p in places], [p.state for p in places])
         host = np.zeros((len(places), (self.vocabulary.size + 31) // 32), dtype=np.int32)
@@ -138,7 +142,7 @@ class ConstraintLogitsProcessor(LogitsProcessor):
             self._fill(place, row)
         return torch.from_numpy(host).to(device)
 
-    def _fill(self, place: Place, row: Any) -> None:
+    def _fill(self, place: TrackedSequence, row: Any) -> None:
         if place.ended or (place.state == DEAD and self._histories.assisted):
             # What follows counts for nothing any more, but it has to be some token.
             for token in self.vocabulary.eos_ids:
@@ -156,11 +160,11 @@ class ConstraintLogitsProcessor(LogitsProcessor):
         return f"{type(self).__name__}({self.vocabulary!r}, max_tokens={self.max_tokens})"
 
 
-def forbidden(rows: torch.Tensor, columns: int) -> torch.Tensor:
+def forbidden_tokens(masks: torch.Tensor, columns: int) -> torch.Tensor:
     """What masks do not allow.
 
     Args:
-        rows: masks, int32 ``[rows, words]``, where the scores are.
+        masks: masks, int32 ``[rows, words]``, where the scores are.
         columns: of the scores; those beyond the masks are forbidden.
 
     Returns:
@@ -168,23 +172,23 @@ def forbidden(rows: torch.Tensor, columns: int) -> torch.Tensor:
     """
     import torch
 
-    spread = _clear_on_host(rows) if rows.device.type == "cpu" else _clear_on_device(rows)
+    spread = _clear_on_host(masks) if masks.device.type == "cpu" else _clear_on_device(masks)
     if spread.shape[1] < columns:
         return torch.nn.functional.pad(spread, (0, columns - spread.shape[1]), value=True)
     return spread[:, :columns]
 
 
-def _clear_on_host(rows: torch.Tensor) -> torch.Tensor:
+def _clear_on_host(masks: torch.Tensor) -> torch.Tensor:
     """Which bits are clear: int32 ``[rows, words]`` -> bool ``[rows, 32 words]``. In numpy, which is much faster here."""
     import torch
 
-    packed = (~rows).numpy().astype("<i4", copy=False).view(np.uint8)
+    packed = (~masks).numpy().astype("<i4", copy=False).view(np.uint8)
     return torch.from_numpy(np.unpackbits(packed, axis=1, bitorder="little").view(np.bool_))
 
 
-def _clear_on_device(rows: torch.Tensor) -> torch.Tensor:
+def _clear_on_device(masks: torch.Tensor) -> torch.Tensor:
     """The same wherever the rows are."""
     import torch
 
-    bits = torch.arange(32, dtype=torch.int32, device=rows.device)
-    return ((rows.unsqueeze(-1) >> bits) & 1).flatten(1) == 0
+    bits = torch.arange(32, dtype=torch.int32, device=masks.device)
+    return ((masks.unsqueeze(-1) >> bits) & 1).flatten(1) == 0

@@ -12,24 +12,27 @@ from collections.abc import Callable
 
 from grammars import ir
 from grammars.errors import ConstraintTooLarge, Problem
-from grammars.json_schema.source.constraints import Goal, Shape
-from grammars.json_schema.source.synthetic import negated
-from grammars.json_schema.text.punctuation import Layout
+from grammars.json_schema.source.constraints import Conjunction, TypeConstraints
+from grammars.json_schema.source.synthetic import negation_of
+from grammars.json_schema.text.punctuation import JsonPunctuation
 
-MAX_STATES = 20_000
+MAX_COUNT_STATES = 20_000
 """Most pairs of a position and counts of one array."""
 
-State = tuple[int, tuple[int, ...]]
-Edges = dict[State, list[ir.Expr]]
+CountState = tuple[int, tuple[int, ...]]
+CountTransitions = dict[CountState, list[ir.Expr]]
 
 
-def counted_array(
-    shape: Shape, goal: Callable[[Goal], ir.Expr], impossible: Callable[[Goal], bool], layout: Layout
+def contains_array_expr(
+    shape: TypeConstraints,
+    goal: Callable[[Conjunction], ir.Expr],
+    impossible: Callable[[Conjunction], bool],
+    layout: JsonPunctuation,
 ) -> ir.Expr:
     """Arrays of a shape that counts items.
 
     Args:
-        shape: at least one of its limits is `Shape.counted`.
+        shape: at least one of its limits is `TypeConstraints.counted`.
         goal: the expression of the values of a goal.
         impossible: whether a goal is known to have no values.
         layout: the punctuation.
@@ -37,67 +40,71 @@ def counted_array(
     Raises:
         ConstraintTooLarge: the counts are too high, or too many at once.
     """
-    parts, high = shape.counted, shape.max_items
+    parts, high = shape.contains_constraints, shape.max_items
     size = max(shape.min_items, high or 0, *(len(part.items.prefix) for part in parts))
     size = max([size, *(len(items.prefix) for items in shape.items)])
 
     listed = max(
         [0, *(len(part.items.prefix) for part in parts), *(len(items.prefix) for items in shape.items)]
     )
-    ways: dict[State, list[tuple[ir.Expr, tuple[int, ...]]]] = {}
+    ways: dict[CountState, list[tuple[ir.Expr, tuple[int, ...]]]] = {}
 
     def items_at(index: int, counts: tuple[int, ...]) -> list[tuple[ir.Expr, tuple[int, ...]]]:
         """What may stand at a position, each with the counts after it."""
-        options = [(tuple(node for items in shape.items for node in items.on(index)), counts)]
+        options = [(tuple(node for items in shape.items for node in items.schemas_at(index)), counts)]
         for k, part in enumerate(parts):
-            wanted = tuple(part.items.on(index))
-            if not wanted or (part.most is None and counts[k] == part.least):
+            wanted = tuple(part.items.schemas_at(index))
+            if not wanted or (part.max_contains is None and counts[k] == part.min_contains):
                 continue
             split = []
             for nodes, reached in options:
-                split.append((nodes if part.most is None else (*nodes, *map(negated, wanted)), reached))
-                if part.most is None or counts[k] < part.most:
-                    chosen = (*nodes, *wanted) if counts[k] < part.least else nodes
+                split.append(
+                    (nodes if part.max_contains is None else (*nodes, *map(negation_of, wanted)), reached)
+                )
+                if part.max_contains is None or counts[k] < part.max_contains:
+                    chosen = (*nodes, *wanted) if counts[k] < part.min_contains else nodes
                     more = (*reached[:k], reached[k] + 1, *reached[k + 1 :])
                     if not impossible(tuple(dict.fromkeys((*nodes, *wanted)))):
                         split.append((chosen, more))
             options = split
         found = ((goal(tuple(dict.fromkeys(nodes))), reached) for nodes, reached in options)
-        return [(item, reached) for item, reached in found if item is not ir.NEVER]
+        return [(item, reached) for item, reached in found if item is not ir.EMPTY_LANGUAGE]
 
-    def edges(state: State) -> Edges:
+    def edges(state: CountState) -> CountTransitions:
         index, counts = state
         if high is not None and index >= high:
             return {}
         alike = min(index, listed), counts  # positions after the listed ones
         if alike not in ways:
             ways[alike] = items_at(*alike)
-        found: Edges = {}
+        found: CountTransitions = {}
         following = min(index + 1, size)
         for item, reached in ways[alike]:
             found.setdefault((following, reached), []).append(item)
         return found
 
-    def may_end(state: State) -> bool:
+    def may_end(state: CountState) -> bool:
         index, counts = state
         return index >= shape.min_items and all(
-            count >= part.least for count, part in zip(counts, parts, strict=True)
+            count >= part.min_contains for count, part in zip(counts, parts, strict=True)
         )
 
-    start: State = (0, (0,) * len(parts))
+    start: CountState = (0, (0,) * len(parts))
     if high is not None and high < shape.min_items:
-        return ir.NEVER
-    known: dict[State, Edges] = {}
-    tails: dict[State, ir.Expr] = {}  # one item has been written at least
+        return ir.EMPTY_LANGUAGE
+    known: dict[CountState, CountTransitions] = {}
+    tails: dict[CountState, ir.Expr] = {}  # one item has been written at least
     stack = [start]
     while stack:
         state = stack[-1]
         if state not in known:
             known[state] = edges(state)
-            if len(known) > MAX_STATES:
+            if len(known) > MAX_COUNT_STATES:
                 raise ConstraintTooLarge(
                     "too many items to count",
-                    Problem(parts[0].place, f"more than {MAX_STATES} combinations of position and counts"),
+                    Problem(
+                        parts[0].place, f"more than {MAX_COUNT_STATES} combinations of position and counts"
+                    ),
                     action="lower the counts of this array",
                 )
             stack.extend(other for other in known[state] if other not in known)
@@ -116,7 +123,14 @@ def counted_array(
     return ir.choice(layout.empty_array, full) if may_end(start) else full
 
 
-def _tail(state: State, edges: Edges, tails: dict[State, ir.Expr], layout: Layout, *, end: bool) -> ir.Expr:
+def _tail(
+    state: CountState,
+    edges: CountTransitions,
+    tails: dict[CountState, ir.Expr],
+    layout: JsonPunctuation,
+    *,
+    end: bool,
+) -> ir.Expr:
     """What follows an item after which a state is reached."""
     ways = [layout.close_array] if end else []
     for other, items in edges.items():

@@ -12,14 +12,14 @@ from functools import cache
 
 from grammars import ir
 from grammars._core import Keywords, Survey
-from grammars.json_schema.source.constraints import Goal, Shape
-from grammars.json_schema.source.document import Document, Node
-from grammars.json_schema.text.punctuation import Layout
+from grammars.json_schema.source.constraints import Conjunction, TypeConstraints
+from grammars.json_schema.source.document import SchemaDocument, SchemaNode
+from grammars.json_schema.text.punctuation import JsonPunctuation
 from grammars.regex.analysis import widths
 
 
 @cache
-def _punctuation(layout: Layout) -> tuple[int, ...]:
+def _punctuation_lengths(layout: JsonPunctuation) -> tuple[int, ...]:
     """Bytes of the shortest texts of a layout's terminals, all of them ASCII, in the order that `Survey` asks for."""
     terminals = (
         layout.open_object,
@@ -34,7 +34,7 @@ def _punctuation(layout: Layout) -> tuple[int, ...]:
     return tuple(widths(regex)[0] for regex in (*regexes, layout.colon))
 
 
-class PutOff:
+class LazySchemaRules:
     """The rules of one document that wait for their bodies.
 
     Args:
@@ -46,17 +46,17 @@ class PutOff:
         lengths: bytes of the shortest text, by rule.
     """
 
-    def __init__(self, document: Document, keywords: Keywords, layout: Layout) -> None:
-        lengths = _punctuation(layout)
+    def __init__(self, document: SchemaDocument, keywords: Keywords, layout: JsonPunctuation) -> None:
+        lengths = _punctuation_lengths(layout)
         self._document = document
         self._root = document.root
         self._survey = Survey(document.root.value, keywords, lengths)
         self._shortest_container = min(lengths[2], lengths[5])
-        self._alone: dict[str, Node] = {}
-        self._cases: dict[str, tuple[Goal, Shape]] = {}
+        self._alone: dict[str, SchemaNode] = {}
+        self._cases: dict[str, tuple[Conjunction, TypeConstraints]] = {}
         self.lengths: dict[str, int] = {}
 
-    def call(self, node: Node) -> ir.Call | None:
+    def deferred_call(self, node: SchemaNode) -> ir.Call | None:
         """The call of a rule that stands for all values of a schema, put off; None where there is none."""
         if node.made or node.resource is not self._root:
             return None
@@ -73,18 +73,18 @@ class PutOff:
             self._alone[name] = node
         return ir.Call(name)
 
-    def _resolved(self, reference: str) -> Node:
-        """What `Document.resolve` finds, for references that are pointers as nodes have them; there are many."""
+    def _resolved(self, reference: str) -> SchemaNode:
+        """What `SchemaDocument.resolve` finds, for references that are pointers as nodes have them; there are many."""
         root = self._root
         value = root.value
         for token in reference[2:].split("/"):
             if "~" in reference or type(value) is not dict:
                 return self._document.resolve(root, reference)
             value = value[token]
-        node = self._document.nodes[reference] = Node(value, reference, root, root.base)
+        node = self._document.nodes[reference] = SchemaNode(value, reference, root, root.base)
         return node
 
-    def takes(self, name: str, case: Goal, shape: Shape) -> bool:
+    def defer(self, name: str, case: Conjunction, shape: TypeConstraints) -> bool:
         """Puts off the rule of a case, if it can be."""
         length = 0
         if not case:
@@ -96,12 +96,12 @@ class PutOff:
             self._cases[name] = case, shape
         return bool(length)
 
-    def waiting(self, name: str) -> tuple[Goal, Shape | None]:
+    def deferred_disjunct(self, name: str) -> tuple[Conjunction, TypeConstraints | None]:
         """What a rule is of; the shape is None where it is that of the only schema."""
         node = self._alone.get(name)
         return self._cases[name] if node is None else ((node,), None)
 
-    def owed(self) -> Iterator[Node]:
+    def pending_eager(self) -> Iterator[SchemaNode]:
         """Schemas that rules put off since the last call lead to, and that must be lowered at once."""
         document = self._document
         for pointer, reference, steps in self._survey.owed():

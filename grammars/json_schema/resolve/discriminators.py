@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import NamedTuple
 
-from grammars.json_schema.source.constraints import OBJECT, STRING, Denied, Facts
-from grammars.json_schema.source.document import Node
-from grammars.json_schema.text.literals import key_of
+from grammars.json_schema.source.constraints import OBJECT, STRING, NegatedObject, ParsedSchema
+from grammars.json_schema.source.document import SchemaNode
+from grammars.json_schema.text.literals import equality_key
 
-Values = frozenset[Hashable]
+EqualityKeys = frozenset[Hashable]
 
 
-class Tags(NamedTuple):
+class Discriminators(NamedTuple):
     """What objects must hold, as far as single members are concerned.
 
     Attributes:
@@ -26,10 +26,10 @@ class Tags(NamedTuple):
     """
 
     required: frozenset[str]
-    listed: dict[str, Values]
-    excluded: tuple[tuple[str, Values, tuple[str, ...]], ...]
+    listed: dict[str, EqualityKeys]
+    excluded: tuple[tuple[str, EqualityKeys, tuple[str, ...]], ...]
 
-    def joined(self, others: Iterable[Tags]) -> Tags:
+    def conjoin_all(self, others: Iterable[Discriminators]) -> Discriminators:
         """What must hold together."""
         required, listed, excluded = self.required, dict(self.listed), self.excluded
         for other in others:
@@ -37,9 +37,9 @@ class Tags(NamedTuple):
             excluded += other.excluded
             for name, values in other.listed.items():
                 listed[name] = listed[name] & values if name in listed else values
-        return Tags(required, listed, excluded)
+        return Discriminators(required, listed, excluded)
 
-    def impossible(self) -> bool:
+    def is_contradiction(self) -> bool:
         """Whether no value is left for a member that must be there."""
         left = {name: values for name, values in self.listed.items() if name in self.required}
         for name, values, others in self.excluded:
@@ -48,72 +48,74 @@ class Tags(NamedTuple):
         return not all(left.values())
 
 
-NO_TAGS = Tags(frozenset(), {}, ())
+NO_DISCRIMINATORS = Discriminators(frozenset(), {}, ())
 
 
-class Certain(NamedTuple):
+class ValueSummary(NamedTuple):
     """What is easily said of the values of a schema: their types, all of them where they are listed, and tags."""
 
     types: int
-    values: Values | None
-    tags: Tags
+    values: EqualityKeys | None
+    discriminators: Discriminators
 
-    def excludes(self, other: Certain) -> bool:
+    def is_disjoint(self, other: ValueSummary) -> bool:
         """Whether no value is both."""
         types = self.types & other.types
         if not types:
             return True
         if self.values is not None and other.values is not None:
             return self.values.isdisjoint(other.values)
-        return types == OBJECT and self.tags.joined((other.tags,)).impossible()
+        return types == OBJECT and self.discriminators.conjoin_all((other.discriminators,)).is_contradiction()
 
 
-def tags_of(node: Node, facts_of: Callable[[Node], Facts]) -> Tags:
+def discriminators_of(node: SchemaNode, parse_schema: Callable[[SchemaNode], ParsedSchema]) -> Discriminators:
     """What a schema says by itself about single members of objects."""
-    shape = facts_of(node).shape
-    known: dict[str, Values] = {}
+    shape = parse_schema(node).constraints
+    known: dict[str, EqualityKeys] = {}
     for members in shape.members:
         for name, part in members.properties.items():
-            values = listed(part, facts_of)
+            values = listed(part, parse_schema)
             if values is not None:
                 known[name] = known[name] & values if name in known else values
-    excluded = [found for denied in shape.denied if (found := _excluded(denied, facts_of)) is not None]
-    return Tags(frozenset(shape.required), known, tuple(excluded))
+    excluded = [
+        found for denied in shape.negated_objects if (found := _excluded(denied, parse_schema)) is not None
+    ]
+    return Discriminators(frozenset(shape.required), known, tuple(excluded))
 
 
-def listed(node: Node, facts_of: Callable[[Node], Facts]) -> Values | None:
+def listed(node: SchemaNode, parse_schema: Callable[[SchemaNode], ParsedSchema]) -> EqualityKeys | None:
     """The values that a schema lists, if all are scalars; most schemas list none, and are not read for it."""
     value = node.value
     if value is False:
         return frozenset()
-    if node.facts is None and not (isinstance(value, dict) and ("const" in value or "enum" in value)):
+    if node.parsed is None and not (isinstance(value, dict) and ("const" in value or "enum" in value)):
         return None
-    values = facts_of(node).shape.values
+    values = parse_schema(node).constraints.enum_values
     if values is None or not _SCALARS.issuperset(map(type, values)):
         return None
-    return frozenset(map(key_of, values))
+    return frozenset(map(equality_key, values))
 
 
 _SCALARS = frozenset((str, int, bool, type(None)))
 
 
 def _excluded(
-    denied: Denied, facts_of: Callable[[Node], Facts]
-) -> tuple[str, Values, tuple[str, ...]] | None:
+    denied: NegatedObject, parse_schema: Callable[[SchemaNode], ParsedSchema]
+) -> tuple[str, EqualityKeys, tuple[str, ...]] | None:
     """What is denied, if it is nothing but the listed strings of one member."""
-    if denied.names or len(denied.members) != 1:
+    if denied.property_names or len(denied.members) != 1:
         return None
     (members,) = denied.members
     if members.patterns or members.additional is not None or len(members.properties) != 1:
         return None
     ((name, part),) = members.properties.items()
-    values = listed(part, facts_of)
+    values = listed(part, parse_schema)
     if not values:
         return None
-    facts = facts_of(part)
-    said = facts.shape.__dict__.keys()
-    if not (facts.plain and facts.shape.types & STRING and said <= {"types", "values"}):
+    facts = parse_schema(part)
+    said = facts.constraints.__dict__.keys()
+    if not (facts.is_flat and facts.constraints.types & STRING and said <= {"types", "enum_values"}):
         return None
-    if set(map(type, facts.shape.values or ())) != {str}:
+    if set(map(type, facts.constraints.enum_values or ())) != {str}:
         return None
     return name, values, denied.required

@@ -2,77 +2,83 @@
 
 from __future__ import annotations
 
-from grammars.json_schema.resolve.expand import Cases
-from grammars.json_schema.resolve.validate import Admits
+from grammars.json_schema.resolve.expand import DnfExpansion
+from grammars.json_schema.resolve.validate import InstanceValidator
 from grammars.json_schema.source import constraints as f
-from grammars.json_schema.source.constraints import Goal, Shape
-from grammars.json_schema.source.document import Node
-from grammars.json_schema.source.members import goal_of
+from grammars.json_schema.source.constraints import Conjunction, TypeConstraints
+from grammars.json_schema.source.document import SchemaNode
+from grammars.json_schema.source.members import member_schemas
 
-MAX_DEPTH = 4
+MAX_PROOF_DEPTH = 4
 """How deep required members are compared."""
-MAX_STEPS = 20_000
+MAX_PROOF_STEPS = 20_000
 """Most sets of schemas that are looked at for one document."""
 
 
-class Disjoint:
+class EmptinessProver:
     """Proves goals empty. What it does not prove may be empty all the same; so "exactly one" is read as "any"."""
 
-    def __init__(self, cases: Cases, admits: Admits) -> None:
+    def __init__(self, cases: DnfExpansion, admits: InstanceValidator) -> None:
         self.cases = cases
         self.admits = admits
         self.steps = 0
-        self.known: dict[tuple[frozenset[Node], int], bool] = {}
+        self.known: dict[tuple[frozenset[SchemaNode], int], bool] = {}
 
-    def apart(self, a: Node, b: Node) -> bool:
+    def apart(self, a: SchemaNode, b: SchemaNode) -> bool:
         """Whether two schemas have no value in common, as far as can be seen."""
-        if self.cases.certain(a).excludes(self.cases.certain(b)):
+        if self.cases.value_summary(a).is_disjoint(self.cases.value_summary(b)):
             return True
         for one, other in ((a, b), (b, a)):
-            if self.cases.certain(one).values is not None:
-                listed = self.cases.facts(one).shape.values or ()
-                return not any(self.admits.goal((one, other), value, perhaps=True) for value in listed)
-        return self.empty((a, b))
+            if self.cases.value_summary(one).values is not None:
+                listed = self.cases.parse_schema(one).constraints.enum_values or ()
+                return not any(
+                    self.admits.satisfies_all((one, other), value, possibly=True) for value in listed
+                )
+        return self.is_empty((a, b))
 
-    def empty(self, goal: Goal, depth: int = MAX_DEPTH) -> bool:
+    def is_empty(self, goal: Conjunction, depth: int = MAX_PROOF_DEPTH) -> bool:
         """Whether no value satisfies all the schemas, as far as can be seen."""
         key = frozenset(goal), depth
         if key not in self.known:
             self.steps += 1
-            if self.steps > MAX_STEPS:
+            if self.steps > MAX_PROOF_STEPS:
                 return False
             self.known[key] = all(
-                self.empty_shape(self.cases.shape(case), depth)
-                for case in self.cases.expand(goal, loose=True)
+                self.has_no_values(self.cases.constraints_of(case), depth)
+                for case in self.cases.expand(goal, relaxed=True)
             )
         return self.known[key]
 
-    def empty_shape(self, shape: Shape, depth: int) -> bool:
+    def has_no_values(self, shape: TypeConstraints, depth: int) -> bool:
         """Whether no value has a shape, as far as can be seen. Keywords that cannot be enforced only narrow it."""
         types = shape.types
-        if shape.values is not None:
-            return not any(self.admits.shape(shape, value, perhaps=True) for value in shape.values)
+        if shape.enum_values is not None:
+            return not any(
+                self.admits.meets_constraints(shape, value, possibly=True) for value in shape.enum_values
+            )
         if types & (f.NULL | f.BOOLEAN):
             return False
         if types & f.NUMBER and not shape.bounds.empty():
             low, high = shape.bounds.integers()
-            if types & f.FRACTION or low is None or high is None or low <= high:
+            if types & f.NON_INTEGER or low is None or high is None or low <= high:
                 return False
-        if types & f.STRING and not self.no_string(shape):
+        if types & f.STRING and not self.has_no_strings(shape):
             return False
         if types & f.ARRAY and (shape.max_items is None or shape.min_items <= shape.max_items):
             return False
-        return not types & f.OBJECT or self.no_object(shape, depth)
+        return not types & f.OBJECT or self.has_no_objects(shape, depth)
 
-    def no_string(self, shape: Shape) -> bool:
+    def has_no_strings(self, shape: TypeConstraints) -> bool:
         """Whether the lengths that are asked exclude each other."""
         least = max([shape.min_length, *(pattern.shortest for pattern in shape.patterns)])
         highs = [shape.max_length, *(pattern.longest for pattern in shape.patterns)]
         return any(high is not None and high < least for high in highs)
 
-    def no_object(self, shape: Shape, depth: int) -> bool:
+    def has_no_objects(self, shape: TypeConstraints, depth: int) -> bool:
         """Whether a required member, or the count of members, can never be as asked."""
-        most = shape.max_members
-        if most is not None and max(shape.min_members, len(shape.required)) > most:
+        most = shape.max_properties
+        if most is not None and max(shape.min_properties, len(shape.required)) > most:
             return True
-        return depth > 0 and any(self.empty(goal_of(shape, name), depth - 1) for name in shape.required)
+        return depth > 0 and any(
+            self.is_empty(member_schemas(shape, name), depth - 1) for name in shape.required
+        )

@@ -1,10 +1,10 @@
-"""What the negation of a schema says, in the same terms as any schema: a `Shape` or a few, one of which must hold.
+"""What the negation of a schema says, in the same terms as any schema: a `TypeConstraints` or a few, one of which must hold.
 
 A shape speaks of every type apart, and so does its negation: types that it does not allow are free, and of each
 type that it limits one limit must fail. Limits of one type are alternatives; those of different types stand
 together in one shape, so the number of alternatives is the greatest of one type, not the product or the sum.
 
-Schemas of members and items, and keys that must be there, fail together as one alternative (`Denied`, `Counted`
+Schemas of members and items, and keys that must be there, fail together as one alternative (`NegatedObject`, `ContainsConstraint`
 from one on): which of them fails is left to the reading of the text.
 """
 
@@ -16,25 +16,35 @@ from typing import Any
 from grammars import ir
 from grammars.errors import Problem
 from grammars.json_schema.source import constraints as f
-from grammars.json_schema.source.constraints import Counted, Denied, Facts, Items, Members, Shape, type_of
-from grammars.json_schema.source.document import Document, Node, step
+from grammars.json_schema.source.constraints import (
+    ContainsConstraint,
+    ItemSchemas,
+    MemberSchemas,
+    NegatedObject,
+    ParsedSchema,
+    TypeConstraints,
+    type_bit_of,
+)
+from grammars.json_schema.source.document import SchemaDocument, SchemaNode, child_pointer
 from grammars.json_schema.source.synthetic import (
-    allows_all,
-    negated,
-    not_one,
-    nothing,
-    shaped,
-    together,
-    wrong_rest,
+    conjunction_of,
+    constraint_schema,
+    false_schema,
+    is_true_schema,
+    negation_of,
+    none_or_many_of,
+    unevaluated_violation,
 )
 from grammars.json_schema.text.numbers import Bounds
-from grammars.json_schema.text.patterns import Pattern
+from grammars.json_schema.text.patterns import StringPattern
 
 Limits = tuple[int, dict[str, Any]]
 """Some types, and what is said about them."""
 
 
-def negation(node: Node, document: Document, facts_of: Callable[[Node], Facts]) -> Facts:
+def negate_schema(
+    node: SchemaNode, document: SchemaDocument, facts_of: Callable[[SchemaNode], ParsedSchema]
+) -> ParsedSchema:
     """What holds of the values that `node` does not allow.
 
     Args:
@@ -42,87 +52,94 @@ def negation(node: Node, document: Document, facts_of: Callable[[Node], Facts]) 
         document: where it belongs.
         facts_of: what a schema says by itself.
     """
-    shape, branches = Shape(types=f.EVERY_TYPE), []
-    seen: dict[Node, None] = {}
+    shape, branches = TypeConstraints(types=f.EVERY_TYPE), []
+    seen: dict[SchemaNode, None] = {}
     stack = [node]
     while stack:  # all that holds together fails together
         part = stack.pop()
         if part in seen:
             continue
         seen[part] = None
-        if part.denies is not None:
-            branches.append(part.denies)
+        if part.negates is not None:
+            branches.append(part.negates)
             continue
         facts = facts_of(part)
         if facts.limits:
-            shape = shape.meet(facts.shape)
-        stack.extend(reversed(facts.also))
-        for _, either in facts.either:
-            branches.append(together(document, [negated(branch) for branch in either]))
-        if facts.rest is not None:
-            branches.append(wrong_rest(document, facts.rest))
-        for one in facts.one:
-            branches.append(not_one(document, one))
-    slots: list[tuple[Shape, tuple[Node, ...]]] = []
-    if shape.values is not None:
+            shape = shape.conjoin(facts.constraints)
+        stack.extend(reversed(facts.all_of))
+        for _, either in facts.any_of:
+            branches.append(conjunction_of(document, [negation_of(branch) for branch in either]))
+        if facts.unevaluated is not None:
+            branches.append(unevaluated_violation(document, facts.unevaluated))
+        for one in facts.one_of:
+            branches.append(none_or_many_of(document, one))
+    slots: list[tuple[TypeConstraints, tuple[SchemaNode, ...]]] = []
+    if shape.enum_values is not None:
         slots += _values(node, shape, document)
     slots += [(slot, ()) for slot in _slots(node, shape, document)]
-    result = Facts()
+    result = ParsedSchema()
     if len(slots) + len(branches) == 1:
         if branches:
-            result.also = (branches[0],)
+            result.all_of = (branches[0],)
         else:
-            result.shape, result.also = slots[0]
-            result.limits = result.shape.limits()
+            result.constraints, result.all_of = slots[0]
+            result.limits = result.constraints.limits()
     elif slots or branches:
-        made = [shaped(document, node, f"denied {i}", slot, also) for i, (slot, also) in enumerate(slots)]
-        result.either = (("not", [*made, *branches]),)
+        made = [
+            constraint_schema(document, node, f"denied {i}", slot, also)
+            for i, (slot, also) in enumerate(slots)
+        ]
+        result.any_of = (("not", [*made, *branches]),)
     else:
-        result.shape.types = 0
+        result.constraints.types = 0
         result.limits = True
     return result
 
 
-def _values(node: Node, shape: Shape, document: Document) -> list[tuple[Shape, tuple[Node, ...]]]:
+def _values(
+    node: SchemaNode, shape: TypeConstraints, document: SchemaDocument
+) -> list[tuple[TypeConstraints, tuple[SchemaNode, ...]]]:
     """All but the listed values; and those of them that the rest of the shape does not allow (left to `_slots`)."""
     types, excluded, also = f.EVERY_TYPE, [], []
-    whole_floats = document.draft.whole_floats
-    listed = shape.values or ()
+    whole_floats = document.dialect.integral_floats
+    listed = shape.enum_values or ()
     for i, value in enumerate(listed):
-        kind = type_of(value, whole_floats)
+        kind = type_bit_of(value, whole_floats)
         if not kind & shape.types:
             continue
         if kind == f.NULL:
             types &= ~f.NULL
         elif kind in (f.ARRAY, f.OBJECT):
-            also.append(negated(equal_to(document, node, f"value {i}", value)))
+            also.append(negation_of(const_schema(document, node, f"value {i}", value)))
         else:
             excluded.append(value)
-    return [(Shape(types=types, excluded=tuple(excluded)), tuple(also))]
+    return [(TypeConstraints(types=types, excluded_values=tuple(excluded)), tuple(also))]
 
 
-def equal_to(document: Document, node: Node, label: str, value: Any) -> Node:
+def const_schema(document: SchemaDocument, node: SchemaNode, label: str, value: Any) -> SchemaNode:
     """The schema of one value, structure written out."""
     if isinstance(value, (list, tuple)):
-        items = Items([equal_to(document, node, f"{label}/{i}", item) for i, item in enumerate(value)])
-        size = len(value)
-        shape = Shape(types=f.ARRAY, items=(items,), min_items=size, max_items=size)
-    elif isinstance(value, dict):
-        members = Members(
-            {name: equal_to(document, node, f"{label}/{name}", item) for name, item in value.items()},
-            additional=nothing(document, node),
+        items = ItemSchemas(
+            [const_schema(document, node, f"{label}/{i}", item) for i, item in enumerate(value)]
         )
-        shape = Shape(types=f.OBJECT, members=(members,), required=tuple(value))
+        size = len(value)
+        shape = TypeConstraints(types=f.ARRAY, items=(items,), min_items=size, max_items=size)
+    elif isinstance(value, dict):
+        members = MemberSchemas(
+            {name: const_schema(document, node, f"{label}/{name}", item) for name, item in value.items()},
+            additional=false_schema(document, node),
+        )
+        shape = TypeConstraints(types=f.OBJECT, members=(members,), required=tuple(value))
     else:
-        shape = Shape(values=[value])
-    return shaped(document, node, label, shape)
+        shape = TypeConstraints(enum_values=[value])
+    return constraint_schema(document, node, label, shape)
 
 
-def _slots(node: Node, shape: Shape, document: Document) -> list[Shape]:
+def _slots(node: SchemaNode, shape: TypeConstraints, document: SchemaDocument) -> list[TypeConstraints]:
     """Shapes of which one holds where something in a shape (but its listed values) fails."""
     types = shape.types
     free = f.EVERY_TYPE & ~types
-    if shape.values is not None:
+    if shape.enum_values is not None:
         free = 0  # the values of other types are allowed already: none of them is among the listed ones
     groups: list[list[Limits]] = [[(free & (f.NULL | f.BOOLEAN), {})] if free & (f.NULL | f.BOOLEAN) else []]
     for kinds, limits in (
@@ -134,35 +151,35 @@ def _slots(node: Node, shape: Shape, document: Document) -> list[Shape]:
         group: list[Limits] = [(free & kinds, {})] if free & kinds else []
         if types & kinds:
             group += [(types & kinds, said) for said in limits(node, shape, document)]
-            problems = tuple(problem for problem in shape.problems if problem[0] & types & kinds)
+            problems = tuple(problem for problem in shape.unsupported_keywords if problem[0] & types & kinds)
             if problems:
-                group.append((types & kinds, {"problems": problems}))
+                group.append((types & kinds, {"unsupported_keywords": problems}))
         groups.append(group)
     slots = []
     for i in range(max(map(len, groups))):
         alternatives = [group[i] for group in groups if i < len(group)]
         said: dict[str, Any] = {"types": 0}
-        if shape.values is not None:
-            said["values"] = shape.values
+        if shape.enum_values is not None:
+            said["enum_values"] = shape.enum_values
         for kinds, limit in alternatives:
             said["types"] |= kinds
             for name, value in limit.items():
-                said[name] = said[name] + value if name == "problems" and name in said else value
-        slots.append(Shape(**said))
+                said[name] = said[name] + value if name == "unsupported_keywords" and name in said else value
+        slots.append(TypeConstraints(**said))
     return slots
 
 
-def _numbers(node: Node, shape: Shape, document: Document) -> list[dict[str, Any]]:
+def _numbers(node: SchemaNode, shape: TypeConstraints, document: SchemaDocument) -> list[dict[str, Any]]:
     bounds = shape.bounds
     found: list[dict[str, Any]] = []
     if bounds.low is not None:
-        found.append({"bounds": Bounds(high=bounds.low, high_strict=not bounds.low_strict)})
+        found.append({"bounds": Bounds(high=bounds.low, high_exclusive=not bounds.low_exclusive)})
     if bounds.high is not None:
-        found.append({"bounds": Bounds(low=bounds.high, low_strict=not bounds.high_strict)})
-    return found + [{"indivisible": (step,)} for step in dict.fromkeys(shape.multiples)]
+        found.append({"bounds": Bounds(low=bounds.high, low_exclusive=not bounds.high_exclusive)})
+    return found + [{"non_divisors": (step,)} for step in dict.fromkeys(shape.divisors)]
 
 
-def _strings(node: Node, shape: Shape, document: Document) -> list[dict[str, Any]]:
+def _strings(node: SchemaNode, shape: TypeConstraints, document: SchemaDocument) -> list[dict[str, Any]]:
     low, high = shape.min_length, shape.max_length
     if not shape.patterns:
         shorter = [{"max_length": low - 1}] if low > 0 else []
@@ -176,27 +193,39 @@ def _strings(node: Node, shape: Shape, document: Document) -> list[dict[str, Any
     def others(texts: list[ir.Regex]) -> ir.Regex:
         return ir.difference(ir.TEXT, ir.intersection(*texts, *lengths))
 
-    surely = others([pattern.loosest for pattern in shape.patterns])
-    perhaps = [pattern.characters for pattern in shape.patterns]
-    return [{"patterns": (Pattern(f"not {' and '.join(sources)}", surely, lambda: others(perhaps)),)}]
+    surely = others([pattern.superset for pattern in shape.patterns])
+    perhaps = [pattern.value_language for pattern in shape.patterns]
+    return [{"patterns": (StringPattern(f"not {' and '.join(sources)}", surely, lambda: others(perhaps)),)}]
 
 
-def _arrays(node: Node, shape: Shape, document: Document) -> list[dict[str, Any]]:
+def _arrays(node: SchemaNode, shape: TypeConstraints, document: SchemaDocument) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     wrong = _wrong_items(shape.items, document, node)
-    if wrong.prefix or wrong.rest is not None:
-        found.append({"counted": (Counted(wrong, 1, None, node.pointer),)})
-    for counted in shape.counted:
-        if counted.least:
-            found.append({"counted": (Counted(counted.items, 0, counted.least - 1, node.pointer),)})
-        if counted.most is not None:
-            found.append({"counted": (Counted(counted.items, counted.most + 1, None, node.pointer),)})
-    if shape.unique:
-        place = step(node.pointer, "uniqueItems")
+    if wrong.prefix or wrong.additional is not None:
+        found.append({"contains_constraints": (ContainsConstraint(wrong, 1, None, node.pointer),)})
+    for counted in shape.contains_constraints:
+        if counted.min_contains:
+            found.append(
+                {
+                    "contains_constraints": (
+                        ContainsConstraint(counted.items, 0, counted.min_contains - 1, node.pointer),
+                    )
+                }
+            )
+        if counted.max_contains is not None:
+            found.append(
+                {
+                    "contains_constraints": (
+                        ContainsConstraint(counted.items, counted.max_contains + 1, None, node.pointer),
+                    )
+                }
+            )
+    if shape.unique_items:
+        place = child_pointer(node.pointer, "uniqueItems")
         problem = Problem(
             place, "cannot be denied: two equal items are no regular condition", True, "uniqueItems"
         )
-        found.append({"problems": ((f.ARRAY, problem),)})
+        found.append({"unsupported_keywords": ((f.ARRAY, problem),)})
     if shape.min_items:
         found.append({"max_items": shape.min_items - 1})
     if shape.max_items is not None:
@@ -204,34 +233,36 @@ def _arrays(node: Node, shape: Shape, document: Document) -> list[dict[str, Any]
     return found
 
 
-def _wrong_items(parts: Sequence[Items], document: Document, node: Node) -> Items:
+def _wrong_items(parts: Sequence[ItemSchemas], document: SchemaDocument, node: SchemaNode) -> ItemSchemas:
     """By position, the schema of the items that one of `parts` does not allow."""
     size = max((len(items.prefix) for items in parts), default=0)
 
-    def wrong(index: int) -> Node | None:
-        nodes = dict.fromkeys(n for items in parts for n in items.on(index) if not allows_all(n))
-        return negated(together(document, list(nodes))) if nodes else None
+    def wrong(index: int) -> SchemaNode | None:
+        nodes = dict.fromkeys(n for items in parts for n in items.schemas_at(index) if not is_true_schema(n))
+        return negation_of(conjunction_of(document, list(nodes))) if nodes else None
 
-    prefix = [wrong(i) or nothing(document, node) for i in range(size)]
-    return Items(prefix, wrong(size))
+    prefix = [wrong(i) or false_schema(document, node) for i in range(size)]
+    return ItemSchemas(prefix, wrong(size))
 
 
-def _objects(node: Node, shape: Shape, document: Document) -> list[dict[str, Any]]:
+def _objects(node: SchemaNode, shape: TypeConstraints, document: SchemaDocument) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     members = tuple(part for part in shape.members if _limits_members(part))
-    if members or len(shape.required) > 1 or shape.names:
-        found.append({"denied": (Denied(members, shape.required, shape.names, node.pointer),)})
+    if members or len(shape.required) > 1 or shape.property_names:
+        found.append(
+            {"negated_objects": (NegatedObject(members, shape.required, shape.property_names, node.pointer),)}
+        )
     elif shape.required:
-        absent = Members({shape.required[0]: nothing(document, node)})
+        absent = MemberSchemas({shape.required[0]: false_schema(document, node)})
         found.append({"members": (absent,)})
-    if shape.min_members:
-        found.append({"max_members": shape.min_members - 1})
-    if shape.max_members is not None:
-        found.append({"min_members": shape.max_members + 1})
+    if shape.min_properties:
+        found.append({"max_properties": shape.min_properties - 1})
+    if shape.max_properties is not None:
+        found.append({"min_properties": shape.max_properties + 1})
     return found
 
 
-def _limits_members(members: Members) -> bool:
+def _limits_members(members: MemberSchemas) -> bool:
     nodes = [*members.properties.values(), *(node for _, node in members.patterns)]
     nodes += [] if members.additional is None else [members.additional]
-    return not all(map(allows_all, nodes))
+    return not all(map(is_true_schema, nodes))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from grammars.json_schema.source.document import NAMED, ONE, SEVERAL
+from grammars.json_schema.source.document import SCHEMA_KEYWORDS, SCHEMA_LIST_KEYWORDS, SCHEMA_MAP_KEYWORDS
 
 _CHECKS: dict[str, str] = {
     **dict.fromkeys(
@@ -24,9 +24,9 @@ _CHECKS: dict[str, str] = {
     "required": "names",
     "dependentRequired": "name lists",
     "dependencies": "dependencies",
-    **dict.fromkeys(ONE, "schema"),
-    **dict.fromkeys(SEVERAL, "schema list"),
-    **dict.fromkeys(NAMED, "schemas by name"),
+    **dict.fromkeys(SCHEMA_KEYWORDS, "schema"),
+    **dict.fromkeys(SCHEMA_LIST_KEYWORDS, "schema list"),
+    **dict.fromkeys(SCHEMA_MAP_KEYWORDS, "schemas by name"),
 }
 _OF_DRAFT_4 = {
     **dict.fromkeys(("exclusiveMinimum", "exclusiveMaximum"), "flag"),
@@ -35,7 +35,7 @@ _OF_DRAFT_4 = {
 }
 
 
-def value_checks(draft: str, keywords: Iterable[str]) -> dict[str, str]:
+def keyword_value_kinds(draft: str, keywords: Iterable[str]) -> dict[str, str]:
     """What the values of a draft's keywords must be."""
     keywords = list(keywords)
     checks = {**_CHECKS, **_OF_DRAFT_4} if draft == "4" else dict(_CHECKS)

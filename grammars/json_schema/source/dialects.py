@@ -10,41 +10,41 @@ from typing import TYPE_CHECKING, Any
 from grammars._core import Keywords
 from grammars.errors import InvalidConstraint, Problem
 from grammars.json_schema.source import keywords as k
-from grammars.json_schema.source.checks import value_checks
-from grammars.json_schema.source.keywords import Keyword, annotation
-from grammars.json_schema.text.formats import BEFORE_7, FORMATS, Format
+from grammars.json_schema.source.checks import keyword_value_kinds
+from grammars.json_schema.source.keywords import KeywordHandler, annotation
+from grammars.json_schema.text.formats import FORMATS, FORMATS_BEFORE_7, Format
 
 if TYPE_CHECKING:
-    from grammars.json_schema.source.registry import Registry
+    from grammars.json_schema.source.registry import SchemaRegistry
 
 
 @dataclass(frozen=True, eq=False)
-class Draft:
+class SchemaDialect:
     """One version of the specification.
 
     Attributes:
         name: as it is called: ``"7"``, ``"2020-12"``.
         uri: its meta-schema's identifier.
-        table: the keywords it knows; any other is an annotation.
+        handlers: the keywords it knows; any other is an annotation.
         id_keyword: names a schema.
-        ref_alone: other keywords next to ``$ref`` are ignored.
+        ref_overrides_siblings: other keywords next to ``$ref`` are ignored.
         has_anchors: ``$anchor`` names places.
-        whole_floats: 1.0 is an integer.
+        integral_floats: 1.0 is an integer.
         contains_evaluates: items that satisfy ``contains`` count as evaluated.
         formats: the formats that are enforced, by name.
     """
 
     name: str
     uri: str
-    table: Mapping[str, Keyword]
+    handlers: Mapping[str, KeywordHandler]
     id_keyword: str = "$id"
-    ref_alone: bool = False
+    ref_overrides_siblings: bool = False
     has_anchors: bool = True
-    whole_floats: bool = True
+    integral_floats: bool = True
     contains_evaluates: bool = False
     formats: Mapping[str, Format] = field(default_factory=lambda: FORMATS)
 
-    def dialect(self, schema: Any) -> Draft:
+    def dialect_of(self, schema: Any) -> SchemaDialect:
         """The draft that a schema follows that stands within one of this draft or is referred to by it."""
         uri = schema.get("$schema") if isinstance(schema, dict) else None
         found = _BY_URI.get(uri.rstrip("#"), self) if isinstance(uri, str) else self
@@ -53,22 +53,26 @@ class Draft:
         return found if self.formats else replace(found, formats={})
 
     @cached_property
-    def limiting(self) -> Mapping[str, Keyword]:
+    def assertion_keywords(self) -> Mapping[str, KeywordHandler]:
         """The keywords that may limit something."""
-        return {name: function for name, function in self.table.items() if function is not annotation}
+        return {name: function for name, function in self.handlers.items() if function is not annotation}
 
     @cached_property
-    def read_natively(self) -> Keywords:
+    def native_keywords(self) -> Keywords:
         """What a native reader must know of the keywords."""
-        checks = value_checks(self.name, self.table)
+        checks = keyword_value_kinds(self.name, self.handlers)
         return Keywords(
-            checks, frozenset(self.limiting), self.id_keyword, self.ref_alone, frozenset(self.formats)
+            checks,
+            frozenset(self.assertion_keywords),
+            self.id_keyword,
+            self.ref_overrides_siblings,
+            frozenset(self.formats),
         )
 
 
 _ANNOTATIONS = dict.fromkeys(("title", "description", "default", "$schema", "definitions"), annotation)
 
-_4: dict[str, Keyword] = {
+_4: dict[str, KeywordHandler] = {
     **_ANNOTATIONS,
     "id": annotation,
     "type": k.type_,
@@ -100,7 +104,7 @@ _4: dict[str, Keyword] = {
     "oneOf": k.one_of,
     "not": k.not_,
 }
-_6: dict[str, Keyword] = {
+_6: dict[str, KeywordHandler] = {
     **{keyword: function for keyword, function in _4.items() if keyword != "id"},
     **dict.fromkeys(("$id", "examples"), annotation),
     "const": k.const,
@@ -109,14 +113,14 @@ _6: dict[str, Keyword] = {
     "contains": k.contains,
     "propertyNames": k.property_names,
 }
-_7: dict[str, Keyword] = {
+_7: dict[str, KeywordHandler] = {
     **_6,
     **dict.fromkeys(("$comment", "readOnly", "writeOnly", "contentEncoding", "contentMediaType"), annotation),
     "if": k.if_,
     "then": k.then,
     "else": k.then,
 }
-_2019: dict[str, Keyword] = {
+_2019: dict[str, KeywordHandler] = {
     **{keyword: function for keyword, function in _7.items() if keyword != "dependencies"},
     **dict.fromkeys(
         ("$defs", "$anchor", "$recursiveAnchor", "$vocabulary", "deprecated", "contentSchema"), annotation
@@ -128,7 +132,7 @@ _2019: dict[str, Keyword] = {
     "unevaluatedProperties": k.unevaluated,
     "$recursiveRef": k.recursive_ref,
 }
-_2020: dict[str, Keyword] = {
+_2020: dict[str, KeywordHandler] = {
     **{
         keyword: function
         for keyword, function in _2019.items()
@@ -140,28 +144,30 @@ _2020: dict[str, Keyword] = {
     "$dynamicRef": k.dynamic_ref,
 }
 
-_OLD: dict[str, Any] = {"ref_alone": True, "has_anchors": False}
-DRAFTS: dict[str, Draft] = {
+_OLD: dict[str, Any] = {"ref_overrides_siblings": True, "has_anchors": False}
+SCHEMA_DIALECTS: dict[str, SchemaDialect] = {
     draft.name: draft
     for draft in (
-        Draft(
+        SchemaDialect(
             "4",
             "http://json-schema.org/draft-04/schema",
             _4,
             id_keyword="id",
-            whole_floats=False,
-            formats=BEFORE_7,
+            integral_floats=False,
+            formats=FORMATS_BEFORE_7,
             **_OLD,
         ),
-        Draft("6", "http://json-schema.org/draft-06/schema", _6, formats=BEFORE_7, **_OLD),
-        Draft("7", "http://json-schema.org/draft-07/schema", _7, **_OLD),
-        Draft("2019-09", "https://json-schema.org/draft/2019-09/schema", _2019),
-        Draft("2020-12", "https://json-schema.org/draft/2020-12/schema", _2020, contains_evaluates=True),
+        SchemaDialect("6", "http://json-schema.org/draft-06/schema", _6, formats=FORMATS_BEFORE_7, **_OLD),
+        SchemaDialect("7", "http://json-schema.org/draft-07/schema", _7, **_OLD),
+        SchemaDialect("2019-09", "https://json-schema.org/draft/2019-09/schema", _2019),
+        SchemaDialect(
+            "2020-12", "https://json-schema.org/draft/2020-12/schema", _2020, contains_evaluates=True
+        ),
     )
 }
 """The drafts by name."""
-DEFAULT = DRAFTS["2020-12"]
-_BY_URI = {draft.uri: draft for draft in DRAFTS.values()}
+DEFAULT_DIALECT = SCHEMA_DIALECTS["2020-12"]
+_BY_URI = {draft.uri: draft for draft in SCHEMA_DIALECTS.values()}
 
 
 _VALIDATION = "/vocab/validation"
@@ -175,7 +181,9 @@ _LIMITS = frozenset(
 """Keywords of the validation vocabulary."""
 
 
-def draft_of(schema: Any, name: str | None = None, registry: Registry | None = None) -> Draft:
+def select_dialect(
+    schema: Any, name: str | None = None, registry: SchemaRegistry | None = None
+) -> SchemaDialect:
     """The draft asked for by name, or else the one that ``$schema`` names, or else the newest.
 
     A meta-schema in the registry may leave out the vocabulary of validation; its keywords are unknown then.
@@ -184,18 +192,18 @@ def draft_of(schema: Any, name: str | None = None, registry: Registry | None = N
         InvalidConstraint: there is no draft of that name.
     """
     if name is not None:
-        if name not in DRAFTS:
+        if name not in SCHEMA_DIALECTS:
             raise InvalidConstraint(
-                "unknown draft", Problem("draft", f"known drafts: {', '.join(DRAFTS)}", name)
+                "unknown draft", Problem("draft", f"known drafts: {', '.join(SCHEMA_DIALECTS)}", name)
             )
-        return DRAFTS[name]
+        return SCHEMA_DIALECTS[name]
     uri = schema.get("$schema") if isinstance(schema, dict) else None
     if isinstance(uri, str) and uri.rstrip("#") not in _BY_URI and registry is not None:
         meta = registry.get(uri.rstrip("#"))
         vocabularies = meta.get("$vocabulary") if isinstance(meta, dict) else None
-        draft = DEFAULT.dialect(meta)
+        draft = DEFAULT_DIALECT.dialect_of(meta)
         if isinstance(vocabularies, dict) and not any(item.endswith(_VALIDATION) for item in vocabularies):
-            table = {keyword: lower for keyword, lower in draft.table.items() if keyword not in _LIMITS}
-            return replace(draft, table=table)
+            table = {keyword: lower for keyword, lower in draft.handlers.items() if keyword not in _LIMITS}
+            return replace(draft, handlers=table)
         return draft
-    return DEFAULT.dialect(schema)
+    return DEFAULT_DIALECT.dialect_of(schema)

@@ -9,27 +9,29 @@ from urllib.parse import unquote, urldefrag, urljoin
 from grammars.errors import InvalidConstraint, Problem, UnsupportedConstraint
 
 if TYPE_CHECKING:
-    from grammars.json_schema.source.constraints import Facts
-    from grammars.json_schema.source.dialects import Draft
-    from grammars.json_schema.source.registry import Registry
+    from grammars.json_schema.source.constraints import ParsedSchema
+    from grammars.json_schema.source.dialects import SchemaDialect
+    from grammars.json_schema.source.registry import SchemaRegistry
 
-ONE = frozenset(
+SCHEMA_KEYWORDS = frozenset(
     {
         "additionalProperties", "additionalItems", "items", "contains", "not", "if", "then", "else",
         "propertyNames", "unevaluatedItems", "unevaluatedProperties", "contentSchema",
     }
 )  # fmt: skip
 """Keywords that hold a schema (``items`` may hold a list of them)."""
-SEVERAL = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+SCHEMA_LIST_KEYWORDS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 """Keywords that hold a list of schemas."""
-NAMED = frozenset({"properties", "patternProperties", "definitions", "$defs", "dependentSchemas"})
+SCHEMA_MAP_KEYWORDS = frozenset(
+    {"properties", "patternProperties", "definitions", "$defs", "dependentSchemas"}
+)
 """Keywords that hold schemas by name (so does ``dependencies``, between lists of names)."""
 
 
-_LISTED = SEVERAL | ONE
+_LISTED = SCHEMA_LIST_KEYWORDS | SCHEMA_KEYWORDS
 
 
-class Node:
+class SchemaNode:
     """A schema at its place.
 
     Attributes:
@@ -37,36 +39,36 @@ class Node:
         pointer: JSON Pointer as a URI fragment, shown to people and unique in the document.
         resource: the schema with an identifier that this one belongs to: what ``#`` means here.
         base: URI that references are relative to.
-        draft: the version of the specification that its resource follows.
-        facts: what the schema itself says, filled in when it is first read.
+        dialect: the version of the specification that its resource follows.
+        parsed: what the schema itself says, filled in when it is first read.
         made: it does not stand in the document but follows from one that does.
-        denies: the schema of which this is the negation.
+        negates: the schema of which this is the negation.
         negation: its negation, if that has been asked for.
-        outer: of a resource, the one that it stands in.
-        scope: of a resource, what `dynamic.scope_of` found.
+        parent_resource: of a resource, the one that it stands in.
+        dynamic_scope: of a resource, what `dynamic.scope_of` found.
         text: its value as text, once `same` has asked for it.
     """
 
     __slots__ = (
-        "base", "denies", "draft", "facts", "made", "negation", "outer", "pointer", "resource", "scope", "text", "value",
+        "base", "dialect", "dynamic_scope", "made", "negates", "negation", "parent_resource", "parsed", "pointer", "resource", "text", "value",
     )  # fmt: skip
 
-    def __init__(self, value: Any, pointer: str, resource: Node | None, base: str) -> None:
+    def __init__(self, value: Any, pointer: str, resource: SchemaNode | None, base: str) -> None:
         self.value = value
         self.pointer = pointer
-        self.resource: Node = resource or self
+        self.resource: SchemaNode = resource or self
         self.base = base
         if resource is not None:
-            self.draft: Draft = resource.draft
-        self.facts: Facts | None = None
+            self.dialect: SchemaDialect = resource.dialect
+        self.parsed: ParsedSchema | None = None
         self.made = False
-        self.denies: Node | None = None
-        self.negation: Node | None = None
-        self.outer: Node | None = None
-        self.scope: Mapping[str, Node] | None = None
+        self.negates: SchemaNode | None = None
+        self.negation: SchemaNode | None = None
+        self.parent_resource: SchemaNode | None = None
+        self.dynamic_scope: Mapping[str, SchemaNode] | None = None
         self.text: str | None = None
 
-    def same(self, other: Node) -> bool:
+    def is_identical(self, other: SchemaNode) -> bool:
         """Whether another schema plainly says the same: word for word, so that 1 is not taken for true."""
         if self is other:
             return True
@@ -87,7 +89,7 @@ class Node:
         return f"Node({self.pointer})"
 
 
-def step(pointer: str, *tokens: str | int) -> str:
+def child_pointer(pointer: str, *tokens: str | int) -> str:
     """The pointer of a child."""
     for token in tokens:
         text = str(token)
@@ -97,7 +99,7 @@ def step(pointer: str, *tokens: str | int) -> str:
     return pointer
 
 
-def position(schema: Any, pointer: str) -> tuple[int, ...]:
+def document_order(schema: Any, pointer: str) -> tuple[int, ...]:
     """Where a pointer leads in a document as it is written: smaller than what comes after it.
 
     What does not stand there comes last.
@@ -130,21 +132,21 @@ def _join(base: str, reference: str, pointer: str) -> str:
         ) from None
 
 
-def _reference_problem(node: Node, reference: str, reason: str) -> Problem:
+def _reference_problem(node: SchemaNode, reference: str, reason: str) -> Problem:
     """What is wrong with a reference, at the keyword that makes it."""
     keyword = next((name for name in _REFERENCES if node.value.get(name) == reference), "$ref")
-    return Problem(step(node.pointer, keyword), reason, reference, keyword)
+    return Problem(child_pointer(node.pointer, keyword), reason, reference, keyword)
 
 
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
-class Document:
+class SchemaDocument:
     """A schema document and the nodes in it that have been looked at; other documents as references lead there.
 
     Args:
         schema: the document.
-        draft: the version of the specification that it follows.
+        dialect: the version of the specification that it follows.
         registry: other documents by URI.
         check: refuses what is no schema of a draft; asked of other documents.
     """
@@ -152,30 +154,30 @@ class Document:
     def __init__(
         self,
         schema: Any,
-        draft: Draft,
-        registry: Registry | None = None,
-        check: Callable[[Any, Draft], object] = lambda schema, draft: None,
+        draft: SchemaDialect,
+        registry: SchemaRegistry | None = None,
+        check: Callable[[Any, SchemaDialect], object] = lambda schema, draft: None,
     ) -> None:
-        self.draft = draft
-        self.nodes: dict[str, Node] = {}
-        self.named: dict[str, Node] | None = None
-        self._dynamic: dict[str, dict[str, Node]] = {}
+        self.dialect = draft
+        self.nodes: dict[str, SchemaNode] = {}
+        self.by_uri: dict[str, SchemaNode] | None = None
+        self._dynamic: dict[str, dict[str, SchemaNode]] = {}
         self._registry = registry
         self._check = check
         self.root = self._document(schema, draft, "#", "")
 
-    def _document(self, schema: Any, draft: Draft, pointer: str, uri: str) -> Node:
+    def _document(self, schema: Any, draft: SchemaDialect, pointer: str, uri: str) -> SchemaNode:
         """The node of a whole document that was found at a URI."""
         identifier = schema.get(draft.id_keyword) if isinstance(schema, dict) else None
-        ignored = draft.ref_alone and isinstance(schema, dict) and "$ref" in schema
+        ignored = draft.ref_overrides_siblings and isinstance(schema, dict) and "$ref" in schema
         base = identifier if isinstance(identifier, str) and not ignored else ""
-        node = self.nodes[pointer] = Node(schema, pointer, None, _join(uri, base, pointer))
-        node.draft = draft
+        node = self.nodes[pointer] = SchemaNode(schema, pointer, None, _join(uri, base, pointer))
+        node.dialect = draft
         return node
 
-    def child(self, parent: Node, *tokens: str | int) -> Node:
+    def child(self, parent: SchemaNode, *tokens: str | int) -> SchemaNode:
         """The schema found by following tokens down from a schema."""
-        pointer = step(parent.pointer, *tokens)
+        pointer = child_pointer(parent.pointer, *tokens)
         node = self.nodes.get(pointer)
         if node is None:
             value = parent.value
@@ -184,43 +186,43 @@ class Document:
             node = self.nodes[pointer] = self._node(value, pointer, parent)
         return node
 
-    def children(self, parent: Node, keyword: str, names: Mapping[str, Any]) -> dict[str, Node]:
+    def children(self, parent: SchemaNode, keyword: str, names: Mapping[str, Any]) -> dict[str, SchemaNode]:
         """The schemas by name under a keyword, all at once."""
         found = {}
         nodes = self.nodes
         place = f"{parent.pointer}/{keyword}"
         for name, value in names.items():
             plain = "~" not in name and "/" not in name
-            pointer = f"{place}/{name}" if plain else step(place, name)
+            pointer = f"{place}/{name}" if plain else child_pointer(place, name)
             node = nodes.get(pointer)
             if node is None:
                 node = nodes[pointer] = self._node(value, pointer, parent)
             found[name] = node
         return found
 
-    def _node(self, value: Any, pointer: str, parent: Node) -> Node:
-        draft = parent.draft
+    def _node(self, value: Any, pointer: str, parent: SchemaNode) -> SchemaNode:
+        draft = parent.dialect
         if not isinstance(value, dict) or draft.id_keyword not in value:
-            return Node(value, pointer, parent.resource, parent.base)
+            return SchemaNode(value, pointer, parent.resource, parent.base)
         identifier = value[draft.id_keyword]
-        ignored = draft.ref_alone and "$ref" in value
+        ignored = draft.ref_overrides_siblings and "$ref" in value
         if isinstance(identifier, str) and not identifier.startswith("#") and not ignored:
-            node = Node(value, pointer, None, _join(parent.base, identifier, pointer))
-            node.draft = draft.dialect(value)
-            node.outer = parent.resource
+            node = SchemaNode(value, pointer, None, _join(parent.base, identifier, pointer))
+            node.dialect = draft.dialect_of(value)
+            node.parent_resource = parent.resource
             return node
-        return Node(value, pointer, parent.resource, parent.base)
+        return SchemaNode(value, pointer, parent.resource, parent.base)
 
-    def made(self, parent: Node, label: str, value: Any) -> Node:
+    def made(self, parent: SchemaNode, label: str, value: Any) -> SchemaNode:
         """A schema that does not stand in the document but follows from one that does."""
         pointer = f"{parent.pointer} ({label})"
         node = self.nodes.get(pointer)
         if node is None:
-            node = self.nodes[pointer] = Node(value, pointer, parent.resource, parent.base)
+            node = self.nodes[pointer] = SchemaNode(value, pointer, parent.resource, parent.base)
             node.made = True
         return node
 
-    def resolve(self, node: Node, reference: str) -> Node:
+    def resolve(self, node: SchemaNode, reference: str) -> SchemaNode:
         """The schema that a reference at `node` points at, as it stands there.
 
         Raises:
@@ -232,7 +234,7 @@ class Document:
         fragment = unquote(fragment)
         start = node.resource
         if url and target != node.base:
-            found = self._identified().get(target) or self._other(target, node.draft)
+            found = self._identified().get(target) or self._other(target, node.dialect)
             if found is None:
                 raise UnsupportedConstraint(
                     "1 keyword cannot be enforced",
@@ -249,14 +251,14 @@ class Document:
             raise self._dangling(node, reference)
         return anchored
 
-    def _dangling(self, node: Node, reference: str) -> InvalidConstraint:
+    def _dangling(self, node: SchemaNode, reference: str) -> InvalidConstraint:
         return InvalidConstraint(
             "the schema is malformed",
             _reference_problem(node, reference, "points at nothing"),
             action="correct the reference",
         )
 
-    def _descend(self, start: Node, fragment: str, node: Node, reference: str) -> Node:
+    def _descend(self, start: SchemaNode, fragment: str, node: SchemaNode, reference: str) -> SchemaNode:
         current = start
         tokens: list[str | int] = []
         value = start.value
@@ -268,7 +270,7 @@ class Document:
                 raise self._dangling(node, reference)
             tokens.append(token)
             value = value[token]
-            if isinstance(value, dict) and start.draft.id_keyword in value:
+            if isinstance(value, dict) and start.dialect.id_keyword in value:
                 current = self.child(current, *tokens)  # its own base may change here
                 tokens = []
         if tokens:
@@ -277,31 +279,31 @@ class Document:
             raise self._dangling(node, reference)
         return current
 
-    def dynamic_anchors(self) -> Mapping[str, Mapping[str, Node]]:
+    def dynamic_anchors(self) -> Mapping[str, Mapping[str, SchemaNode]]:
         """The schemas with a dynamic anchor, by the URI of their resource and the anchor."""
         self._identified()
         return self._dynamic
 
-    def _identified(self) -> dict[str, Node]:
+    def _identified(self) -> dict[str, SchemaNode]:
         """Every schema with an identifier or an anchor, by URI."""
-        if self.named is None:
-            self.named = {self.root.base: self.root}
-            self._name_all(self.root, self.named)
-        return self.named
+        if self.by_uri is None:
+            self.by_uri = {self.root.base: self.root}
+            self._name_all(self.root, self.by_uri)
+        return self.by_uri
 
-    def _other(self, uri: str, draft: Draft) -> Node | None:
+    def _other(self, uri: str, draft: SchemaDialect) -> SchemaNode | None:
         """Another document, from the registry."""
         schema = self._registry.get(uri) if self._registry is not None else None
         if schema is None:
             return None
-        draft = draft.dialect(schema)
+        draft = draft.dialect_of(schema)
         self._check(schema, draft)
         named = self._identified()
         node = named[uri] = self._document(schema, draft, f"{uri}#", uri)
         self._name_all(node, named)
         return node
 
-    def _name_all(self, root: Node, named: dict[str, Node]) -> None:
+    def _name_all(self, root: SchemaNode, named: dict[str, SchemaNode]) -> None:
         stack = [root]
         while stack:
             node = stack.pop()
@@ -309,17 +311,19 @@ class Document:
                 continue
             self._name(node, named)
             for keyword, value in node.value.items():
-                if keyword in ONE and isinstance(value, dict):
+                if keyword in SCHEMA_KEYWORDS and isinstance(value, dict):
                     stack.append(self.child(node, keyword))
                 elif keyword in _LISTED and isinstance(value, list):
                     stack.extend(self.child(node, keyword, i) for i in range(len(value)))
-                elif (keyword in NAMED or keyword == "dependencies") and isinstance(value, dict):
+                elif (keyword in SCHEMA_MAP_KEYWORDS or keyword == "dependencies") and isinstance(
+                    value, dict
+                ):
                     named_here = [name for name, item in value.items() if isinstance(item, dict)]
                     stack.extend(self.child(node, keyword, name) for name in named_here)
 
-    def _name(self, node: Node, named: dict[str, Node]) -> None:
+    def _name(self, node: SchemaNode, named: dict[str, SchemaNode]) -> None:
         schema: Mapping[str, Any] = node.value
-        draft = node.draft
+        draft = node.dialect
         if node.resource is node and node.base:
             named.setdefault(node.base, node)
         if draft.has_anchors:
@@ -327,7 +331,7 @@ class Document:
                 anchor = schema.get(keyword)
                 if isinstance(anchor, str):
                     named.setdefault(f"{node.base}#{anchor}", node)
-        elif not (draft.ref_alone and "$ref" in schema):
+        elif not (draft.ref_overrides_siblings and "$ref" in schema):
             identifier = schema.get(draft.id_keyword)
             fragment = urldefrag(identifier).fragment if isinstance(identifier, str) else ""
             if fragment and not fragment.startswith("/"):

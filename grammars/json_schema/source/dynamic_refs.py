@@ -2,53 +2,57 @@
 
 The way matters by one thing only: for each dynamic anchor, which of the resources entered so far was the first to
 have it. That map is the *scope*. A resource that can be entered with several scopes stands for as many schemas:
-`entered` gives a copy of the target for the scope at hand, and all that is below the copy belongs to it.
+`enter_resource` gives a copy of the target for the scope at hand, and all that is below the copy belongs to it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from grammars.json_schema.source.document import Document, Node
+from grammars.json_schema.source.document import SchemaDocument, SchemaNode
 
-Scope = Mapping[str, Node]
+DynamicScope = Mapping[str, SchemaNode]
 
-RECURSIVE = ""
+RECURSIVE_ANCHOR = ""
 """The anchor that ``$recursiveAnchor`` stands for."""
 
 
-def scope_of(document: Document, resource: Node) -> Scope:
+def dynamic_scope_of(document: SchemaDocument, resource: SchemaNode) -> DynamicScope:
     """For each dynamic anchor, the first schema with it on the way to a resource."""
-    if resource.scope is None:
-        before = {} if resource.outer is None else scope_of(document, resource.outer)
-        resource.scope = {**document.dynamic_anchors().get(resource.base, {}), **before}
-    return resource.scope
+    if resource.dynamic_scope is None:
+        before = (
+            {} if resource.parent_resource is None else dynamic_scope_of(document, resource.parent_resource)
+        )
+        resource.dynamic_scope = {**document.dynamic_anchors().get(resource.base, {}), **before}
+    return resource.dynamic_scope
 
 
-def entered(document: Document, node: Node, target: Node) -> Node:
+def enter_resource(document: SchemaDocument, node: SchemaNode, target: SchemaNode) -> SchemaNode:
     """What a reference at `node` to a schema leads to: the schema itself, or its copy for the scope at `node`."""
     home = target.resource
     if home is node.resource or not document.dynamic_anchors():
         return target
-    scope = {**document.dynamic_anchors().get(home.base, {}), **scope_of(document, node.resource)}
-    if scope == scope_of(document, home):
+    scope = {**document.dynamic_anchors().get(home.base, {}), **dynamic_scope_of(document, node.resource)}
+    if scope == dynamic_scope_of(document, home):
         return target
     way = ", ".join(sorted(f"#{anchor} is {place.pointer}" for anchor, place in scope.items()))
     resource = _copy(document, home, way, None)
-    resource.scope = scope
+    resource.dynamic_scope = scope
     return resource if target is home else _copy(document, target, way, resource)
 
 
-def _copy(document: Document, node: Node, way: str, resource: Node | None) -> Node:
+def _copy(document: SchemaDocument, node: SchemaNode, way: str, resource: SchemaNode | None) -> SchemaNode:
     pointer = f"{node.pointer} (where {way})"
     found = document.nodes.get(pointer)
     if found is None:
-        found = document.nodes[pointer] = Node(node.value, pointer, resource, node.base)
-        found.draft = node.draft
+        found = document.nodes[pointer] = SchemaNode(node.value, pointer, resource, node.base)
+        found.dialect = node.dialect
     return found
 
 
-def first_with(document: Document, node: Node, anchor: str, target: Node) -> Node:
+def resolve_dynamic_ref(
+    document: SchemaDocument, node: SchemaNode, anchor: str, target: SchemaNode
+) -> SchemaNode:
     """What a dynamic reference at `node` leads to, of which `target` is the static one."""
-    first = scope_of(document, node.resource).get(anchor)
-    return entered(document, node, target if first is None else first)
+    first = dynamic_scope_of(document, node.resource).get(anchor)
+    return enter_resource(document, node, target if first is None else first)

@@ -11,31 +11,33 @@ from typing import NamedTuple
 
 from grammars import ir
 from grammars.errors import ConstraintTooLarge, Problem
-from grammars.json_schema.source.document import step
-from grammars.json_schema.text.patterns import Pattern
-from grammars.json_schema.text.strings import other_keys
-from grammars.regex.disjoint import Languages
+from grammars.json_schema.source.document import child_pointer
+from grammars.json_schema.text.patterns import StringPattern
+from grammars.json_schema.text.strings import strings_excluding
+from grammars.regex.disjoint import DerivativeLanguages
 
 MAX_CLASSES = 128
 """Most classes of keys of one object."""
 
 
-class Class(NamedTuple):
+class KeyClass(NamedTuple):
     """Keys that match some patterns; of the others, `without` are those that some of these keys would match."""
 
-    matched: tuple[Pattern, ...] = ()
-    without: tuple[Pattern, ...] = ()
+    matched: tuple[StringPattern, ...] = ()
+    excluded_patterns: tuple[StringPattern, ...] = ()
 
-    def texts(self, names: Sequence[str]) -> ir.Regex:
+    def key_regex(self, names: Sequence[str]) -> ir.Regex:
         """The JSON strings of these keys but some names."""
-        return other_keys(
+        return strings_excluding(
             names,
-            [pattern.characters for pattern in self.without],
-            [pattern.characters for pattern in self.matched],
+            [pattern.value_language for pattern in self.excluded_patterns],
+            [pattern.value_language for pattern in self.matched],
         )
 
 
-def classes(patterns: Sequence[Pattern], forbidden: Collection[Pattern], place: str) -> list[Class]:
+def partition_keys(
+    patterns: Sequence[StringPattern], forbidden: Collection[StringPattern], place: str
+) -> list[KeyClass]:
     """The classes of keys by the patterns that they match, none twice.
 
     Args:
@@ -46,19 +48,21 @@ def classes(patterns: Sequence[Pattern], forbidden: Collection[Pattern], place: 
     Raises:
         ConstraintTooLarge: there are too many.
     """
-    languages = Languages()
-    known: dict[frozenset[Pattern], bool] = {}
+    languages = DerivativeLanguages()
+    known: dict[frozenset[StringPattern], bool] = {}
 
-    def meet(a: Pattern, b: Pattern) -> bool:
+    def meet(a: StringPattern, b: StringPattern) -> bool:
         pair = frozenset((a, b))
         if pair not in known:
-            known[pair] = not languages.apart([a.characters, b.characters])
+            known[pair] = not languages.provably_disjoint([a.value_language, b.value_language])
         return known[pair]
 
-    def apart(within: Sequence[Pattern], without: Sequence[Pattern]) -> bool:
-        return languages.apart([p.characters for p in within], [p.characters for p in without])
+    def apart(within: Sequence[StringPattern], without: Sequence[StringPattern]) -> bool:
+        return languages.provably_disjoint(
+            [p.value_language for p in within], [p.value_language for p in without]
+        )
 
-    found = [Class()]
+    found = [KeyClass()]
     for pattern in patterns:
         split = []
         for keys in found:
@@ -66,20 +70,20 @@ def classes(patterns: Sequence[Pattern], forbidden: Collection[Pattern], place: 
             if not all(meet(pattern, other) for other in keys.matched):
                 split.append(keys)
                 continue
-            without = tuple(other for other in keys.without if meet(pattern, other))
+            without = tuple(other for other in keys.excluded_patterns if meet(pattern, other))
             if (len(matched) > 2 or without) and apart(matched, without):
                 split.append(keys)
                 continue
             if pattern not in forbidden:
-                split.append(Class(matched, without))
-            if not keys.matched or not apart(keys.matched, (*keys.without, pattern)):
-                split.append(Class(keys.matched, (*keys.without, pattern)))
+                split.append(KeyClass(matched, without))
+            if not keys.matched or not apart(keys.matched, (*keys.excluded_patterns, pattern)):
+                split.append(KeyClass(keys.matched, (*keys.excluded_patterns, pattern)))
         found = split
         if len(found) > MAX_CLASSES:
             raise ConstraintTooLarge(
                 "too many patterns of keys on one object",
                 Problem(
-                    step(place, "patternProperties"),
+                    child_pointer(place, "patternProperties"),
                     f"more than {MAX_CLASSES} combinations of {len(patterns)} patterns that one key may match",
                 ),
                 action="merge patterns that lead to the same schema",

@@ -1,7 +1,7 @@
 """One function per keyword: each writes what the keyword says into the facts of its schema object.
 
 All have one signature. They return None when what they say is enforced, or a note when it is an annotation
-here; a keyword that limits values and cannot be enforced goes through `refuse`. Values have the types that the
+here; a keyword that limits values and cannot be enforced goes through `mark_unsupported`. Values have the types that the
 meta-schema demands.
 """
 
@@ -12,25 +12,27 @@ from typing import Any
 
 from grammars.errors import ConstraintError, InvalidConstraint, Problem, UnsupportedConstraint
 from grammars.json_schema.source import constraints as f
-from grammars.json_schema.source.constraints import Facts
-from grammars.json_schema.source.document import Document, Node, step
-from grammars.json_schema.source.dynamic_refs import RECURSIVE, entered, first_with
-from grammars.json_schema.source.synthetic import negated, together
+from grammars.json_schema.source.constraints import ParsedSchema
+from grammars.json_schema.source.document import SchemaDocument, SchemaNode, child_pointer
+from grammars.json_schema.source.dynamic_refs import RECURSIVE_ANCHOR, enter_resource, resolve_dynamic_ref
+from grammars.json_schema.source.synthetic import conjunction_of, negation_of
 from grammars.json_schema.text.formats import FORMATS
-from grammars.json_schema.text.literals import writable
+from grammars.json_schema.text.literals import is_json_value
 from grammars.json_schema.text.numbers import Bounds, decimal
-from grammars.json_schema.text.patterns import Pattern, format_pattern, pattern
+from grammars.json_schema.text.patterns import StringPattern, ecma_pattern, format_pattern
 
-Keyword = Callable[[Facts, Any, Node, Document], "str | None"]
+KeywordHandler = Callable[[ParsedSchema, Any, SchemaNode, SchemaDocument], "str | None"]
 
 
-def refuse(facts: Facts, node: Node, keyword: str, reason: str, types: int = f.EVERY_TYPE) -> None:
+def mark_unsupported(
+    facts: ParsedSchema, node: SchemaNode, keyword: str, reason: str, types: int = f.EVERY_TYPE
+) -> None:
     """Notes a keyword that cannot be enforced; it matters only where values of these types are possible."""
-    problem = Problem(step(node.pointer, keyword), reason, node.value[keyword], keyword)
-    facts.shape.problems += ((types, problem),)
+    problem = Problem(child_pointer(node.pointer, keyword), reason, node.value[keyword], keyword)
+    facts.constraints.unsupported_keywords += ((types, problem),)
 
 
-def annotation(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+def annotation(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """A keyword that limits nothing."""
     return ""
 
@@ -38,36 +40,46 @@ def annotation(facts: Facts, value: Any, node: Node, document: Document) -> str 
 # ---------------------------------------------------------------- any value
 
 
-def type_(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+def type_(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """The value has one of these types."""
     names = [value] if isinstance(value, str) else value
     types = 0
     for name in names:
         types |= f.TYPES[name]
-    facts.shape.types &= types
+    facts.constraints.types &= types
     return None
 
 
-def enum(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+def enum(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """The value equals one of these."""
     _must_be_json(value, node, "enum")
-    facts.shape.values = list(value) if facts.shape.values is None else f.common(facts.shape.values, value)
+    facts.constraints.enum_values = (
+        list(value)
+        if facts.constraints.enum_values is None
+        else f.intersect_enums(facts.constraints.enum_values, value)
+    )
     return None
 
 
-def const(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+def const(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """The value equals this one."""
     _must_be_json(value, node, "const")
-    facts.shape.values = [value] if facts.shape.values is None else f.common(facts.shape.values, [value])
+    facts.constraints.enum_values = (
+        [value]
+        if facts.constraints.enum_values is None
+        else f.intersect_enums(facts.constraints.enum_values, [value])
+    )
     return None
 
 
-def _must_be_json(value: Any, node: Node, keyword: str) -> None:
-    if not writable(value):
+def _must_be_json(value: Any, node: SchemaNode, keyword: str) -> None:
+    if not is_json_value(value):
         raise InvalidConstraint(
             "the schema is malformed",
             Problem(
-                step(node.pointer, keyword), "is not JSON (infinity, NaN, or a key that is no string)", value
+                child_pointer(node.pointer, keyword),
+                "is not JSON (infinity, NaN, or a key that is no string)",
+                value,
             ),
         )
 
@@ -75,81 +87,91 @@ def _must_be_json(value: Any, node: Node, keyword: str) -> None:
 # ---------------------------------------------------------------- numbers
 
 
-def minimum(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+def minimum(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """Numbers are at least this."""
     _limit(facts, Bounds(low=decimal(value)))
     return None
 
 
-def maximum(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+def maximum(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """Numbers are at most this."""
     _limit(facts, Bounds(high=decimal(value)))
     return None
 
 
-def exclusive_minimum(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+def exclusive_minimum(
+    facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
+) -> str | None:
     """Numbers are above this."""
-    _limit(facts, Bounds(low=decimal(value), low_strict=True))
+    _limit(facts, Bounds(low=decimal(value), low_exclusive=True))
     return None
 
 
-def exclusive_maximum(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+def exclusive_maximum(
+    facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
+) -> str | None:
     """Numbers are below this."""
-    _limit(facts, Bounds(high=decimal(value), high_strict=True))
+    _limit(facts, Bounds(high=decimal(value), high_exclusive=True))
     return None
 
 
-def exclusive_minimum_4(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+def exclusive_minimum_4(
+    facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
+) -> str | None:
     """Draft 4: a switch that makes ``minimum`` exclusive."""
     if value and "minimum" in node.value:
-        _limit(facts, Bounds(low=decimal(node.value["minimum"]), low_strict=True))
+        _limit(facts, Bounds(low=decimal(node.value["minimum"]), low_exclusive=True))
     return None
 
 
-def exclusive_maximum_4(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+def exclusive_maximum_4(
+    facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
+) -> str | None:
     """Draft 4: a switch that makes ``maximum`` exclusive."""
     if value and "maximum" in node.value:
-        _limit(facts, Bounds(high=decimal(node.value["maximum"]), high_strict=True))
+        _limit(facts, Bounds(high=decimal(node.value["maximum"]), high_exclusive=True))
     return None
 
 
-def _limit(facts: Facts, bounds: Bounds) -> None:
-    facts.shape.bounds = facts.shape.bounds.meet(bounds)
+def _limit(facts: ParsedSchema, bounds: Bounds) -> None:
+    facts.constraints.bounds = facts.constraints.bounds.intersect_bounds(bounds)
 
 
-def multiple_of(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+def multiple_of(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """Numbers are multiples of this."""
-    facts.shape.multiples += (decimal(value),)
+    facts.constraints.divisors += (decimal(value),)
     return None
 
 
 # ---------------------------------------------------------------- strings
 
 
-def min_length(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+def min_length(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """Strings have at least so many code points."""
-    facts.shape.min_length = int(value)
+    facts.constraints.min_length = int(value)
     return None
 
 
-def max_length(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+def max_length(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """Strings have at most so many code points."""
-    facts.shape.max_length = int(value)
+    facts.constraints.max_length = int(value)
     return None
 
 
-def pattern_(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+def pattern_(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """Strings contain a match of this ECMA-262 pattern."""
-    found = _read_pattern(facts, value, step(node.pointer, "pattern"), "pattern", f.STRING)
-    if found is not None and found not in facts.shape.patterns:
-        facts.shape.patterns += (found,)
+    found = _read_pattern(facts, value, child_pointer(node.pointer, "pattern"), "pattern", f.STRING)
+    if found is not None and found not in facts.constraints.patterns:
+        facts.constraints.patterns += (found,)
     return None
 
 
-def _read_pattern(facts: Facts, source: str, place: str, keyword: str, types: int) -> Pattern | None:
+def _read_pattern(
+    facts: ParsedSchema, source: str, place: str, keyword: str, types: int
+) -> StringPattern | None:
     """A pattern that stands in the schema; what is wrong with it is told with its place there."""
     try:
-        return pattern(source)
+        return ecma_pattern(source)
     except ConstraintError as error:
         detail = error.problems[0]
         problem = Problem(place, f"{detail.reason} (at {detail.place})", source, keyword, detail.excerpt)
@@ -157,43 +179,45 @@ def _read_pattern(facts: Facts, source: str, place: str, keyword: str, types: in
             raise InvalidConstraint(
                 "the schema is malformed", problem, action="correct the pattern"
             ) from None
-        facts.shape.problems += ((types, problem),)
+        facts.constraints.unsupported_keywords += ((types, problem),)
         return None
 
 
-def format_(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+def format_(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """Strings have this format; a name that is not known says nothing."""
-    found = node.draft.formats.get(value)
+    found = node.dialect.formats.get(value)
     if found is None:
         if value in FORMATS:
             return "formats are annotations here"
         return f"unknown format {value!r}"
-    facts.shape.patterns += (format_pattern(found),)
+    facts.constraints.patterns += (format_pattern(found),)
     return None
 
 
 # ---------------------------------------------------------------- arrays
 
 
-def _items_of(facts: Facts) -> f.Items:
-    if not facts.shape.items:
-        facts.shape.items = (f.Items(),)
-    return facts.shape.items[0]
+def _items_of(facts: ParsedSchema) -> f.ItemSchemas:
+    if not facts.constraints.items:
+        facts.constraints.items = (f.ItemSchemas(),)
+    return facts.constraints.items[0]
 
 
-def prefix_items(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+def prefix_items(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """The first items, one by one."""
     _items_of(facts).prefix = [document.child(node, "prefixItems", i) for i in range(len(value))]
     return None
 
 
-def items(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+def items(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """All items after the first ones."""
-    _items_of(facts).rest = document.child(node, "items")
+    _items_of(facts).additional = document.child(node, "items")
     return None
 
 
-def items_before_2020(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+def items_before_2020(
+    facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
+) -> str | None:
     """Up to 2019-09 a list of schemas stands here for what ``prefixItems`` is now."""
     if not isinstance(value, list):
         return items(facts, value, node, document)
@@ -201,104 +225,119 @@ def items_before_2020(facts: Facts, value: Any, node: Node, document: Document) 
     return None
 
 
-def additional_items(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+def additional_items(
+    facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
+) -> str | None:
     """Items after those of a list of schemas in ``items``."""
     if not isinstance(node.value.get("items"), list):
         return "says nothing without a list of items"
-    _items_of(facts).rest = document.child(node, "additionalItems")
+    _items_of(facts).additional = document.child(node, "additionalItems")
     return None
 
 
-def min_items(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+def min_items(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """Arrays have at least so many items."""
-    facts.shape.min_items = int(value)
+    facts.constraints.min_items = int(value)
     return None
 
 
-def max_items(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+def max_items(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """Arrays have at most so many items."""
-    facts.shape.max_items = int(value)
+    facts.constraints.max_items = int(value)
     return None
 
 
-def contains(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+def contains(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """So many items satisfy this: one at least, where nothing else is said."""
-    counts = node.value if "minContains" in node.draft.table else {}
+    counts = node.value if "minContains" in node.dialect.handlers else {}
     least, most = int(counts.get("minContains", 1)), counts.get("maxContains")
     if least or most is not None:
-        items, place = f.Items(rest=document.child(node, "contains")), step(node.pointer, "contains")
-        facts.shape.counted = (f.Counted(items, least, None if most is None else int(most), place),)
+        items, place = (
+            f.ItemSchemas(additional=document.child(node, "contains")),
+            child_pointer(node.pointer, "contains"),
+        )
+        facts.constraints.contains_constraints = (
+            f.ContainsConstraint(items, least, None if most is None else int(most), place),
+        )
     return None
 
 
-def count_of_contains(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+def count_of_contains(
+    facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
+) -> str | None:
     """How many items satisfy ``contains``: said with it."""
     return None if "contains" in node.value else "says nothing without contains"
 
 
-def unique_items(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+def unique_items(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """No two items of an array are equal."""
-    facts.shape.unique = bool(value)
+    facts.constraints.unique_items = bool(value)
     return None
 
 
 # ---------------------------------------------------------------- objects
 
 
-def _members_of(facts: Facts) -> f.Members:
-    if not facts.shape.members:
-        facts.shape.members = (f.Members(),)
-    return facts.shape.members[0]
+def _members_of(facts: ParsedSchema) -> f.MemberSchemas:
+    if not facts.constraints.members:
+        facts.constraints.members = (f.MemberSchemas(),)
+    return facts.constraints.members[0]
 
 
-def properties(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+def properties(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """Members by key."""
     _members_of(facts).properties = document.children(node, "properties", value)
     return None
 
 
-def pattern_properties(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+def pattern_properties(
+    facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
+) -> str | None:
     """Members whose key contains a match of a pattern."""
     members = _members_of(facts)
     for source in value:
-        place = step(node.pointer, "patternProperties", source)
+        place = child_pointer(node.pointer, "patternProperties", source)
         found = _read_pattern(facts, source, place, "patternProperties", f.OBJECT)
         if found is not None:
             members.patterns.append((found, document.child(node, "patternProperties", source)))
     return None
 
 
-def additional_properties(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+def additional_properties(
+    facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
+) -> str | None:
     """Members whose key is neither declared nor matched in this schema object."""
     _members_of(facts).additional = document.child(node, "additionalProperties")
     return None
 
 
-def required(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+def required(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """Keys that must be there."""
-    facts.shape.required = tuple(dict.fromkeys(value))
+    facts.constraints.required = tuple(dict.fromkeys(value))
     return None
 
 
-def property_names(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+def property_names(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """Every key, as a string."""
-    facts.shape.names += (document.child(node, "propertyNames"),)
+    facts.constraints.property_names += (document.child(node, "propertyNames"),)
     return None
 
 
-def min_properties(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+def min_properties(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """Objects have at least so many members."""
-    facts.shape.min_members = int(value)
+    facts.constraints.min_properties = int(value)
     return None
 
 
-def max_properties(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+def max_properties(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """Objects have at most so many members."""
-    facts.shape.max_members = int(value)
+    facts.constraints.max_properties = int(value)
     return None
 
 
-def dependent_required(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+def dependent_required(
+    facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
+) -> str | None:
     """Keys that a key brings with it."""
     for name, needed in value.items():
         _depend(
@@ -307,7 +346,9 @@ def dependent_required(facts: Facts, value: Any, node: Node, document: Document)
     return None
 
 
-def dependent_schemas(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+def dependent_schemas(
+    facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
+) -> str | None:
     """A schema for the whole object that a key brings with it."""
     for name in value:
         schema = document.child(node, "dependentSchemas", name)
@@ -317,7 +358,7 @@ def dependent_schemas(facts: Facts, value: Any, node: Node, document: Document) 
     return None
 
 
-def dependencies(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+def dependencies(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """Up to draft 7: names that a name requires, or a schema that it brings."""
     for name, needed in value.items():
         if isinstance(needed, list):
@@ -333,89 +374,95 @@ def dependencies(facts: Facts, value: Any, node: Node, document: Document) -> st
 
 
 def _depend(
-    facts: Facts, node: Node, document: Document, keyword: str, name: str, present: Any, *also: Node
+    facts: ParsedSchema,
+    node: SchemaNode,
+    document: SchemaDocument,
+    keyword: str,
+    name: str,
+    present: Any,
+    *also: SchemaNode,
 ) -> None:
     """Either the key is absent, or it is present and brings what depends on it."""
     absent = document.made(node, f"{keyword} without {name}", {"properties": {name: False}})
     given = document.made(node, f"{keyword} with {name}", present)
     if also:
         both = document.made(node, f"{keyword} {name}", {})
-        both.facts = Facts()
-        both.facts.also = (given, *also)
+        both.parsed = ParsedSchema()
+        both.parsed.all_of = (given, *also)
         given = both
-    facts.either += ((keyword, [absent, given]),)
+    facts.any_of += ((keyword, [absent, given]),)
 
 
 # ---------------------------------------------------------------- schemas on the same value
 
 
-def ref(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+def ref(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """The schema that this points at holds too."""
-    facts.also += (entered(document, node, document.resolve(node, value)),)
+    facts.all_of += (enter_resource(document, node, document.resolve(node, value)),)
     return None
 
 
-def dynamic_ref(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+def dynamic_ref(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """The first schema on the way here with the anchor that this points at; or just what it points at."""
     target = document.resolve(node, value)
     anchor = value.partition("#")[2]
     if isinstance(target.value, dict) and anchor and target.value.get("$dynamicAnchor") == anchor:
-        facts.also += (first_with(document, node, anchor, target),)
+        facts.all_of += (resolve_dynamic_ref(document, node, anchor, target),)
     else:
-        facts.also += (entered(document, node, target),)
+        facts.all_of += (enter_resource(document, node, target),)
     return None
 
 
-def recursive_ref(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+def recursive_ref(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """2019-09: the first resource on the way here that lets itself be extended; or this one, if it does not."""
     target = document.resolve(node, value)
     if isinstance(target.value, dict) and target.value.get("$recursiveAnchor") is True:
-        target = first_with(document, node, RECURSIVE, target)
-    facts.also += (target,)
+        target = resolve_dynamic_ref(document, node, RECURSIVE_ANCHOR, target)
+    facts.all_of += (target,)
     return None
 
 
-def all_of(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+def all_of(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """All of these hold."""
-    facts.also += tuple(document.child(node, "allOf", i) for i in range(len(value)))
+    facts.all_of += tuple(document.child(node, "allOf", i) for i in range(len(value)))
     return None
 
 
-def any_of(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+def any_of(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """One of these holds, or more."""
-    facts.either += (("anyOf", [document.child(node, "anyOf", i) for i in range(len(value))]),)
+    facts.any_of += (("anyOf", [document.child(node, "anyOf", i) for i in range(len(value))]),)
     return None
 
 
-def one_of(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+def one_of(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """Exactly one of these holds."""
-    facts.one += ([document.child(node, "oneOf", i) for i in range(len(value))],)
+    facts.one_of += ([document.child(node, "oneOf", i) for i in range(len(value))],)
     return None
 
 
-def not_(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+def not_(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """This does not hold."""
-    facts.also += (negated(document.child(node, "not")),)
+    facts.all_of += (negation_of(document.child(node, "not")),)
     return None
 
 
-def if_(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+def if_(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """Says nothing alone; chooses between ``then`` and ``else``."""
     arms = [keyword for keyword in ("then", "else") if keyword in node.value]
     given = document.child(node, "if")
     if not arms:
-        facts.heard += (given,)
+        facts.annotating += (given,)
         return "says nothing without then and else"
-    branches = [given, negated(given)]
+    branches = [given, negation_of(given)]
     if "then" in arms:
-        branches[0] = together(document, [given, document.child(node, "then")])
+        branches[0] = conjunction_of(document, [given, document.child(node, "then")])
     if "else" in arms:
-        branches[1] = together(document, [negated(given), document.child(node, "else")])
-    facts.either += (("if", branches),)
+        branches[1] = conjunction_of(document, [negation_of(given), document.child(node, "else")])
+    facts.any_of += (("if", branches),)
     return None
 
 
-def then(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+def then(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """What holds when ``if`` does, or does not: said with it."""
     return None if "if" in node.value else "says nothing without if"
 
@@ -423,8 +470,8 @@ def then(facts: Facts, value: Any, node: Node, document: Document) -> str | None
 # ---------------------------------------------------------------- what other keywords leave
 
 
-def unevaluated(facts: Facts, value: Any, node: Node, document: Document) -> str | None:
+def unevaluated(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """Members or items of which no subschema that holds speaks."""
     if value is not True and value != {}:
-        facts.rest = node
+        facts.unevaluated = node
     return None

@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from grammars import ir
-from grammars.json_schema.source.constraints import Goal, Members, Shape
-from grammars.json_schema.source.document import Node
-from grammars.json_schema.source.key_classes import classes
-from grammars.json_schema.text.patterns import Pattern
-from grammars.json_schema.text.strings import other_keys
+from grammars.json_schema.source.constraints import Conjunction, MemberSchemas, TypeConstraints
+from grammars.json_schema.source.document import SchemaNode
+from grammars.json_schema.source.key_classes import partition_keys
+from grammars.json_schema.text.patterns import StringPattern
+from grammars.json_schema.text.strings import strings_excluding
 
 
-def goal_of(shape: Shape, name: str) -> Goal:
+def member_schemas(shape: TypeConstraints, name: str) -> Conjunction:
     """The schemas for the value of a key."""
     if len(shape.members) == 1:  # by far the most common: one schema object speaks of members
         members = shape.members[0]
         if members.patterns:
-            return tuple(members.on(name))
+            return tuple(members.schemas_at(name))
         node = members.properties.get(name, members.additional)
         return () if node is None else (node,)
-    return tuple(dict.fromkeys(node for members in shape.members for node in members.on(name)))
+    return tuple(dict.fromkeys(node for members in shape.members for node in members.schemas_at(name)))
 
 
-def goal_of_class(parts: Sequence[Members], matched: Collection[Pattern]) -> Goal:
+def key_class_schemas(parts: Sequence[MemberSchemas], matched: Collection[StringPattern]) -> Conjunction:
     """The schemas for the values of keys that are not declared and match these patterns."""
-    goal: dict[Node, None] = {}
+    goal: dict[SchemaNode, None] = {}
     for members in parts:
         found = [node for pattern, node in members.patterns if pattern in matched]
         if not found and members.additional is not None:
@@ -34,12 +34,12 @@ def goal_of_class(parts: Sequence[Members], matched: Collection[Pattern]) -> Goa
     return tuple(goal)
 
 
-def forbidden(parts: Sequence[Members]) -> set[Pattern]:
+def forbidden_patterns(parts: Sequence[MemberSchemas]) -> set[StringPattern]:
     """Patterns that no key may match."""
     return {pattern for members in parts for pattern, node in members.patterns if node.value is False}
 
 
-def declared_names(shape: Shape) -> list[str]:
+def declared_names(shape: TypeConstraints) -> list[str]:
     """Properties in the order of the schemas, then names that are only required."""
     names: dict[str, None] = {}
     for members in shape.members:
@@ -48,7 +48,9 @@ def declared_names(shape: Shape) -> list[str]:
     return list(names)
 
 
-def key_classes(shape: Shape, names: Sequence[str], place: str) -> list[tuple[ir.Regex, Goal]]:
+def key_classes(
+    shape: TypeConstraints, names: Sequence[str], place: str
+) -> list[tuple[ir.Regex, Conjunction]]:
     """The keys that are not declared, as disjoint classes, each with the schemas for its values.
 
     Raises:
@@ -56,11 +58,11 @@ def key_classes(shape: Shape, names: Sequence[str], place: str) -> list[tuple[ir
     """
     if not any(members.patterns for members in shape.members):
         rest = tuple(dict.fromkeys(m.additional for m in shape.members if m.additional is not None))
-        return [] if any(node.value is False for node in rest) else [(other_keys(names), rest)]
+        return [] if any(node.value is False for node in rest) else [(strings_excluding(names), rest)]
     patterns = dict.fromkeys(pattern for members in shape.members for pattern, _ in members.patterns)
     found = []
-    for keys in classes(list(patterns), forbidden(shape.members), place):
-        goal = goal_of_class(shape.members, keys.matched)
+    for keys in partition_keys(list(patterns), forbidden_patterns(shape.members), place):
+        goal = key_class_schemas(shape.members, keys.matched)
         if not any(node.value is False for node in goal):
-            found.append((keys.texts(names), goal))
+            found.append((keys.key_regex(names), goal))
     return found

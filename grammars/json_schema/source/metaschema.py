@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from grammars.errors import MISSING, InvalidConstraint, Problem
-from grammars.json_schema.source.dialects import Draft
-from grammars.json_schema.source.document import step
+from grammars.json_schema.source.dialects import SchemaDialect
+from grammars.json_schema.source.document import child_pointer
 
 _MAX_PROBLEMS = 10
 
 
-def check(schema: Any, draft: Draft) -> int:
+def require_valid_schema(schema: Any, draft: SchemaDialect) -> int:
     """Refuses what is not a schema; about how many schemas it is made of otherwise.
 
     Raises:
         InvalidConstraint: names the places.
     """
-    count = draft.read_natively.count(schema)
+    count = draft.native_keywords.count(schema)
     if not count:
         raise InvalidConstraint(
             "the schema is malformed", _problems(schema, draft), action=f"correct it (draft {draft.name})"
@@ -25,11 +25,13 @@ def check(schema: Any, draft: Draft) -> int:
     return count
 
 
-def _problems(schema: Any, draft: Draft) -> list[Problem]:
+def _problems(schema: Any, draft: SchemaDialect) -> list[Problem]:
     """What `jsonschema` finds wrong, place by place."""
     import jsonschema.validators
 
-    validator = jsonschema.validators.validator_for({"$schema": draft.uri + "#" * (draft.ref_alone)})
+    validator = jsonschema.validators.validator_for(
+        {"$schema": draft.uri + "#" * (draft.ref_overrides_siblings)}
+    )
     try:
         errors = list(validator(validator.META_SCHEMA).iter_errors(schema))
     except RecursionError:
@@ -37,7 +39,7 @@ def _problems(schema: Any, draft: Draft) -> list[Problem]:
     problems: dict[str, Problem] = {}
     for error in errors[:_MAX_PROBLEMS]:
         best = jsonschema.exceptions.best_match([error])
-        place = step("#", *(best.absolute_path))
+        place = child_pointer("#", *(best.absolute_path))
         value = best.instance if not isinstance(best.instance, dict) else MISSING
         reason = best.message if len(best.message) < 200 else "is malformed"
         problems.setdefault(place, Problem(place, reason, value))

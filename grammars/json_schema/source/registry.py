@@ -11,16 +11,16 @@ _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _IDENTIFIERS = ("$id", "id")
 
 
-class Registry:
+class SchemaRegistry:
     """Schemas by absolute URI.
 
     Args:
-        given: a mapping from URIs to schemas, or a `referencing.Registry`, which may retrieve what it does not hold
+        given: a mapping from URIs to schemas, or a `referencing.SchemaRegistry`, which may retrieve what it does not hold
             in whatever way it was told to.
     """
 
-    def __init__(self, given: Any = None) -> None:
-        self._given = given
+    def __init__(self, resources: Any = None) -> None:
+        self._given = resources
 
     def get(self, uri: str) -> Any:
         """The schema with this URI; None when there is none."""
@@ -45,7 +45,7 @@ class Registry:
                 return None
         return getattr(found, "contents", found)
 
-    def reached_from(self, schema: Any) -> dict[str, Any]:
+    def reachable_from(self, schema: Any) -> dict[str, Any]:
         """The given schemas that references lead to, from this one on, by URI; meta-schemas are left out."""
         found: dict[str, Any] = {}
         if self._given is None:

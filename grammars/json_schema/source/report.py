@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from grammars.errors import Problem
-from grammars.json_schema.source.document import Node, step
+from grammars.json_schema.source.document import SchemaNode, child_pointer
 
-UNKNOWN = "unknown "
+UNKNOWN_PREFIX = "unknown "
 """How the note of a keyword or format begins that nobody defines."""
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class KeywordEntry:
     """One keyword at one place.
 
     Attributes:
@@ -31,38 +31,40 @@ class Entry:
     note: str = ""
 
 
-class Report:
+class KeywordReport:
     """The keywords of every schema that a value can meet, in the order they are met."""
 
     def __init__(
         self,
-        read: Callable[[], Iterable[tuple[Node, list[tuple[str, bool, str]]]]] = tuple,
+        read: Callable[[], Iterable[tuple[SchemaNode, list[tuple[str, bool, str]]]]] = tuple,
         unchecked: Sequence[Problem] = (),
     ) -> None:
         self._read = read  # asked when the report is read, which it seldom is
         self._unchecked = {problem.place: problem for problem in unchecked}
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[KeywordEntry]:
         left = dict(self._unchecked)
         for node, entries in self._read():
             for keyword, enforced, note in entries:
-                place = step(node.pointer, keyword)
+                place = child_pointer(node.pointer, keyword)
                 problem = left.pop(place, None)
                 if problem is not None:
-                    yield Entry(place, keyword, "unchecked", problem.reason)
+                    yield KeywordEntry(place, keyword, "unchecked", problem.reason)
                 elif enforced:
-                    yield Entry(place, keyword, "enforced", note)
+                    yield KeywordEntry(place, keyword, "enforced", note)
                 else:
-                    yield Entry(place, keyword, "unknown" if note.startswith(UNKNOWN) else "annotation", note)
+                    yield KeywordEntry(
+                        place, keyword, "unknown" if note.startswith(UNKNOWN_PREFIX) else "annotation", note
+                    )
         for place, problem in left.items():  # not at a keyword of its own, such as a pattern of keys
-            yield Entry(place, problem.keyword or "", "unchecked", problem.reason)
+            yield KeywordEntry(place, problem.keyword or "", "unchecked", problem.reason)
 
     @property
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[KeywordEntry]:
         """All entries."""
         return list(self)
 
     @property
-    def annotations(self) -> list[Entry]:
+    def annotations(self) -> list[KeywordEntry]:
         """What is not enforced."""
         return [entry for entry in self if entry.status != "enforced"]

@@ -14,7 +14,7 @@ from functools import cache
 from grammars import ir, visit
 from grammars.json_schema.text import strings
 from grammars.regex.analysis import children
-from grammars.regex.charset import intersect
+from grammars.regex.charset import intersection
 
 _ASCII = ((0x00, 0x7F),)
 _COMPLETE = re.compile(rb'(?:[^\\]|\\["\\/bfnrt]|\\u[0-9A-Fa-f]{4})*')
@@ -24,13 +24,13 @@ _UNITS = re.compile(rb"\\u[dD][89abAB][0-9A-Fa-f]{2}\\u[dD][c-fC-F][0-9A-Fa-f]{2
 _NEEDED = re.compile(rb'\\["\\bfnrt]|\\u(?:00[01].|0022|005[cC]|[dD][89a-fA-F]..)')
 """Escapes of what cannot stand for itself: quotes, backslashes, controls, and halves of pairs."""
 _CANNOT_STAND = ((0x00, 0x1F), (0x22, 0x22), (0x5C, 0x5C))
-_LEAST = strings.Style((), slash=False)
+_LEAST = strings.EscapeStyle((), slash=False)
 """Strings with no escape that is not needed."""
 
 Known = dict[ir.Regex, ir.Regex]
 
 
-def respelled(grammar: ir.Grammar, ensure_ascii: bool) -> ir.Grammar:
+def restrict_escapes(grammar: ir.Grammar, ensure_ascii: bool) -> ir.Grammar:
     """The texts of a grammar of JSON that have no character beyond ASCII, or no escape without need."""
     made: dict[ir.Expr, ir.Expr] = {}
     narrowed: Known = {}
@@ -40,7 +40,7 @@ def respelled(grammar: ir.Grammar, ensure_ascii: bool) -> ir.Grammar:
         if isinstance(expr, ir.Terminal):
             regex = narrow(expr.regex, narrowed)
             return expr if regex is expr.regex else ir.Terminal(regex)
-        return visit.rebuilt(expr, tuple(known[part] for part in visit.children(expr)))
+        return visit.with_children(expr, tuple(known[part] for part in visit.children(expr)))
 
     rules = {name: visit.fold(body, visit.children, value, made) for name, body in grammar.rules.items()}
     return ir.Grammar(rules, grammar.start)
@@ -72,10 +72,10 @@ def _in_ascii(regex: ir.Regex, known: Known) -> ir.Regex:
 
 def _ascii_value(node: ir.Regex, known: Known) -> ir.Regex:
     if isinstance(node, ir.Chars):
-        ranges = intersect(node.ranges, _ASCII)
+        ranges = intersection(node.ranges, _ASCII)
         return node if ranges == node.ranges else ir.chars(ranges)
     if isinstance(node, ir.Literal):
-        return node if node.data.isascii() else ir.NOTHING
+        return node if node.data.isascii() else ir.EMPTY_SET
     return _over(node, known)
 
 
@@ -97,8 +97,8 @@ def _without_needless() -> Callable[[ir.Regex, Known], ir.Regex]:
     """
     swapped = {
         unit: _LEAST.unit(ranges)
-        for style in (strings.CANONICAL, strings.ANY)
-        for ranges, unit in list(style.known.items())
+        for style in (strings.CANONICAL_ESCAPES, strings.ANY_ESCAPES)
+        for ranges, unit in list(style.unit_cache.items())
     }
     unsure: set[ir.Regex] = set()  # may still hold an escape without need
 
@@ -113,7 +113,7 @@ def _without_needless() -> Callable[[ir.Regex, Known], ir.Regex]:
                 return node
             if _COMPLETE.fullmatch(node.data):
                 needed = all(_NEEDED.fullmatch(unit[0]) for unit in _UNITS.finditer(node.data))
-                return node if needed else ir.NOTHING
+                return node if needed else ir.EMPTY_SET
             unsure.add(node)
             return node
         if any(part in unsure for part in _positive(node)):

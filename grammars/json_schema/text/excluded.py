@@ -11,13 +11,13 @@ _ZEROS = ir.repeat(ir.literal("0"))
 _POINT_ZEROS = ir.concat(ir.literal("."), ir.literal("0"), _ZEROS)
 _DIGITS = ir.repeat(numbers.digit(0, 9), 1)
 
-PLAIN = ir.concat(numbers.INTEGER, ir.optional(ir.concat(ir.literal("."), _DIGITS)))
+NUMBER_WITHOUT_EXPONENT = ir.concat(numbers.ANY_INTEGER, ir.optional(ir.concat(ir.literal("."), _DIGITS)))
 """Numbers without exponent: which values a number with one equals is not regular."""
-WHOLE = ir.concat(numbers.INTEGER, ir.optional(_POINT_ZEROS))
+INTEGRAL_NUMBER = ir.concat(numbers.ANY_INTEGER, ir.optional(_POINT_ZEROS))
 """Numbers without exponent whose value is an integer."""
 
 
-def spelled(value: Decimal) -> ir.Regex:
+def decimal_spellings(value: Decimal) -> ir.Regex:
     """A number in every spelling without exponent."""
     sign, text = ("-", format(-value, "f")) if value < 0 else ("", format(value, "f"))
     whole, _, fraction = text.partition(".")
@@ -28,6 +28,6 @@ def spelled(value: Decimal) -> ir.Regex:
     return ir.concat(minus, ir.literal(f"{whole}.{fraction}"), _ZEROS)
 
 
-def numbers_without(regex: ir.Regex, without: list[ir.Regex]) -> ir.Regex:
+def exclude_numbers(regex: ir.Regex, without: list[ir.Regex]) -> ir.Regex:
     """Numbers of a language that are in none of some others, without exponent."""
-    return ir.difference(ir.intersection(regex, PLAIN), ir.union(*without))
+    return ir.difference(ir.intersection(regex, NUMBER_WITHOUT_EXPONENT), ir.union(*without))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from grammars import ir
 from grammars.json_schema.text.rfc import hosts, identifiers, patterns, times
 
-__all__ = ["BEFORE_7", "FORMATS", "Format"]
+__all__ = ["FORMATS", "FORMATS_BEFORE_7", "Format"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,26 +21,26 @@ class Format:
     Attributes:
         name: as ``format`` says it.
         build: its texts.
-        loosest: where `build` leaves some out because they are not regular: a language that holds all of them, so
+        superset: where `build` leaves some out because they are not regular: a language that holds all of them, so
             that what lies outside of it is surely not of this format.
     """
 
     name: str
     build: Callable[[], ir.Regex]
-    loosest: Callable[[], ir.Regex] | None = None
+    superset: Callable[[], ir.Regex] | None = None
 
 
 FORMATS: dict[str, Format] = {
     format.name: format
     for format in (
-        Format("date-time", times.date_time, times.loosest_date_time),
+        Format("date-time", times.date_time, times.date_time_superset),
         Format("date", times.date),
-        Format("time", times.time, times.loosest_time),
+        Format("time", times.time, times.time_superset),
         Format("duration", times.duration),
         Format("email", hosts.email),
         Format("idn-email", hosts.idn_email),
         Format("hostname", hosts.hostname, hosts.ldh_hostname),
-        Format("idn-hostname", hosts.idn_hostname, hosts.loosest_idn_hostname),
+        Format("idn-hostname", hosts.idn_hostname, hosts.idn_hostname_superset),
         Format("ipv4", hosts.ipv4),
         Format("ipv6", hosts.ipv6),
         Format("uri", identifiers.uri),
@@ -51,9 +51,9 @@ FORMATS: dict[str, Format] = {
         Format("uuid", identifiers.uuid),
         Format("json-pointer", identifiers.json_pointer),
         Format("relative-json-pointer", identifiers.relative_json_pointer),
-        Format("regex", patterns.regex, patterns.loosest_regex),
+        Format("regex", patterns.regex, patterns.regex_superset),
     )
 }
 """Formats by name."""
-BEFORE_7: dict[str, Format] = {**FORMATS, "hostname": Format("hostname", hosts.ldh_hostname)}
+FORMATS_BEFORE_7: dict[str, Format] = {**FORMATS, "hostname": Format("hostname", hosts.ldh_hostname)}
 """The same up to draft 6, where what a label decodes to was no concern."""

@@ -9,26 +9,26 @@ from decimal import Decimal
 from typing import Any
 
 from grammars import ir
-from grammars.json_schema.text.punctuation import Layout
-from grammars.json_schema.text.strings import declared
-from grammars.transform.interleave import bag
+from grammars.json_schema.text.punctuation import JsonPunctuation
+from grammars.json_schema.text.strings import encode_json_string
+from grammars.transform.interleave import interleave
 
 
-def key_of(value: Any) -> Hashable:
+def equality_key(value: Any) -> Hashable:
     """Equal for values that JSON Schema holds equal: 1 and 1.0, objects in any order; never True and 1."""
     if value is None or isinstance(value, (bool, str)):
         return type(value).__name__, value
     if isinstance(value, (int, float, Decimal)):
         return "number", value  # Python hashes equal numbers alike
     if isinstance(value, (list, tuple)):
-        return "array", tuple(key_of(item) for item in value)
-    return "object", frozenset((name, key_of(item)) for name, item in value.items())
+        return "array", tuple(equality_key(item) for item in value)
+    return "object", frozenset((name, equality_key(item)) for name, item in value.items())
 
 
-def text_of(value: Any, layout: Layout) -> ir.Regex:
+def value_regex(value: Any, layout: JsonPunctuation) -> ir.Regex:
     """The texts of one value: members in their order, numbers as `json.dumps` writes them, free whitespace."""
     if isinstance(value, str):
-        return declared(value)
+        return encode_json_string(value)
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e16:
         return ir.concat(ir.literal(str(int(value))), ir.optional(ir.literal(".0")))
     if isinstance(value, (list, tuple)):
@@ -37,7 +37,7 @@ def text_of(value: Any, layout: Layout) -> ir.Regex:
         parts = [_regex(layout.open_array)]
         for i, item in enumerate(value):
             parts += [layout.comma.regex] if i else []
-            parts.append(text_of(item, layout))
+            parts.append(value_regex(item, layout))
         return ir.concat(*parts, _regex(layout.close_array))
     if isinstance(value, dict):
         if not value:
@@ -45,23 +45,23 @@ def text_of(value: Any, layout: Layout) -> ir.Regex:
         parts = [_regex(layout.open_object)]
         for i, (name, item) in enumerate(value.items()):
             parts += [layout.comma.regex] if i else []
-            parts += [declared(name), layout.colon, text_of(item, layout)]
+            parts += [encode_json_string(name), layout.colon, value_regex(item, layout)]
         return ir.concat(*parts, _regex(layout.close_object))
     return ir.literal(json.dumps(value))
 
 
-def expr_of(value: Any, layout: Layout) -> ir.Expr:
-    """The texts of one value with members in every order, in other respects as `text_of`."""
+def value_expr(value: Any, layout: JsonPunctuation) -> ir.Expr:
+    """The texts of one value with members in every order, in other respects as `value_regex`."""
     if not _may_be_reordered(value):
-        return ir.Terminal(text_of(value, layout))
+        return ir.Terminal(value_regex(value, layout))
     if isinstance(value, dict):
         entries = [
-            ir.Entry(layout.declared_key(name), expr_of(item, layout), slot)
+            ir.InterleaveEntry(layout.property_key(name), value_expr(item, layout), slot)
             for slot, (name, item) in enumerate(value.items())
         ]
-        inside = bag(entries, needed=range(len(entries)), separator=layout.comma)
+        inside = interleave(entries, required=range(len(entries)), separator=layout.comma)
         return ir.sequence(layout.open_object, inside, layout.close_object)
-    items = [part for item in value for part in (layout.comma, expr_of(item, layout))]
+    items = [part for item in value for part in (layout.comma, value_expr(item, layout))]
     return ir.sequence(layout.open_array, *items[1:], layout.close_array)
 
 
@@ -80,7 +80,7 @@ _SURE = frozenset((str, int, bool, type(None)))
 """Types of which every value is JSON."""
 
 
-def writable(value: Any) -> bool:
+def is_json_value(value: Any) -> bool:
     """Whether a value is JSON: no infinity or NaN, no keys but strings."""
     if isinstance(value, list) and _SURE.issuperset(map(type, value)):
         return True

@@ -26,13 +26,13 @@ _MINUS, _POINT, _ZEROS = ir.literal("-"), ir.literal("."), ir.repeat(ir.literal(
 _NO_FRACTION = ir.optional(ir.concat(_POINT, ir.repeat(ir.literal("0"), 1)))
 
 
-def multiples_of(steps: tuple[Decimal, ...], bounds: Bounds, whole: bool) -> ir.Regex:
+def multiples_of(steps: tuple[Decimal, ...], bounds: Bounds, integers_only: bool) -> ir.Regex:
     """The numbers within bounds that are multiples of all the steps, written without an exponent.
 
     Args:
         steps: positive numbers.
         bounds: where the numbers lie.
-        whole: integers only, written without a fraction.
+        integers_only: integers only, written without a fraction.
 
     Returns:
         `ir.NOTHING` if there are none.
@@ -40,18 +40,20 @@ def multiples_of(steps: tuple[Decimal, ...], bounds: Bounds, whole: bool) -> ir.
     Raises:
         ConstraintTooLarge: the least common multiple of the steps has too many digits.
     """
-    return _Multiples(least_common([*steps, *([Decimal(1)] if whole else [])]), whole).within(bounds)
+    return _Multiples(
+        least_common_multiple([*steps, *([Decimal(1)] if integers_only else [])]), integers_only
+    ).within(bounds)
 
 
-def other_than_multiples_of(step: Decimal, bounds: Bounds, whole: bool) -> ir.Regex:
+def non_multiples_of(step: Decimal, bounds: Bounds, integers_only: bool) -> ir.Regex:
     """The numbers within bounds that are no multiples of a step, written without an exponent. Raises as above."""
-    every = numbers.integers(bounds) if whole else numbers.numbers(bounds)
-    if not whole:
-        every = ir.intersection(every, numbers.PLAIN)
-    return ir.difference(every, multiples_of((step,), numbers.UNBOUNDED, whole))
+    every = numbers.integers(bounds) if integers_only else numbers.numbers_between(bounds)
+    if not integers_only:
+        every = ir.intersection(every, numbers.DECIMAL_NOTATION)
+    return ir.difference(every, multiples_of((step,), numbers.UNBOUNDED, integers_only))
 
 
-def least_common(steps: list[Decimal]) -> Fraction:
+def least_common_multiple(steps: list[Decimal]) -> Fraction:
     """The least number that is a multiple of all."""
     fractions = [Fraction(step) for step in steps]
     result = fractions[0]
@@ -63,7 +65,7 @@ def least_common(steps: list[Decimal]) -> Fraction:
 class _Multiples:
     """Texts of multiples of one step: digits that count units of ``10 ** -places``, then `zeros` that are always 0."""
 
-    def __init__(self, step: Fraction, whole: bool) -> None:
+    def __init__(self, step: Fraction, integers_only: bool) -> None:
         self.places = self.zeros = 0
         while (step * 10**self.places).denominator > 1:
             self.places += 1
@@ -76,22 +78,23 @@ class _Multiples:
         if self.modulus > ir.MAX_MODULUS:
             raise _too_large(step)
         self.step = step
-        self.whole = whole
+        self.integers_only = integers_only
         self.tail = ir.concat(
-            ir.literal("0" * self.zeros), _NO_FRACTION if self.zeros and not whole else ir.EMPTY
+            ir.literal("0" * self.zeros),
+            _NO_FRACTION if self.zeros and not integers_only else ir.EMPTY_STRING,
         )
 
     def within(self, bounds: Bounds) -> ir.Regex:
         """The multiples within bounds."""
         first = None if bounds.low is None else -(-Fraction(bounds.low) // self.step)
         last = None if bounds.high is None else Fraction(bounds.high) // self.step
-        if first is not None and bounds.low_strict and first * self.step == Fraction(bounds.low or 0):
+        if first is not None and bounds.low_exclusive and first * self.step == Fraction(bounds.low or 0):
             first += 1
-        if last is not None and bounds.high_strict and last * self.step == Fraction(bounds.high or 0):
+        if last is not None and bounds.high_exclusive and last * self.step == Fraction(bounds.high or 0):
             last -= 1
         options = []
         if (first is None or first <= 0) and (last is None or last >= 0):
-            zero = ir.literal("0") if self.whole else ir.concat(ir.literal("0"), _NO_FRACTION)
+            zero = ir.literal("0") if self.integers_only else ir.concat(ir.literal("0"), _NO_FRACTION)
             options.append(ir.concat(ir.optional(_MINUS), zero))
         if last is None or last > 0:
             options.append(self.between(max(first or 0, 1), last))
@@ -104,7 +107,7 @@ class _Multiples:
         """From the `first` multiple, at least 1, to the `last` one."""
         low, high = first * self.modulus, None if last is None else last * self.modulus
         if high is not None and low > high:
-            return ir.NOTHING
+            return ir.EMPTY_SET
         unit = 10**self.places
         if unit == 1:
             return ir.union(*(ir.concat(text, self.tail) for text in self.wholes(low, high)))
@@ -134,40 +137,40 @@ class _Multiples:
             yield from self.same_length("1" + "0" * (len(last) - 1), last)
         most = None if high is None else len(last) - 2
         if most is None or most >= len(first):
-            yield from (self.beginning(str(digit), len(first), most) for digit in range(1, 10))
+            yield from (self.with_prefix(str(digit), len(first), most) for digit in range(1, 10))
 
     def same_length(self, low: str, high: str) -> Iterator[ir.Regex]:
         """Digit strings of one length between two."""
         for text, free in _ranges(low, high):
-            yield self.beginning(text, free, free)
+            yield self.with_prefix(text, free, free)
 
-    def beginning(self, text: str, low: int, high: int | None) -> ir.Regex:
+    def with_prefix(self, text: str, low: int, high: int | None) -> ir.Regex:
         """Some first digits, then from `low` to `high` more."""
-        form: Literal["whole", "number"] = "whole" if self.whole or self.zeros else "number"
-        rest = ir.Multiple(self.modulus, int(text) % self.modulus, low, high, self.places, form)
+        form: Literal["whole", "number"] = "whole" if self.integers_only or self.zeros else "number"
+        rest = ir.DecimalMultiple(self.modulus, int(text) % self.modulus, low, high, self.places, form)
         return ir.concat(ir.literal(text), rest)
 
     # ------------------------------------------------------------ digits after the point
 
-    def fractions(self, whole: int, low: int, high: int) -> Iterator[ir.Regex]:
+    def fractions(self, integers_only: int, low: int, high: int) -> Iterator[ir.Regex]:
         """Texts with these digits before the point, and after it from `low` to `high` units."""
         size = self.places
         if low == 0 and high == 10**size - 1:
-            yield self.beginning(str(whole), 0, 0)
+            yield self.with_prefix(str(integers_only), 0, 0)
             return
         first, last = f"{low:0{size}d}", f"{high:0{size}d}"
-        stem = ir.literal(f"{whole}.")
+        stem = ir.literal(f"{integers_only}.")
         for text, free in _ranges(first, last):
-            value = (whole * 10 ** len(text) + int(text)) % self.modulus
-            rest: ir.Regex = ir.Multiple(self.modulus, value, 0, None, free, "fraction")
+            value = (integers_only * 10 ** len(text) + int(text)) % self.modulus
+            rest: ir.Regex = ir.DecimalMultiple(self.modulus, value, 0, None, free, "fraction")
             yield ir.concat(stem, ir.literal(text), rest)
         # What ends before it has left the bounds behind has zeros up to the last place.
-        base = whole * 10**size
+        base = integers_only * 10**size
         for length in range(size):
             for text in {first[:length], last[:length]}:
                 value = int(text or "0") * 10 ** (size - length)
                 if low <= value <= high and (base + value) % self.modulus == 0:
-                    yield ir.concat(stem, ir.literal(text)) if text else ir.literal(str(whole))
+                    yield ir.concat(stem, ir.literal(text)) if text else ir.literal(str(integers_only))
 
 
 def _ranges(low: str, high: str) -> Iterator[tuple[str, int]]:

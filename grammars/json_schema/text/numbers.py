@@ -18,7 +18,7 @@ _MINUS, _ZERO, _POINT = ir.Literal(b"-"), ir.Literal(b"0"), ir.Literal(b".")
 
 def digit(low: int, high: int) -> ir.Regex:
     """One decimal digit out of a range (nothing when it is empty)."""
-    return ir.chars([(0x30 + low, 0x30 + high)]) if low <= high else ir.NOTHING
+    return ir.chars([(0x30 + low, 0x30 + high)]) if low <= high else ir.EMPTY_SET
 
 
 _D, _D19 = digit(0, 9), digit(1, 9)
@@ -33,13 +33,13 @@ _EXPONENT = ir.concat(
 _TAIL = ir.concat(ir.optional(_FRACTION), ir.optional(_EXPONENT))
 _SIGN = ir.optional(_MINUS)
 
-INTEGER = ir.concat(_SIGN, _WHOLE)
+ANY_INTEGER = ir.concat(_SIGN, _WHOLE)
 """Any integer."""
-NUMBER = ir.concat(_SIGN, _WHOLE, _TAIL)
+ANY_NUMBER = ir.concat(_SIGN, _WHOLE, _TAIL)
 """Any number."""
-PLAIN = ir.concat(_SIGN, _WHOLE, ir.optional(_FRACTION))
+DECIMAL_NOTATION = ir.concat(_SIGN, _WHOLE, ir.optional(_FRACTION))
 """Any number, written without an exponent."""
-WITHOUT_EXPONENT = ir.repeat(ir.chars([(0x2D, 0x2E), (0x30, 0x39)]))
+DECIMAL_CHARACTERS = ir.repeat(ir.chars([(0x2D, 0x2E), (0x30, 0x39)]))
 """Any text of signs, points and digits."""
 _ABOVE_ZERO = ir.concat(
     ir.union(
@@ -58,45 +58,45 @@ class Bounds:
     """An interval of numbers; None is no bound."""
 
     low: Decimal | None = None
-    low_strict: bool = False
+    low_exclusive: bool = False
     high: Decimal | None = None
-    high_strict: bool = False
+    high_exclusive: bool = False
 
     def __str__(self) -> str:
-        low = f"{'above' if self.low_strict else 'at least'} {self.low}"
-        high = f"{'below' if self.high_strict else 'at most'} {self.high}"
+        low = f"{'above' if self.low_exclusive else 'at least'} {self.low}"
+        high = f"{'below' if self.high_exclusive else 'at most'} {self.high}"
         return " and ".join([low] * (self.low is not None) + [high] * (self.high is not None))
 
-    def meet(self, other: Bounds) -> Bounds:
+    def intersect_bounds(self, other: Bounds) -> Bounds:
         """The numbers in both."""
-        low, low_strict, high, high_strict = self.low, self.low_strict, self.high, self.high_strict
-        if other.low is not None and (low is None or (other.low, other.low_strict) > (low, low_strict)):
-            low, low_strict = other.low, other.low_strict
+        low, low_strict, high, high_strict = self.low, self.low_exclusive, self.high, self.high_exclusive
+        if other.low is not None and (low is None or (other.low, other.low_exclusive) > (low, low_strict)):
+            low, low_strict = other.low, other.low_exclusive
         if other.high is not None and (
-            high is None or _below(other.high, other.high_strict, high, high_strict)
+            high is None or _below(other.high, other.high_exclusive, high, high_strict)
         ):
-            high, high_strict = other.high, other.high_strict
+            high, high_strict = other.high, other.high_exclusive
         return Bounds(low, low_strict, high, high_strict)
 
-    def holds(self, value: Decimal) -> bool:
+    def contains_number(self, value: Decimal) -> bool:
         """Whether a number lies within."""
-        if self.low is not None and (value < self.low or (self.low_strict and value == self.low)):
+        if self.low is not None and (value < self.low or (self.low_exclusive and value == self.low)):
             return False
-        return self.high is None or value < self.high or (value == self.high and not self.high_strict)
+        return self.high is None or value < self.high or (value == self.high and not self.high_exclusive)
 
     def empty(self) -> bool:
         """Whether no number lies within."""
         if self.low is None or self.high is None:
             return False
-        return self.low > self.high or (self.low == self.high and (self.low_strict or self.high_strict))
+        return self.low > self.high or (self.low == self.high and (self.low_exclusive or self.high_exclusive))
 
     def integers(self) -> tuple[int | None, int | None]:
         """Least and greatest integer within (crossed when there is none)."""
         low = None if self.low is None else int(self.low.to_integral_value(ROUND_CEILING))
         high = None if self.high is None else int(self.high.to_integral_value(ROUND_FLOOR))
-        if low is not None and self.low_strict and low == self.low:
+        if low is not None and self.low_exclusive and low == self.low:
             low += 1
-        if high is not None and self.high_strict and high == self.high:
+        if high is not None and self.high_exclusive and high == self.high:
             high -= 1
         return low, high
 
@@ -119,7 +119,7 @@ def decimal(value: int | float) -> Decimal:
 def _whole_between(low: int, high: int | None) -> ir.Regex:
     """Non-negative integers from `low` to `high` (no upper bound when None), without leading zeros."""
     if high is not None and low > high:
-        return ir.NOTHING
+        return ir.EMPTY_SET
     if low == 0 and high is None:
         return _WHOLE
     options: list[ir.Regex] = []
@@ -158,7 +158,7 @@ def _same_length(low: str, high: str) -> ir.Regex:
 
 def _from(low: str) -> ir.Regex:
     """Digit strings of one length, at least `low`."""
-    result: ir.Regex = ir.EMPTY
+    result: ir.Regex = ir.EMPTY_STRING
     for i, char in reversed(list(enumerate(low))):
         rest = len(low) - i - 1
         if not low[i:].strip("0"):
@@ -173,7 +173,7 @@ def _from(low: str) -> ir.Regex:
 
 def _up_to(high: str) -> ir.Regex:
     """Digit strings of one length, at most `high`."""
-    result: ir.Regex = ir.EMPTY
+    result: ir.Regex = ir.EMPTY_STRING
     for i, char in reversed(list(enumerate(high))):
         rest = len(high) - i - 1
         if not high[i:].strip("9"):
@@ -190,8 +190,8 @@ def integers(bounds: Bounds) -> ir.Regex:
     """The integers within bounds."""
     low, high = bounds.integers()
     if low is None and high is None:
-        return INTEGER
-    above = _whole_between(max(low or 0, 0), high) if high is None or high >= 0 else ir.NOTHING
+        return ANY_INTEGER
+    above = _whole_between(max(low or 0, 0), high) if high is None or high >= 0 else ir.EMPTY_SET
     if low is not None and low > 0:
         return above
     least = 0 if high is None or high >= 0 else -high
@@ -217,12 +217,12 @@ def _to_fraction(high: str, strict: bool) -> tuple[bool, ir.Regex]:
     """Fractions of at most ``0.high``, or below it, likewise."""
     high = high.rstrip("0")
     if not high:
-        return (False, ir.NOTHING) if strict else (True, ir.repeat(_ZERO, 1))
-    rest: ir.Regex = ir.NOTHING if strict else _ZEROS
-    some: ir.Regex = ir.NOTHING
+        return (False, ir.EMPTY_SET) if strict else (True, ir.repeat(_ZERO, 1))
+    rest: ir.Regex = ir.EMPTY_SET if strict else _ZEROS
+    some: ir.Regex = ir.EMPTY_SET
     for char in reversed(high):
         some = ir.union(ir.concat(ir.literal(char), rest), ir.concat(digit(0, int(char) - 1), _DIGITS))
-        rest = ir.union(ir.EMPTY, some)  # a shorter fraction is a smaller one
+        rest = ir.union(ir.EMPTY_STRING, some)  # a shorter fraction is a smaller one
     return True, some
 
 
@@ -258,40 +258,40 @@ def _split(value: Decimal) -> tuple[int, str]:
     return int(whole), fraction
 
 
-def numbers(bounds: Bounds) -> ir.Regex:
+def numbers_between(bounds: Bounds) -> ir.Regex:
     """The numbers within bounds, integers among them."""
     low, high = bounds.low, bounds.high
     if low is None and high is None:
-        return NUMBER
+        return ANY_NUMBER
     if high is None and low == 0:
-        if bounds.low_strict:
+        if bounds.low_exclusive:
             return _ABOVE_ZERO
         return ir.union(ir.concat(_WHOLE, _TAIL), ir.concat(_MINUS, _IS_ZERO))
     if low is None and high == 0:
         below = ir.concat(_MINUS, _ABOVE_ZERO)
-        return below if bounds.high_strict else ir.union(below, ir.concat(_SIGN, _IS_ZERO))
+        return below if bounds.high_exclusive else ir.union(below, ir.concat(_SIGN, _IS_ZERO))
     options: list[ir.Regex] = []
     if high is None or high >= 0:
         if low is not None and low >= 0:
-            options.append(_magnitudes(low, bounds.low_strict, high, bounds.high_strict))
+            options.append(_magnitudes(low, bounds.low_exclusive, high, bounds.high_exclusive))
         else:
-            options.append(_magnitudes(_ZERO_VALUE, False, high, bounds.high_strict))
+            options.append(_magnitudes(_ZERO_VALUE, False, high, bounds.high_exclusive))
     if low is None or low < 0:
         limit = None if low is None else low.copy_negate()
         if high is not None and high <= 0:
-            written = _magnitudes(high.copy_negate(), bounds.high_strict, limit, bounds.low_strict)
+            written = _magnitudes(high.copy_negate(), bounds.high_exclusive, limit, bounds.low_exclusive)
         else:
-            written = _magnitudes(_ZERO_VALUE, False, limit, bounds.low_strict)
+            written = _magnitudes(_ZERO_VALUE, False, limit, bounds.low_exclusive)
         options.append(ir.concat(_MINUS, written))
-    elif low == 0 and not bounds.low_strict and (high or not bounds.high_strict):
+    elif low == 0 and not bounds.low_exclusive and (high or not bounds.high_exclusive):
         options.append(ir.concat(_MINUS, _ZERO, _NO_FRACTION))
     return ir.union(*options)
 
 
-def equal_to(value: Decimal | int | float) -> ir.Regex:
+def spellings_of_number(value: Decimal | int | float) -> ir.Regex:
     """Every text of one number that has no exponent; those of zero with an exponent too.
 
-    All texts of another number would be no regular language, because an exponent counts zeros. `PLAIN` less these
+    All texts of another number would be no regular language, because an exponent counts zeros. `DECIMAL_NOTATION` less these
     is every number but this one.
     """
     number = value if isinstance(value, Decimal) else decimal(value)

@@ -19,15 +19,15 @@ from typing import Literal
 
 from grammars import ir
 from grammars.errors import InvalidConstraint, Problem
-from grammars.json_schema.text.strings import declared
+from grammars.json_schema.text.strings import encode_json_string
 
 Whitespace = Literal["bounded", "none", "any", "indent"]
 
-_NAMES_KEPT = 10_000
+_MAX_CACHED_KEYS = 10_000
 
 _SPACE, _NEWLINE = ir.Literal(b" "), ir.Literal(b"\n")
 _BOUNDED = ir.union(
-    ir.EMPTY,
+    ir.EMPTY_STRING,
     _SPACE,
     ir.concat(_NEWLINE, ir.union(ir.repeat(_SPACE, 0, 40), ir.repeat(ir.Literal(b"\t"), 1, 10))),
 )
@@ -36,7 +36,7 @@ _LINE = ir.concat(_NEWLINE, ir.repeat(_SPACE, 0, 40))
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
+class JsonPunctuation:
     """Terminals of JSON's punctuation.
 
     Attributes:
@@ -57,38 +57,40 @@ class Layout:
     keys: dict[str, ir.Terminal] = field(default_factory=dict)
     next_keys: dict[str, ir.Terminal] = field(default_factory=dict)
 
-    def declared_key(self, name: str) -> ir.Terminal:
+    def property_key(self, name: str) -> ir.Terminal:
         """`key` of a name that a schema declares; names recur from schema to schema."""
         found = self.keys.get(name)
         if found is None:
-            found = self.key(declared(name))
-            if len(self.keys) < _NAMES_KEPT:
+            found = self.key(encode_json_string(name))
+            if len(self.keys) < _MAX_CACHED_KEYS:
                 self.keys[name] = found
         return found
 
-    def declared_next_key(self, name: str) -> ir.Terminal:
+    def next_property_key(self, name: str) -> ir.Terminal:
         """`next_key` of a name that a schema declares."""
         found = self.next_keys.get(name)
         if found is None:
-            found = self.next_key(declared(name))
-            if len(self.next_keys) < _NAMES_KEPT:
+            found = self.next_key(encode_json_string(name))
+            if len(self.next_keys) < _MAX_CACHED_KEYS:
                 self.next_keys[name] = found
         return found
 
     def key(self, regex: ir.Regex) -> ir.Terminal:
         """A key, quotes included, and its colon."""
-        if self.spaced and not isinstance(regex, (ir.Concat, ir.Nothing)):  # nothing melts together
-            return ir.Terminal(ir.Concat((regex, *self.spaced[1])))
+        if self.whitespace_parts and not isinstance(
+            regex, (ir.Concat, ir.EmptySet)
+        ):  # nothing melts together
+            return ir.Terminal(ir.Concat((regex, *self.whitespace_parts[1])))
         return ir.Terminal(ir.concat(regex, self.colon))
 
     def next_key(self, regex: ir.Regex) -> ir.Terminal:
         """The comma after a member, the next key and its colon: one terminal where no other key may come."""
-        if self.spaced and not isinstance(regex, (ir.Concat, ir.Nothing)):
-            return ir.Terminal(ir.Concat((*self.spaced[0], regex, *self.spaced[1])))
+        if self.whitespace_parts and not isinstance(regex, (ir.Concat, ir.EmptySet)):
+            return ir.Terminal(ir.Concat((*self.whitespace_parts[0], regex, *self.whitespace_parts[1])))
         return ir.Terminal(ir.concat(self.comma.regex, regex, self.colon))
 
     @cached_property
-    def spaced(self) -> tuple[tuple[ir.Regex, ...], tuple[ir.Regex, ...]] | None:
+    def whitespace_parts(self) -> tuple[tuple[ir.Regex, ...], tuple[ir.Regex, ...]] | None:
         """The parts of the comma and of the colon, if they end and begin with white space."""
         comma, colon = self.comma.regex, self.colon
         if not isinstance(comma, ir.Concat) or not isinstance(colon, ir.Concat):
@@ -103,7 +105,7 @@ Separators = tuple[str, str]
 
 
 @cache
-def layout(whitespace: Whitespace, separators: Separators | None = None) -> Layout:
+def punctuation_for(whitespace: Whitespace, separators: Separators | None = None) -> JsonPunctuation:
     """The terminals of a whitespace policy.
 
     Raises:
@@ -113,32 +115,32 @@ def layout(whitespace: Whitespace, separators: Separators | None = None) -> Layo
     gaps: dict[str, tuple[ir.Regex, ir.Regex, ir.Regex, ir.Regex, ir.Regex]] = {
         # within brackets, before and after a comma, before and after a colon
         "bounded": (_BOUNDED,) * 5,
-        "none": (ir.EMPTY,) * 5,
+        "none": (ir.EMPTY_STRING,) * 5,
         "any": (_ANY,) * 5,
-        "indent": (_LINE, ir.EMPTY, _LINE, ir.EMPTY, _SPACE),
+        "indent": (_LINE, ir.EMPTY_STRING, _LINE, ir.EMPTY_STRING, _SPACE),
     }
     if whitespace not in gaps:
         raise ValueError(f"unknown whitespace {whitespace!r}: use {', '.join(map(repr, gaps))}")
     inside, before_comma, after_comma, before_colon, after_colon = gaps[whitespace]
     if separators is not None:
         comma, colon = _checked(separators, whitespace)
-        inside, after_line = (_LINE, _LINE) if whitespace == "indent" else (ir.EMPTY, ir.EMPTY)
+        inside, after_line = (_LINE, _LINE) if whitespace == "indent" else (ir.EMPTY_STRING, ir.EMPTY_STRING)
         before_comma, before_colon = (
             ir.literal(text[: text.index(sign)]) for text, sign in ((comma, ","), (colon, ":"))
         )
         after_comma = ir.concat(ir.literal(comma[comma.index(",") + 1 :]), after_line)
         after_colon = ir.literal(colon[colon.index(":") + 1 :])
-    within_empty = ir.EMPTY if whitespace == "indent" else inside
+    within_empty = ir.EMPTY_STRING if whitespace == "indent" else inside
 
     def around(left: ir.Regex, text: bytes, right: ir.Regex) -> ir.Terminal:
         return ir.Terminal(ir.concat(left, ir.Literal(text), right))
 
-    return Layout(
-        open_object=around(ir.EMPTY, b"{", inside),
-        close_object=around(inside, b"}", ir.EMPTY),
+    return JsonPunctuation(
+        open_object=around(ir.EMPTY_STRING, b"{", inside),
+        close_object=around(inside, b"}", ir.EMPTY_STRING),
         empty_object=ir.Terminal(ir.concat(ir.Literal(b"{"), within_empty, ir.Literal(b"}"))),
-        open_array=around(ir.EMPTY, b"[", inside),
-        close_array=around(inside, b"]", ir.EMPTY),
+        open_array=around(ir.EMPTY_STRING, b"[", inside),
+        close_array=around(inside, b"]", ir.EMPTY_STRING),
         empty_array=ir.Terminal(ir.concat(ir.Literal(b"["), within_empty, ir.Literal(b"]"))),
         comma=around(before_comma, b",", after_comma),
         colon=ir.concat(before_colon, ir.Literal(b":"), after_colon),

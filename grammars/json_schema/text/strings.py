@@ -4,9 +4,9 @@ Decoding a JSON string is a function, unit by unit (a character, an escape, a pa
 texts that decode into a language are built by replacing every character class with its units; complements are
 taken within the units' own language. Two styles of units:
 
-* `CANONICAL`: every character as itself, except that ``"``, ``\`` and controls are escaped, and non-ASCII may
+* `CANONICAL_ESCAPES`: every character as itself, except that ``"``, ``\`` and controls are escaped, and non-ASCII may
   be a ``\u`` escape. What `json.dumps` writes, with or without ``ensure_ascii``. Declared text uses this.
-* `ANY`: all that JSON permits, ``\u0061`` for ``a`` too. Free strings and excluded keys use this.
+* `ANY_ESCAPES`: all that JSON permits, ``\u0061`` for ``a`` too. Free strings and excluded keys use this.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from json.encoder import encode_basestring, encode_basestring_ascii
 from grammars import ir
 from grammars.ir import MAX_CODE_POINT
 from grammars.regex.analysis import children
-from grammars.regex.charset import Ranges, contains, intersect
+from grammars.regex.charset import CodePointRanges, contains, intersection
 
 QUOTE = ir.Literal(b'"')
 _SHORT = {0x08: b"b", 0x09: b"t", 0x0A: b"n", 0x0C: b"f", 0x0D: b"r", 0x22: b'"', 0x5C: b"\\"}
-_CONTROLS: Ranges = ((0x00, 0x1F), (0x22, 0x22), (0x5C, 0x5C))
-_BEYOND: Ranges = ((0x7F, MAX_CODE_POINT),)
+_CONTROLS: CodePointRanges = ((0x00, 0x1F), (0x22, 0x22), (0x5C, 0x5C))
+_BEYOND: CodePointRanges = ((0x7F, MAX_CODE_POINT),)
 """What `json.dumps` escapes though it need not: DEL and all beyond ASCII."""
-_EVERY: Ranges = ((0x00, MAX_CODE_POINT),)
+_EVERY: CodePointRanges = ((0x00, MAX_CODE_POINT),)
 
 
 _HEXADECIMAL = {
@@ -40,23 +40,23 @@ _AS_IT_IS = re.compile(rb"[ !#-\[\]-~]*")
 
 
 @dataclass(frozen=True, eq=False)
-class Style:
+class EscapeStyle:
     """Which escapes a string may use: one unit for each character of `optional`, besides what is required."""
 
-    optional: Ranges
+    optional: CodePointRanges
     slash: bool
-    known: dict[Ranges, ir.Regex] = field(default_factory=dict)
+    unit_cache: dict[CodePointRanges, ir.Regex] = field(default_factory=dict)
 
-    def unit(self, ranges: Ranges) -> ir.Regex:
+    def unit(self, ranges: CodePointRanges) -> ir.Regex:
         """All ways to write one character out of a set."""
-        found = self.known.get(ranges)
+        found = self.unit_cache.get(ranges)
         if found is None:
             found = self._unit(ranges)
-            if len(self.known) < 10_000:
-                self.known[ranges] = found
+            if len(self.unit_cache) < 10_000:
+                self.unit_cache[ranges] = found
         return found
 
-    def _unit(self, ranges: Ranges) -> ir.Regex:
+    def _unit(self, ranges: CodePointRanges) -> ir.Regex:
         code = ranges[0][0] if len(ranges) == 1 and ranges[0][0] == ranges[0][1] else 0
         if 0x20 <= code < 0x7F and code not in (0x22, 0x2F, 0x5C):  # needs no escape, and has no short one
             plain = ir.Chars(ranges)
@@ -64,11 +64,11 @@ class Style:
                 return plain
             digits = (_HEXADECIMAL[digit] for digit in f"{code:04x}")
             return ir.Union((plain, ir.Concat((ir.Literal(b"\\u"), *digits))))
-        raw = ir.chars(intersect(ranges, ((0x20, 0x21), (0x23, 0x5B), (0x5D, MAX_CODE_POINT))))
+        raw = ir.chars(intersection(ranges, ((0x20, 0x21), (0x23, 0x5B), (0x5D, MAX_CODE_POINT))))
         short = [code for code in _SHORT if contains(ranges, code)]
         letters = [_SHORT[code] for code in short] + ([b"/"] if self.slash and contains(ranges, 0x2F) else [])
         escapes = [ir.chars((letter[0], letter[0]) for letter in letters)] if letters else []
-        points = intersect(ranges, ir.merge_ranges((*_CONTROLS, *self.optional)))
+        points = intersection(ranges, ir.merge_ranges((*_CONTROLS, *self.optional)))
         if points:
             escapes.append(ir.concat(ir.Literal(b"u"), _hexadecimal_units(points)))
         return ir.union(raw, ir.concat(ir.Literal(b"\\"), ir.union(*escapes))) if escapes else raw
@@ -90,7 +90,7 @@ class Style:
                 done[node] = self.literal(node.data)  # type: ignore[attr-defined]
             elif kind is ir.Chars:
                 done[node] = self.unit(node.ranges)  # type: ignore[attr-defined]
-            elif kind is ir.Nothing:
+            elif kind is ir.EmptySet:
                 done[node] = node
             else:
                 parts = children(node)
@@ -135,18 +135,18 @@ class Style:
 
 
 @lru_cache(maxsize=4096)
-def _hexadecimal(ranges: Ranges, digits: int) -> ir.Regex:
+def _hexadecimal(ranges: CodePointRanges, digits: int) -> ir.Regex:
     """Numbers of a set written with exactly `digits` hexadecimal digits; equal remainders are written once."""
     if not ranges:
-        return ir.NOTHING
+        return ir.EMPTY_SET
     if digits == 0:
-        return ir.EMPTY
+        return ir.EMPTY_STRING
     size = 16 ** (digits - 1)
-    groups: dict[Ranges, list[int]] = {}
+    groups: dict[CodePointRanges, list[int]] = {}
     for first in range(16):
         rest = tuple(
             (low - first * size, high - first * size)
-            for low, high in intersect(ranges, ((first * size, (first + 1) * size - 1),))
+            for low, high in intersection(ranges, ((first * size, (first + 1) * size - 1),))
         )
         if rest:
             groups.setdefault(rest, []).append(first)
@@ -157,11 +157,11 @@ def _hexadecimal(ranges: Ranges, digits: int) -> ir.Regex:
     return ir.union(*options)
 
 
-def _hexadecimal_units(points: Ranges) -> ir.Regex:
+def _hexadecimal_units(points: CodePointRanges) -> ir.Regex:
     r"""What follows ``\u``: four digits, or a pair of surrogates beyond U+FFFF."""
-    plane = _hexadecimal(intersect(points, ((0x0000, 0xD7FF), (0xE000, 0xFFFF))), 4)
-    beyond = intersect(points, ((0x10000, MAX_CODE_POINT),))
-    groups: dict[Ranges, list[tuple[int, int]]] = {}
+    plane = _hexadecimal(intersection(points, ((0x0000, 0xD7FF), (0xE000, 0xFFFF))), 4)
+    beyond = intersection(points, ((0x10000, MAX_CODE_POINT),))
+    groups: dict[CodePointRanges, list[tuple[int, int]]] = {}
     for low, high in beyond:  # split by high surrogate; whole runs of them together
         low, high = low - 0x10000, high - 0x10000
         first, last = low >> 10, high >> 10
@@ -187,23 +187,23 @@ def _hexadecimal_units(points: Ranges) -> ir.Regex:
     return ir.union(plane, *pairs)
 
 
-_EVERY_CHARACTER: Ranges = ir.ANY_CHAR.ranges
-CANONICAL = Style(_BEYOND, slash=False)
-ANY = Style(_EVERY, slash=True)
+_EVERY_CHARACTER: CodePointRanges = ir.ANY_CHAR.ranges
+CANONICAL_ESCAPES = EscapeStyle(_BEYOND, slash=False)
+ANY_ESCAPES = EscapeStyle(_EVERY, slash=True)
 
-CHARACTER = ANY.unit(_EVERY_CHARACTER)
+STRING_CHARACTER = ANY_ESCAPES.unit(_EVERY_CHARACTER)
 """One character of a free string."""
-BODY = ir.repeat(CHARACTER)
-STRING = ir.concat(QUOTE, BODY, QUOTE)
+STRING_BODY = ir.repeat(STRING_CHARACTER)
+ANY_STRING = ir.concat(QUOTE, STRING_BODY, QUOTE)
 """Any JSON string."""
 
 
-def bounded(low: int, high: int | None) -> ir.Regex:
+def string_of_length(low: int, high: int | None) -> ir.Regex:
     """JSON strings of so many code points."""
-    return ir.concat(QUOTE, ir.repeat(CHARACTER, low, high), QUOTE)
+    return ir.concat(QUOTE, ir.repeat(STRING_CHARACTER, low, high), QUOTE)
 
 
-def declared(text: str) -> ir.Regex:
+def encode_json_string(text: str) -> ir.Regex:
     """One given string as `json.dumps` writes it, with and without ``ensure_ascii``."""
     escaped = encode_basestring_ascii(text)
     plain = encode_basestring(text)
@@ -214,7 +214,7 @@ def declared(text: str) -> ir.Regex:
     return ir.union(ir.literal(plain), ir.literal(escaped))
 
 
-def other_keys(
+def strings_excluding(
     names: Sequence[str], without: Sequence[ir.Regex] = (), within: Sequence[ir.Regex] = ()
 ) -> ir.Regex:
     """JSON strings whose value is none of the names, matches no pattern of `without` and all of `within`.
@@ -222,9 +222,13 @@ def other_keys(
     Any spelling is allowed, and every spelling of what is excluded is excluded.
     """
     if not (names or without or within):
-        return STRING
-    excluded = ir.union(_trie(sorted(set(names))), *(ANY.encode(pattern) for pattern in without))
-    body = ir.intersection(*(ANY.encode(pattern) for pattern in within), BODY) if within else BODY
+        return ANY_STRING
+    excluded = ir.union(_trie(sorted(set(names))), *(ANY_ESCAPES.encode(pattern) for pattern in without))
+    body = (
+        ir.intersection(*(ANY_ESCAPES.encode(pattern) for pattern in within), STRING_BODY)
+        if within
+        else STRING_BODY
+    )
     return ir.concat(QUOTE, ir.difference(body, excluded), QUOTE)
 
 
@@ -236,7 +240,7 @@ def _trie(names: list[str]) -> ir.Regex:
     for name, following in zip(names, (*names[1:], ""), strict=False):
         shared = _shared(name, following)
         end = len(name)
-        tail: ir.Regex = ir.EMPTY
+        tail: ir.Regex = ir.EMPTY_STRING
         while places[-1][0] > shared:  # finished: the next name leaves the path above
             depth, options = places.pop()
             tail = ir.union(*options, _spelled(name[depth:end], tail))
@@ -270,10 +274,10 @@ def _spelled(text: str, tail: ir.Regex) -> ir.Regex:
     try:
         units = [_UNITS[char] for char in text]
     except KeyError:
-        units = [ANY.unit(((ord(char), ord(char)),)) for char in text]
+        units = [ANY_ESCAPES.unit(((ord(char), ord(char)),)) for char in text]
         if len(_UNITS) < 10_000:
             _UNITS.update(zip(text, units, strict=True))
-    if tail is not ir.EMPTY:
+    if tail is not ir.EMPTY_STRING:
         units.append(tail)
     return units[0] if len(units) == 1 else ir.Concat(tuple(units))
 

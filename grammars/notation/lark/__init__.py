@@ -17,18 +17,18 @@ from typing import Literal, get_args
 
 from grammars import ir
 from grammars.errors import InvalidConstraint, Problem, UnsatisfiableConstraint
-from grammars.lexer import Lexed, refuse_lexer
+from grammars.lexer import LexerGrammar, reject_lexer_grammar
 from grammars.notation.lark import source as src
 from grammars.notation.lark.priority import Prefer, ranked
 from grammars.notation.lark.reader import read
 from grammars.notation.lark.rules import Rules
 from grammars.notation.lark.terminals import Terminal, Terminals
-from grammars.transform.inline_regular import with_units
-from grammars.transform.interleave import refuse_different
+from grammars.transform.inline_regular import inline_regular_rules
+from grammars.transform.interleave import reject_distinct_entries
 from grammars.transform.left_recursion import remove_left_recursion
-from grammars.transform.nullable import solid_loops
-from grammars.transform.productive import pruned
-from grammars.visit import reachable
+from grammars.transform.nullable import remove_nullable_loops
+from grammars.transform.productive import prune_unproductive
+from grammars.visit import drop_unreachable
 
 __all__ = ["Lexer", "Prefer", "parse"]
 
@@ -46,7 +46,7 @@ def parse(
     prefer: Prefer = "longest",
     embedded: Mapping[str, ir.Grammar] | None = None,
 ) -> ir.Grammar:
-    """The grammar of a Lark text, ready for the core: a `Lexed` one, unless `lexer` is ``"dynamic"``.
+    """The grammar of a Lark text, ready for the core: a `LexerGrammar` one, unless `lexer` is ``"dynamic"``.
 
     Args:
         text: the grammar; `grammars.notation.lark.reader` describes the notation.
@@ -80,19 +80,19 @@ def parse(
 
     def leaf(terminal: Terminal) -> ir.Expr:
         if cut and terminal in ignored:
-            return ir.NEVER  # the lexer drops it wherever it comes
+            return ir.EMPTY_LANGUAGE  # the lexer drops it wherever it comes
         return ir.sequence(ir.Terminal(terminal.regex), between)
 
     def embed(node: src.Json | src.Embedded) -> tuple[ir.Grammar, ir.Expr]:
         if isinstance(node, src.Json):
-            from grammars.json_schema import lower
+            from grammars.json_schema import lower_schema
 
-            return lower(node.schema).grammar, between
+            return lower_schema(node.schema).grammar, between
         if node.name not in (embedded or {}):
             known = ", ".join(embedded or ()) or "nothing"
             reader.fail(f"no constraint is passed for @{node.name}; passed is: {known}", node.at)
         grammar = (embedded or {})[node.name]
-        refuse_lexer(grammar, f"at @{node.name}")
+        reject_lexer_grammar(grammar, f"at @{node.name}")
         return grammar, between
 
     rules = Rules(source, reader, terminals, leaf, embed)
@@ -100,7 +100,7 @@ def parse(
     name = _START
     while name in rules.made:
         name += "'"
-    whole = pruned(ir.Grammar({name: ir.sequence(between, ir.call(start)), **rules.made}, name))
+    whole = prune_unproductive(ir.Grammar({name: ir.sequence(between, ir.call(start)), **rules.made}, name))
     if whole is None:
         raise UnsatisfiableConstraint(
             "no text follows the grammar",
@@ -109,10 +109,12 @@ def parse(
             ),
         )
     if not cut:
-        return remove_left_recursion(solid_loops(reachable(with_units(reachable(whole)))))
-    refuse_different(whole, "behind a lexer")
-    ready = remove_left_recursion(solid_loops(reachable(whole)))
+        return remove_left_recursion(
+            remove_nullable_loops(drop_unreachable(inline_regular_rules(drop_unreachable(whole))))
+        )
+    reject_distinct_entries(whole, "behind a lexer")
+    ready = remove_left_recursion(remove_nullable_loops(drop_unreachable(whole)))
     competing = {*rules.used, *ignored}
     for terminal in competing:
         terminals.check_not_empty(terminal)
-    return Lexed(ready.rules, ready.start, ranked(competing, prefer), everywhere=lexer == "basic")
+    return LexerGrammar(ready.rules, ready.start, ranked(competing, prefer), basic_lexer=lexer == "basic")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from grammars.lexer import Token
+from grammars.lexer import LexerToken
 from grammars.notation.lark.terminals import Terminal
 from grammars.regex.matching import matches
 
@@ -13,11 +13,11 @@ Prefer = Literal["longest", "lark"]
 """The longest match of the highest priority; or what python-lark takes, which tries terminals one after the other."""
 
 
-def ranked(terminals: Iterable[Terminal], prefer: Prefer) -> tuple[Token, ...]:
+def ranked(terminals: Iterable[Terminal], prefer: Prefer) -> tuple[LexerToken, ...]:
     """Terminals as tokens of a lexer, the preferred first."""
     made = sorted(terminals, key=lambda one: (one.literal is None, *one.order))
     if prefer == "longest":
-        return tuple(Token(one.name, one.regex, one.priority) for one in made)
+        return tuple(LexerToken(one.name, one.regex, one.priority) for one in made)
     # Lark joins all candidates into one regular expression, in this order, and takes the alternative that matches first.
     # A string that a regular expression of its priority matches as a whole stands where that one stands.
     tried = sorted(made, key=lambda one: (-one.priority, *one.order))
@@ -33,5 +33,5 @@ def ranked(terminals: Iterable[Terminal], prefer: Prefer) -> tuple[Token, ...]:
             and other.priority == one.priority
             and matches(other.regex, one.literal)
         ]
-        tokens.append(Token(one.name, one.regex, rank[one], tuple(hosts)))
+        tokens.append(LexerToken(one.name, one.regex, rank[one], tuple(hosts)))
     return tuple(tokens)

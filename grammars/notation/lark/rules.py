@@ -10,7 +10,7 @@ from grammars.errors import ConstraintTooLarge
 from grammars.notation.lark import source as src
 from grammars.notation.lark.terminals import Terminal, Terminals
 from grammars.notation.reader import Reader
-from grammars.transform.imports import added, fresh
+from grammars.transform.imports import fresh_name, import_rules
 from grammars.visit import fold
 
 _MOST_RULES = 20_000
@@ -63,13 +63,13 @@ class Rules:
             ConstraintTooLarge: the templates have no end.
         """
         self.open.append((start, self.source.rules[start], {}))
-        self.made[start] = ir.NEVER
+        self.made[start] = ir.EMPTY_LANGUAGE
         while self.open:
             name, definition, arguments = self.open.pop()
             self.made[name] = fold(definition.body, src.parts_of, partial(self.expr, arguments), {})
         for call, node in self.embedded.values():  # last: their rules may be called like ours
             grammar, then = self.embed(node)
-            self.made[call.rule] = ir.sequence(added(grammar, self.made), then)
+            self.made[call.rule] = ir.sequence(import_rules(grammar, self.made), then)
 
     def expr(self, arguments: Arguments, node: src.Node, known: dict[src.Node, ir.Expr]) -> ir.Expr:
         """What part of a rule says, where parameters stand for these arguments."""
@@ -110,7 +110,7 @@ class Rules:
                     "the Lark grammar is too large",
                     self.reader.problem(f"templates come to more than {_MOST_RULES} rules", at),
                 )
-            self.made[full] = ir.NEVER
+            self.made[full] = ir.EMPTY_LANGUAGE
             bound = dict(zip(definition.parameters, arguments, strict=True))
             self.open.append((full, definition, bound))
         made = ir.call(full)
@@ -121,7 +121,7 @@ class Rules:
         """A grammar from elsewhere among the rules; each is added once."""
         key = node if isinstance(node, src.Json) else node.name
         if key not in self.embedded:
-            name = f"@{node.name}" if isinstance(node, src.Embedded) else fresh("%json", self.made)
-            self.made[name] = ir.NEVER
+            name = f"@{node.name}" if isinstance(node, src.Embedded) else fresh_name("%json", self.made)
+            self.made[name] = ir.EMPTY_LANGUAGE
             self.embedded[key] = ir.Call(name), node
         return self.embedded[key][0]

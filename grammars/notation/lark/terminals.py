@@ -11,13 +11,13 @@ import re
 from dataclasses import dataclass
 
 from grammars import ir
-from grammars.errors import ConstraintTooLarge, Described, InvalidConstraint, UnsupportedConstraint
+from grammars.errors import ConstrainedError, ConstraintTooLarge, InvalidConstraint, UnsupportedConstraint
 from grammars.notation.lark import source as src
 from grammars.notation.reader import Reader
 from grammars.regex import analysis
 from grammars.regex import ast as rx
-from grammars.regex.lookaround import lower
-from grammars.regex.syntax import Parser
+from grammars.regex.lookaround import lower_to_regex
+from grammars.regex.syntax import RegexParser
 from grammars.visit import fold
 
 _LONGEST = 200_000
@@ -199,15 +199,15 @@ class Terminals:
         if piece.literal and not piece.flags:
             return ir.literal(piece.value)
         try:
-            node = Parser(piece.pattern, "python", "").parse()
+            node = RegexParser(piece.pattern, "python", "").parse()
             if _looks_out(node, last=True) or _looks_out(node, last=False):
                 self.reader.refuse(
                     f"the terminal {name} looks at what stands before or after it",
                     at,
                     action="let terminals match what they are, and rules say what follows what",
                 )
-            return lower(node, piece.pattern, search=False)
-        except Described as error:
+            return lower_to_regex(node, piece.pattern, search=False)
+        except ConstrainedError as error:
             if isinstance(error, UnsupportedConstraint) and "Lark" in error.summary:
                 raise
             place = self.reader.problem(f"the terminal {name} has a bad regular expression", at)
@@ -255,23 +255,23 @@ def _in_class(letter: str) -> str:
     return "\\" + letter if letter in "\\]^-[" else letter
 
 
-def _looks_out(node: rx.Node, *, last: bool) -> bool:
+def _looks_out(node: rx.RegexNode, *, last: bool) -> bool:
     """Whether an assertion at the end (or the beginning) looks beyond the text. Trees of assertions are shallow."""
     if isinstance(node, ir.Regex):
         return False
-    if isinstance(node, rx.Look):
+    if isinstance(node, rx.Lookaround):
         return node.ahead == last
-    if isinstance(node, rx.Alternation):
+    if isinstance(node, rx.AlternationNode):
         return any(_looks_out(part, last=last) for part in node.parts)
-    if isinstance(node, rx.Loop):
+    if isinstance(node, rx.RepeatNode):
         return _looks_out(node.part, last=last)
-    if isinstance(node, rx.Sequence):
+    if isinstance(node, rx.ConcatNode):
         for part in reversed(node.parts) if last else node.parts:
             if _looks_out(part, last=last):
                 return True
             if isinstance(part, ir.Regex) and not analysis.nullable(part):
                 return False
-            if not isinstance(part, (ir.Regex, rx.Look, rx.Start, rx.End, rx.Boundary)):
+            if not isinstance(part, (ir.Regex, rx.Lookaround, rx.StartAnchor, rx.EndAnchor, rx.WordBoundary)):
                 return False
         return False
-    return isinstance(node, rx.Boundary) or isinstance(node, rx.End) == last
+    return isinstance(node, rx.WordBoundary) or isinstance(node, rx.EndAnchor) == last

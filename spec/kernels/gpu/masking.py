@@ -23,7 +23,7 @@ def _apply_rows(logits, row_stride, size, table, table_stride, words, places, BL
         tl.store(logits + row.to(tl.int64) * row_stride + ids, lowest, mask=(ids < size) & (allowed == 0))
 
 
-def launch_apply_rows(
+def launch_apply_masks(
     logits: torch.Tensor, table: torch.Tensor, places: torch.Tensor, *, block: int = BLOCK
 ) -> None:
     """`spec.kernels.apply_rows` of checked arguments; `block` is the logits of a program, a power of two."""

@@ -206,7 +206,7 @@ def launch_split_stats(
     return SplitStats(best, masses, logits, temperature, m)
 
 
-def launch_merge(stats: SplitStats) -> RowStats:
+def launch_merge_splits(stats: SplitStats) -> RowStats:
     """`spec.kernels.merge`."""
     rows, splits, top = stats.best.shape
     device = stats.logits.device
@@ -229,5 +229,5 @@ def launch_merge(stats: SplitStats) -> RowStats:
             M=top,
             SPLITS=triton.next_power_of_2(splits),
         )
-    m = stats.m
+    m = stats.top_m
     return RowStats(ids[:, :m], keys[:, :m], log_p[:, :m], lse, log_z)

@@ -9,7 +9,7 @@ import triton.language as tl
 from spec.kernels.gpu.keys import LOWEST, ids_of
 from spec.kernels.gpu.rows import log_masses, scale_of
 from spec.kernels.rows import SplitStats
-from spec.kernels.walk import Walk
+from spec.kernels.walk import VerifiedPaths
 
 
 @triton.jit
@@ -65,14 +65,14 @@ def _merge_walk(
     tl.store(count_out + request, count)
 
 
-def launch_merge_walk(
+def launch_verify_trees(
     stats: SplitStats,
     token: torch.Tensor,
     first_child: torch.Tensor,
     next_sibling: torch.Tensor,
     offsets: torch.Tensor,
     limit: int,
-) -> Walk:
+) -> VerifiedPaths:
     """`spec.kernels.merge_walk` of checked arguments."""
     device = stats.logits.device
     requests = len(offsets) - 1
@@ -102,4 +102,4 @@ def launch_merge_walk(
             SPLITS=triton.next_power_of_2(splits),
             num_warps=1,
         )
-    return Walk(count, tokens, rows, log_p, log_z)
+    return VerifiedPaths(count, tokens, rows, log_p, log_z)

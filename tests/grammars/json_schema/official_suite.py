@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from constrained.automaton import DEAD, TokenAutomaton
 from constrained.vocabulary import Vocabulary
 from grammars.errors import ConstraintError, ConstraintTooLarge, UnsatisfiableConstraint
-from grammars.json_schema import lower
+from grammars.json_schema import lower_schema
 
 RATCHET = Path(__file__).with_name("official_suite.json")
 DRAFTS = {"4": "draft4", "6": "draft6", "7": "draft7", "2019-09": "draft2019-09", "2020-12": "draft2020-12"}
@@ -114,7 +114,7 @@ def verdict(case: Case, registry: dict[str, Any]) -> tuple[str, str]:
     """What a case comes to, and why it does not agree."""
     try:
         says = isinstance(case.schema, dict) and "$schema" in case.schema
-        lowered = lower(case.schema, draft=None if says else case.draft, registry=registry)
+        lowered = lower_schema(case.schema, draft=None if says else case.draft, registry=registry)
         automaton = TokenAutomaton(lowered.grammar, VOCABULARY)
     except UnsatisfiableConstraint as error:
         valid = [test["description"] for test in case.tests if test["valid"]]

@@ -15,9 +15,9 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from constrained.testing.judge import Judge
+from constrained.testing.judge import ReferenceRecognizer
 from grammars.errors import ConstraintTooLarge, UnsatisfiableConstraint, UnsupportedConstraint
-from grammars.json_schema import lower
+from grammars.json_schema import lower_schema
 from tests.grammars.json_schema.official_suite import VOCABULARY, TokenAutomaton, accepts
 
 KEYS = ["a", "b", "ab"]
@@ -80,7 +80,7 @@ def check(schema: Any, definition: Any, instances: list[Any]) -> None:
     except RecursionError:
         assume(False)
     try:
-        grammar = lower(whole).grammar
+        grammar = lower_schema(whole).grammar
     except UnsatisfiableConstraint:
         assert not any(verdicts)
         return
@@ -89,7 +89,7 @@ def check(schema: Any, definition: Any, instances: list[Any]) -> None:
     automaton = TokenAutomaton(grammar, VOCABULARY)
     for instance, verdict in zip(instances, verdicts, strict=True):
         assert accepts(automaton, instance, whole=True) == verdict, instance
-    judge = Judge(grammar)
+    judge = ReferenceRecognizer(grammar)
     for seed in range(2):
         text = judge.sample(random.Random(seed))
         if b"." not in text and b"e" not in text.lower():  # `jsonschema` reads those in floating point

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from grammars.errors import ConstraintTooLarge, UnsatisfiableConstraint
-from grammars.json_schema import PropertyOrder, lower
+from grammars.json_schema import PropertyOrder, lower_schema
 from grammars.json_schema.emit import lowering
 from tests.grammars.json_schema.official_suite import VOCABULARY, TokenAutomaton, accepts
 
@@ -88,7 +88,7 @@ def check(schema: Any, found: list[dict[str, Any]]) -> None:
     valid = Draft202012Validator(schema).is_valid
     for order in ORDERS:
         try:
-            grammar = lower(schema, property_order=order).grammar
+            grammar = lower_schema(schema, property_order=order).grammar
         except UnsatisfiableConstraint:
             assert not any(map(valid, found))
             return
@@ -133,7 +133,7 @@ def test_forty_conditions_on_one_tag_are_forty_cases(order: PropertyOrder) -> No
             for kind in kinds
         ],
     }
-    automaton = TokenAutomaton(lower(schema, property_order=order).grammar, VOCABULARY)
+    automaton = TokenAutomaton(lower_schema(schema, property_order=order).grammar, VOCABULARY)
     assert accepts(automaton, {"kind": "kind 7", "only kind 7": "kind 7"}, whole=False)
     assert not accepts(automaton, {"kind": "kind 7", "only kind 8": "kind 8"}, whole=False)
     assert not accepts(automaton, {"kind": "kind 7"}, whole=False)
@@ -159,7 +159,7 @@ def test_the_members_that_break_a_branch_are_told_no_further_than_its_tag() -> N
         "required": ["type", "parts"],
     }
     schema = {"oneOf": [*shapes, misspelt]}
-    grammar = lower(schema, property_order="any").grammar
+    grammar = lower_schema(schema, property_order="any").grammar
     assert len(grammar.rules) < 200
     automaton = TokenAutomaton(grammar, VOCABULARY)
     valid = Draft202012Validator(schema).is_valid
@@ -181,8 +181,8 @@ def test_the_members_that_break_a_branch_are_told_no_further_than_its_tag() -> N
 def test_too_many_objects_with_conditions_are_refused_at_their_place(monkeypatch: pytest.MonkeyPatch) -> None:
     overlapping = {"oneOf": [{"properties": {"a": {"const": 1}}}, {"properties": {"b": {"const": 1}}}]}
     schema = {"type": "object", "properties": {f"p{i}": {"type": "object", **overlapping} for i in range(3)}}
-    lower(schema)
-    monkeypatch.setattr(lowering, "MAX_OBLIGED", 5)
+    lower_schema(schema)
+    monkeypatch.setattr(lowering, "MAX_NEGATED_OBJECTS", 5)
     with pytest.raises(ConstraintTooLarge, match="more than 5 objects") as refusal:
-        lower(schema)
+        lower_schema(schema)
     assert "#/properties/p2" in refusal.value.problems[0].place

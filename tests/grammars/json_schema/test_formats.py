@@ -15,7 +15,7 @@ import pytest
 
 from constrained import json_schema
 from constrained.automaton import compile
-from grammars.json_schema.source.dialects import DRAFTS
+from grammars.json_schema.source.dialects import SCHEMA_DIALECTS
 from grammars.json_schema.text.formats import FORMATS
 from grammars.json_schema.text.patterns import format_pattern
 from tests.support.finite import byte_vocabulary
@@ -124,7 +124,7 @@ def test_the_official_suite() -> None:
     judged = 0
     for draft, case in suite():
         name = case["schema"].get("format")
-        format_ = DRAFTS[draft].formats.get(name) if draft in DRAFTS else None
+        format_ = SCHEMA_DIALECTS[draft].formats.get(name) if draft in SCHEMA_DIALECTS else None
         for test in case["tests"] if format_ else ():
             if not isinstance(test["data"], str):
                 continue

@@ -18,7 +18,7 @@ from constrained import json_schema, python_type
 from constrained.automaton import compile
 from constrained.constraint import Constraint
 from constrained.errors import InvalidConstraint, RejectedValue, UnsupportedConstraint
-from constrained.testing.judge import Judge
+from constrained.testing.judge import ReferenceRecognizer
 from tests.support.finite import byte_vocabulary
 
 # ---------------------------------------------------------------- which texts
@@ -33,8 +33,8 @@ SEPARATORS = [(", ", ": "), (",", ":"), (" ,\n", ":\t")]
 
 
 @functools.cache
-def anything(separators: tuple[str, str] | None, ensure_ascii: bool | None) -> Judge:
-    return Judge(json_schema(True, separators=separators, ensure_ascii=ensure_ascii).grammar)
+def anything(separators: tuple[str, str] | None, ensure_ascii: bool | None) -> ReferenceRecognizer:
+    return ReferenceRecognizer(json_schema(True, separators=separators, ensure_ascii=ensure_ascii).grammar)
 
 
 @given(_values, st.sampled_from(SEPARATORS), st.booleans())
@@ -69,7 +69,7 @@ def test_declared_text_patterns_and_keys_follow_ensure_ascii(text: str, ensure_a
         "additionalProperties": {"type": "string", "pattern": "^[^x]*$", "minLength": len(text)},
         "required": [text],
     }
-    judge = Judge(json_schema(schema, ensure_ascii=ensure_ascii).grammar)
+    judge = ReferenceRecognizer(json_schema(schema, ensure_ascii=ensure_ascii).grammar)
     value = {text: text, f"_{text}": text}
     assert judge.accepts(json.dumps(value, ensure_ascii=ensure_ascii).encode())
     if not text.isascii():
@@ -77,13 +77,15 @@ def test_declared_text_patterns_and_keys_follow_ensure_ascii(text: str, ensure_a
 
 
 def test_a_half_of_a_pair_has_no_other_spelling() -> None:
-    judge = Judge(json_schema({"const": "\ud800é"}, ensure_ascii=False).grammar)
+    judge = ReferenceRecognizer(json_schema({"const": "\ud800é"}, ensure_ascii=False).grammar)
     assert not judge.accepts('"é"'.encode())
-    assert Judge(json_schema({"const": "\ud800"}, ensure_ascii=False).grammar).accepts(b'"\\ud800"')
+    assert ReferenceRecognizer(json_schema({"const": "\ud800"}, ensure_ascii=False).grammar).accepts(
+        b'"\\ud800"'
+    )
 
 
 def test_lines_and_separators() -> None:
-    judge = Judge(json_schema(True, whitespace="indent", separators=(",", ": ")).grammar)
+    judge = ReferenceRecognizer(json_schema(True, whitespace="indent", separators=(",", ": ")).grammar)
     assert judge.accepts(json.dumps([1, {"a": [], "b": {}}], indent=2).encode())
     assert not judge.accepts(b"[1,2]")
 
@@ -121,8 +123,8 @@ def test_separators_leave_no_room_for_other_white_space() -> None:
 def test_objects_that_say_nothing_of_other_members_can_be_closed(
     schema: Any, open_: list[str], closed: list[str]
 ) -> None:
-    usual = Judge(json_schema(schema).grammar)
-    strict = Judge(json_schema(schema, additional_properties_default=False).grammar)
+    usual = ReferenceRecognizer(json_schema(schema).grammar)
+    strict = ReferenceRecognizer(json_schema(schema, additional_properties_default=False).grammar)
     for text in open_:
         assert usual.accepts(text.encode())
         assert not strict.accepts(text.encode())
@@ -134,9 +136,9 @@ def test_objects_that_say_nothing_of_other_members_can_be_closed(
 def test_formats_can_be_annotations() -> None:
     schema = {"type": "string", "format": "date"}
     constraint = json_schema(schema, formats=False)
-    assert Judge(constraint.grammar).accepts(b'"soon"')
+    assert ReferenceRecognizer(constraint.grammar).accepts(b'"soon"')
     assert [entry.status for entry in constraint.report] == ["enforced", "annotation"]
-    assert not Judge(json_schema(schema).grammar).accepts(b'"soon"')
+    assert not ReferenceRecognizer(json_schema(schema).grammar).accepts(b'"soon"')
 
 
 def test_strict_refuses_what_nobody_defines() -> None:
@@ -154,7 +156,7 @@ def test_strict_refuses_what_nobody_defines() -> None:
 
 def test_the_draft_can_be_named() -> None:
     schema = {"items": [{"type": "null"}]}
-    assert not Judge(json_schema(schema, draft="7").grammar).accepts(b"[1]")
+    assert not ReferenceRecognizer(json_schema(schema, draft="7").grammar).accepts(b"[1]")
     with pytest.raises(InvalidConstraint):
         _ = json_schema(schema).grammar
 
@@ -171,7 +173,7 @@ def test_what_cannot_be_enforced_can_be_checked_afterwards() -> None:
     with pytest.raises(UnsupportedConstraint, match="unsupported='check'"):
         _ = json_schema(DOUBLED).grammar
     constraint = json_schema(DOUBLED, unsupported="check")
-    judge = Judge(constraint.grammar)
+    judge = ReferenceRecognizer(constraint.grammar)
     assert judge.accepts(b'{"a": "aaa", "b": 1}')
     assert not judge.accepts(b'{"a": "aa", "b": "c"}')  # the rest is enforced as ever
     assert [entry.pointer for entry in constraint.report if entry.status == "unchecked"] == [

@@ -13,10 +13,10 @@ from jsonschema import Draft202012Validator
 
 from grammars import ir
 from grammars.errors import ConstraintTooLarge, UnsatisfiableConstraint
-from grammars.json_schema import lower
-from grammars.json_schema.source.key_classes import classes
-from grammars.json_schema.text.patterns import pattern
-from grammars.regex.disjoint import Languages
+from grammars.json_schema import lower_schema
+from grammars.json_schema.source.key_classes import partition_keys
+from grammars.json_schema.text.patterns import ecma_pattern
+from grammars.regex.disjoint import DerivativeLanguages
 from grammars.regex.matching import matches
 from tests.grammars.json_schema.official_suite import VOCABULARY, TokenAutomaton, accepts
 
@@ -48,7 +48,9 @@ def languages(inner: st.SearchStrategy[ir.Regex]) -> st.SearchStrategy[ir.Regex]
 
 
 regexes = st.recursive(
-    st.sampled_from([pattern(source).characters for source in SOURCES] + [ir.NOTHING, ir.literal("ab")]),
+    st.sampled_from(
+        [ecma_pattern(source).value_language for source in SOURCES] + [ir.EMPTY_SET, ir.literal("ab")]
+    ),
     languages,
     max_leaves=4,
 )
@@ -57,8 +59,11 @@ regexes = st.recursive(
 @given(regexes, regexes)
 def test_what_is_apart_has_no_text_in_common(a: ir.Regex, b: ir.Regex) -> None:
     for apart, said in (
-        (Languages().apart([a, b]), lambda key: matches(a, key) and matches(b, key)),
-        (Languages().apart([a], [b]), lambda key: matches(a, key) and not matches(b, key)),
+        (DerivativeLanguages().provably_disjoint([a, b]), lambda key: matches(a, key) and matches(b, key)),
+        (
+            DerivativeLanguages().provably_disjoint([a], [b]),
+            lambda key: matches(a, key) and not matches(b, key),
+        ),
     ):
         assert not (apart and any(map(said, KEYS)))
 
@@ -75,21 +80,22 @@ def test_what_is_apart_has_no_text_in_common(a: ir.Regex, b: ir.Regex) -> None:
     ],
 )
 def test_what_can_be_told(within: list[str], without: list[str], apart: bool) -> None:
-    texts = [[pattern(source).characters for source in sources] for sources in (within, without)]
-    assert Languages().apart(*texts) is apart
+    texts = [[ecma_pattern(source).value_language for source in sources] for sources in (within, without)]
+    assert DerivativeLanguages().provably_disjoint(*texts) is apart
 
 
 @given(st.lists(st.sampled_from(SOURCES), max_size=6, unique=True), st.integers(0, 63))
 def test_every_key_is_in_one_class(sources: list[str], chosen: int) -> None:
-    patterns = [pattern(source) for source in sources]
+    patterns = [ecma_pattern(source) for source in sources]
     forbidden = [p for i, p in enumerate(patterns) if chosen >> i & 1]
-    found = classes(patterns, forbidden, "#")
+    found = partition_keys(patterns, forbidden, "#")
     for key in KEYS:
         matched = {p for p in patterns if p.matches(key)}
         holding = [
             keys.matched
             for keys in found
-            if all(p.matches(key) for p in keys.matched) and not any(p.matches(key) for p in keys.without)
+            if all(p.matches(key) for p in keys.matched)
+            and not any(p.matches(key) for p in keys.excluded_patterns)
         ]
         expected = [] if matched & set(forbidden) else [matched]
         assert list(map(set, holding)) == expected, key
@@ -113,7 +119,7 @@ def test_many_patterns_on_one_object(sources: list[str], values: list[Any], deni
         schema = {"type": "object", "not": schema}
     judge = Draft202012Validator(schema)
     try:
-        automaton = TokenAutomaton(lower(schema).grammar, VOCABULARY)
+        automaton = TokenAutomaton(lower_schema(schema).grammar, VOCABULARY)
     except UnsatisfiableConstraint:
         assert not any(map(judge.is_valid, values))
         return
@@ -123,7 +129,7 @@ def test_many_patterns_on_one_object(sources: list[str], values: list[Any], deni
 
 def test_names_and_numbers_of_patterns_do_not_matter_where_they_exclude_each_other() -> None:
     schema = {"patternProperties": {f"^key{i}(a|b)$": {"const": i} for i in range(60)}}
-    automaton = TokenAutomaton(lower(schema).grammar, VOCABULARY)
+    automaton = TokenAutomaton(lower_schema(schema).grammar, VOCABULARY)
     assert accepts(automaton, {"key7a": 7, "key59b": 59, "other": None}, False)
     assert not accepts(automaton, {"key7a": 8}, False)
 
@@ -132,4 +138,4 @@ def test_too_many_classes_are_refused_by_name() -> None:
     letters = "abcdefghij"
     schema = {"properties": {"x": {"patternProperties": {letter: {"const": letter} for letter in letters}}}}
     with pytest.raises(ConstraintTooLarge, match=r"#/properties/x/patternProperties.*10 patterns"):
-        lower(json.loads(json.dumps(schema)))
+        lower_schema(json.loads(json.dumps(schema)))

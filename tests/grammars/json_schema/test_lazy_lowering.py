@@ -20,9 +20,9 @@ from constrained.automaton import TokenAutomaton
 from grammars import _core, ir
 from grammars._core import Survey, snapshot
 from grammars.errors import ConstraintError, ConstraintTooLarge, UnsupportedConstraint
-from grammars.json_schema import Lowered, lower
-from grammars.json_schema.source.dialects import DRAFTS
-from grammars.transform.lazy_rules import Deferred, made_rules
+from grammars.json_schema import LoweredSchema, lower_schema
+from grammars.json_schema.source.dialects import SCHEMA_DIALECTS
+from grammars.transform.lazy_rules import LazyRules, rules_built_so_far
 from tests.grammars.json_schema.official_suite import VOCABULARY, archive, remotes, suite
 from tests.support.finite import byte_vocabulary
 from tests.support.paths import ROOT
@@ -32,28 +32,28 @@ needs_data = pytest.mark.skipif(
     not _DATA, reason="needs the folder CONSTRAINED_DATA with maskbench-dev.jsonl.gz"
 )
 
-LARGE = grammars.json_schema.LARGE
+LARGE = grammars.json_schema.LAZY_RULES_THRESHOLD
 
 
 @pytest.fixture(scope="module", autouse=True)
 def even_small_schemas() -> Iterator[None]:
     """Rules are put off whatever the size."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(grammars.json_schema, "LARGE", 1)
+        patch.setattr(grammars.json_schema, "LAZY_RULES_THRESHOLD", 1)
         yield
 
 
-def lower_whole(schema: Any, **options: Any) -> Lowered:
+def lower_whole(schema: Any, **options: Any) -> LoweredSchema:
     """The same with every body made at once."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(grammars.json_schema, "LARGE", 2**60)
-        return lower(schema, **options)
+        return lower_schema(schema, **options)
 
 
-def put_off(lowered: Lowered) -> dict[str, int]:
+def put_off(lowered: LoweredSchema) -> dict[str, int]:
     """The rules that were put off, with the bytes of their shortest texts."""
     rules = lowered.grammar.rules
-    return dict(rules.lengths) if isinstance(rules, Deferred) else {}
+    return dict(rules.min_lengths) if isinstance(rules, LazyRules) else {}
 
 
 def error_of(schema: Any, lower: Any, **options: Any) -> tuple[type, str] | None:
@@ -67,12 +67,12 @@ def error_of(schema: Any, lower: Any, **options: Any) -> tuple[type, str] | None
 def check(schema: Any, texts: tuple[bytes, ...] = (), every: int = 1, **options: Any) -> int:
     """That nobody can tell which bodies were made later; how many were."""
     failed = error_of(schema, lower_whole, **options)
-    assert error_of(schema, lower, **options) == failed
+    assert error_of(schema, lower_schema, **options) == failed
     if failed:
         return 0
-    later, whole = lower(schema, **options), lower_whole(schema, **options)
+    later, whole = lower_schema(schema, **options), lower_whole(schema, **options)
     a, b = (TokenAutomaton(lowered.grammar, VOCABULARY) for lowered in (later, whole))
-    row, other = a.empty_row(), b.empty_row()
+    row, other = a.new_mask(), b.new_mask()
     for text in texts:
         state, twin = a.start, b.start
         for i, byte in enumerate(text):
@@ -86,11 +86,11 @@ def check(schema: Any, texts: tuple[bytes, ...] = (), every: int = 1, **options:
             if not state:
                 break
     rules = later.grammar.rules
-    if isinstance(rules, Deferred):
-        bodies = rules.whole()  # whatever is not plain would be refused here
-        for name in itertools.islice(rules.lengths, 0, None, every):
+    if isinstance(rules, LazyRules):
+        bodies = rules.build_all()  # whatever is not plain would be refused here
+        for name in itertools.islice(rules.min_lengths, 0, None, every):
             alone = TokenAutomaton(ir.Grammar(bodies, name), VOCABULARY)
-            assert alone.shortest_completion(alone.start) == rules.lengths[name], name
+            assert alone.shortest_completion(alone.start) == rules.min_lengths[name], name
     return len(put_off(later))
 
 
@@ -112,15 +112,15 @@ LARGE_SCHEMA: dict[str, Any] = {
 
 
 def test_a_far_corner_is_not_lowered_until_a_text_comes_there() -> None:
-    lowered = lower(LARGE_SCHEMA)
+    lowered = lower_schema(LARGE_SCHEMA)
     automaton = TokenAutomaton(lowered.grammar, byte_vocabulary())
     assert len(put_off(lowered)) == 300 + 1  # and any other value
-    assert automaton.memory["rules"] == len(made_rules(lowered.grammar)) == 1
+    assert automaton.memory["rules"] == len(rules_built_so_far(lowered.grammar)) == 1
 
     state = automaton.walk(automaton.start, list(b'{"part_7": {'))[-1]
-    assert list(made_rules(lowered.grammar)) == ["#", "#/properties/part_7"]
+    assert list(rules_built_so_far(lowered.grammar)) == ["#", "#/properties/part_7"]
     state = automaton.walk(state, list(b'"name": "", "next": {"name": "", "deep": [{'))[-1]
-    assert list(made_rules(lowered.grammar))[2:] == [
+    assert list(rules_built_so_far(lowered.grammar))[2:] == [
         "#/properties/part_8",
         "#/properties/part_8/properties/deep",
         "#/properties/part_8/properties/deep/items",
@@ -131,14 +131,14 @@ def test_a_far_corner_is_not_lowered_until_a_text_comes_there() -> None:
 
 def test_small_schemas_are_lowered_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     small = {"properties": {"a": {"type": "object"}}}
-    assert put_off(lower(small))
+    assert put_off(lower_schema(small))
     monkeypatch.setattr(grammars.json_schema, "LARGE", LARGE)
-    assert not put_off(lower(small))
+    assert not put_off(lower_schema(small))
 
 
 def test_what_the_caller_does_to_the_schema_afterwards_changes_nothing() -> None:
     schema = copy.deepcopy(LARGE_SCHEMA)
-    lowered = lower(schema)
+    lowered = lower_schema(schema)
     schema["properties"]["part_7"]["properties"]["name"]["type"] = "nonsense"
     schema["properties"]["part_7"]["required"].clear()
     automaton = TokenAutomaton(lowered.grammar, byte_vocabulary())
@@ -152,8 +152,8 @@ def test_an_object_in_two_places_is_two_schemas() -> None:
     shared: dict[str, Any] = {"type": "object", "properties": {"a": {"pattern": "(a)\\1"}}}
     assert snapshot({"properties": {"a": shared, "b": shared}}) is None
     with pytest.raises(UnsupportedConstraint):
-        lower({"properties": {"a": {"type": "object", "properties": {"b": shared}}, "c": shared}})
-    assert not put_off(lower({"properties": {"a": (one := {"type": "object"}), "b": one}}))
+        lower_schema({"properties": {"a": {"type": "object", "properties": {"b": shared}}, "c": shared}})
+    assert not put_off(lower_schema({"properties": {"a": (one := {"type": "object"}), "b": one}}))
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ def test_most_of_what_is_said_of_objects_is_plain() -> None:
             for i, scalar in enumerate(SCALARS)
         }
     }
-    lowered = lower(json.loads(json.dumps(schema)), unsupported="check")
+    lowered = lower_schema(json.loads(json.dumps(schema)), unsupported="check")
     waiting = [name for name in put_off(lowered) if name.count("/") == 2]
     assert len(waiting) == len(SCALARS)
 
@@ -297,7 +297,7 @@ def test_a_survey_knows_references_as_the_specification_does() -> None:
             "other": {"$id": "http://elsewhere/", "properties": {"a": {"type": "object"}}},
         },
     }
-    survey = Survey(document, DRAFTS["2020-12"].read_natively, (1, 1, 2, 1, 1, 2, 1, 1))
+    survey = Survey(document, SCHEMA_DIALECTS["2020-12"].native_keywords, (1, 1, 2, 1, 1, 2, 1, 1))
     led = {
         name: survey.leads_to(value, f"#/properties/{name}") for name, value in document["properties"].items()
     }

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from grammars.errors import UnsatisfiableConstraint, UnsupportedConstraint
-from grammars.json_schema import lower
+from grammars.json_schema import lower_schema
 from grammars.json_schema.emit import lowering
 from tests.grammars.json_schema.official_suite import VOCABULARY, TokenAutomaton, accepts
 from tests.grammars.json_schema.test_random_walks import walk
@@ -69,7 +69,7 @@ def agree(schema: Any, values: list[Any]) -> None:
     """The automaton takes those of some values that are valid; and what it writes is valid."""
     judge = Draft202012Validator(schema)
     try:
-        automaton = TokenAutomaton(lower(schema).grammar, VOCABULARY)
+        automaton = TokenAutomaton(lower_schema(schema).grammar, VOCABULARY)
     except UnsatisfiableConstraint:
         assert not any(map(judge.is_valid, values)), schema
         return
@@ -96,7 +96,7 @@ def test_numbers(parts: list[Any]) -> None:
 def test_combinations_are_not_multiplied() -> None:
     letters = [{"anyOf": [{"pattern": f"{a}{b}"} for a in "abcd"]} for b in "efghijkl"]  # 4 ** 8 ways
     schema = {"type": "string", "allOf": letters, "maxLength": 20}
-    automaton = TokenAutomaton(lower(schema).grammar, VOCABULARY)
+    automaton = TokenAutomaton(lower_schema(schema).grammar, VOCABULARY)
     assert accepts(automaton, "".join(f"a{b}" for b in "efghijkl"), True)
     assert not accepts(automaton, "".join(f"a{b}" for b in "efghijk"), True)
 
@@ -106,9 +106,9 @@ def test_both_readings_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
         "type": "string",
         "allOf": [{"anyOf": [{"pattern": c}, {"minLength": 2}, {"const": "a"}]} for c in "ab1"],
     }
-    one = TokenAutomaton(lower(schema).grammar, VOCABULARY)
-    monkeypatch.setattr(lowering, "MANY_WAYS", 10**9)
-    other = TokenAutomaton(lower(schema).grammar, VOCABULARY)
+    one = TokenAutomaton(lower_schema(schema).grammar, VOCABULARY)
+    monkeypatch.setattr(lowering, "SCALAR_TERM_THRESHOLD", 10**9)
+    other = TokenAutomaton(lower_schema(schema).grammar, VOCABULARY)
     for text in STRINGS:
         assert accepts(one, text, True) == accepts(other, text, True)
 
@@ -116,4 +116,4 @@ def test_both_readings_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_keywords_that_cannot_be_enforced_are_named_all_the_same() -> None:
     some = [{"anyOf": [{"pattern": f"{c}"}, {"maxLength": 3}, {"pattern": r"(a)\1"}]} for c in "abc"]
     with pytest.raises(UnsupportedConstraint, match="anyOf/2/pattern"):
-        lower({"type": "string", "allOf": some})
+        lower_schema({"type": "string", "allOf": some})

@@ -24,7 +24,7 @@ from jsonschema.validators import validator_for
 
 from constrained.automaton import TokenAutomaton
 from grammars.errors import ConstraintError, ConstraintTooLarge
-from grammars.json_schema import lower
+from grammars.json_schema import lower_schema
 from tests.grammars.json_schema.official_suite import VOCABULARY
 
 _DATA = os.environ.get("CONSTRAINED_DATA")
@@ -55,7 +55,7 @@ HARD = [
 
 def walk(automaton: TokenAutomaton, rng: random.Random) -> str:
     """A random text; fails where nothing is allowed."""
-    state, text, row = automaton.start, b"", automaton.empty_row()
+    state, text, row = automaton.start, b"", automaton.new_mask()
     budget = automaton.shortest_completion(state) + FREE
     while True:
         automaton.fill_mask_within(state, row, budget)
@@ -83,7 +83,7 @@ def told(schema: Any, text: str) -> bool:
 def check(schema: Any, rng: random.Random, walks: int = 1) -> bool:
     """Walks over a schema; False if it is refused."""
     try:
-        automaton = TokenAutomaton(lower(schema).grammar, VOCABULARY)
+        automaton = TokenAutomaton(lower_schema(schema).grammar, VOCABULARY)
     except (ConstraintError, ConstraintTooLarge):
         return False
     kind = validator_for(schema, default=jsonschema.Draft202012Validator)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from importlib import import_module
 
 from constrained.errors import InvalidArgument
-from constrained.evaluate.masks.engines.base import Compiled, Engine
+from constrained.evaluate.masks.engines.base import CompiledSchema, Engine
 
-__all__ = ["DEFAULT", "ENGINES", "Compiled", "Engine", "adapter", "checked"]
+__all__ = ["DEFAULT_ENGINES", "ENGINES", "CompiledSchema", "Engine", "check_engine", "load_engine"]
 
 _HERE = __name__
 
@@ -26,11 +26,11 @@ ENGINES = {
 }
 """Name to ``module:Class``. The variants are for comparing masks: one white space, and no mask narrowed to one token."""
 
-DEFAULT = ("constrained", "llguidance", "glrmask", "xgrammar", "outlines")
+DEFAULT_ENGINES = ("constrained", "llguidance", "glrmask", "xgrammar", "outlines")
 """What is measured unless something else is asked for."""
 
 
-def checked(name: str) -> str:
+def check_engine(name: str) -> str:
     """The name itself, if there is such an engine; nothing is imported.
 
     Raises:
@@ -43,13 +43,13 @@ def checked(name: str) -> str:
     return name
 
 
-def adapter(name: str) -> type[Engine]:
+def load_engine(name: str) -> type[Engine]:
     """The class of an engine, imported.
 
     Raises:
         InvalidArgument: there is no such engine.
         ImportError: its package is not installed.
     """
-    module, _, attribute = ENGINES.get(checked(name), name).partition(":")
+    module, _, attribute = ENGINES.get(check_engine(name), name).partition(":")
     found: type[Engine] = getattr(import_module(module), attribute)
     return found

@@ -9,14 +9,14 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained.evaluate.masks.workload import Tokens
+from constrained.evaluate.masks.workload import VocabularyData
 
-Rows = NDArray[np.int32]
+MaskTable = NDArray[np.int32]
 """Masks, int32[n, ceil(vocabulary / 32)]: token t is bit ``t % 32`` of word ``t // 32``."""
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
+class CompiledSchema:
     """A schema made ready by one engine, as the raw calls that use it.
 
     Attributes:
@@ -27,7 +27,7 @@ class Compiled:
         in_place: `commit` changes the state itself.
         targets: for each of some rows, the arguments by which `fill` finds it.
         complete: whether the text so far is complete, where that is not a bit of the mask; None: an EOS bit says so.
-        complaint: what an engine that does not raise has to say about a state gone wrong.
+        error_message: what an engine that does not raise has to say about a state gone wrong.
         fork: an independent copy of a state, where `commit` changes it in place; None: the engine has no call for it
             that `fill_many` could use. A state that does not change is its own copy.
         rollback: ``rollback(state, n)`` takes the last n tokens of a state back, where `commit` changes it in place.
@@ -40,12 +40,12 @@ class Compiled:
     fill: Callable[..., Any]
     commit: Callable[[Any, int], Any]
     in_place: bool
-    targets: Callable[[Rows], Sequence[tuple[Any, ...]]]
+    targets: Callable[[MaskTable], Sequence[tuple[Any, ...]]]
     complete: Callable[[Any], bool] | None = None
-    complaint: Callable[[Any], str | None] | None = None
+    error_message: Callable[[Any], str | None] | None = None
     fork: Callable[[Any], Any] | None = None
     rollback: Callable[[Any, int], Any] | None = None
-    fill_many: Callable[[list[Any], Rows], Any] | None = None
+    fill_many: Callable[[list[Any], MaskTable], Any] | None = None
     memory: Callable[[], int] | None = None
 
 
@@ -58,10 +58,10 @@ class Engine(Protocol):
 
     version: str
 
-    def __init__(self, tokens: Tokens, threads: int) -> None:
+    def __init__(self, tokens: VocabularyData, threads: int) -> None:
         """Reads the vocabulary; takes as long as it takes, and is not part of any figure."""
 
-    def compile(self, schema: Any, text: str) -> Compiled:
+    def compile(self, schema: Any, text: str) -> CompiledSchema:
         """Makes a schema ready.
 
         Args:
@@ -74,16 +74,16 @@ class Engine(Protocol):
         ...
 
 
-def row_slices(rows: Rows) -> list[tuple[Any, ...]]:
-    """`Compiled.targets` of an engine whose `fill` takes one row of numpy."""
+def mask_slices(rows: MaskTable) -> list[tuple[Any, ...]]:
+    """`CompiledSchema.targets` of an engine whose `fill` takes one row of numpy."""
     return [(row,) for row in rows]
 
 
-def addresses(rows: Rows) -> list[tuple[int, int]]:
-    """`Compiled.targets` of an engine whose `fill` takes an address and a number of bytes."""
+def mask_addresses(rows: MaskTable) -> list[tuple[int, int]]:
+    """`CompiledSchema.targets` of an engine whose `fill` takes an address and a number of bytes."""
     return [(row.ctypes.data, row.nbytes) for row in rows]
 
 
-def one_by_one(rows: Rows) -> list[tuple[Any, ...]]:
-    """`Compiled.targets` of an engine whose `fill` takes a table of rows and an index."""
+def table_indices(rows: MaskTable) -> list[tuple[Any, ...]]:
+    """`CompiledSchema.targets` of an engine whose `fill` takes a table of rows and an index."""
     return [(rows, i) for i in range(len(rows))]

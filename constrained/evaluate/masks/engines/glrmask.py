@@ -6,8 +6,8 @@ from typing import Any
 
 import glrmask as package
 
-from constrained.evaluate.masks.engines.base import Compiled, row_slices
-from constrained.evaluate.masks.workload import Tokens
+from constrained.evaluate.masks.engines.base import CompiledSchema, mask_slices
+from constrained.evaluate.masks.workload import VocabularyData
 
 
 class GLRMask:
@@ -15,17 +15,17 @@ class GLRMask:
 
     version: str = package.__version__
 
-    def __init__(self, tokens: Tokens, threads: int) -> None:
+    def __init__(self, tokens: VocabularyData, threads: int) -> None:
         self.vocabulary = package.Vocab.from_id_to_bytes({i: t for i, t in enumerate(tokens.tokens) if t})
 
-    def compile(self, schema: Any, text: str) -> Compiled:
+    def compile(self, schema: Any, text: str) -> CompiledSchema:
         """A `Constraint` with the strategy that the package chooses."""
         constraint = package.Grammar.from_json_schema(text).compile(self.vocabulary)
-        return Compiled(
+        return CompiledSchema(
             start=constraint.start,
             fill=package.ConstraintState.fill_mask,
             commit=package.ConstraintState.commit_token,
             in_place=True,
-            targets=row_slices,
+            targets=mask_slices,
             complete=package.ConstraintState.is_accepting,
         )

@@ -7,8 +7,8 @@ from typing import Any
 
 import llguidance as package
 
-from constrained.evaluate.masks.engines.base import Compiled, Rows, addresses
-from constrained.evaluate.masks.workload import Tokens
+from constrained.evaluate.masks.engines.base import CompiledSchema, MaskTable, mask_addresses
+from constrained.evaluate.masks.workload import VocabularyData
 
 
 class LLGuidance:
@@ -16,7 +16,7 @@ class LLGuidance:
 
     version = version("llguidance")
 
-    def __init__(self, tokens: Tokens, threads: int) -> None:
+    def __init__(self, tokens: VocabularyData, threads: int) -> None:
         eos = list(tokens.eos_ids)
         if tokens.pattern is not None:
             self.tokenizer = package.LLTokenizer.from_tiktoken(
@@ -39,7 +39,7 @@ class LLGuidance:
         grammar: str = package.LLMatcher.grammar_from_json_schema(text)
         return grammar
 
-    def compile(self, schema: Any, text: str) -> Compiled:
+    def compile(self, schema: Any, text: str) -> CompiledSchema:
         """A matcher; one in an error state is a refusal."""
         matcher = package.LLMatcher(self.tokenizer, self.grammar(text))
         if matcher.is_error():
@@ -50,24 +50,24 @@ class LLGuidance:
             matcher.reset()
             return matcher
 
-        def fill_many(states: list[Any], rows: Rows) -> None:
+        def fill_many(states: list[Any], rows: MaskTable) -> None:
             pairs = [(state, i) for i, state in enumerate(states)]
             self.executor.unsafe_compute_mask_ptr(pairs, rows.ctypes.data, rows.strides[0], len(rows))
 
-        return Compiled(
+        return CompiledSchema(
             start=start,
             fill=package.LLMatcher.unsafe_compute_mask_ptr,
             commit=package.LLMatcher.consume_token,
             in_place=True,
-            targets=addresses,
-            complaint=lambda state: state.get_error() if state.is_error() else None,
+            targets=mask_addresses,
+            error_message=lambda state: state.get_error() if state.is_error() else None,
             fork=package.LLMatcher.deep_copy,
             rollback=package.LLMatcher.rollback,
             fill_many=fill_many,
         )
 
 
-class Unforced(LLGuidance):
+class LLGuidanceUnforced(LLGuidance):
     """All tokens a grammar allows.
 
     By default llguidance narrows the mask of a text that can go on in one way only to the canonical token.
@@ -85,7 +85,7 @@ class _Greedy:
 
     bos_token_id = None
 
-    def __init__(self, tokens: Tokens) -> None:
+    def __init__(self, tokens: VocabularyData) -> None:
         # An id without text needs a name of its own that no text can hold.
         self.tokens = [token or b"\xff<%d>" % i for i, token in enumerate(tokens.tokens)]
         self.special_token_ids = [i for i, token in enumerate(tokens.tokens) if not token]

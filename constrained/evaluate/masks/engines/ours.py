@@ -7,17 +7,17 @@ from typing import Any
 
 from constrained.automaton import compile as compile_automaton
 from constrained.constraint import json_schema
-from constrained.evaluate.masks.engines.base import Compiled, row_slices
-from constrained.evaluate.masks.workload import Tokens
+from constrained.evaluate.masks.engines.base import CompiledSchema, mask_slices
+from constrained.evaluate.masks.workload import VocabularyData
 from constrained.vocabulary import Vocabulary
 
 
-class Ours:
+class ConstrainedEngine:
     """States are ints; nothing is copied, nothing changes in place."""
 
     version = version("constrained")
 
-    def __init__(self, tokens: Tokens, threads: int) -> None:
+    def __init__(self, tokens: VocabularyData, threads: int) -> None:
         self.vocabulary = Vocabulary.from_bytes(tokens.tokens, tokens.eos_ids)
         _ = self.vocabulary.core
         compile_automaton({"type": "object"}, self.vocabulary)  # imports what is imported at first use
@@ -26,21 +26,21 @@ class Ours:
         """What is compiled: the schema as it is, which bounds white space."""
         return schema
 
-    def compile(self, schema: Any, text: str) -> Compiled:
+    def compile(self, schema: Any, text: str) -> CompiledSchema:
         """A `TokenAutomaton`."""
         automaton = compile_automaton(self.constraint(schema), self.vocabulary)
-        return Compiled(
+        return CompiledSchema(
             start=lambda: automaton.start,
             fill=automaton.fill_mask,
             commit=automaton.next,
             in_place=False,
-            targets=row_slices,
+            targets=mask_slices,
             fill_many=automaton.fill_masks,
             memory=lambda: int(automaton.memory["bytes"]),
         )
 
 
-class AnyWhitespace(Ours):
+class ConstrainedAnyWhitespace(ConstrainedEngine):
     """JSON with white space of any kind and length between tokens, as other engines have it by default."""
 
     def constraint(self, schema: Any) -> Any:

@@ -8,8 +8,8 @@ from typing import Any
 import outlines_core as package
 from outlines_core.json_schema import build_regex_from_schema
 
-from constrained.evaluate.masks.engines.base import Compiled, Rows
-from constrained.evaluate.masks.workload import Tokens
+from constrained.evaluate.masks.engines.base import CompiledSchema, MaskTable
+from constrained.evaluate.masks.workload import VocabularyData
 
 
 class Outlines:
@@ -17,14 +17,14 @@ class Outlines:
 
     version = version("outlines_core")
 
-    def __init__(self, tokens: Tokens, threads: int) -> None:
+    def __init__(self, tokens: VocabularyData, threads: int) -> None:
         ids: dict[bytes, list[int]] = {}
         for i, token in enumerate(tokens.tokens):
             if token:
                 ids.setdefault(token, []).append(i)
         self.vocabulary = package.Vocabulary(tokens.eos_ids[0], ids)
 
-    def compile(self, schema: Any, text: str) -> Compiled:
+    def compile(self, schema: Any, text: str) -> CompiledSchema:
         """A `Guide` over a new `Index`; white space as the package has it by default."""
         index = package.Index(build_regex_from_schema(text), self.vocabulary)
         guide = package.Guide(index)
@@ -36,7 +36,7 @@ class Outlines:
         def commit(state: Any, token: int) -> None:
             state.advance(token, False)
 
-        return Compiled(
+        return CompiledSchema(
             start=start,
             fill=package.Guide.write_mask_into,
             commit=commit,
@@ -45,5 +45,5 @@ class Outlines:
         )
 
 
-def _targets(rows: Rows) -> list[tuple[int, int, int]]:
+def _targets(rows: MaskTable) -> list[tuple[int, int, int]]:
     return [(row.ctypes.data, row.size, row.itemsize) for row in rows]

@@ -6,35 +6,35 @@ from typing import Any
 
 import numpy as np
 
-from constrained.evaluate.masks.engines.base import Compiled, Rows
+from constrained.evaluate.masks.engines.base import CompiledSchema, MaskTable
 from constrained.vocabulary import Vocabulary
 
 
-class Stuck(RuntimeError):
+class EngineStuck(RuntimeError):
     """An engine allows nothing, or says that something went wrong."""
 
 
-class Masked:
+class MaskedSequence:
     """A text from its beginning.
 
     Attributes:
         row: the mask computed last, int32 ``[1, ceil(vocabulary / 32)]``.
     """
 
-    def __init__(self, compiled: Compiled, vocabulary: Vocabulary) -> None:
+    def __init__(self, compiled: CompiledSchema, vocabulary: Vocabulary) -> None:
         """Takes the engine's state before any token.
 
         Args:
             compiled: the schema.
             vocabulary: of the model.
         """
-        self.row: Rows = np.zeros((1, (vocabulary.size + 31) // 32), dtype=np.int32)
+        self.row: MaskTable = np.zeros((1, (vocabulary.size + 31) // 32), dtype=np.int32)
         self._compiled = compiled
         self._ends = vocabulary.eos_ids
         (self._target,) = compiled.targets(self.row)
         self._state: Any = compiled.start()
 
-    def fill(self) -> Rows:
+    def fill(self) -> MaskTable:
         """The mask of what may come next, ends of sequence included; it is overwritten by the next one.
 
         Raises:
@@ -47,7 +47,7 @@ class Masked:
             for token in self._ends:
                 self.row[0, token >> 5] |= np.uint32(1 << (token & 31)).astype(np.int32)
         if not self.row.any():
-            raise Stuck("the mask allows nothing")
+            raise EngineStuck("the mask allows nothing")
         return self.row
 
     def commit(self, token: int) -> None:
@@ -58,11 +58,11 @@ class Masked:
         """
         result = self._compiled.commit(self._state, token)
         if result is False or (not self._compiled.in_place and result == 0):
-            raise Stuck(f"token {token} is refused")
+            raise EngineStuck(f"token {token} is refused")
         if not self._compiled.in_place:
             self._state = result
         self._listen()
 
     def _listen(self) -> None:
-        if self._compiled.complaint is not None and (said := self._compiled.complaint(self._state)):
-            raise Stuck(said)
+        if self._compiled.error_message is not None and (said := self._compiled.error_message(self._state)):
+            raise EngineStuck(said)

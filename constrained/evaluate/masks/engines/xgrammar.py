@@ -7,8 +7,8 @@ from typing import Any
 
 import xgrammar as package
 
-from constrained.evaluate.masks.engines.base import Compiled, Rows, one_by_one
-from constrained.evaluate.masks.workload import Tokens
+from constrained.evaluate.masks.engines.base import CompiledSchema, MaskTable, table_indices
+from constrained.evaluate.masks.workload import VocabularyData
 
 
 class XGrammar:
@@ -16,7 +16,7 @@ class XGrammar:
 
     version = version("xgrammar")
 
-    def __init__(self, tokens: Tokens, threads: int) -> None:
+    def __init__(self, tokens: VocabularyData, threads: int) -> None:
         info = package.TokenizerInfo(
             tokens.tokens,
             package.VocabType.RAW,
@@ -26,7 +26,7 @@ class XGrammar:
         self.compiler = package.GrammarCompiler(info, max_threads=threads)
         self.batch = package.BatchGrammarMatcher(threads)
 
-    def compile(self, schema: Any, text: str) -> Compiled:
+    def compile(self, schema: Any, text: str) -> CompiledSchema:
         """A compiled grammar, with one matcher for all texts."""
         compiled = self.compiler.compile_json_schema(text, any_whitespace=True, strict_mode=False)
         matcher = package.GrammarMatcher(compiled)
@@ -35,15 +35,15 @@ class XGrammar:
             matcher.reset()
             return matcher
 
-        def fill_many(states: list[Any], rows: Rows) -> None:
+        def fill_many(states: list[Any], rows: MaskTable) -> None:
             self.batch.batch_fill_next_token_bitmask(states, rows)
 
-        return Compiled(
+        return CompiledSchema(
             start=start,
             fill=package.GrammarMatcher.fill_next_token_bitmask,
             commit=package.GrammarMatcher.accept_token,
             in_place=True,
-            targets=one_by_one,
+            targets=table_indices,
             fork=package.GrammarMatcher.fork,
             rollback=package.GrammarMatcher.rollback,
             fill_many=fill_many,

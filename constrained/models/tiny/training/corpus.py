@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from constrained.models.tiny.training.drawing import Maker
+from constrained.models.tiny.training.drawing import DocumentGenerator
 from constrained.models.tiny.training.values import Split
 
 
@@ -28,12 +28,12 @@ class Example:
     split: Split
 
     @property
-    def answer(self) -> str:
+    def completion(self) -> str:
         """The answer as the model must write it."""
         return json.dumps(self.value, ensure_ascii=False)
 
 
-def example(seed: int, split: Split, level: float = 1.0) -> Example:
+def draw_example(seed: int, split: Split, level: float = 1.0) -> Example:
     """Draws one example.
 
     Args:
@@ -43,8 +43,8 @@ def example(seed: int, split: Split, level: float = 1.0) -> Example:
     """
     rng = random.Random(f"{split}:{seed}")
     while True:
-        made = Maker(rng, split, level).document()
-        if made.text and schema_belongs(made.schema, split):
+        made = DocumentGenerator(rng, split, level).document()
+        if made.text and schema_in_split(made.schema, split):
             return Example(made.text, made.schema, made.value, made.domain, split)
 
 
@@ -52,7 +52,7 @@ def stream(seed: int, split: Split, level: float = 1.0) -> Iterator[Example]:
     """Draws examples without end; two seeds give streams that share nothing."""
     number = seed << 40
     while True:
-        yield example(number, split, level)
+        yield draw_example(number, split, level)
         number += 1
 
 
@@ -77,7 +77,7 @@ def key_paths(schema: dict[str, Any]) -> frozenset[str]:
     return frozenset(paths or {str(schema.get("description"))})
 
 
-def schema_belongs(schema: dict[str, Any], split: Split) -> bool:
+def schema_in_split(schema: dict[str, Any], split: Split) -> bool:
     """Tells whether a schema may be used in this split: one set of keys in eight is held out."""
     signature = "\n".join(sorted(key_paths(schema)))
     return (zlib.crc32(signature.encode()) % 8 == 0) == (split == "heldout")

@@ -9,33 +9,40 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from constrained.models.tiny.training import values as v
-from constrained.models.tiny.training.values import Choice, Flag, Kind, Several, decimals, integers
+from constrained.models.tiny.training.values import (
+    BoolKind,
+    EnumKind,
+    FieldKind,
+    ListKind,
+    decimals,
+    integers,
+)
 
 
 @dataclass(frozen=True)
-class Field:
+class DomainField:
     """One fact about a subject: names for its key (the first is the concept), its values, its clauses."""
 
     labels: tuple[str, ...]
-    kind: Kind | Choice | Flag | Several
+    kind: FieldKind | EnumKind | BoolKind | ListKind
     clauses: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class Part:
+class DomainObject:
     """A nested object with its own subject, such as a customer or an address."""
 
     labels: tuple[str, ...]
-    fields: tuple[Field, ...]
+    fields: tuple[DomainField, ...]
     subject: bool = True  # False: an address, whose clauses follow the subject of the whole
 
 
 @dataclass(frozen=True)
-class Rows:
+class DomainTable:
     """A list of objects; each template says one whole row, `{0}` being the value of its first field."""
 
     labels: tuple[str, ...]
-    fields: tuple[Field, ...]
+    fields: tuple[DomainField, ...]
     templates: tuple[str, ...]
     leads: tuple[str, ...]
 
@@ -46,7 +53,7 @@ class Domain:
 
     name: str
     subjects: tuple[str, ...]
-    fields: tuple[Field | Part | Rows, ...]
+    fields: tuple[DomainField | DomainObject | DomainTable, ...]
     named: bool = True
 
 
@@ -54,16 +61,16 @@ class Domain:
 # One field a line: a table is easier to read wide than long.
 
 
-def _f(labels: str, kind: Kind | Choice | Flag | Several, clauses: str = "") -> Field:
-    return Field(tuple(labels.split("|")), kind, tuple(clauses.split("|")) if clauses else ())
+def _f(labels: str, kind: FieldKind | EnumKind | BoolKind | ListKind, clauses: str = "") -> DomainField:
+    return DomainField(tuple(labels.split("|")), kind, tuple(clauses.split("|")) if clauses else ())
 
 
-def _choice(options: str) -> Choice:
-    return Choice(tuple(options.split("|")))
+def _choice(options: str) -> EnumKind:
+    return EnumKind(tuple(options.split("|")))
 
 
-def _flag(yes: str, no: str) -> Flag:
-    return Flag(tuple(yes.split("|")), tuple(no.split("|")))
+def _flag(yes: str, no: str) -> BoolKind:
+    return BoolKind(tuple(yes.split("|")), tuple(no.split("|")))
 
 
 _EMAIL = _f("email|mail|e mail|email address|contact email", v.EMAIL, "can be reached at {v}|answers mail at {v}|writes from {v}|uses the address {v}")
@@ -72,7 +79,7 @@ _CITY = _f("city|town|place|location", v.PLACE, "lives in {v}|is based in {v}|co
 _WHERE = _f("city|location|place|town", v.PLACE, "is in {v}|takes place in {v}|is located in {v}")
 _COUNTRY = _f("country|nation", v.COUNTRY, "is from {v}|comes from {v}|was sent from {v}")
 _NAME = _f("name|full name|person", v.PERSON, "is called {v}|is {v}|goes by the name of {v}")
-_ADDRESS = Part(
+_ADDRESS = DomainObject(
     ("address", "postal address", "home address"),
     (
         _f("street|street address|road", v.STREET, "is at {v}|can be found at {v}"),
@@ -84,13 +91,13 @@ _ADDRESS = Part(
 _PRICE = _f("price|cost|unit price|amount", decimals(1, 900), "costs {v}|sells for {v}|is priced at {v}|goes for {v} euros")
 _TOTAL = _f("total|total amount|sum|grand total|amount due", decimals(5, 5000), "comes to {v} in total|totals {v}|adds up to {v}")
 _CURRENCY = _f("currency", _choice("EUR|USD|GBP|JPY|CHF|SEK"), "is billed in {v}|is paid in {v}")
-_NOTE = _f("tags|keywords|labels|topics", Several(v.WORD, 1, 4), "is tagged {v}|is filed under {v}|carries the tags {v}")
+_NOTE = _f("tags|keywords|labels|topics", ListKind(v.WORD, 1, 4), "is tagged {v}|is filed under {v}|carries the tags {v}")
 _PRIORITY = _f("priority|urgency", _choice("low|medium|high|urgent"), "has {v} priority|is of {v} priority|was marked {v}")
 _RATING = _f("rating|score|stars", decimals(1, 5, 1), "is rated {v}|scores {v} out of 5|has a rating of {v}")
 
 
-def _contact(labels: str, *more: Field) -> Part:
-    return Part(tuple(labels.split("|")), (_NAME, _EMAIL, _PHONE, *more))
+def _contact(labels: str, *more: DomainField) -> DomainObject:
+    return DomainObject(tuple(labels.split("|")), (_NAME, _EMAIL, _PHONE, *more))
 
 
 _PERSON = Domain(
@@ -106,8 +113,8 @@ _PERSON = Domain(
         _f("employer|company|organisation|works for", v.COMPANY, "works for {v}|works at {v}|is employed by {v}|joined {v}"),
         _f("birth date|date of birth|born|birthday", v.DATE, "was born on {v}|has a birthday on {v}|, born {v},"),
         _f("nationality|country|country of birth", v.COUNTRY, "is a citizen of {v}|comes from {v}|holds a passport of {v}"),
-        _f("hobbies|interests|pastimes", Several(v.WORD, 1, 4), "enjoys {v}|likes {v}|spends weekends on {v}"),
-        _f("languages|spoken languages", Several(v.WORD, 1, 3), "speaks {v}|is fluent in {v}"),
+        _f("hobbies|interests|pastimes", ListKind(v.WORD, 1, 4), "enjoys {v}|likes {v}|spends weekends on {v}"),
+        _f("languages|spoken languages", ListKind(v.WORD, 1, 3), "speaks {v}|is fluent in {v}"),
         _f("height|height cm", integers(140, 210), "is {v} cm tall|measures {v} cm"),
         _f("married|is married", _flag("is married|has a spouse", "is not married|is single")),
         _f("children|number of children|kids", integers(0, 6, 0.5), "has {v} children|is a parent of {v}"),
@@ -128,7 +135,7 @@ _PRODUCT = Domain(
         _f("weight|weight kg|mass", decimals(0.1, 60), "weighs {v} kg|has a weight of {v} kg"),
         _f("available|is available|in store", _flag("is available now|can be ordered today", "is not available|is sold out")),
         _f("category|department|type", _choice("kitchen|garden|office|sport|toys|audio|clothing"), "is found under {v}|belongs to the {v} range"),
-        _f("materials|made of", Several(v.WORD, 1, 3), "is made of {v}|consists of {v}"),
+        _f("materials|made of", ListKind(v.WORD, 1, 3), "is made of {v}|consists of {v}"),
         _f("warranty months|warranty", integers(6, 60), "has {v} months of warranty|is covered for {v} months"),
         _RATING,
         _CURRENCY,
@@ -145,7 +152,7 @@ _ORDER = Domain(
         _CURRENCY,
         _f("status|state|order status", _choice("paid|pending|shipped|cancelled|delivered|refunded|in progress"), "is {v}|was marked as {v}|is currently {v}"),
         _contact("customer|client|buyer", _f("city|town", v.PLACE, "lives in {v}|comes from {v}")),
-        Rows(
+        DomainTable(
             ("items", "lines", "products", "positions", "order lines"),
             (
                 _f("product|name|item|description", v.PRODUCT),
@@ -173,7 +180,7 @@ _EVENT = Domain(
         _f("venue|place|location|hall", v.TITLE, "is held at {v}|uses the hall {v}"),
         _f("city|town", v.PLACE, "takes place in {v}|comes to {v}|is in {v}"),
         _f("organizer|host|organiser", v.PERSON, "is organised by {v}|is hosted by {v}"),
-        _f("speakers|guests|performers", Several(v.PERSON, 1, 3), "features {v}|presents {v}|has talks by {v}"),
+        _f("speakers|guests|performers", ListKind(v.PERSON, 1, 3), "features {v}|presents {v}|has talks by {v}"),
         _f("seats|capacity|places", integers(10, 5000), "offers {v} seats|has room for {v} people"),
         _f("ticket price|price|entry", decimals(3, 150), "costs {v} to enter|has tickets at {v}|charges {v}"),
         _f("free|is free|free entry", _flag("is free of charge|has free entry", "is not free|charges for entry")),
@@ -194,7 +201,7 @@ _BOOKING = Domain(
         _f("nights|number of nights", integers(1, 21, 0.3), "lasts {v} nights|covers {v} nights"),
         _f("room type|room|category", _choice("single|double|suite|family|studio|twin"), "includes a {v} room|is for a {v} room"),
         _f("breakfast|breakfast included", _flag("includes breakfast|comes with breakfast", "has no breakfast|does not include breakfast")),
-        _f("requests|special requests|wishes", Several(v.PHRASE, 1, 3), "asks for {v}|comes with requests for {v}"),
+        _f("requests|special requests|wishes", ListKind(v.PHRASE, 1, 3), "asks for {v}|comes with requests for {v}"),
         _TOTAL,
         _contact("contact|traveller"),
     ),
@@ -215,7 +222,7 @@ _ESTATE = Domain(
         _f("furnished|is furnished", _flag("is furnished|comes with furniture", "is unfurnished|comes without furniture")),
         _f("balcony|has balcony", _flag("has a balcony|comes with a balcony", "has no balcony|lacks a balcony")),
         _f("built|year built|construction year", integers(1850, 2025), "was built in {v}|dates from {v}"),
-        _f("features|extras|amenities", Several(v.WORD, 1, 4), "boasts {v}|includes {v}"),
+        _f("features|extras|amenities", ListKind(v.WORD, 1, 4), "boasts {v}|includes {v}"),
         _f("available from|free from|move in date", v.DATE, "is free from {v}|can be moved into on {v}"),
         _contact("agent|landlord|owner"),
     ),
@@ -230,7 +237,7 @@ _JOB = Domain(
         _f("company|employer|firm", v.COMPANY, "is offered by {v}|is open at {v}|is with {v}"),
         _f("location|city|place of work", v.PLACE, "is based in {v}|is in {v}"),
         _f("salary|annual salary|pay|yearly pay", integers(20000, 180000), "pays {v} a year|comes with a salary of {v}"),
-        _f("skills|required skills|requirements", Several(v.WORD, 1, 5), "requires {v}|asks for {v}|needs knowledge of {v}"),
+        _f("skills|required skills|requirements", ListKind(v.WORD, 1, 5), "requires {v}|asks for {v}|needs knowledge of {v}"),
         _f("experience|years of experience|experience years", integers(1, 15, 0.3), "needs {v} years of experience|asks for {v} years in the field"),
         _f("contract|contract type|employment type", _choice("permanent|temporary|freelance|internship|part time|full time"), "is {v}|is a {v} one"),
         _f("remote|is remote|remote work", _flag("can be done remotely|is remote", "is on site only|is not remote")),
@@ -249,7 +256,7 @@ _RECIPE = Domain(
         _f("servings|serves|portions", integers(1, 12, 0.4), "serves {v}|makes {v} portions|is enough for {v} people"),
         _f("prep time|preparation minutes|preparation time|prep minutes", integers(5, 90), "takes {v} minutes to prepare|needs {v} minutes of preparation"),
         _f("cook time|cooking minutes|cooking time", integers(5, 240), "cooks for {v} minutes|bakes for {v} minutes"),
-        Rows(
+        DomainTable(
             ("ingredients", "shopping list", "components"),
             (
                 _f("name|ingredient|item", v.WORD),
@@ -259,7 +266,7 @@ _RECIPE = Domain(
             ("{1} {2} {0}", "{1} {2} of {0}", "{0} ({1} {2})", "{0}: {1} {2}"),
             ("You need", "It takes", "Ingredients:", "Use"),
         ),
-        _f("ingredients|ingredient list|made with", Several(v.WORD, 2, 5), "is made with {v}|needs {v}|combines {v}"),
+        _f("ingredients|ingredient list|made with", ListKind(v.WORD, 2, 5), "is made with {v}|needs {v}|combines {v}"),
         _f("difficulty|level", _choice("easy|medium|hard"), "is {v}|is {v} to make"),
         _f("vegetarian|is vegetarian", _flag("is vegetarian|contains no meat", "is not vegetarian|contains meat")),
         _f("cuisine|origin|country", v.COUNTRY, "comes from {v}|is a classic of {v}"),
@@ -279,7 +286,7 @@ _APPOINTMENT = Domain(
         _f("time|hour|start time|at", v.TIME, "starts at {v}|is at {v}|begins at {v}"),
         _f("duration|minutes|duration minutes|length", integers(10, 120), "lasts {v} minutes|takes {v} minutes"),
         _f("reason|complaint|symptom", v.PHRASE, "is about a {v}|was made because of a {v}"),
-        _f("symptoms|complaints", Several(v.PHRASE, 1, 3), "follows complaints of {v}|is due to {v}"),
+        _f("symptoms|complaints", ListKind(v.PHRASE, 1, 3), "follows complaints of {v}|is due to {v}"),
         _f("clinic|practice|hospital", v.TITLE, "takes place at the {v} clinic|is at {v}"),
         _f("department|specialty", _choice("cardiology|dermatology|surgery|radiology|neurology|dentistry"), "is in {v}|belongs to {v}"),
         _f("insured|has insurance|insurance", _flag("is covered by insurance|is insured", "is not covered by insurance|is not insured")),
@@ -306,7 +313,7 @@ _SHIPMENT = Domain(
         _f("pieces|boxes|number of boxes", integers(1, 40, 0.2), "consists of {v} boxes|counts {v} pieces"),
         _contact("sender|shipper", _f("city|town", v.PLACE, "lives in {v}|writes from {v}")),
         _contact("recipient|receiver|addressee", _f("city|town", v.PLACE, "lives in {v}|waits in {v}")),
-        _f("contents|goods", Several(v.PRODUCT, 1, 3), "contains {v}|holds {v}"),
+        _f("contents|goods", ListKind(v.PRODUCT, 1, 3), "contains {v}|holds {v}"),
     ),
     named=False,
 )
@@ -317,7 +324,7 @@ _BOOK = Domain(
     (
         _f("title|name|book title", v.TITLE, "is called {v}|is titled {v}|bears the title {v}"),
         _f("author|writer|written by", v.PERSON, "was written by {v}|is by {v}|is a work of {v}|, by {v},"),
-        _f("authors|writers", Several(v.PERSON, 1, 3), "was written by {v}|is by {v}"),
+        _f("authors|writers", ListKind(v.PERSON, 1, 3), "was written by {v}|is by {v}"),
         _f("year|published|publication year|year published", integers(1800, 2026), "appeared in {v}|was published in {v}|came out in {v}"),
         _f("publisher|publishing house|press", v.COMPANY, "was published by {v}|appeared with {v}|is sold by {v}"),
         _f("pages|page count|number of pages", integers(40, 1200), "has {v} pages|runs to {v} pages"),
@@ -344,7 +351,7 @@ _BUG = Domain(
         _f("reporter|reported by|author", v.PERSON, "was reported by {v}|was found by {v}|comes from {v}"),
         _f("assignee|assigned to|owner", v.PERSON, "was given to {v}|is assigned to {v}|is in the hands of {v}"),
         _f("component|module|area", v.WORD, "sits in the {v} module|touches the component {v}"),
-        _f("steps|steps to reproduce|reproduction", Several(v.PHRASE, 1, 4), "is triggered by the steps {v}|can be reproduced by {v}"),
+        _f("steps|steps to reproduce|reproduction", ListKind(v.PHRASE, 1, 4), "is triggered by the steps {v}|can be reproduced by {v}"),
         _f("reported on|date|created", v.DATE, "was reported on {v}|was opened on {v}"),
         _f("reproducible|is reproducible", _flag("can be reproduced|is reproducible", "cannot be reproduced|is not reproducible")),
         _f("affected users|users|user count", integers(1, 9000), "affects {v} users|was met by {v} users"),
@@ -365,9 +372,9 @@ _COMPANY = Domain(
         _f("revenue|turnover|annual revenue", decimals(0.5, 900, 1), "makes {v} million a year|reports a turnover of {v} million"),
         _f("industry|sector|branch", v.WORD, "works in {v}|is active in {v}"),
         _f("website|url|homepage|web site", v.URL, "has its website at {v}|can be found at {v}|is online at {v}"),
-        _f("founders|founded by", Several(v.PERSON, 1, 3), "was founded by {v}|was started by {v}"),
+        _f("founders|founded by", ListKind(v.PERSON, 1, 3), "was founded by {v}|was started by {v}"),
         _f("listed|publicly traded|is public", _flag("is listed on the stock exchange|is publicly traded", "is not listed|is privately held")),
-        _f("products|product lines", Several(v.PRODUCT, 1, 3), "makes {v}|sells {v}"),
+        _f("products|product lines", ListKind(v.PRODUCT, 1, 3), "makes {v}|sells {v}"),
         _ADDRESS,
     ),
 )
@@ -386,7 +393,7 @@ _FLIGHT = Domain(
         _f("gate", v.text_kind(lambda rng: rng.choice("ABCDEFGH") + str(rng.randint(1, 90))), "boards at gate {v}|uses gate {v}"),
         _f("seat class|class|cabin", _choice("economy|business|first|premium"), "is booked in {v}|is in {v} class"),
         _f("delayed|is delayed", _flag("is delayed|runs late", "is on time|is not delayed")),
-        _f("passengers|passenger names|travellers", Several(v.PERSON, 1, 3), "carries {v}|is booked for {v}"),
+        _f("passengers|passenger names|travellers", ListKind(v.PERSON, 1, 3), "carries {v}|is booked for {v}"),
         _f("fare|price|ticket price", decimals(30, 2000), "costs {v}|has a fare of {v}"),
     ),
     named=False,
@@ -398,10 +405,10 @@ _FILM = Domain(
     (
         _f("title|name|film|movie", v.TITLE, "is called {v}|runs under the title {v}"),
         _f("director|directed by", v.PERSON, "was directed by {v}|is directed by {v}|is a film by {v}"),
-        _f("cast|actors|starring", Several(v.PERSON, 1, 4), "stars {v}|has {v} in the cast"),
+        _f("cast|actors|starring", ListKind(v.PERSON, 1, 4), "stars {v}|has {v} in the cast"),
         _f("year|release year|released", integers(1920, 2026), "came out in {v}|was released in {v}"),
         _f("length|runtime|duration|running time", integers(60, 240), "lasts {v} minutes|runs for {v} minutes"),
-        _f("genres|genre list", Several(v.WORD, 1, 3), "mixes {v}|is a blend of {v}"),
+        _f("genres|genre list", ListKind(v.WORD, 1, 3), "mixes {v}|is a blend of {v}"),
         _f("studio|production company", v.COMPANY, "was produced by {v}|was made by {v}"),
         _f("country|country of origin", v.COUNTRY, "was shot in {v}|comes from {v}"),
         _f("budget|budget millions", decimals(0.2, 300, 1), "cost {v} million to make|had a budget of {v} million"),
@@ -416,7 +423,7 @@ _TEAM = Domain(
     (
         _f("name|team|project|project name", v.TITLE, "is called {v}|goes by the name {v}"),
         _f("leader|lead|manager|project lead", v.PERSON, "is led by {v}|reports to {v}|is managed by {v}"),
-        Rows(
+        DomainTable(
             ("members", "people", "staff", "participants"),
             (
                 _f("name|full name|person", v.PERSON),
@@ -429,7 +436,7 @@ _TEAM = Domain(
         _f("budget|funds|funding", integers(1000, 900000), "has a budget of {v}|can spend {v}"),
         _f("deadline|due|end date", v.DATE, "must deliver by {v}|ends on {v}|is due on {v}"),
         _f("started|start date|since", v.DATE, "started on {v}|has worked since {v}"),
-        _f("tools|technologies|stack", Several(v.WORD, 1, 4), "uses {v}|works with {v}"),
+        _f("tools|technologies|stack", ListKind(v.WORD, 1, 4), "uses {v}|works with {v}"),
         _f("active|is active", _flag("is active|is still running", "is not active|has been closed")),
         _f("city|location|office", v.PLACE, "works in {v}|is based in {v}"),
         _PRIORITY,
@@ -452,7 +459,7 @@ _VEHICLE = Domain(
         _f("doors|number of doors", integers(2, 5, 0.4), "has {v} doors"),
         _f("inspected on|last inspection", v.DATE, "was inspected on {v}|passed its inspection on {v}"),
         _f("accident free|no accidents", _flag("is accident free|never had an accident", "is not accident free|had an accident")),
-        _f("extras|equipment", Several(v.WORD, 1, 4), "comes with {v}|includes {v}"),
+        _f("extras|equipment", ListKind(v.WORD, 1, 4), "comes with {v}|includes {v}"),
     ),
 )
 
@@ -467,7 +474,7 @@ _COURSE = Domain(
         _f("start date|starts on|begins", v.DATE, "starts on {v}|begins on {v}"),
         _f("credits|points", integers(1, 12, 0.3), "is worth {v} credits|gives {v} points"),
         _f("level", _choice("beginner|intermediate|advanced"), "is for {v} learners|is {v}"),
-        _f("topics|subjects", Several(v.WORD, 1, 4), "covers {v}|deals with {v}"),
+        _f("topics|subjects", ListKind(v.WORD, 1, 4), "covers {v}|deals with {v}"),
         _f("fee|price|tuition", decimals(20, 2000), "costs {v}|has a fee of {v}"),
         _f("online|is online", _flag("is online|takes place online", "is not online|takes place on site")),
         _contact("contact|office"),
@@ -487,17 +494,17 @@ _PET = Domain(
         _f("vaccinated|is vaccinated", _flag("is vaccinated|has all its vaccines", "is not vaccinated|lacks vaccines")),
         _f("found on|arrival|arrived on", v.DATE, "was found on {v}|arrived on {v}"),
         _f("shelter|home", v.TITLE, "lives at {v}|is kept at {v}"),
-        _f("likes|favourite things", Several(v.WORD, 1, 3), "likes {v}|loves {v}"),
+        _f("likes|favourite things", ListKind(v.WORD, 1, 3), "likes {v}|loves {v}"),
         _f("vet|veterinarian", v.PERSON, "is seen by {v}|is looked after by the vet {v}"),
     ),
 )
 
-TRAINED = (
+TRAIN_DOMAINS = (
     _PERSON, _PRODUCT, _ORDER, _EVENT, _BOOKING, _ESTATE, _JOB, _RECIPE, _APPOINTMENT, _SHIPMENT, _BOOK, _BUG,
     _COMPANY, _FLIGHT, _FILM, _TEAM,
 )
 """The domains of the training split."""
 
-HELD_OUT = (_VEHICLE, _COURSE, _PET)
+HELDOUT_DOMAINS = (_VEHICLE, _COURSE, _PET)
 """The domains that only the held-out split has."""
 # fmt: on

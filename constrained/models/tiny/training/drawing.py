@@ -7,13 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from constrained.models.tiny.training import domains, values
-from constrained.models.tiny.training.domains import Domain, Field, Part, Rows
-from constrained.models.tiny.training.values import Choice, Drawn, Flag, Kind, Several, Split
-from constrained.models.tiny.training.writing import SAYINGS, STATEMENTS, Sayings, Writer
+from constrained.models.tiny.training.domains import Domain, DomainField, DomainObject, DomainTable
+from constrained.models.tiny.training.values import BoolKind, DrawnValue, EnumKind, FieldKind, ListKind, Split
+from constrained.models.tiny.training.writing import (
+    PREDICATE_TEMPLATES,
+    SENTENCE_TEMPLATES,
+    ProseWriter,
+    TextPlan,
+)
 
 
 @dataclass(frozen=True)
-class Document:
+class SyntheticDocument:
     """A text, the schema that asks for part of it, and what it answers."""
 
     text: str
@@ -22,48 +27,48 @@ class Document:
     domain: str
 
 
-class Maker:
+class DocumentGenerator:
     """Draws one document."""
 
     def __init__(self, rng: random.Random, split: Split, level: float) -> None:
         self.rng = rng
         self.split = split
         self.level = level
-        self.writer = Writer(rng, level)
+        self.writer = ProseWriter(rng, level)
         self.casing = rng.choices(_CASINGS, (45, 25, 12, 5, 8, 5))[0]
         self.all_required = rng.random() < 0.45
         self.described = rng.random() < 0.15 * level
         self.closed = rng.random() < 0.6
 
-    def document(self) -> Document:
+    def document(self) -> SyntheticDocument:
         """Draws it. Its schema may fall into either split."""
         domain = self.domain()
-        rows = [item for item in domain.fields if isinstance(item, Rows)]
-        sayings = Sayings()
-        if rows and self.writer.chance(0.15):
+        rows = [item for item in domain.fields if isinstance(item, DomainTable)]
+        sayings = TextPlan()
+        if rows and self.writer.flip(0.15):
             schema, value = self.rows(rows[0], sayings)
-        elif self.writer.chance(0.03):
+        elif self.writer.flip(0.03):
             schema, value = self.plain_value(domain, sayings)
         else:
             schema, value = self.whole_object(domain, sayings)
-        return Document(self.writer.prose(domain, sayings), schema, value, domain.name)
+        return SyntheticDocument(self.writer.prose(domain, sayings), schema, value, domain.name)
 
-    def whole_object(self, domain: Domain, sayings: Sayings) -> tuple[dict[str, Any], Any]:
+    def whole_object(self, domain: Domain, sayings: TextPlan) -> tuple[dict[str, Any], Any]:
         """An answer that is an object, the usual case; the text may tell more than is asked."""
         asked, told = self.selection(domain)
         schema, value = self.object(asked, domain, sayings)
         for extra in told:
             self.property(extra, extra.labels[0], domain, sayings)
-        if self.writer.chance(0.15 * self.level):
+        if self.writer.flip(0.15 * self.level):
             heading = {"title": domain.name.title().replace(" ", "")}
-            if self.writer.chance(0.3):
+            if self.writer.flip(0.3):
                 heading["description"] = f"A {domain.name}."
             schema = {**heading, **schema}
         return schema, value
 
-    def plain_value(self, domain: Domain, sayings: Sayings) -> tuple[dict[str, Any], Any]:
+    def plain_value(self, domain: Domain, sayings: TextPlan) -> tuple[dict[str, Any], Any]:
         """An answer that is one plain value, asked for by a description."""
-        fields = [item for item in domain.fields if isinstance(item, Field)]
+        fields = [item for item in domain.fields if isinstance(item, DomainField)]
         picked, *others = self.rng.sample(fields, min(len(fields), self.rng.randint(1, 3)))
         schema, value = self.property(picked, picked.labels[0], domain, sayings)
         for extra in others:
@@ -75,82 +80,82 @@ class Maker:
 
     def domain(self) -> Domain:
         """What the document speaks of."""
-        if self.writer.chance(0.22 + 0.78 * max(0.0, 1 - 3 * self.level)):
+        if self.writer.flip(0.22 + 0.78 * max(0.0, 1 - 3 * self.level)):
             return self.attributes()
-        if self.split == "heldout" and self.writer.chance(0.4):
-            return self.rng.choice(domains.HELD_OUT)
+        if self.split == "heldout" and self.writer.flip(0.4):
+            return self.rng.choice(domains.HELDOUT_DOMAINS)
         # People and orders are what is extracted most often, so they come twice as often.
-        weights = [2 if domain.name in ("person", "order") else 1 for domain in domains.TRAINED]
-        return self.rng.choices(domains.TRAINED, weights)[0]
+        weights = [2 if domain.name in ("person", "order") else 1 for domain in domains.TRAIN_DOMAINS]
+        return self.rng.choices(domains.TRAIN_DOMAINS, weights)[0]
 
     def attributes(self) -> Domain:
         """A domain of one document, with fields that no other has: its words must be matched, not known."""
         rng = self.rng
         entity = self.word()
-        kinds: list[Kind | Choice | Flag | Several] = [
+        kinds: list[FieldKind | EnumKind | BoolKind | ListKind] = [
             values.CODE, values.CODE, values.PERSON, values.PLACE, values.TITLE, values.WORD, values.PHRASE, values.DATE,
             values.NICKNAME, values.PRODUCT, values.TIME, values.EMAIL,
             values.integers(0, 99), values.integers(0, 9999), values.integers(0, 200000), values.decimals(0, 100, 3),
-            Several(values.WORD), Several(values.NICKNAME), Flag((), ()), self.choice(),
+            ListKind(values.WORD), ListKind(values.NICKNAME), BoolKind((), ()), self.choice(),
         ]  # fmt: skip
         fields = []
         for _ in range(rng.randint(2, 8)):
-            label = self.word() if self.writer.chance(0.6) else f"{self.word()} {self.word()}"
-            fields.append(Field((label,), rng.choice(kinds)))
+            label = self.word() if self.writer.flip(0.6) else f"{self.word()} {self.word()}"
+            fields.append(DomainField((label,), rng.choice(kinds)))
         return Domain("attributes", (f"The {entity}", "It", f"This {entity}"), tuple(fields), named=False)
 
     def word(self) -> str:
         """A word for a label or an option."""
         return values.word(self.rng)
 
-    def choice(self) -> Choice:
+    def choice(self) -> EnumKind:
         """Options of made-up words."""
-        return Choice(tuple(self.word() for _ in range(self.rng.randint(2, 5))))
+        return EnumKind(tuple(self.word() for _ in range(self.rng.randint(2, 5))))
 
     def selection(self, domain: Domain) -> tuple[list[Any], list[Any]]:
         """Splits some fields of a domain into those the schema asks for and those only the text tells."""
         rng = self.rng
-        pool: list[Field | Part | Rows] = []
+        pool: list[DomainField | DomainObject | DomainTable] = []
         taken: set[str] = set()
         for item in rng.sample(domain.fields, len(domain.fields)):
             if taken.isdisjoint(item.labels):
                 pool.append(item)
                 taken.update(item.labels)
         if self.level < 1:
-            nested_too = not self.writer.chance(1 - self.level)
-            pool = [item for item in pool if nested_too or isinstance(item, Field)]
+            nested_too = not self.writer.flip(1 - self.level)
+            pool = [item for item in pool if nested_too or isinstance(item, DomainField)]
         asked = rng.randint(1, 2 + int(4.5 * self.level))
-        told = rng.choice([0, 1, 1, 2, 3]) if self.writer.chance(self.level) else 0
-        if domain.named and self.writer.chance(0.75) and domain.fields[0] in pool:
+        told = rng.choice([0, 1, 1, 2, 3]) if self.writer.flip(self.level) else 0
+        if domain.named and self.writer.flip(0.75) and domain.fields[0] in pool:
             pool.remove(domain.fields[0])
             pool.insert(0, domain.fields[0])
-        nested = [item for item in pool if not isinstance(item, Field)]
+        nested = [item for item in pool if not isinstance(item, DomainField)]
         for item in nested[1:]:  # one nested part is enough for a short text
             pool.remove(item)
         chosen = pool[:asked]
         rng.shuffle(chosen)
-        return chosen, [item for item in pool[asked:] if isinstance(item, Field)][:told]
+        return chosen, [item for item in pool[asked:] if isinstance(item, DomainField)][:told]
 
     # ------------------------------------------------------------------------------------------------- drawing
 
     def object(
-        self, items: list[Any], domain: Domain, sayings: Sayings
+        self, items: list[Any], domain: Domain, sayings: TextPlan
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Draws the schema and the value of an object, adding to `sayings` what the text must tell of it."""
         properties: dict[str, Any] = {}
         required, value = [], {}
         for item in items:
-            label = item.labels[0] if self.writer.chance(0.5) else self.rng.choice(item.labels)
+            label = item.labels[0] if self.writer.flip(0.5) else self.rng.choice(item.labels)
             key = self.casing(label)
             if key in properties:
                 continue
-            optional = not self.all_required and self.writer.chance(0.3)
-            nullable = not self.all_required and isinstance(item, Field) and self.writer.chance(0.25)
-            silent = (optional or nullable) and self.writer.chance(0.3)
-            schema, drawn = self.property(item, label, domain, Sayings() if silent else sayings)
+            optional = not self.all_required and self.writer.flip(0.3)
+            nullable = not self.all_required and isinstance(item, DomainField) and self.writer.flip(0.25)
+            silent = (optional or nullable) and self.writer.flip(0.3)
+            schema, drawn = self.property(item, label, domain, TextPlan() if silent else sayings)
             if nullable:
-                schema = _nullable(schema, self.writer.chance(0.5))
-            if self.described and self.writer.chance(0.7):
+                schema = _nullable(schema, self.writer.flip(0.5))
+            if self.described and self.writer.flip(0.7):
                 schema["description"] = self.description(item, domain)
             properties[key] = schema
             if not optional:
@@ -166,15 +171,17 @@ class Maker:
             schema["additionalProperties"] = False
         return schema, value
 
-    def property(self, item: Any, label: str, domain: Domain, sayings: Sayings) -> tuple[dict[str, Any], Any]:
+    def property(
+        self, item: Any, label: str, domain: Domain, sayings: TextPlan
+    ) -> tuple[dict[str, Any], Any]:
         """Draws the schema and the value of one field, and says it."""
-        if isinstance(item, Part):
+        if isinstance(item, DomainObject):
             return self.part(item, label, domain, sayings)
-        if isinstance(item, Rows):
+        if isinstance(item, DomainTable):
             return self.rows(item, sayings)
         schema, value, surface = self.fact(item)
-        said = label if self.writer.chance(0.6) else self.rng.choice(item.labels)
-        if isinstance(item.kind, Flag):
+        said = label if self.writer.flip(0.6) else self.rng.choice(item.labels)
+        if isinstance(item.kind, BoolKind):
             clauses = item.kind.yes if value else item.kind.no
             sayings.pairs.append((said, surface))
             sayings.predicates.append(clauses or (f"has {said} set to {surface}", f"has {said}: {surface}"))
@@ -183,26 +190,26 @@ class Maker:
         count = len(sayings.predicates)
         if domain.named and item is domain.fields[0]:
             sayings.name = surface
-        if item.clauses and self.writer.chance(0.75):
+        if item.clauses and self.writer.flip(0.75):
             sayings.predicates.append(tuple(clause.format(v=surface) for clause in item.clauses))
-        elif self.writer.chance(0.5):
-            template = self.rng.choice(STATEMENTS)
+        elif self.writer.flip(0.5):
+            template = self.rng.choice(SENTENCE_TEMPLATES)
             sayings.sentences.append(template.format(l=said, L=said.capitalize(), v=surface))
         else:
-            sayings.predicates.append((self.rng.choice(SAYINGS).format(l=said, v=surface),))
+            sayings.predicates.append((self.rng.choice(PREDICATE_TEMPLATES).format(l=said, v=surface),))
         if sayings.name and item is domain.fields[0] and len(sayings.predicates) > count:
             sayings.naming = sayings.predicates[-1]
         return schema, value
 
-    def fact(self, item: Field) -> tuple[dict[str, Any], Any, str]:
+    def fact(self, item: DomainField) -> tuple[dict[str, Any], Any, str]:
         """Draws one value: its schema, what the answer holds, what the text says."""
         rng, kind = self.rng, item.kind
-        if isinstance(kind, Flag):
-            value = self.writer.chance(0.5)
+        if isinstance(kind, BoolKind):
+            value = self.writer.flip(0.5)
             return {"type": "boolean"}, value, ("yes" if value else "no")
-        if isinstance(kind, Choice):
+        if isinstance(kind, EnumKind):
             return self.chosen(kind)
-        if isinstance(kind, Several):
+        if isinstance(kind, ListKind):
             drawn = [
                 kind.kind.draw(rng, self.split)
                 for _ in range(rng.randint(kind.low, min(kind.high, 2 + int(3 * self.level))))
@@ -213,10 +220,10 @@ class Maker:
                 [one.value for one in drawn],
                 self.writer.enumeration([one.surface for one in drawn]),
             )
-        one: Drawn = kind.draw(rng, self.split)
+        one: DrawnValue = kind.draw(rng, self.split)
         return kind.schema(rng), one.value, one.surface
 
-    def chosen(self, kind: Choice) -> tuple[dict[str, Any], Any, str]:
+    def chosen(self, kind: EnumKind) -> tuple[dict[str, Any], Any, str]:
         """One of the options, which the answer spells as the schema does and the text as people do."""
         rng = self.rng
         options = list(dict.fromkeys(kind.options))
@@ -224,38 +231,38 @@ class Maker:
         style = rng.choices((str, _upper_snake, _snake, str.capitalize), (75, 10, 10, 5))[0]
         plain = rng.choice(shown)
         schema: dict[str, Any] = {"enum": [style(option) for option in shown]}
-        if self.writer.chance(0.6):
+        if self.writer.flip(0.6):
             schema = {"type": "string", **schema}
         return schema, style(plain), plain
 
-    def part(self, item: Part, label: str, domain: Domain, sayings: Sayings) -> tuple[dict[str, Any], Any]:
+    def part(
+        self, item: DomainObject, label: str, domain: Domain, sayings: TextPlan
+    ) -> tuple[dict[str, Any], Any]:
         """Draws a nested object and says it in sentences of its own."""
         rng = self.rng
-        inner = Sayings()
+        inner = TextPlan()
         fields = rng.sample(item.fields, rng.randint(min(2, len(item.fields)), min(len(item.fields), 3)))
         fields.sort(key=item.fields.index)
         before = self.described
         self.described = False
         schema, value = self.object(fields, domain, inner)
         self.described = before
-        said = label if self.writer.chance(0.7) else rng.choice(item.labels)
+        said = label if self.writer.flip(0.7) else rng.choice(item.labels)
         if not inner.pairs:
             return schema, value
         surfaces = [surface for _, surface in inner.pairs]
-        if not item.subject and self.writer.chance(0.6):
+        if not item.subject and self.writer.flip(0.6):
             sayings.sentences.append(f"The {said} is {', '.join(surfaces)}.")
-        elif item.subject and self.writer.chance(0.25):
+        elif item.subject and self.writer.flip(0.25):
             sayings.sentences.append(f"{said.capitalize()}: {', '.join(surfaces)}.")
         elif (
             item.subject
             and fields[0].labels[0] == "name"
             and len(surfaces) > 1
             and surfaces[0] in value.values()
-            and self.writer.chance(0.5)
+            and self.writer.flip(0.5)
         ):
-            subject = (
-                f"The {said} {surfaces[0]}" if self.writer.chance(0.6) else f"The {said}, {surfaces[0]},"
-            )
+            subject = f"The {said} {surfaces[0]}" if self.writer.flip(0.6) else f"The {said}, {surfaces[0]},"
             rest = inner.predicates[1:] if len(inner.predicates) == len(surfaces) else []
             if rest:
                 sayings.sentences += self.writer.sentences((subject,), rest)
@@ -268,7 +275,7 @@ class Maker:
             )
         return schema, value
 
-    def rows(self, item: Rows, sayings: Sayings) -> tuple[dict[str, Any], Any]:
+    def rows(self, item: DomainTable, sayings: TextPlan) -> tuple[dict[str, Any], Any]:
         """Draws a list of objects; the text tells every column, the schema may ask for some."""
         rng = self.rng
         table: list[list[tuple[dict[str, Any], Any, str]]] = []
@@ -276,7 +283,7 @@ class Maker:
         for _ in range(rng.randint(1, 3)):
             row = []
             for one, (schema, _, _) in zip(item.fields, first, strict=True):
-                if isinstance(one.kind, Choice):
+                if isinstance(one.kind, EnumKind):
                     value = rng.choice(schema["enum"])
                     row.append((schema, value, value.replace("_", " ").lower()))
                 else:
@@ -284,14 +291,14 @@ class Maker:
                     row.append((schema, value, surface))
             table.append(row)
         columns = list(range(len(item.fields)))
-        if self.writer.chance(0.35):
+        if self.writer.flip(0.35):
             columns = sorted(rng.sample(columns, rng.randint(1, len(columns))))
-        if self.writer.chance(0.3):
+        if self.writer.flip(0.3):
             rng.shuffle(columns)
         keys = []
         for column in columns:
             labels = item.fields[column].labels
-            keys.append(self.casing(labels[0] if self.writer.chance(0.5) else rng.choice(labels)))
+            keys.append(self.casing(labels[0] if self.writer.flip(0.5) else rng.choice(labels)))
         if len(set(keys)) < len(keys):
             keys = [self.casing(item.fields[column].labels[0]) for column in columns]
         schema = {

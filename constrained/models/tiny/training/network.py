@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Size:
+class ModelSize:
     """The size of the model."""
 
     hidden: int = 160
@@ -20,7 +20,7 @@ class Size:
     heads: int = 5
 
 
-def build(size: Size, tokenizer: Any, seed: int) -> LlamaForCausalLM:
+def build(size: ModelSize, tokenizer: Any, seed: int) -> LlamaForCausalLM:
     """An untrained model of this size, whose first two layers start as a copying circuit."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM

@@ -17,9 +17,9 @@ from typing import Any
 from constrained.models.tiny import WEIGHTS
 from constrained.models.tiny.training import corpus
 from constrained.models.tiny.training.corpus import Example
-from constrained.prompting.schema_text import extraction_messages, render
+from constrained.prompting.schema_text import encode_chat, extraction_messages
 
-Answer = Callable[[Example], str]
+Completer = Callable[[Example], str]
 """From an example (its text and schema; the value is not for it to see) to the text of an answer."""
 
 
@@ -42,7 +42,7 @@ class Scores:
         from jsonschema import Draft202012Validator
 
         self.examples += 1
-        right = leaves(example.value)
+        right = json_leaves(example.value)
         copied = {path for path, value in right.items() if isinstance(value, str) and value in example.text}
         self.strings += len(copied)
         try:
@@ -50,8 +50,8 @@ class Scores:
         except ValueError:
             self.fields += len(right)
             return
-        said = leaves(value)
-        good = {path for path, leaf in right.items() if path in said and same(leaf, said[path])}
+        said = json_leaves(value)
+        good = {path for path, leaf in right.items() if path in said and json_equal(leaf, said[path])}
         self.json += 1
         self.valid += Draft202012Validator(example.schema).is_valid(value)
         self.exact += len(good) == len(right) == len(said)
@@ -78,7 +78,7 @@ class Scores:
         return shares
 
 
-def leaves(value: Any, path: str = "") -> dict[str, Any]:
+def json_leaves(value: Any, path: str = "") -> dict[str, Any]:
     """The fields of a value: every scalar and every empty list or object, by its JSON Pointer."""
     items: Iterator[tuple[str, Any]] | None = None
     if isinstance(value, dict) and value:
@@ -87,10 +87,10 @@ def leaves(value: Any, path: str = "") -> dict[str, Any]:
         items = ((str(index), part) for index, part in enumerate(value))
     if items is None:
         return {path: value}
-    return {place: leaf for key, part in items for place, leaf in leaves(part, f"{path}/{key}").items()}
+    return {place: leaf for key, part in items for place, leaf in json_leaves(part, f"{path}/{key}").items()}
 
 
-def same(left: Any, right: Any) -> bool:
+def json_equal(left: Any, right: Any) -> bool:
     """JSON equality: 1 is 1.0, but true is not 1."""
     return isinstance(left, bool) == isinstance(right, bool) and bool(left == right)
 
@@ -101,11 +101,11 @@ def group_of(example: Example) -> str:
 
     if example.domain == "attributes":
         return "made-up fields"
-    known = example.domain not in {domain.name for domain in domains.HELD_OUT}
+    known = example.domain not in {domain.name for domain in domains.HELDOUT_DOMAINS}
     return "known domain, unseen keys" if known else "unseen domain"
 
 
-def score(answer: Answer, examples: Iterable[Example]) -> Scores:
+def score(answer: Completer, examples: Iterable[Example]) -> Scores:
     """Asks for every example's answer and counts."""
     scores = Scores()
     for example in examples:
@@ -115,18 +115,18 @@ def score(answer: Answer, examples: Iterable[Example]) -> Scores:
     return scores
 
 
-def heldout(count: int, seed: int = 0) -> Iterator[Example]:
+def heldout_examples(count: int, seed: int = 0) -> Iterator[Example]:
     """The first examples of the held-out split."""
-    return (corpus.example((seed << 40) + number, "heldout") for number in range(count))
+    return (corpus.draw_example((seed << 40) + number, "heldout") for number in range(count))
 
 
-def unconstrained(model: Any, tokenizer: Any, max_tokens: int = 256) -> Answer:
+def unconstrained_completer(model: Any, tokenizer: Any, max_tokens: int = 256) -> Completer:
     """Greedy decoding by transformers, with nothing between the model and its answer."""
 
     def answer(example: Example) -> str:
         import torch
 
-        prompt = torch.tensor([render(extraction_messages(example.text, example.schema), tokenizer)])
+        prompt = torch.tensor([encode_chat(extraction_messages(example.text, example.schema), tokenizer)])
         with torch.inference_mode():
             out = model.generate(
                 prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=max_tokens, do_sample=False
@@ -136,7 +136,7 @@ def unconstrained(model: Any, tokenizer: Any, max_tokens: int = 256) -> Answer:
     return answer
 
 
-def under_constraint(model: Any, max_tokens: int = 256) -> Answer:
+def constrained_completer(model: Any, max_tokens: int = 256) -> Completer:
     """Greedy decoding under the example's schema, by this library."""
     import constrained
 
@@ -169,14 +169,14 @@ def main() -> None:
     model = AutoModelForCausalLM.from_pretrained(options.weights, dtype=torch.float32, local_files_only=True)
     tokenizer = AutoTokenizer.from_pretrained(options.weights, local_files_only=True)
     ways = {
-        "unconstrained": unconstrained(model, tokenizer),
-        "constrained": under_constraint(constrained.load(model, tokenizer)),
+        "unconstrained": unconstrained_completer(model, tokenizer),
+        "constrained": constrained_completer(constrained.load(model, tokenizer)),
     }
     report = {
-        "split": "heldout",
+        "split": "heldout_examples",
         "seed": options.seed,
         **{
-            name: score(answer, heldout(options.count, options.seed)).report()
+            name: score(answer, heldout_examples(options.count, options.seed)).report()
             for name, answer in ways.items()
         },
     }

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from constrained.models.tiny.training import corpus
 from constrained.models.tiny.training import tokenizer as tiny_tokenizer
-from constrained.models.tiny.training.network import Muon, Size, build
-from constrained.prompting.schema_text import INSTRUCTION, extraction_messages, render_text
+from constrained.models.tiny.training.network import ModelSize, Muon, build
+from constrained.prompting.schema_text import EXTRACTION_INSTRUCTION, extraction_messages, render_chat
 
 if TYPE_CHECKING:
     import torch
@@ -32,7 +32,7 @@ _RANKS = 64  # at most so many processes
 
 
 @dataclass(frozen=True)
-class Config(Size):
+class TrainingConfig(ModelSize):
     """Everything that a training run depends on, the speed of the machine apart."""
 
     seed: int = 1
@@ -47,20 +47,20 @@ class Config(Size):
     max_length: int = 448
 
 
-def rendered(example: corpus.Example, tokenizer: Any) -> tuple[str, str]:
+def render_example(example: corpus.Example, tokenizer: Any) -> tuple[str, str]:
     """The prompt and the answer of an example, as the model sees them."""
-    return render_text(extraction_messages(example.text, example.schema), tokenizer), example.answer
+    return render_chat(extraction_messages(example.text, example.schema), tokenizer), example.completion
 
 
 def encode(example: corpus.Example, tokenizer: Any) -> tuple[list[int], int]:
     """Token ids of prompt, answer and end, and how many of them are the prompt."""
     prompt, answer = (
-        tokenizer(part, add_special_tokens=False)["input_ids"] for part in rendered(example, tokenizer)
+        tokenizer(part, add_special_tokens=False)["input_ids"] for part in render_example(example, tokenizer)
     )
     return [*prompt, *answer, tokenizer.eos_token_id], len(prompt)
 
 
-def batches(config: Config, tokenizer: Any, rank: int = 0) -> Iterator[tuple[Any, Any]]:
+def batches(config: TrainingConfig, tokenizer: Any, rank: int = 0) -> Iterator[tuple[Any, Any]]:
     """Yields padded batches `(tokens, targets)`, int64 `[rows, length]`, of rows of about equal length.
 
     Targets are the next tokens on the answer and `IGNORED` elsewhere. Every rank draws examples of its own.
@@ -71,7 +71,7 @@ def batches(config: Config, tokenizer: Any, rank: int = 0) -> Iterator[tuple[Any
     buckets: dict[int, list[tuple[list[int], int]]] = {}
     while True:
         level = min(1.0, made / max(1, config.curriculum))
-        ids, prompt = encode(corpus.example(number, "train", level), tokenizer)
+        ids, prompt = encode(corpus.draw_example(number, "train", level), tokenizer)
         number += 1
         if len(ids) > config.max_length:
             continue
@@ -102,16 +102,18 @@ def answer_logits(
     return model.lm_head(hidden[wanted]), targets[wanted]
 
 
-def train_tokenizer(config: Config, examples: int = 12000) -> PreTrainedTokenizerFast:
+def train_tokenizer(config: TrainingConfig, examples: int = 12000) -> PreTrainedTokenizerFast:
     """Trains the tokenizer on the training split."""
 
     def texts() -> Iterator[str]:
         for number in range(examples):
-            example = corpus.example((config.seed << 40) + number, "train")
-            yield extraction_messages(example.text, example.schema)[0]["content"].replace(INSTRUCTION, "")
-            yield example.answer
+            example = corpus.draw_example((config.seed << 40) + number, "train")
+            yield extraction_messages(example.text, example.schema)[0]["content"].replace(
+                EXTRACTION_INSTRUCTION, ""
+            )
+            yield example.completion
 
-    return tiny_tokenizer.train(texts(), [INSTRUCTION])
+    return tiny_tokenizer.train(texts(), [EXTRACTION_INSTRUCTION])
 
 
 def save(model: Any, tokenizer: Any, folder: Path) -> None:
@@ -138,7 +140,7 @@ def evaluate(model: Any, tokenizer: Any, count: int = 256) -> dict[str, float]:
 
     loss, right, tokens, exact = 0.0, 0, 0, 0
     rows = sorted(
-        (encode(corpus.example(number, "heldout"), tokenizer) for number in range(count)),
+        (encode(corpus.draw_example(number, "heldout"), tokenizer) for number in range(count)),
         key=lambda r: len(r[0]),
     )
     with torch.no_grad():
@@ -153,7 +155,7 @@ def evaluate(model: Any, tokenizer: Any, count: int = 256) -> dict[str, float]:
 
 
 def train(
-    config: Config,
+    config: TrainingConfig,
     out: Path,
     *,
     resume: Path | None = None,
@@ -240,7 +242,7 @@ def train(
         )
 
 
-def _fresh(config: Config) -> tuple[Any, Any]:
+def _fresh(config: TrainingConfig) -> tuple[Any, Any]:
     tokenizer = train_tokenizer(config)
     return tokenizer, build(config, tokenizer, config.seed)
 
@@ -262,7 +264,7 @@ def _schedule(progress: float, level: float) -> float:
 
 
 def _process(
-    rank: int, ranks: int, rendezvous: str, config: Config, out: Path, options: dict[str, Any]
+    rank: int, ranks: int, rendezvous: str, config: TrainingConfig, out: Path, options: dict[str, Any]
 ) -> None:
     import torch
     from torch import distributed
@@ -287,7 +289,7 @@ def main() -> None:
     parser.add_argument(
         "--save-every", type=float, default=5.0, help="minutes between checkpoints (default 5)"
     )
-    for name, value in asdict(Config()).items():
+    for name, value in asdict(TrainingConfig()).items():
         parser.add_argument(
             f"--{name.replace('_', '-')}", type=type(value), default=value, help=f"default {value}"
         )
@@ -298,7 +300,7 @@ def main() -> None:
     from torch.multiprocessing.spawn import spawn
 
     with tempfile.TemporaryDirectory() as folder:
-        arguments = (ranks, f"{folder}/rendezvous", Config(**options), out, how)
+        arguments = (ranks, f"{folder}/rendezvous", TrainingConfig(**options), out, how)
         spawn(_process, args=arguments, nprocs=ranks)  # type: ignore[no-untyped-call]
 
 

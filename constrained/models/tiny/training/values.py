@@ -19,7 +19,7 @@ Split = Literal["train", "heldout"]
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnValue:
     """A value, as it stands in the answer, and its surface, as it stands in the text."""
 
     value: Any
@@ -27,32 +27,32 @@ class Drawn:
 
 
 @dataclass(frozen=True)
-class Kind:
+class FieldKind:
     """A family of values: how one is drawn and what its JSON Schema is."""
 
-    draw: Callable[[random.Random, Split], Drawn]
+    draw: Callable[[random.Random, Split], DrawnValue]
     schema: Callable[[random.Random], dict[str, Any]]
 
 
-def belongs(text: str, split: Split) -> bool:
+def in_split(text: str, split: Split) -> bool:
     """Tells whether a string may be used in this split: one in ten is held out."""
     return (zlib.crc32(text.encode()) % 10 == 0) == (split == "heldout")
 
 
-def text_kind(make: Callable[[random.Random], str], formats: str = "") -> Kind:
+def text_kind(make: Callable[[random.Random], str], formats: str = "") -> FieldKind:
     """A kind of strings that the answer copies as the text writes them."""
 
-    def draw(rng: random.Random, split: Split) -> Drawn:
+    def draw(rng: random.Random, split: Split) -> DrawnValue:
         while True:
             text = make(rng)
-            if belongs(text, split):
-                return Drawn(text, text)
+            if in_split(text, split):
+                return DrawnValue(text, text)
 
     def schema(rng: random.Random) -> dict[str, Any]:
         shown = bool(formats) and rng.random() < 0.4
         return {"type": "string", "format": formats} if shown else {"type": "string"}
 
-    return Kind(draw, schema)
+    return FieldKind(draw, schema)
 
 
 # ---------------------------------------------------------------------------------------------- words and names
@@ -315,14 +315,14 @@ _SPELLED = "zero one two three four five six seven eight nine ten eleven twelve"
 _MONTHS = "January February March April May June July August September October November December".split()
 
 
-def integers(low: int, high: int, spelled: float = 0.0) -> Kind:
+def integers(low: int, high: int, spelled: float = 0.0) -> FieldKind:
     """Whole numbers; a share of the small ones is written as words, of the big ones as `12,500`."""
 
-    def draw(rng: random.Random, split: Split) -> Drawn:
+    def draw(rng: random.Random, split: Split) -> DrawnValue:
         value = rng.randint(low, high)
         if value < len(_SPELLED) and rng.random() < spelled:
-            return Drawn(value, _SPELLED[value])
-        return Drawn(value, f"{value:,}" if value > 9999 and rng.random() < 0.25 else str(value))
+            return DrawnValue(value, _SPELLED[value])
+        return DrawnValue(value, f"{value:,}" if value > 9999 and rng.random() < 0.25 else str(value))
 
     def schema(rng: random.Random) -> dict[str, Any]:
         roll = rng.random()
@@ -330,54 +330,54 @@ def integers(low: int, high: int, spelled: float = 0.0) -> Kind:
             return {"type": "integer", "minimum": min(low, 0), "maximum": high}
         return {"type": "integer", "minimum": min(low, 0)} if roll < 0.2 else {"type": "integer"}
 
-    return Kind(draw, schema)
+    return FieldKind(draw, schema)
 
 
-def decimals(low: float, high: float, places: int = 2) -> Kind:
+def decimals(low: float, high: float, places: int = 2) -> FieldKind:
     """Decimal numbers, mostly written as JSON writes them, sometimes with a trailing zero."""
 
-    def draw(rng: random.Random, split: Split) -> Drawn:
+    def draw(rng: random.Random, split: Split) -> DrawnValue:
         value = round(rng.uniform(low, high), rng.randint(1, places))
-        return Drawn(value, f"{value:.{places}f}" if rng.random() < 0.3 else repr(value))
+        return DrawnValue(value, f"{value:.{places}f}" if rng.random() < 0.3 else repr(value))
 
     def schema(rng: random.Random) -> dict[str, Any]:
         return {"type": "number", "minimum": 0} if low >= 0 and rng.random() < 0.12 else {"type": "number"}
 
-    return Kind(draw, schema)
+    return FieldKind(draw, schema)
 
 
-def _date(rng: random.Random, split: Split) -> Drawn:
+def _date(rng: random.Random, split: Split) -> DrawnValue:
     while True:
         day = datetime.date(1950, 1, 1) + datetime.timedelta(days=rng.randrange(29000))
         if rng.random() < 0.7:
             day = day.replace(year=rng.randint(2015, 2030), day=min(day.day, 28))
         iso = day.isoformat()
-        if belongs(iso, split):
+        if in_split(iso, split):
             break
     roll, month = rng.random(), _MONTHS[day.month - 1]
     if roll < 0.8:
-        return Drawn(iso, iso)
+        return DrawnValue(iso, iso)
     if roll < 0.9:
-        return Drawn(iso, f"{day.day} {month} {day.year}")
-    return Drawn(
+        return DrawnValue(iso, f"{day.day} {month} {day.year}")
+    return DrawnValue(
         iso, f"{month} {day.day}, {day.year}" if roll < 0.96 else f"{day.day:02d}.{day.month:02d}.{day.year}"
     )
 
 
-DATE = Kind(
+DATE = FieldKind(
     _date, lambda rng: {"type": "string", "format": "date"} if rng.random() < 0.75 else {"type": "string"}
 )
 
 
 @dataclass(frozen=True)
-class Choice:
+class EnumKind:
     """One of a few known words. The schema lists some of them in some letter case; the text keeps plain words."""
 
     options: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Flag:
+class BoolKind:
     """True or false, said by what holds: the clauses for true and for false."""
 
     yes: tuple[str, ...]
@@ -385,9 +385,9 @@ class Flag:
 
 
 @dataclass(frozen=True)
-class Several:
+class ListKind:
     """A list of values of one kind, written as an enumeration."""
 
-    kind: Kind
+    kind: FieldKind
     low: int = 1
     high: int = 4

@@ -18,14 +18,14 @@ _CLOSINGS = (
     "Nothing else is known.|Please confirm.|See you soon.|The rest is still unclear."
 ).split("|")
 # A label comes before its value: a small model reads from left to right and cannot look ahead for it.
-SAYINGS = (
+PREDICATE_TEMPLATES = (
     "has the {l} {v}",
     "lists the {l} {v}",
     "shows a {l} of {v}",
     "is noted with {l} {v}",
     "gives as {l} {v}",
 )
-STATEMENTS = (
+SENTENCE_TEMPLATES = (
     "The {l} is {v}.",
     "Its {l} is {v}.",
     "{L}: {v}.",
@@ -35,7 +35,7 @@ STATEMENTS = (
 
 
 @dataclass
-class Sayings:
+class TextPlan:
     """What a text has to say: predicates of a subject, whole sentences, and `label: value` pairs.
 
     A predicate is a choice of clauses that say the same. `name` is what the subject is called and `naming` the
@@ -49,27 +49,27 @@ class Sayings:
     naming: tuple[str, ...] = ()
 
 
-class Writer:
+class ProseWriter:
     """Chooses words. `level` is that of the corpus: at 0 a text is mostly a form."""
 
     def __init__(self, rng: random.Random, level: float) -> None:
         self.rng = rng
         self.level = level
 
-    def chance(self, probability: float) -> bool:
+    def flip(self, probability: float) -> bool:
         """True so often."""
         return self.rng.random() < probability
 
-    def prose(self, domain: Domain, sayings: Sayings) -> str:
+    def prose(self, domain: Domain, sayings: TextPlan) -> str:
         """The text of a document."""
         rng = self.rng
-        if sayings.pairs and not sayings.sentences and self.chance(0.2 + 0.4 * (1 - self.level)):
+        if sayings.pairs and not sayings.sentences and self.flip(0.2 + 0.4 * (1 - self.level)):
             text = self.form(sayings)
         else:
             subjects = domain.subjects
             predicates = list(sayings.predicates)
             rng.shuffle(predicates)
-            if sayings.name and self.chance(0.7):
+            if sayings.name and self.flip(0.7):
                 predicates = [said for said in predicates if said is not sayings.naming]
                 subjects = (sayings.name, *domain.subjects)
                 if not predicates:
@@ -79,18 +79,18 @@ class Writer:
             rng.shuffle(rest)
             for sentence in rest:
                 sentences.insert(rng.randint(min(1, len(sentences)), len(sentences)), sentence)
-            text = ("\n" if self.chance(0.08) else " ").join(sentences)
-        if self.chance(0.15 * self.level):
+            text = ("\n" if self.flip(0.08) else " ").join(sentences)
+        if self.flip(0.15 * self.level):
             text = f"{rng.choice(_OPENINGS)} {text}"
-        if self.chance(0.15 * self.level):
+        if self.flip(0.15 * self.level):
             text = f"{text} {rng.choice(_CLOSINGS)}"
         return text
 
-    def form(self, sayings: Sayings) -> str:
+    def form(self, sayings: TextPlan) -> str:
         """Labels and values, as in a form."""
         pairs = list(sayings.pairs)
         self.rng.shuffle(pairs)
-        capital = self.chance(0.7)
+        capital = self.flip(0.7)
         joint = self.rng.choice(("\n", "\n", "; ", ", ", " | "))
         sign = self.rng.choice((": ", ": ", " = ", " - "))
         return joint.join(
@@ -107,9 +107,9 @@ class Writer:
             subject = subjects[0] if not made else rng.choice(subjects[1:] or subjects)
             clauses = [rng.choice([c for c in forms if not c.startswith(",")]) for forms in group]
             asides = [c for c in group[0] if c.startswith(",")]
-            if asides and len(group) > 1 and self.chance(0.5):
+            if asides and len(group) > 1 and self.flip(0.5):
                 subject, clauses = subject.rstrip(",") + rng.choice(asides).rstrip(",") + ",", clauses[1:]
-            made.append(f"{subject} {joined(clauses)}.")
+            made.append(f"{subject} {join_clauses(clauses)}.")
         return made
 
     def enumeration(self, surfaces: list[str]) -> str:
@@ -118,7 +118,7 @@ class Writer:
             return surfaces[0]
         roll = self.rng.random()
         if roll < 0.6:
-            return joined(surfaces)
+            return join_clauses(surfaces)
         return ", ".join(surfaces) if roll < 0.85 else " / ".join(surfaces)
 
     def listing(self, lead: str, lines: list[str]) -> str:
@@ -130,6 +130,6 @@ class Writer:
         return f"{lead} {joint.join(lines)}."
 
 
-def joined(clauses: list[str]) -> str:
+def join_clauses(clauses: list[str]) -> str:
     """`a`, `a and b`, `a, b and c`."""
     return clauses[0] if len(clauses) == 1 else f"{', '.join(clauses[:-1])} and {clauses[-1]}"

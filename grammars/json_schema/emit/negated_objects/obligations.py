@@ -1,6 +1,6 @@
 """What members of an object must do so that something denied fails: from a shape to obligations.
 
-Each `Denied` of a shape is one obligation. A member fulfils it by a value that its schemas there do not allow, by
+Each `NegatedObject` of a shape is one obligation. A member fulfils it by a value that its schemas there do not allow, by
 being there at all (where they allow no value that is allowed here), or by being left out. What fulfils nothing or
 is certain is decided here, so that most obligations are gone before the object is written.
 """
@@ -13,99 +13,103 @@ from typing import NamedTuple
 
 from grammars import ir
 from grammars.errors import ConstraintTooLarge, Problem
-from grammars.json_schema.emit.negated_objects.ordered import Declared, Other
-from grammars.json_schema.source.constraints import Denied, Goal, Members, Shape
-from grammars.json_schema.source.document import Document, Node
-from grammars.json_schema.source.key_classes import classes
-from grammars.json_schema.source.members import declared_names, forbidden, goal_of_class
-from grammars.json_schema.source.synthetic import allows_all, negated, together
-from grammars.json_schema.text.patterns import Pattern
+from grammars.json_schema.emit.negated_objects.ordered import DeclaredMember, UndeclaredMember
+from grammars.json_schema.source.constraints import Conjunction, MemberSchemas, NegatedObject, TypeConstraints
+from grammars.json_schema.source.document import SchemaDocument, SchemaNode
+from grammars.json_schema.source.key_classes import partition_keys
+from grammars.json_schema.source.members import declared_names, forbidden_patterns, key_class_schemas
+from grammars.json_schema.source.synthetic import conjunction_of, is_true_schema, negation_of
+from grammars.json_schema.text.patterns import StringPattern
 
 MAX_OBLIGATIONS = 12
 """Most obligations of one object."""
 
 
-class Judge(NamedTuple):
+class SchemaOracle(NamedTuple):
     """What is asked about schemas here.
 
     Attributes:
         document: where they belong.
-        goal: the expression of the values of a goal.
-        impossible: whether a goal is known to have no values.
-        allowed: whether a key satisfies schemas.
+        conjunction_expr: the expression of the values of a goal.
+        known_empty: whether a goal is known to have no values.
+        key_allowed: whether a key satisfies schemas.
         allowed_keys: those of some keys that satisfy schemas.
     """
 
-    document: Document
-    goal: Callable[[Goal], ir.Expr]
-    impossible: Callable[[Goal], bool]
-    allowed: Callable[[Goal, str], bool]
-    allowed_keys: Callable[[Goal, ir.Regex], ir.Regex]
+    document: SchemaDocument
+    conjunction_expr: Callable[[Conjunction], ir.Expr]
+    known_empty: Callable[[Conjunction], bool]
+    key_allowed: Callable[[Conjunction, str], bool]
+    allowed_keys: Callable[[Conjunction, ir.Regex], ir.Regex]
 
 
-class Obligations(NamedTuple):
+class ObjectObligations(NamedTuple):
     """An object as `obliged.obliged_object` wants it."""
 
-    members: list[Declared]
-    others: list[Other]
+    members: list[DeclaredMember]
+    others: list[UndeclaredMember]
     number: int
 
 
-ALWAYS = True
+ALWAYS_DISCHARGED = True
 """Instead of a schema that a value must satisfy: any value that is allowed does."""
 
-Witness = Node | bool | None
+Discharge = SchemaNode | bool | None
 """What fulfils an obligation: a value of this schema, any value (True), none at all (None)."""
 
 
-def obligations(shape: Shape, judge: Judge, place: str) -> Obligations | None:
+def collect_obligations(shape: TypeConstraints, judge: SchemaOracle, place: str) -> ObjectObligations | None:
     """The members of an object and what they must fulfil; None when that is impossible.
 
     Raises:
         ConstraintTooLarge: too many obligations, or patterns of keys.
     """
     names = dict.fromkeys(declared_names(shape))
-    for denied in shape.denied:
+    for denied in shape.negated_objects:
         for members in denied.members:
             names.update(dict.fromkeys(members.properties))
         names.update(dict.fromkeys(denied.required))
-    goals: dict[str, Goal] = {}
+    goals: dict[str, Conjunction] = {}
     values: dict[str, ir.Expr] = {}
     required = set(shape.required)
     for name in names:
         goals[name] = goal = _on_name(shape.members, name)
-        values[name] = judge.goal(goal) if judge.allowed(shape.names, name) else ir.NEVER
-        if name in required and values[name] is ir.NEVER:
+        values[name] = (
+            judge.conjunction_expr(goal)
+            if judge.key_allowed(shape.property_names, name)
+            else ir.EMPTY_LANGUAGE
+        )
+        if name in required and values[name] is ir.EMPTY_LANGUAGE:
             return None
     keys = _classes(shape, names, judge, place)
-    open_: list[Denied] = []
-    for denied in shape.denied:
-        if any(values[name] is ir.NEVER for name in denied.required):
+    open_: list[NegatedObject] = []
+    for denied in shape.negated_objects:
+        if any(values[name] is ir.EMPTY_LANGUAGE for name in denied.required):
             continue  # a key that is never there fails already
         absent = [name for name in denied.required if name not in required]
         by_name = {
             name: found
             for name in names
-            if denied.speaks_of(name)
-            and values[name] is not ir.NEVER
+            if denied.constrains_key(name)
+            and values[name] is not ir.EMPTY_LANGUAGE
             and (found := _witness(denied, _on_name(denied.members, name), goals[name], judge, name))
         }
-        if any(found is ALWAYS and name in required for name, found in by_name.items()):
+        if any(found is ALWAYS_DISCHARGED and name in required for name, found in by_name.items()):
             continue
-        elsewhere = any(key.witness(denied, judge) is not None for key in keys)
+        elsewhere = any(key.discharge(denied, judge) is not None for key in keys)
         if len(absent) + len(by_name) == 0 and not elsewhere:
             return None
         if elsewhere or len(absent) + len(by_name) > 1:
             open_.append(denied)
         elif absent:
-            values[absent[0]] = ir.NEVER
+            values[absent[0]] = ir.EMPTY_LANGUAGE
         else:
             ((name, found),) = by_name.items()
             required.add(name)
-            if isinstance(found, Node):
+            if isinstance(found, SchemaNode):
                 goals[name] = (*goals[name], found)
-                values[name] = judge.goal(goals[name])
-                if values[name] is ir.NEVER:
+                values[name] = judge.conjunction_expr(goals[name])
+                if values[name] is ir.EMPTY_LANGUAGE:
                     return None
     if len(open_) > MAX_OBLIGATIONS:
         raise ConstraintTooLarge(
@@ -115,48 +119,58 @@ def obligations(shape: Shape, judge: Judge, place: str) -> Obligations | None:
         )
     written = [_declared(name, name in required, values[name], goals[name], open_, judge) for name in names]
     others = [key.other(open_, judge) for key in keys]
-    return Obligations(written, others, len(open_))
+    return ObjectObligations(written, others, len(open_))
 
 
 def _bits(mask: int) -> Iterable[int]:
     return (bit for bit in range(mask.bit_length()) if mask >> bit & 1)
 
 
-def _on_name(parts: Sequence[Members], name: str) -> Goal:
-    return tuple(dict.fromkeys(node for members in parts for node in members.on(name)))
+def _on_name(parts: Sequence[MemberSchemas], name: str) -> Conjunction:
+    return tuple(dict.fromkeys(node for members in parts for node in members.schemas_at(name)))
 
 
-def _witness(denied: Denied, nodes: Iterable[Node], goal: Goal, judge: Judge, name: str | None) -> Witness:
+def _witness(
+    denied: NegatedObject,
+    nodes: Iterable[SchemaNode],
+    goal: Conjunction,
+    judge: SchemaOracle,
+    name: str | None,
+) -> Discharge:
     """What fulfils an obligation at a key whose values have a goal; `nodes` are the denied schemas there."""
-    if name is not None and denied.names:
-        wrong_name = negated(together(judge.document, denied.names))
-        if judge.allowed((wrong_name,), name):  # surely
-            return ALWAYS
-    wrong = [node for node in nodes if not allows_all(node) and not any(node.same(other) for other in goal)]
+    if name is not None and denied.property_names:
+        wrong_name = negation_of(conjunction_of(judge.document, denied.property_names))
+        if judge.key_allowed((wrong_name,), name):  # surely
+            return ALWAYS_DISCHARGED
+    wrong = [
+        node
+        for node in nodes
+        if not is_true_schema(node) and not any(node.is_identical(other) for other in goal)
+    ]
     if not wrong:
         return None
-    if any(node.value is False for node in wrong) or judge.impossible((*goal, *wrong)):
-        return ALWAYS
-    found = negated(together(judge.document, wrong))
-    return None if judge.impossible((*goal, found)) else found
+    if any(node.value is False for node in wrong) or judge.known_empty((*goal, *wrong)):
+        return ALWAYS_DISCHARGED
+    found = negation_of(conjunction_of(judge.document, wrong))
+    return None if judge.known_empty((*goal, found)) else found
 
 
 def _able(
-    base: ir.Expr, goal: Goal, wanted: dict[int, Node], judge: Judge
+    base: ir.Expr, goal: Conjunction, wanted: dict[int, SchemaNode], judge: SchemaOracle
 ) -> tuple[int, Callable[[int], ir.Expr]]:
     """What the values of a goal can fulfil, and those that fulfil some of it."""
     known = {0: base}
 
     def value(mask: int) -> ir.Expr:
         if mask not in known:
-            known[mask] = judge.goal((*goal, *(wanted[bit] for bit in _bits(mask))))
+            known[mask] = judge.conjunction_expr((*goal, *(wanted[bit] for bit in _bits(mask))))
         return known[mask]
 
-    return sum(1 << bit for bit in wanted if value(1 << bit) is not ir.NEVER), value
+    return sum(1 << bit for bit in wanted if value(1 << bit) is not ir.EMPTY_LANGUAGE), value
 
 
-class _Fulfils(NamedTuple):
-    """What a member fulfils by being there, what by its value, and the values for that; see `obliged.Declared`."""
+class _MemberDischarges(NamedTuple):
+    """What a member fulfils by being there, what by its value, and the values for that; see `obliged.DeclaredMember`."""
 
     fulfils: int
     able: int
@@ -166,116 +180,134 @@ class _Fulfils(NamedTuple):
 
 
 def _fulfils(
-    open_: Sequence[Denied], witness: Callable[[Denied], Witness], base: ir.Expr, goal: Goal, judge: Judge
-) -> _Fulfils:
+    open_: Sequence[NegatedObject],
+    witness: Callable[[NegatedObject], Discharge],
+    base: ir.Expr,
+    goal: Conjunction,
+    judge: SchemaOracle,
+) -> _MemberDischarges:
     fulfils = 0
-    wanted: dict[int, Node] = {}
+    wanted: dict[int, SchemaNode] = {}
     for bit, denied in enumerate(open_):
         found = witness(denied)
-        if found is ALWAYS:
+        if found is ALWAYS_DISCHARGED:
             fulfils |= 1 << bit
-        elif isinstance(found, Node):
+        elif isinstance(found, SchemaNode):
             wanted[bit] = next((other for other in wanted.values() if _equal(other, found)), found)
     able, value = _able(base, goal, wanted, judge)
     alike = {
         bit: sum(1 << other for other in _bits(able) if wanted[other] is wanted[bit]) for bit in _bits(able)
     }
-    one_of = _one_of({bit: wanted[bit].denies for bit in _bits(able)}, goal, judge)
-    return _Fulfils(fulfils, able, value, one_of, alike)
+    one_of = _one_of({bit: wanted[bit].negates for bit in _bits(able)}, goal, judge)
+    return _MemberDischarges(fulfils, able, value, one_of, alike)
 
 
-def _equal(a: Node, b: Node) -> bool:
+def _equal(a: SchemaNode, b: SchemaNode) -> bool:
     """Whether two schemas plainly deny the same."""
     if a is b:
         return True
     first, second = (
-        () if node is None else node.facts.also if node.made and node.facts else (node,)
-        for node in (a.denies, b.denies)
+        () if node is None else node.parsed.all_of if node.made and node.parsed else (node,)
+        for node in (a.negates, b.negates)
     )
-    return len(first) == len(second) > 0 and all(map(Node.same, first, second))
+    return len(first) == len(second) > 0 and all(map(SchemaNode.is_identical, first, second))
 
 
 def _declared(
-    name: str, required: bool, value: ir.Expr, goal: Goal, open_: Sequence[Denied], judge: Judge
-) -> Declared:
+    name: str,
+    required: bool,
+    value: ir.Expr,
+    goal: Conjunction,
+    open_: Sequence[NegatedObject],
+    judge: SchemaOracle,
+) -> DeclaredMember:
     left_out = sum(1 << bit for bit, denied in enumerate(open_) if name in denied.required)
-    if value is ir.NEVER:
-        return Declared(name, required, 0, 0, left_out, lambda mask: ir.NEVER, {}, {})
+    if value is ir.EMPTY_LANGUAGE:
+        return DeclaredMember(name, required, 0, 0, left_out, lambda mask: ir.EMPTY_LANGUAGE, {}, {})
 
-    def witness(denied: Denied) -> Witness:
-        if not denied.speaks_of(name):
+    def witness(denied: NegatedObject) -> Discharge:
+        if not denied.constrains_key(name):
             return None
         return _witness(denied, _on_name(denied.members, name), goal, judge, name)
 
     found = _fulfils(open_, witness, value, goal, judge)
-    return Declared(
+    return DeclaredMember(
         name, required, found.fulfils, found.able, left_out, found.value, found.one_of, found.alike
     )
 
 
-def _one_of(denied: dict[int, Node | None], goal: Goal, judge: Judge) -> dict[int, int]:
+def _one_of(denied: dict[int, SchemaNode | None], goal: Conjunction, judge: SchemaOracle) -> dict[int, int]:
     """By what a value may fail to fulfil, what it then fulfils for certain: denied schemas that are apart."""
     certain = dict.fromkeys(denied, 0)
     for first, second in combinations(denied, 2):
         a, b = denied[first], denied[second]
-        if a is not None and b is not None and a is not b and judge.impossible((*goal, a, b)):
+        if a is not None and b is not None and a is not b and judge.known_empty((*goal, a, b)):
             certain[first] |= 1 << second
             certain[second] |= 1 << first
     return certain
 
 
-class _Keys(NamedTuple):
+class _UndeclaredClass(NamedTuple):
     """A class of keys that are not declared: which patterns they match, which denied names they break."""
 
     keys: ir.Regex
-    goal: Goal
+    conjunction_expr: Conjunction
     value: ir.Expr
-    matched: frozenset[Pattern]
+    matched: frozenset[StringPattern]
     broken: frozenset[int]
 
-    def witness(self, denied: Denied, judge: Judge) -> Witness:
+    def discharge(self, denied: NegatedObject, judge: SchemaOracle) -> Discharge:
         """What a member with such a key must have for a value to fulfil an obligation."""
         if id(denied) in self.broken:
-            return ALWAYS
-        return _witness(denied, goal_of_class(denied.members, self.matched), self.goal, judge, None)
+            return ALWAYS_DISCHARGED
+        return _witness(
+            denied, key_class_schemas(denied.members, self.matched), self.conjunction_expr, judge, None
+        )
 
-    def other(self, open_: Sequence[Denied], judge: Judge) -> Other:
+    def other(self, open_: Sequence[NegatedObject], judge: SchemaOracle) -> UndeclaredMember:
         """This class with what it fulfils."""
-        return Other(
+        return UndeclaredMember(
             self.keys,
-            *_fulfils(open_, lambda denied: self.witness(denied, judge), self.value, self.goal, judge),
+            *_fulfils(
+                open_, lambda denied: self.discharge(denied, judge), self.value, self.conjunction_expr, judge
+            ),
         )
 
 
-def _classes(shape: Shape, names: Iterable[str], judge: Judge, place: str) -> list[_Keys]:
+def _classes(
+    shape: TypeConstraints, names: Iterable[str], judge: SchemaOracle, place: str
+) -> list[_UndeclaredClass]:
     """The keys that are not declared, in classes of which every schema here says the same."""
-    parts = [shape.members, *(denied.members for denied in shape.denied)]
+    parts = [shape.members, *(denied.members for denied in shape.negated_objects)]
     patterns = list(
         dict.fromkeys(pattern for part in parts for members in part for pattern, _ in members.patterns)
     )
 
     found = []
-    for class_ in classes(patterns, forbidden(shape.members), place):
+    for class_ in partition_keys(patterns, forbidden_patterns(shape.members), place):
         matched = frozenset(class_.matched)
-        goal = goal_of_class(shape.members, matched)
+        goal = key_class_schemas(shape.members, matched)
         if any(node.value is False for node in goal):
             continue
-        value = judge.goal(goal)
-        if value is ir.NEVER:
+        value = judge.conjunction_expr(goal)
+        if value is ir.EMPTY_LANGUAGE:
             continue
-        keys = class_.texts(list(names))
-        split = [(judge.allowed_keys(shape.names, keys), frozenset[int]())]
-        for denied in shape.denied:
-            if denied.names:
-                wrong = (negated(together(judge.document, denied.names)),)
+        keys = class_.key_regex(list(names))
+        split = [(judge.allowed_keys(shape.property_names, keys), frozenset[int]())]
+        for denied in shape.negated_objects:
+            if denied.property_names:
+                wrong = (negation_of(conjunction_of(judge.document, denied.property_names)),)
                 split = [
                     (judge.allowed_keys(goal_, keys), broken | more)
                     for keys, broken in split
-                    for goal_, more in ((denied.names, frozenset[int]()), (wrong, frozenset((id(denied),))))
+                    for goal_, more in (
+                        (denied.property_names, frozenset[int]()),
+                        (wrong, frozenset((id(denied),))),
+                    )
                 ]
         found += [
-            _Keys(keys, goal, value, matched, broken)
+            _UndeclaredClass(keys, goal, value, matched, broken)
             for keys, broken in split
-            if not isinstance(keys, ir.Nothing)
+            if not isinstance(keys, ir.EmptySet)
         ]
     return found

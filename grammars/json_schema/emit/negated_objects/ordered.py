@@ -12,66 +12,66 @@ from typing import NamedTuple
 
 from grammars import ir
 from grammars.errors import ConstraintTooLarge, Problem
-from grammars.json_schema.emit.negated_objects.unordered import marked_object
-from grammars.json_schema.text.punctuation import Layout
+from grammars.json_schema.emit.negated_objects.unordered import interleaved_object
+from grammars.json_schema.text.punctuation import JsonPunctuation
 
-MAX_STEPS = 100_000
+MAX_OBLIGATION_TRANSITIONS = 100_000
 """Most (place, fulfilled, number of members) triples of one object, and ways from one to the next."""
 
-State = tuple[int, int]
+ObligationState = tuple[int, int]
 """Obligations fulfilled, and members counted."""
 
 
-class Declared(NamedTuple):
+class DeclaredMember(NamedTuple):
     """A declared property.
 
     Attributes:
         name: its key.
         required: whether it must be there.
-        fulfils: what is fulfilled wherever it is there.
-        able: what its value may fulfil, besides.
-        left_out: what is fulfilled where it is not there.
-        value: its values that fulfil some of what they are able to.
-        one_of: by what a value may fail to fulfil, what it then fulfils for certain.
-        alike: by what a value may fulfil, all that it then fulfils for certain.
+        discharges: what is fulfilled wherever it is there.
+        may_discharge: what its value may fulfil, besides.
+        discharges_if_absent: what is fulfilled where it is not there.
+        value_for: its values that fulfil some of what they are able to.
+        implied_by_failure: by what a value may fail to fulfil, what it then fulfils for certain.
+        implied_by_discharge: by what a value may fulfil, all that it then fulfils for certain.
     """
 
     name: str
     required: bool
-    fulfils: int
-    able: int
-    left_out: int
-    value: Callable[[int], ir.Expr]
-    one_of: Mapping[int, int]
-    alike: Mapping[int, int]
+    discharges: int
+    may_discharge: int
+    discharges_if_absent: int
+    value_for: Callable[[int], ir.Expr]
+    implied_by_failure: Mapping[int, int]
+    implied_by_discharge: Mapping[int, int]
 
 
-class Other(NamedTuple):
+class UndeclaredMember(NamedTuple):
     """A class of keys that are not declared.
 
     Attributes:
         keys: the keys.
-        fulfils: what any member with such a key fulfils.
-        able: what the value of the last member may fulfil, besides: a later one of that key would replace it.
-        value: values that fulfil some of what they are able to.
-        one_of, alike: as for `Declared`.
+        discharges: what any member with such a key fulfils.
+        may_discharge: what the value of the last member may fulfil, besides: a later one of that key would replace it.
+        value_for: values that fulfil some of what they are able to.
+        implied_by_failure, implied_by_discharge: as for `DeclaredMember`.
     """
 
     keys: ir.Regex
-    fulfils: int
-    able: int
-    value: Callable[[int], ir.Expr]
-    one_of: Mapping[int, int]
-    alike: Mapping[int, int]
+    discharges: int
+    may_discharge: int
+    value_for: Callable[[int], ir.Expr]
+    implied_by_failure: Mapping[int, int]
+    implied_by_discharge: Mapping[int, int]
 
 
-def obliged_object(
-    members: Sequence[Declared],
-    others: Sequence[Other],
+def object_with_obligations(
+    members: Sequence[DeclaredMember],
+    others: Sequence[UndeclaredMember],
     count: int,
     low: int,
     high: int | None,
-    layout: Layout,
+    layout: JsonPunctuation,
     place: str,
     *,
     ordered: bool = True,
@@ -85,34 +85,34 @@ def obliged_object(
     """
     able = 0
     for other in others:
-        able |= other.able
+        able |= other.may_discharge
     if ordered and able.bit_count() <= 1:
         try:
-            return _Obliged(members, others, (1 << count) - 1, low, high, layout, place).expr()
-        except _CountedKeys:
+            return _ObligationAutomaton(members, others, (1 << count) - 1, low, high, layout, place).expr()
+        except _DistinctKeysNeeded:
             pass
-    return marked_object(members, others, count, low, high, layout, place, ordered=ordered)
+    return interleaved_object(members, others, count, low, high, layout, place, ordered=ordered)
 
 
-class _CountedKeys(Exception):
+class _DistinctKeysNeeded(Exception):
     """The count asks for several undeclared keys, which must differ from each other."""
 
 
-class _Obliged:
+class _ObligationAutomaton:
     def __init__(
         self,
-        members: Sequence[Declared],
-        others: Sequence[Other],
+        members: Sequence[DeclaredMember],
+        others: Sequence[UndeclaredMember],
         full: int,
         low: int,
         high: int | None,
-        layout: Layout,
+        layout: JsonPunctuation,
         place: str,
     ) -> None:
         self.members = [
             member
             for member in members
-            if member.required or member.value(0) is not ir.NEVER or member.left_out
+            if member.required or member.value_for(0) is not ir.EMPTY_LANGUAGE or member.discharges_if_absent
         ]
         self.others = others
         self.full = full
@@ -122,7 +122,7 @@ class _Obliged:
         self.layout = layout
         self.place = place
         self.top = self.low if high is None else high  # counts beyond are alike
-        self.known_ends: dict[State, tuple[ir.Expr, ir.Expr]] = {}
+        self.known_ends: dict[ObligationState, tuple[ir.Expr, ir.Expr]] = {}
         self.known_choices: dict[tuple[int, int], list[int]] = {}
         self.later: list[list[frozenset[object]]] = []
         """For each place and obligation, by what it may be fulfilled at that place or after it."""
@@ -135,21 +135,21 @@ class _Obliged:
         closes = {state for state in after if self.may_close(state)}
         for i in range(len(self.members) - 1, -1, -1):
             member = self.members[i]
-            here: dict[State, tuple[ir.Expr, ir.Expr]] = {}
+            here: dict[ObligationState, tuple[ir.Expr, ir.Expr]] = {}
             closes_here = set()
             for state in reached[i]:
                 values = []
                 for chosen in self.choices(i, state):
-                    following = self.written(state, member.fulfils | chosen)
+                    following = self.written(state, member.discharges | chosen)
                     if following in after:
-                        values.append(ir.sequence(member.value(chosen), after[following][1]))
+                        values.append(ir.sequence(member.value_for(chosen), after[following][1]))
                 written = ir.choice(*values)
-                head = ir.sequence(layout.declared_key(member.name), written)
+                head = ir.sequence(layout.property_key(member.name), written)
                 if member.required:
-                    here[state] = head, ir.sequence(layout.declared_next_key(member.name), written)
+                    here[state] = head, ir.sequence(layout.next_property_key(member.name), written)
                     continue
-                skipped = state[0] | member.left_out, state[1]
-                close: ir.Expr = ir.NEVER
+                skipped = state[0] | member.discharges_if_absent, state[1]
+                close: ir.Expr = ir.EMPTY_LANGUAGE
                 if skipped in after:
                     head = ir.choice(head, after[skipped][0])
                     if skipped in closes:
@@ -159,30 +159,37 @@ class _Obliged:
             after, closes = here, closes_here
         start = (0, 0)
         if start not in after:
-            return ir.NEVER
+            return ir.EMPTY_LANGUAGE
         full = ir.sequence(layout.open_object, after[start][0])
         return ir.choice(layout.empty_object, full) if start in closes else full
 
-    def written(self, state: State, fulfils: int) -> State | None:
+    def written(self, state: ObligationState, fulfils: int) -> ObligationState | None:
         """The state after one more member; None when that is too many."""
         mask, count = state
         if self.high is not None and count >= self.high:
             return None
         return mask | fulfils, min(count + 1, self.top)
 
-    def reachable(self) -> list[set[State]]:
+    def reachable(self) -> list[set[ObligationState]]:
         """The states at each place from which all obligations can still be fulfilled."""
         bits = range(self.full.bit_length())
         here: list[frozenset[object]] = [
-            frozenset(i for i, other in enumerate(self.others) if (other.fulfils | other.able) >> bit & 1)
+            frozenset(
+                i
+                for i, other in enumerate(self.others)
+                if (other.discharges | other.may_discharge) >> bit & 1
+            )
             for bit in bits
         ]
         self.later = [here]
         for member in reversed(self.members):
             events = (
-                (member.left_out, lambda bit, member: ("left out", member.name)),
-                (member.fulfils, lambda bit, member: ("there", member.name)),
-                (member.able, lambda bit, member: ("value", member.name, member.alike[bit])),
+                (member.discharges_if_absent, lambda bit, member: ("left out", member.name)),
+                (member.discharges, lambda bit, member: ("there", member.name)),
+                (
+                    member.may_discharge,
+                    lambda bit, member: ("value", member.name, member.implied_by_discharge[bit]),
+                ),
             )
             here = [
                 here[bit].union(event(bit, member) for mask, event in events if mask >> bit & 1)
@@ -190,23 +197,23 @@ class _Obliged:
             ]
             self.later.append(here)
         self.later.reverse()
-        reached: list[set[State]] = [{(0, 0)}]
+        reached: list[set[ObligationState]] = [{(0, 0)}]
         total = 0
         for i, member in enumerate(self.members):
-            found: set[State | None] = set()
+            found: set[ObligationState | None] = set()
             for state in reached[i]:
                 if not member.required:
-                    found.add((state[0] | member.left_out, state[1]))
+                    found.add((state[0] | member.discharges_if_absent, state[1]))
                 chosen = self.choices(i, state)
-                found.update(self.written(state, member.fulfils | mask) for mask in chosen)
+                found.update(self.written(state, member.discharges | mask) for mask in chosen)
                 total += 1 + len(chosen)
-                if total > MAX_STEPS:
+                if total > MAX_OBLIGATION_TRANSITIONS:
                     raise self.too_many()
             lost = sum(1 << bit for bit in bits if not self.later[i + 1][bit])
             reached.append({state for state in found if state is not None and not lost & ~state[0]})
         return reached
 
-    def choices(self, place: int, state: State) -> list[int]:
+    def choices(self, place: int, state: ObligationState) -> list[int]:
         """What the value of a member may be chosen to fulfil: nothing that is, all that nothing later can.
 
         What only the same members can fulfil later, and only together, is chosen together or not at all, and so is what
@@ -214,17 +221,17 @@ class _Obliged:
         a value is one at most.
         """
         member, later = self.members[place], self.later[place + 1]
-        missing = self.full & ~state[0] & ~member.fulfils
-        able = missing & member.able
+        missing = self.full & ~state[0] & ~member.discharges
+        able = missing & member.may_discharge
         if not able:
-            return [0] if member.value(0) is not ir.NEVER else []
+            return [0] if member.value_for(0) is not ir.EMPTY_LANGUAGE else []
         known = self.known_choices.get((place, able))
         if known is not None:
             return known
         must = 0
         groups: dict[frozenset[frozenset[object]], int] = {}
         for alike in dict.fromkeys(
-            member.alike[bit] & able for bit in range(able.bit_length()) if able >> bit & 1
+            member.implied_by_discharge[bit] & able for bit in range(able.bit_length()) if able >> bit & 1
         ):
             ways = frozenset(later[bit] for bit in range(alike.bit_length()) if alike >> bit & 1)
             if all(ways):
@@ -235,14 +242,14 @@ class _Obliged:
         open_ = [0]  # what may be left open together
         for group in groups.values():
             certain = 0
-            for bit, mask in member.one_of.items():
+            for bit, mask in member.implied_by_failure.items():
                 if group >> bit & 1:
                     certain |= mask
             if not certain & group:
                 open_ += [left | group for left in open_ if not left & certain]
-            if len(open_) > MAX_STEPS:
+            if len(open_) > MAX_OBLIGATION_TRANSITIONS:
                 raise self.too_many()
-        found = [mask for left in open_ if member.value(mask := whole & ~left) is not ir.NEVER]
+        found = [mask for left in open_ if member.value_for(mask := whole & ~left) is not ir.EMPTY_LANGUAGE]
         self.known_choices[place, able] = found
         return found
 
@@ -250,17 +257,19 @@ class _Obliged:
         """There are more combinations than anyone can enumerate."""
         return ConstraintTooLarge(
             "too many conditions on one object",
-            Problem(self.place, f"more than {MAX_STEPS} combinations of what can be fulfilled"),
+            Problem(
+                self.place, f"more than {MAX_OBLIGATION_TRANSITIONS} combinations of what can be fulfilled"
+            ),
             action="simplify oneOf, not or if at this place",
         )
 
     # ------------------------------------------------------------ after the declared members
 
-    def may_close(self, state: State) -> bool:
+    def may_close(self, state: ObligationState) -> bool:
         """Whether the object may end with no more members."""
         return state[0] == self.full and state[1] >= self.low
 
-    def end(self, state: State) -> tuple[ir.Expr, ir.Expr]:
+    def end(self, state: ObligationState) -> tuple[ir.Expr, ir.Expr]:
         """What may follow the declared members: without a comma before it, and with one."""
         stack = [state]
         while stack:
@@ -271,13 +280,13 @@ class _Obliged:
             missing = [
                 following
                 for other in self.others
-                if (following := self.written(current, other.fulfils)) is not None
+                if (following := self.written(current, other.discharges)) is not None
                 and following != current
                 and following not in self.known_ends
             ]
             if missing and current[0] != self.full:
                 stack += missing
-                if len(stack) + len(self.known_ends) > MAX_STEPS:
+                if len(stack) + len(self.known_ends) > MAX_OBLIGATION_TRANSITIONS:
                     raise ConstraintTooLarge(
                         "too many members to count", Problem(self.place, f"up to {self.top} members")
                     )
@@ -286,32 +295,32 @@ class _Obliged:
             stack.pop()
         return self.known_ends[state]
 
-    def _end(self, state: State) -> tuple[ir.Expr, ir.Expr]:
+    def _end(self, state: ObligationState) -> tuple[ir.Expr, ir.Expr]:
         layout = self.layout
         mask, count = state
         close, comma = layout.close_object, layout.comma
-        member = [ir.sequence(layout.key(other.keys), other.value(0)) for other in self.others]
+        member = [ir.sequence(layout.key(other.keys), other.value_for(0)) for other in self.others]
         if mask == self.full:
             more = ir.choice(*member)
             least, most = max(0, self.low - count), None if self.high is None else self.high - count
-            if least > 1 and more is not ir.NEVER:
-                raise _CountedKeys
+            if least > 1 and more is not ir.EMPTY_LANGUAGE:
+                raise _DistinctKeysNeeded
             tail = ir.sequence(ir.loop(ir.sequence(comma, more), least, most), close)
             again = ir.loop(ir.sequence(comma, more), max(0, least - 1), None if most is None else most - 1)
-            return (ir.NEVER if most == 0 else ir.sequence(more, again, close)), tail
+            return (ir.EMPTY_LANGUAGE if most == 0 else ir.sequence(more, again, close)), tail
         same: list[ir.Expr] = []
         heads: list[ir.Expr] = []
         for other, any_value in zip(self.others, member, strict=True):
-            following = self.written(state, other.fulfils)
+            following = self.written(state, other.discharges)
             if following is None:
                 continue
             if following == state:
                 same.append(any_value)
             else:
                 heads.append(ir.sequence(any_value, self.known_ends[following][1]))
-            missing = self.full & ~mask & ~other.fulfils
-            if missing and not missing & ~other.able and following[1] >= self.low:
-                heads.append(ir.sequence(layout.key(other.keys), other.value(missing), close))
+            missing = self.full & ~mask & ~other.discharges
+            if missing and not missing & ~other.may_discharge and following[1] >= self.low:
+                heads.append(ir.sequence(layout.key(other.keys), other.value_for(missing), close))
         ways = ir.choice(*heads)
         again = ir.loop(ir.sequence(comma, ir.choice(*same)), 0, None)
         tail = ir.sequence(again, comma, ways)

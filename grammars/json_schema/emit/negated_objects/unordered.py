@@ -12,25 +12,25 @@ from typing import TYPE_CHECKING, TypeVar
 
 from grammars import ir
 from grammars.errors import ConstraintTooLarge, Problem
-from grammars.json_schema.text.punctuation import Layout
-from grammars.transform.interleave import bag
+from grammars.json_schema.text.punctuation import JsonPunctuation
+from grammars.transform.interleave import interleave
 
 if TYPE_CHECKING:
-    from grammars.json_schema.emit.negated_objects.ordered import Declared, Other
+    from grammars.json_schema.emit.negated_objects.ordered import DeclaredMember, UndeclaredMember
 
-MAX_WAYS = 4_000
+MAX_DISCHARGE_SETS = 4_000
 """Most sets of members of one object whose absence is relied on, and most entries of one of its bags."""
 
 T = TypeVar("T")
 
 
-def marked_object(
-    members: Sequence[Declared],
-    others: Sequence[Other],
+def interleaved_object(
+    members: Sequence[DeclaredMember],
+    others: Sequence[UndeclaredMember],
     count: int,
     low: int,
     high: int | None,
-    layout: Layout,
+    layout: JsonPunctuation,
     place: str,
     *,
     ordered: bool,
@@ -51,38 +51,38 @@ def marked_object(
     return ir.choice(*ways)
 
 
-Absences = tuple[frozenset[str], frozenset[str], int]
+AbsenceChoice = tuple[frozenset[str], frozenset[str], int]
 """Members whose absence is relied on, members that are there, and the obligations that are left."""
 
 
-def _absences(members: Sequence[Declared], full: int, place: str) -> list[Absences]:
+def _absences(members: Sequence[DeclaredMember], full: int, place: str) -> list[AbsenceChoice]:
     """The ways in which members may be left out, as far as that fulfils what earlier absences do not.
 
     Every object goes one of the ways. Members that fulfil much by their absence come first: it leaves little to tell.
     """
-    optional = [member for member in members if not member.required and member.left_out]
-    ways: list[Absences] = [(frozenset(), frozenset(), full)]
-    for member in sorted(optional, key=lambda member: -member.left_out.bit_count()):
+    optional = [member for member in members if not member.required and member.discharges_if_absent]
+    ways: list[AbsenceChoice] = [(frozenset(), frozenset(), full)]
+    for member in sorted(optional, key=lambda member: -member.discharges_if_absent.bit_count()):
         name, before = frozenset((member.name,)), ways
         ways = []
         for absent, present, left in before:
-            if member.left_out & left:
-                ways.append((absent | name, present, left & ~member.left_out))
+            if member.discharges_if_absent & left:
+                ways.append((absent | name, present, left & ~member.discharges_if_absent))
                 ways.append((absent, present | name, left))
             else:
                 ways.append((absent, present, left))
-        if len(ways) > MAX_WAYS:
+        if len(ways) > MAX_DISCHARGE_SETS:
             raise _too_many(place)
     return ways
 
 
 def _object(
-    members: Sequence[Declared],
-    others: Sequence[Other],
+    members: Sequence[DeclaredMember],
+    others: Sequence[UndeclaredMember],
     marks: int,
     low: int,
     high: int | None,
-    layout: Layout,
+    layout: JsonPunctuation,
     place: str,
     *,
     ordered: bool,
@@ -90,7 +90,7 @@ def _object(
     """Objects whose members have all these marks."""
     telling, matters = _telling(members, marks)
     entries = [
-        ir.Entry(layout.declared_key(member.name), value, slot, brought)
+        ir.InterleaveEntry(layout.property_key(member.name), value, slot, brought)
         for slot, member in enumerate(members)
         for value, brought in _values(member, marks, [marks] if member is telling else matters, place)
     ]
@@ -98,15 +98,15 @@ def _object(
     for other in others:
         keys = ir.Terminal(other.keys)
         entries += [
-            ir.Entry(keys, ir.sequence(colon, value), marks=brought, distinct=True)
+            ir.InterleaveEntry(keys, ir.sequence(colon, value), marks=brought, distinct=True)
             for value, brought in _values(other, marks, matters, place)
         ]
-    if len(entries) > MAX_WAYS:
+    if len(entries) > MAX_DISCHARGE_SETS:
         raise _too_many(place)
-    inside = bag(
+    inside = interleave(
         entries,
-        needed=[slot for slot, member in enumerate(members) if member.required],
-        marks=marks,
+        required=[slot for slot, member in enumerate(members) if member.required],
+        obligations=marks,
         low=max(low, 1),
         high=high,
         separator=layout.comma,
@@ -117,60 +117,60 @@ def _object(
     return ir.choice(layout.empty_object, full) if empty else full
 
 
-def _telling(members: Sequence[Declared], marks: int) -> tuple[Declared | None, list[int]]:
+def _telling(members: Sequence[DeclaredMember], marks: int) -> tuple[DeclaredMember | None, list[int]]:
     """The required member that leaves least to the others; and sets of marks, one of which holds all that it leaves.
 
     A tag is such a member: as it has one value, it leaves one schema to be broken elsewhere, and not any of them.
     """
-    best: tuple[Declared | None, list[int]] = None, [marks]
+    best: tuple[DeclaredMember | None, list[int]] = None, [marks]
     for member in members:
-        able = member.able & marks & ~member.fulfils
+        able = member.may_discharge & marks & ~member.discharges
         if member.required and (ways := _left_together(able, member)):
-            unable = marks & ~member.fulfils & ~able
+            unable = marks & ~member.discharges & ~able
             most = [left for left in ways if not any(left != way and not left & ~way for way in ways)]
             found = member, [unable | left for left in most]
             best = min(best, found, key=lambda pair: sum(1 << left.bit_count() for left in pair[1]))
     return best
 
 
-def _left_together(able: int, member: Declared | Other) -> list[int]:
+def _left_together(able: int, member: DeclaredMember | UndeclaredMember) -> list[int]:
     """Sets of marks of which a value can bring none, of those that it may bring; empty if there are too many."""
     sets = [0]
     for whole in dict.fromkeys(
-        member.alike[bit] & able for bit in range(able.bit_length()) if able >> bit & 1
+        member.implied_by_discharge[bit] & able for bit in range(able.bit_length()) if able >> bit & 1
     ):
         certain = 0
-        for bit, mask in member.one_of.items():
+        for bit, mask in member.implied_by_failure.items():
             certain |= mask if whole >> bit & 1 else 0
         sets += [left | whole for left in sets if not left & certain]
-        if len(sets) > MAX_WAYS:
+        if len(sets) > MAX_DISCHARGE_SETS:
             return []
     return sets
 
 
 def _values(
-    member: Declared | Other, marks: int, matters: Sequence[int], place: str
+    member: DeclaredMember | UndeclaredMember, marks: int, matters: Sequence[int], place: str
 ) -> list[tuple[ir.Expr, int]]:
     """Values of a member, each with the marks that it brings; all that one of the sets in `matters` holds are told."""
-    able = member.able & marks & ~member.fulfils
+    able = member.may_discharge & marks & ~member.discharges
     chosen: dict[int, None] = {}
     for wanted in dict.fromkeys(able & matter for matter in matters):
         ways = _left_together(wanted, member)
         chosen.update(dict.fromkeys(wanted & ~left for left in ways))
-        if not ways or len(chosen) > MAX_WAYS:
+        if not ways or len(chosen) > MAX_DISCHARGE_SETS:
             raise _too_many(place)
     found = []
     for mask in sorted(chosen):
-        value = member.value(mask)
-        if value is not ir.NEVER:
-            found.append((value, (member.fulfils & marks) | mask))
+        value = member.value_for(mask)
+        if value is not ir.EMPTY_LANGUAGE:
+            found.append((value, (member.discharges & marks) | mask))
     return found
 
 
 def _too_many(place: str) -> ConstraintTooLarge:
     return ConstraintTooLarge(
         "too many conditions on one object",
-        Problem(place, f"more than {MAX_WAYS} ways to fulfil them"),
+        Problem(place, f"more than {MAX_DISCHARGE_SETS} ways to fulfil them"),
         action="simplify oneOf, not or if at this place",
     )
 

@@ -6,20 +6,20 @@ import unicodedata
 from functools import cache
 
 from grammars import ir
-from grammars.json_schema.text.rfc.notation import re, separated
+from grammars.json_schema.text.rfc.notation import fragment_regex, separated
 
-LONGEST_NAME = 253
+MAX_HOSTNAME_LENGTH = 253
 """Most characters of a host name."""
 _NON_ASCII = r"\x{80}-\x{10FFFF}"
 
 
 def _name(label: ir.Regex) -> ir.Regex:
-    return ir.intersection(separated(label, "."), ir.repeat(ir.ANY_CHAR, 1, LONGEST_NAME))
+    return ir.intersection(separated(label, "."), ir.repeat(ir.ANY_CHAR, 1, MAX_HOSTNAME_LENGTH))
 
 
 @cache
 def _ldh_label() -> ir.Regex:
-    return re("[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
+    return fragment_regex("[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
 
 
 @cache
@@ -40,7 +40,7 @@ def hostname() -> ir.Regex:
 @cache
 def _plain_label() -> ir.Regex:
     last, inner = "[A-Za-z0-9]", "[A-Za-z0-9-]"
-    return re(
+    return fragment_regex(
         f"[A-WYZa-wyz0-9](?:{inner}{{0,61}}{last})?"
         f"|[Xx](?:[A-MO-Za-mo-z0-9-]{inner}{{0,60}}{last}|[A-MO-Za-mo-z0-9]|[Nn])?"
         f"|[Xx][Nn]{last}(?:{inner}{{0,59}}{last})?"
@@ -73,14 +73,14 @@ def idn_hostname() -> ir.Regex:
     inner = ir.repeat(ir.chars((*letters, (0x30, 0x39), (0x2D, 0x2D))), 0, 1)
     label = ir.concat(first, ir.optional(ir.concat(inner, ir.repeat(some, 1, _LONGEST_LABEL - 2))))
     name = separated(ir.union(_plain_label(), label), ".")
-    return ir.intersection(name, ir.repeat(ir.ANY_CHAR, 1, LONGEST_NAME // 8))
+    return ir.intersection(name, ir.repeat(ir.ANY_CHAR, 1, MAX_HOSTNAME_LENGTH // 8))
 
 
 @cache
-def loosest_idn_hostname() -> ir.Regex:
+def idn_hostname_superset() -> ir.Regex:
     """Texts that are not empty and hold no space or other ASCII that no label has; neither end is a hyphen."""
     inside = r"[A-Za-z0-9.\x{80}-\x{10FFFF}]"
-    return re(rf"{inside}(?:[A-Za-z0-9.\x{{80}}-\x{{10FFFF}}-]*{inside})?")
+    return fragment_regex(rf"{inside}(?:[A-Za-z0-9.\x{{80}}-\x{{10FFFF}}-]*{inside})?")
 
 
 def _is_sound(code: int) -> bool:
@@ -97,33 +97,37 @@ def _is_sound(code: int) -> bool:
 def ipv4() -> ir.Regex:
     """Four decimal numbers."""
     byte = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
-    return re(rf"{byte}(?:\.{byte}){{3}}")
+    return fragment_regex(rf"{byte}(?:\.{byte}){{3}}")
 
 
 @cache
 def ipv6() -> ir.Regex:
     """RFC 4291, section 2.2: groups of four hexadecimal digits, one run of zero groups left out."""
-    group = re("[0-9A-Fa-f]{1,4}")
+    group = fragment_regex("[0-9A-Fa-f]{1,4}")
     before = ir.concat(group, ir.literal(":"))
     last = ir.union(ir.concat(before, group), ipv4())
     gap = ir.literal("::")
     options = [ir.concat(ir.repeat(before, 6, 6), last)]
     for ahead in range(8):  # so many groups may stand before the gap
-        left = ir.optional(ir.concat(ir.repeat(before, 0, ahead - 1), group)) if ahead else ir.EMPTY
+        left = ir.optional(ir.concat(ir.repeat(before, 0, ahead - 1), group)) if ahead else ir.EMPTY_STRING
         right = 5 - ahead
         if right >= 0:
             rest = ir.concat(ir.repeat(before, right, right), last)
         else:
-            rest = group if right == -1 else ir.EMPTY
+            rest = group if right == -1 else ir.EMPTY_STRING
         options.append(ir.concat(left, gap, rest))
     return ir.union(*options)
 
 
 def _mailbox(beyond: str, host: ir.Regex) -> ir.Regex:
     """A local part and a host, with more characters allowed in the first."""
-    atom = re(rf"[A-Za-z0-9!#$%&'*+/=?^_`{{|}}~{beyond}-]+")
-    quoted = re(rf'"(?:[ !#-\[\]-~{beyond}]|\\[ -~])*"')
-    literal = ir.concat(re(r"\["), ir.union(ipv4(), ir.concat(re("[Ii][Pp][Vv]6:"), ipv6())), re(r"\]"))
+    atom = fragment_regex(rf"[A-Za-z0-9!#$%&'*+/=?^_`{{|}}~{beyond}-]+")
+    quoted = fragment_regex(rf'"(?:[ !#-\[\]-~{beyond}]|\\[ -~])*"')
+    literal = ir.concat(
+        fragment_regex(r"\["),
+        ir.union(ipv4(), ir.concat(fragment_regex("[Ii][Pp][Vv]6:"), ipv6())),
+        fragment_regex(r"\]"),
+    )
     return ir.concat(ir.union(separated(atom, "."), quoted), ir.literal("@"), ir.union(host, literal))
 
 
@@ -137,5 +141,5 @@ def email() -> ir.Regex:
 def idn_email() -> ir.Regex:
     """RFC 6531: the same with characters of any script."""
     some = f"[A-Za-z0-9{_NON_ASCII}]"
-    label = re(rf"{some}(?:[A-Za-z0-9{_NON_ASCII}-]{{0,61}}{some})?")
+    label = fragment_regex(rf"{some}(?:[A-Za-z0-9{_NON_ASCII}-]{{0,61}}{some})?")
     return _mailbox(_NON_ASCII, separated(label, "."))

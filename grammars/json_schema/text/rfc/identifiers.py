@@ -6,7 +6,7 @@ from functools import cache
 
 from grammars import ir
 from grammars.json_schema.text.rfc.hosts import ipv6
-from grammars.json_schema.text.rfc.notation import re
+from grammars.json_schema.text.rfc.notation import fragment_regex
 
 _ESCAPE = "%[0-9A-Fa-f]{2}"
 _SUB = "!$&'()*+,;="
@@ -23,26 +23,36 @@ def _parts(beyond: str, private: str) -> tuple[ir.Regex, ir.Regex]:
     """A URI and a relative reference, with more characters allowed in general and in the query."""
     free = rf"A-Za-z0-9\-._~{beyond}"
     sub = _SUB
-    characters = re(rf"[{free}{sub}:@]|{_ESCAPE}")
+    characters = fragment_regex(rf"[{free}{sub}:@]|{_ESCAPE}")
     slash = ir.literal("/")
     segments = ir.repeat(ir.concat(slash, ir.repeat(characters)))
     some = ir.repeat(characters, 1)
     absolute = ir.concat(slash, ir.optional(ir.concat(some, segments)))
     rootless = ir.concat(some, segments)
-    noscheme = ir.concat(re(rf"(?:[{free}{sub}@]|{_ESCAPE})+"), segments)
+    noscheme = ir.concat(fragment_regex(rf"(?:[{free}{sub}@]|{_ESCAPE})+"), segments)
     # an IPv4 address is a registered name to this grammar
     literal = ir.concat(
-        re(r"\["), ir.union(ipv6(), re(rf"[Vv][0-9A-Fa-f]+\.[A-Za-z0-9\-._~{sub}:]+")), re(r"\]")
+        fragment_regex(r"\["),
+        ir.union(ipv6(), fragment_regex(rf"[Vv][0-9A-Fa-f]+\.[A-Za-z0-9\-._~{sub}:]+")),
+        fragment_regex(r"\]"),
     )
-    host = ir.union(literal, re(rf"(?:[{free}{sub}]|{_ESCAPE})*"))
+    host = ir.union(literal, fragment_regex(rf"(?:[{free}{sub}]|{_ESCAPE})*"))
     authority = ir.concat(
-        ir.literal("//"), re(rf"(?:(?:[{free}{sub}:]|{_ESCAPE})*@)?"), host, re("(?::[0-9]*)?"), segments
+        ir.literal("//"),
+        fragment_regex(rf"(?:(?:[{free}{sub}:]|{_ESCAPE})*@)?"),
+        host,
+        fragment_regex("(?::[0-9]*)?"),
+        segments,
     )
-    query = ir.optional(ir.concat(re(r"\?"), re(rf"(?:[{free}{sub}:@/?{private}]|{_ESCAPE})*")))
-    fragment = ir.optional(ir.concat(re("#"), ir.repeat(ir.union(characters, re("[/?]")))))
-    scheme = re(r"[A-Za-z][A-Za-z0-9+.\-]*:")
-    full = ir.concat(scheme, ir.union(authority, absolute, rootless, ir.EMPTY), query, fragment)
-    return full, ir.concat(ir.union(authority, absolute, noscheme, ir.EMPTY), query, fragment)
+    query = ir.optional(
+        ir.concat(fragment_regex(r"\?"), fragment_regex(rf"(?:[{free}{sub}:@/?{private}]|{_ESCAPE})*"))
+    )
+    fragment = ir.optional(
+        ir.concat(fragment_regex("#"), ir.repeat(ir.union(characters, fragment_regex("[/?]"))))
+    )
+    scheme = fragment_regex(r"[A-Za-z][A-Za-z0-9+.\-]*:")
+    full = ir.concat(scheme, ir.union(authority, absolute, rootless, ir.EMPTY_STRING), query, fragment)
+    return full, ir.concat(ir.union(authority, absolute, noscheme, ir.EMPTY_STRING), query, fragment)
 
 
 def uri() -> ir.Regex:
@@ -72,23 +82,23 @@ def uri_template() -> ir.Regex:
     """RFC 6570, section 2."""
     name = f"(?:[A-Za-z0-9_]|{_ESCAPE})"
     variable = rf"{name}(?:\.?{name})*(?::[1-9][0-9]{{0,3}}|\*)?"
-    literals = re(rf"[!#$&-;=?@-\[\]_a-z~{_UCS}{_PRIVATE}]|{_ESCAPE}")
-    return ir.repeat(ir.union(literals, re(rf"\{{[+#./;?&=,!@|]?{variable}(?:,{variable})*\}}")))
+    literals = fragment_regex(rf"[!#$&-;=?@-\[\]_a-z~{_UCS}{_PRIVATE}]|{_ESCAPE}")
+    return ir.repeat(ir.union(literals, fragment_regex(rf"\{{[+#./;?&=,!@|]?{variable}(?:,{variable})*\}}")))
 
 
 @cache
 def json_pointer() -> ir.Regex:
     """RFC 6901, as a string."""
-    return re("(?:/(?:[^~/]|~[01])*)*")
+    return fragment_regex("(?:/(?:[^~/]|~[01])*)*")
 
 
 @cache
 def relative_json_pointer() -> ir.Regex:
     """A number of levels up, then a pointer or ``#``."""
-    return ir.concat(re("0|[1-9][0-9]*"), ir.union(re("#"), json_pointer()))
+    return ir.concat(fragment_regex("0|[1-9][0-9]*"), ir.union(fragment_regex("#"), json_pointer()))
 
 
 @cache
 def uuid() -> ir.Regex:
     """RFC 4122, section 3."""
-    return re("[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}")
+    return fragment_regex("[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}")

@@ -9,7 +9,7 @@ from grammars.regex import parse
 
 
 @cache
-def re(fragment: str) -> ir.Regex:
+def fragment_regex(fragment: str) -> ir.Regex:
     """What a fragment matches as a whole; a dot is any character. The same fragment is the same node."""
     return parse(fragment, dialect="rust", flags="s")
 

@@ -1,7 +1,7 @@
 r"""ECMA-262: regular expressions as strings.
 
-Parentheses to any depth are no regular language, so groups are written down to `MAX_DEPTH`. Of what is left, only what
-ECMA-262 and Python's `re` read alike is written: no empty classes, no named groups or back-references, no look-behind,
+Parentheses to any depth are no regular language, so groups are written down to `MAX_GROUP_DEPTH`. Of what is left, only what
+ECMA-262 and Python's `fragment_regex` read alike is written: no empty classes, no named groups or back-references, no look-behind,
 braces and brackets escaped where they stand for themselves, ranges of a class between two ASCII characters.
 """
 
@@ -10,9 +10,9 @@ from __future__ import annotations
 from functools import cache
 
 from grammars import ir
-from grammars.json_schema.text.rfc.notation import re, separated
+from grammars.json_schema.text.rfc.notation import fragment_regex, separated
 
-MAX_DEPTH = 5
+MAX_GROUP_DEPTH = 5
 """Deepest nesting of groups that is written."""
 
 _ESCAPE = r"\\(?:[dDwWsStnrvf!-/:-@\[-`{-~]|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4})"
@@ -21,47 +21,51 @@ _SYNTAX = r"^$\\.*+?()\[\]{}|"
 
 @cache
 def regex() -> ir.Regex:
-    """Patterns with groups at most `MAX_DEPTH` deep."""
+    """Patterns with groups at most `MAX_GROUP_DEPTH` deep."""
     inner: ir.Regex | None = None
-    for _ in range(MAX_DEPTH + 1):
+    for _ in range(MAX_GROUP_DEPTH + 1):
         inner = _alternatives(inner)
     assert inner is not None
     return inner
 
 
 @cache
-def loosest_regex() -> ir.Regex:
+def regex_superset() -> ir.Regex:
     """All texts but some that are surely no pattern: nothing stands before a quantifier or a closing parenthesis."""
-    return re(r"(?:[^*+?)].*)?")
+    return fragment_regex(r"(?:[^*+?)].*)?")
 
 
 def _alternatives(inner: ir.Regex | None) -> ir.Regex:
     """Patterns whose groups hold `inner`; without groups when that is None."""
-    atoms = [re(rf"[^{_SYNTAX}]|\.|{_ESCAPE}"), _class()]
-    assertions = [re(r"\^|\$|\\[bB]")]
+    atoms = [fragment_regex(rf"[^{_SYNTAX}]|\.|{_ESCAPE}"), _class()]
+    assertions = [fragment_regex(r"\^|\$|\\[bB]")]
     if inner is not None:
         close = ir.literal(")")
-        atoms.append(ir.concat(re(r"\((?:\?:)?"), inner, close))
-        assertions.append(ir.concat(re(r"\(\?[=!]"), inner, close))
+        atoms.append(ir.concat(fragment_regex(r"\((?:\?:)?"), inner, close))
+        assertions.append(ir.concat(fragment_regex(r"\(\?[=!]"), inner, close))
     term = ir.union(ir.concat(ir.union(*atoms), ir.optional(_quantifier())), *assertions)
     return separated(ir.repeat(term), "|")
 
 
 @cache
 def _quantifier() -> ir.Regex:
-    counts: list[ir.Regex] = [re("[0-9]{1,3},?"), re("[0-9]{1,2},[1-9][0-9]{2}"), re("[0-9],[1-9][0-9]")]
+    counts: list[ir.Regex] = [
+        fragment_regex("[0-9]{1,3},?"),
+        fragment_regex("[0-9]{1,2},[1-9][0-9]{2}"),
+        fragment_regex("[0-9],[1-9][0-9]"),
+    ]
     for low in range(100):  # two of as many digits, the first not above the second
         tens, ones = divmod(low, 10)
         same = ir.concat(ir.literal(f"{low},{tens or ''}"), _digits(ones))
-        higher = ir.concat(ir.literal(f"{low},"), _digits(tens + 1), _digits(0)) if tens else ir.NOTHING
+        higher = ir.concat(ir.literal(f"{low},"), _digits(tens + 1), _digits(0)) if tens else ir.EMPTY_SET
         counts += [same, higher]
     braces = ir.concat(ir.literal("{"), ir.union(*counts), ir.literal("}"))
-    return ir.concat(ir.union(re("[*+?]"), braces), re(r"\??"))
+    return ir.concat(ir.union(fragment_regex("[*+?]"), braces), fragment_regex(r"\??"))
 
 
 def _digits(low: int) -> ir.Regex:
     """One digit that is at least this."""
-    return ir.chars([(0x30 + low, 0x39)]) if low < 10 else ir.NOTHING
+    return ir.chars([(0x30 + low, 0x39)]) if low < 10 else ir.EMPTY_SET
 
 
 @cache
@@ -75,6 +79,8 @@ def _class() -> ir.Regex:
         )
     )
     # a hyphen stands for itself at either end and after a range
-    item = ir.union(re(plain), ir.concat(ranges, re("-?")))
-    body = ir.union(ir.concat(re("-?"), ir.repeat(item, 1), re("-?")), re("-"))
-    return ir.concat(re(r"\[\^?"), body, re(r"\]"))
+    item = ir.union(fragment_regex(plain), ir.concat(ranges, fragment_regex("-?")))
+    body = ir.union(
+        ir.concat(fragment_regex("-?"), ir.repeat(item, 1), fragment_regex("-?")), fragment_regex("-")
+    )
+    return ir.concat(fragment_regex(r"\[\^?"), body, fragment_regex(r"\]"))

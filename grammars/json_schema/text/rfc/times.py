@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from grammars import ir
-from grammars.json_schema.text.rfc.notation import re
+from grammars.json_schema.text.rfc.notation import fragment_regex
 
 _FRACTION = r"(?:\.[0-9]+)?"
 _HOUR, _MINUTE = "(?:[01][0-9]|2[0-3])", "[0-5][0-9]"
@@ -20,7 +20,7 @@ def date() -> ir.Regex:
     """
     year = "(?:000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})"
     leap = "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)"
-    return re(
+    return fragment_regex(
         f"{year}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])"
         "|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
         "|02-(?:0[1-9]|1[0-9]|2[0-8]))"
@@ -30,7 +30,7 @@ def date() -> ir.Regex:
 
 @cache
 def _plain_time() -> ir.Regex:
-    return re(f"{_HOUR}:{_MINUTE}:{_MINUTE}{_FRACTION}{_OFFSET}")
+    return fragment_regex(f"{_HOUR}:{_MINUTE}:{_MINUTE}{_FRACTION}{_OFFSET}")
 
 
 @cache
@@ -44,20 +44,20 @@ def time() -> ir.Regex:
 
 
 @cache
-def loosest_time() -> ir.Regex:
+def time_superset() -> ir.Regex:
     """Times with 61 seconds in any minute."""
-    return ir.union(_plain_time(), re(f"{_HOUR}:{_MINUTE}:60{_FRACTION}{_OFFSET}"))
+    return ir.union(_plain_time(), fragment_regex(f"{_HOUR}:{_MINUTE}:60{_FRACTION}{_OFFSET}"))
 
 
 def _leap_second() -> ir.Regex:
     """23:59:60 in UTC, as clocks elsewhere show it."""
-    fraction = re(_FRACTION)
+    fraction = fragment_regex(_FRACTION)
     hours = []
     for hour in range(24):
         minutes = []
         for minute in (14, 29, 44, 59):
             ahead, behind = (60 * hour + minute + 1) % 1440, 1439 - 60 * hour - minute
-            zones = [re("[Zz]")] if behind == 0 else []
+            zones = [fragment_regex("[Zz]")] if behind == 0 else []
             zones += [
                 ir.Literal(b"+%02d:%02d" % divmod(ahead, 60)),
                 ir.Literal(b"-%02d:%02d" % divmod(behind, 60)),
@@ -70,13 +70,13 @@ def _leap_second() -> ir.Regex:
 @cache
 def date_time() -> ir.Regex:
     """``date-time``."""
-    return ir.concat(date(), re("[Tt]"), time())
+    return ir.concat(date(), fragment_regex("[Tt]"), time())
 
 
 @cache
-def loosest_date_time() -> ir.Regex:
+def date_time_superset() -> ir.Regex:
     """Dates with such times."""
-    return ir.concat(date(), re("[Tt]"), loosest_time())
+    return ir.concat(date(), fragment_regex("[Tt]"), time_superset())
 
 
 @cache
@@ -84,4 +84,4 @@ def duration() -> ir.Regex:
     """``duration`` of appendix A: a unit may be left out only at either end."""
     time_span = "T(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S)"
     date_span = "(?:[0-9]+Y(?:[0-9]+M(?:[0-9]+D)?)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)"
-    return re(f"P(?:{date_span}(?:{time_span})?|{time_span}|[0-9]+W)")
+    return fragment_regex(f"P(?:{date_span}(?:{time_span})?|{time_span}|[0-9]+W)")
