@@ -8,7 +8,9 @@ import random
 import re
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.resources import files
 
+import lark
 import numpy as np
 import pytest
 
@@ -95,9 +97,6 @@ def test_everything_that_rules_are_written_with() -> None:
 
 
 def test_the_library_has_what_lark_has() -> None:
-    lark = pytest.importorskip("lark")
-    from importlib.resources import files
-
     library = (files(lark) / "grammars" / "common.lark").read_text()
     names = re.findall(r"^([A-Z_]+)\s*:", library, re.MULTILINE)
     assert len(names) > 20

@@ -5,15 +5,17 @@ from __future__ import annotations
 import itertools
 import random
 
+import lark
 import pytest
 
 from constrained.automaton import DEAD, LexedAutomaton
 from constrained.errors import UnsatisfiableConstraint
 from constrained.vocabulary import Vocabulary
+from grammars import ir
 from grammars.lexer import LexerGrammar
 from grammars.notation.lark import parse
+from grammars.visit import children
 
-lark = pytest.importorskip("lark")
 BYTES = Vocabulary.from_bytes([bytes((byte,)) for byte in range(256)] + [b""], [256])
 
 ARITHMETIC = (
@@ -304,3 +306,60 @@ def test_the_order_of_lark_is_kept_whatever_the_terminals(lexer: str, block: int
         assert [word for word in words if pair.accepts(word)] == theirs, text
         told_apart += 0 < len(theirs) < len(words)
     assert told_apart > 6
+
+
+# ---------------------------------------------------------------- comments
+
+_COMMENTS = ['// either "x" | or that', "# | b", '// "', "# (", "//", "  # -> a", "// NAME: /x/", "# ] | ["]
+
+
+def rules_of(text: str) -> tuple[object, ...]:
+    """What a grammar reads as: its rules and tokens, without the identity of objects."""
+
+    def regex(node: ir.Regex) -> object:
+        fields = (getattr(node, name) for name in type(node).__slots__)
+        return type(node).__name__, *(
+            regex(value)
+            if isinstance(value, ir.Regex)
+            else tuple(regex(part) if isinstance(part, ir.Regex) else part for part in value)
+            if isinstance(value, tuple)
+            else value
+            for value in fields
+        )
+
+    def expr(node: ir.Expr) -> object:
+        if isinstance(node, ir.Terminal):
+            return regex(node.regex)
+        if isinstance(node, ir.Call):
+            return node.rule
+        bounds = (node.low, node.high) if isinstance(node, ir.Loop) else ()
+        return type(node).__name__, *bounds, *map(expr, children(node))
+
+    grammar = parse(text)
+    assert isinstance(grammar, LexerGrammar)
+    tokens = [
+        (token.name, regex(token.regex), token.rank, token.inherits_rank_from) for token in grammar.tokens
+    ]
+    return grammar.start, {name: expr(body) for name, body in grammar.rules.items()}, tokens
+
+
+@pytest.mark.parametrize("name", GRAMMARS)
+def test_comments_say_nothing(name: str) -> None:
+    grammar, _ = GRAMMARS[name]
+    wanted = rules_of(grammar)
+    rng = random.Random(name)
+    for _ in range(60):
+        lines = grammar.split("\n")
+        for _ in range(rng.randint(1, 3)):
+            lines.insert(rng.randint(0, len(lines)), rng.choice(["", "    "]) + rng.choice(_COMMENTS))
+        text = "\n".join(lines)
+        lark.Lark(text, parser="lalr")  # it is a grammar
+        assert rules_of(text) == wanted, text
+
+
+@pytest.mark.parametrize("comment", ['// | "b"', '# | "b"', '// "b" | "c"', "  // |"])
+def test_an_alternative_in_a_comment_is_none(comment: str) -> None:
+    text = f'start: "a"\n{comment}\n| "c"\n{comment}\n'
+    pair = Pair(text)
+    assert [pair.accepts(word) for word in "abc"] == [pair.lark_accepts(word) for word in "abc"]
+    assert [pair.accepts(word) for word in "abc"] == [True, False, True]

@@ -28,7 +28,7 @@ from grammars.notation.reader import Reader
 
 _SPACE = re.compile(r"(?:[ \t\f]|\\[ \t]*\r?\n|//[^\n]*|#[^\n]*)*")
 _LINES = re.compile(r"(?:\s|\\[ \t]*\r?\n|//[^\n]*|#[^\n]*)*")
-_BAR = re.compile(r"(?:\s|//[^\n]*|#[^\n]*)*\|")
+_BAR = re.compile(r"(?:\s+|(?://|#)[^\n]*(?:\n|\Z))*\|")
 _NAME = re.compile(r"_{0,2}(?:[a-z][a-z0-9_]*|[A-Z][A-Z0-9_]*)(?![A-Za-z0-9_])")
 _ALIAS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PRIORITY = re.compile(r"\.\s*([+-]?\d{1,9})(?!\d)")
