@@ -201,7 +201,7 @@ class Position:
 
     def pick(self, scores: Scores, ids: Ids, purpose: int = TOKENS) -> int:
         """Index of one of `ids`, see `Randomness.pick`."""
-        return self.randomness.union_builder(scores, ids, self.position_id, purpose)
+        return self.randomness.pick(scores, ids, self.position_id, purpose)
 
     def order(self, scores: Scores, ids: Ids) -> Iterator[int]:
         """Indices into `ids`, see `Randomness.order`."""
