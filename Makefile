@@ -8,12 +8,14 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml constraints.txt CMakeLists.txt $(wildcard constrained/_core/* grammars/_core/* spec/_core/*)
 
-.PHONY: help demo test test-slow check format fuzz fuzz-native threads docs clean
+.PHONY: help demo test test-all test-slow api check format fuzz fuzz-native threads docs clean
 
 help:
 	@echo "demo       set up, then extract typed data from a text with the bundled model"
 	@echo "test       set up, then run the tests"
+	@echo "test-all   these, those of the benches, and all random examples: what CI runs"
 	@echo "test-slow  the long and statistical tests"
+	@echo "api        write the public API that tests/test_api_surface.py compares with"
 	@echo "fuzz       random constraints against the naive judge, for MINUTES=10"
 	@echo "fuzz-native   the native core under the address sanitizer, for MINUTES=10"
 	@echo "threads    the native core under the thread sanitizer"
@@ -38,11 +40,20 @@ $(VENV)/.dev: $(BIN)/python $(SOURCES)
 demo: $(VENV)/.run
 	@$(BIN)/constrained demo
 
+# As many processes as there are cores; the tests of one file share a process and its fixtures.
+PYTEST := $(BIN)/pytest -n auto --dist loadfile
+
 test: $(VENV)/.dev
-	$(BIN)/pytest -m "not slow"
+	$(PYTEST) -m "not slow and not bench"
+
+test-all: $(VENV)/.dev
+	CONSTRAINED_ALL_EXAMPLES=1 $(PYTEST) -m "not slow" --listed-skips-only
 
 test-slow: $(VENV)/.dev
 	$(BIN)/pytest -m slow
+
+api: $(VENV)/.dev
+	$(BIN)/python -m tests.tools.public_api --write
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import difflib
 from importlib import import_module
 
 import pytest
 
 from constrained.extras import MissingExtra
 from tests.test_layers import modules
+from tests.tools import public_api
 
 PROMISING = [
     name
@@ -76,3 +78,10 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
     with pytest.raises(AttributeError, match="no_such_name"):
         constrained.no_such_name  # noqa: B018
+
+
+def test_the_public_api_is_the_one_that_is_checked_in() -> None:
+    """A change of a public name or signature shows in the diff of tests/public_api.txt; `make api` writes it."""
+    kept = public_api.DUMP.read_text(encoding="utf-8").splitlines()
+    changes = "\n".join(difflib.unified_diff(kept, public_api.dump().splitlines(), lineterm="", n=0))
+    assert not changes, f"run `make api`:\n{changes}"

@@ -120,12 +120,6 @@ def test_what_is_called_partly_enforced_is_enforced_or_refused(keyword: str) -> 
         statuses(refused)
 
 
-@pytest.mark.parametrize("keyword", REFUSED)
-def test_what_is_called_refused_is(keyword: str) -> None:
-    with pytest.raises(UnsupportedConstraint, match=f"#/{re.escape(keyword)}"):
-        statuses(REFUSED[keyword])
-
-
 @pytest.mark.parametrize("keyword", [keyword for keyword, said in ROWS.items() if said == "annotation"])
 def test_what_is_called_an_annotation_limits_nothing(keyword: str) -> None:
     from grammars.json_schema.source.keywords import annotation

@@ -21,6 +21,7 @@ from grammars.json_schema import lower_schema
 from grammars.transform.interleave import expand_interleaves, interleave
 from grammars.transform.productive import prune_unproductive
 from tests.support import strategies as some
+from tests.support.examples import examples
 from tests.support.tokenizers_fixtures import small_bpe_vocabulary
 from tests.testing.test_differential import Expected, check_walk, vocabularies
 
@@ -137,7 +138,7 @@ def grammars() -> st.SearchStrategy[ir.Grammar]:
 
 
 @given(grammars(), vocabularies(), st.integers(0, 2**32))
-@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(200), suppress_health_check=[HealthCheck.too_slow])
 def test_every_answer_about_random_bags(grammar: ir.Grammar, vocabulary: Vocabulary, seed: int) -> None:
     expected = Expected(grammar, vocabulary)
     if expected.judge.start() is None:
@@ -149,7 +150,7 @@ def test_every_answer_about_random_bags(grammar: ir.Grammar, vocabulary: Vocabul
 
 
 @given(grammars())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_unfolding_keeps_the_texts(grammar: ir.Grammar) -> None:
     languages = some.Languages(some.ALPHABET[:4], 4)
     wanted = languages.grammar(grammar)
@@ -217,7 +218,7 @@ def different(draw: st.DrawFn) -> tuple[ir.Grammar, ir.Grammar]:
 
 
 @given(different(), st.integers(0, 2**32))
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow])
 def test_heads_that_differ_are_as_slots_of_their_values(
     grammars: tuple[ir.Grammar, ir.Grammar], seed: int
 ) -> None:
@@ -237,7 +238,7 @@ _items = st.one_of(st.text('ab"\\é😀\n/', max_size=2), st.integers(-3, 3), st
 
 
 @given(st.lists(_items, max_size=5), st.booleans())
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_items_differ_as_the_specification_says(items: list[object], ascii_only: bool) -> None:
     schema = {"items": {"type": ["string", "number"]}, "uniqueItems": True, "minItems": 2}
     automaton = TokenAutomaton(lower_schema(schema).grammar, BYTES)
@@ -308,7 +309,7 @@ _SCHEMAS = st.fixed_dictionaries(
     st.lists(st.dictionaries(st.sampled_from([*_KEYS, "q"]), _VALUES, max_size=5), max_size=4),
     st.integers(0, 2**32),
 )
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_objects_are_valid_in_any_order(
     schema: dict[str, object], values: list[dict[str, object]], seed: int
 ) -> None:

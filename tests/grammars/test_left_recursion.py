@@ -16,6 +16,7 @@ from grammars.transform.left_recursion import remove_left_recursion
 from grammars.transform.nullable import EpsilonRemover, remove_empty_string, remove_nullable_loops
 from grammars.visit import postorder
 from tests.support import strategies as some
+from tests.support.examples import examples
 
 NAMES = ("start", "second", "third")
 ALPHABET = b"ab"
@@ -63,7 +64,7 @@ recursive = st.tuples(_bodies, _bodies, _bodies).map(
 
 
 @given(recursive)
-@settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(80), suppress_health_check=[HealthCheck.too_slow])
 def test_the_language_stays_and_the_recursion_goes(some_grammar: ir.Grammar) -> None:
     without = remove_left_recursion(some_grammar)
     assert same(without, some_grammar), some.show(some_grammar)
@@ -75,7 +76,7 @@ def test_the_language_stays_and_the_recursion_goes(some_grammar: ir.Grammar) -> 
 
 
 @given(recursive)
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow])
 def test_every_rule_keeps_its_texts(some_grammar: ir.Grammar) -> None:
     without = remove_left_recursion(some_grammar)
     for name in NAMES:
@@ -84,7 +85,7 @@ def test_every_rule_keeps_its_texts(some_grammar: ir.Grammar) -> None:
 
 
 @given(recursive)
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow])
 def test_no_loop_goes_round_for_nothing(some_grammar: ir.Grammar) -> None:
     solid = remove_nullable_loops(some_grammar)
     assert same(solid, some_grammar)
@@ -96,7 +97,7 @@ def test_no_loop_goes_round_for_nothing(some_grammar: ir.Grammar) -> None:
 
 
 @given(some.regexes)
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_a_regex_loses_exactly_its_empty_text(regex: ir.Regex) -> None:
     sets = some.Languages(some.ALPHABET[:4], 3)
     assert sets.regex(remove_empty_string(regex)) == sets.regex(regex) - {b""}

@@ -15,6 +15,7 @@ from grammars.errors import ConstraintTooLarge, InvalidConstraint, UnsupportedCo
 from grammars.regex import parse
 from grammars.regex.matching import matches
 from tests.support import paths
+from tests.support.examples import examples
 
 try:
     import tomllib
@@ -92,13 +93,13 @@ def agrees(pattern: str, strings: list[str]) -> None:
 
 
 @given(plain, st.lists(texts, min_size=8, max_size=8))
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_a_pattern_without_assertions_means_what_re_matches(pattern: str, strings: list[str]) -> None:
     agrees(pattern, strings)
 
 
 @given(asserting, st.lists(texts, min_size=8, max_size=8))
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_assertions_mean_what_re_matches_or_are_refused(pattern: str, strings: list[str]) -> None:
     try:
         parse(pattern)
@@ -110,7 +111,7 @@ def test_assertions_mean_what_re_matches_or_are_refused(pattern: str, strings: l
 
 
 @given(plain, st.lists(texts, min_size=4, max_size=4))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_membership_agrees_with_the_judge(pattern: str, strings: list[str]) -> None:
     regex = parse(pattern)
     judge = ReferenceRecognizer(ir.Grammar.of(regex))

@@ -24,6 +24,8 @@ from constrained.models.tiny.training.score import (
     score,
 )
 
+pytestmark = pytest.mark.bench  # the training, not the library
+
 COUNT = 400
 
 

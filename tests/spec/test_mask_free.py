@@ -25,6 +25,7 @@ from constrained.sampling.local import TOP_COUNT
 from constrained.testing import ScriptedModel
 from spec.noise import GumbelNoise
 from tests.spec.speculating import facts, fresh, generator, letters, words
+from tests.support.examples import examples
 from tests.support.tokenizers_fixtures import small_bpe_vocabulary
 
 FREE, MASKED = Local(weights=False), Local()
@@ -80,7 +81,7 @@ def positions(logits: np.ndarray, allowed: np.ndarray, warp: LogitsWarper, seed:
     return [Position(law, CandidateList(allowed), PhiloxRandomness(seed), warp, PLACE) for law in laws]
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     seeds,
     st.integers(300, 4000),

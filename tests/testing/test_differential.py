@@ -28,6 +28,7 @@ from constrained.vocabulary import Vocabulary
 from grammars import ir
 from grammars.visit import children, with_children
 from tests.support import strategies as some
+from tests.support.examples import examples
 
 # ---------------------------------------------------------------- what every answer must be
 
@@ -172,7 +173,7 @@ def check_walk(automaton: TokenAutomaton, expected: Expected, rng: random.Random
 
 
 @given(some.grammars(), vocabularies(), st.integers(0, 2**32))
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
 def test_random_grammars(grammar: ir.Grammar, vocabulary: Vocabulary, seed: int) -> None:
     expected = Expected(grammar, vocabulary)
     if expected.judge.start() is None:
@@ -184,7 +185,7 @@ def test_random_grammars(grammar: ir.Grammar, vocabulary: Vocabulary, seed: int)
 
 
 @given(some.regexes, vocabularies(), st.integers(0, 2**32))
-@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow])
 def test_random_regexes(regex: ir.Regex, vocabulary: Vocabulary, seed: int) -> None:
     grammar = ir.Grammar.of(regex)
     expected = Expected(grammar, vocabulary)
@@ -197,7 +198,7 @@ def test_random_regexes(regex: ir.Regex, vocabulary: Vocabulary, seed: int) -> N
 
 
 @given(some.grammars(left_recursion=True), vocabularies(), st.integers(0, 2**32))
-@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow])
 def test_left_recursion_is_refused_or_right(grammar: ir.Grammar, vocabulary: Vocabulary, seed: int) -> None:
     try:
         automaton = TokenAutomaton(grammar, vocabulary)

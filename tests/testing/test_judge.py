@@ -15,6 +15,7 @@ from constrained.testing import ReferenceRecognizer, brute_force_mask, mask_diff
 from constrained.testing.masks import ids_to_mask, mask_to_ids
 from grammars import ir
 from tests.support import strategies as some
+from tests.support.examples import examples
 
 UNIVERSES = [some.Languages(b"ab", 5), some.Languages("aé".encode(), 4), some.Languages(b"a\xc3\xa9\xa8", 4)]
 
@@ -48,13 +49,13 @@ def assert_language(judge: ReferenceRecognizer, universe: some.Languages, langua
 
 
 @given(some.regexes, st.sampled_from(UNIVERSES))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_regexes_are_the_sets_they_denote(regex: ir.Regex, universe: some.Languages) -> None:
     assert_language(judge_of(regex), universe, universe.regex(regex))
 
 
 @given(some.grammars(left_recursion=True), st.sampled_from(UNIVERSES))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_grammars_are_the_sets_they_denote(grammar: ir.Grammar, universe: some.Languages) -> None:
     assert_language(ReferenceRecognizer(grammar), universe, universe.grammar(grammar))
 
@@ -77,7 +78,7 @@ def pattern_of(regex: ir.Regex) -> str:
 
 
 @given(some.plain_regexes, st.lists(some.texts, min_size=10, max_size=20))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_plain_regexes_agree_with_partial_matches(regex: ir.Regex, texts: list[str]) -> None:
     judge, pattern = judge_of(regex), regex_library.compile(pattern_of(regex))
     for text in texts:
@@ -97,7 +98,7 @@ ascii_regexes = st.recursive(
     ascii_regexes,
     st.lists(st.text("abcd", max_size=7), min_size=20, max_size=30),
 )
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_intersections_and_complements_agree_with_machines(
     one: ir.Regex, two: ir.Regex, without: ir.Regex, texts: list[str]
 ) -> None:
@@ -281,7 +282,7 @@ class Tokens:
     some.byte_strings,
     st.lists(some.byte_strings.filter(bool), max_size=40),
 )
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @example(ir.Grammar.of(ir.repeat(ir.literal(b"\xff"))), b"", [b"\xff", b"\xff\xff", b"\xfe", b"\xffa", b"a"])
 @example(ir.Grammar.of(ir.literal(b"a")), b"", [b"a\xff", b"a\xff\xff", b"\xff\xff", b"\xffa", b"a", b"b"])
 def test_a_brute_force_mask_asks_the_judge_about_every_token(

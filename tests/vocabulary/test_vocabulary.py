@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from constrained.errors import ModelMismatch, VocabularyError
 from constrained.vocabulary import Vocabulary
 from constrained.vocabulary.decoders import token_bytes
+from tests.support.examples import examples
 from tests.support.tokenizers_fixtures import (
     EOS,
     SENTENCEPIECE_FILES,
@@ -51,7 +52,7 @@ TEXTS = st.text(max_size=40) | st.lists(
     max_size=8,
 ).map("".join)
 BYTE_NAMES = st.sampled_from(["<0x41>", "<0x20>", "<0x7E>", "<0xG1>", "<0x411>"])
-thorough = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+thorough = settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow])
 
 
 @cache
