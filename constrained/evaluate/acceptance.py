@@ -53,7 +53,7 @@ class AcceptanceSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in (("tokens", 2), ("pairs", 1), ("most", 1), ("draws", 2), ("seed", 0)):
+        for name, least in (("tokens", 2), ("pairs", 1), ("max_drafts", 1), ("draws", 2), ("seed", 0)):
             if getattr(self, name) < least:
                 raise InvalidArgument(f"{name} is {getattr(self, name)}", action=f"pass {least} or more")
 

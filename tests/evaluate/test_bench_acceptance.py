@@ -54,7 +54,7 @@ def test_the_command_writes_rows_page_and_tables(tmp_path: Path, capsys):
         "3",
         "--pairs",
         "2",
-        "--most",
+        "--max-drafts",
         "2",
         "--out",
         str(out),
@@ -76,7 +76,9 @@ def test_the_command_writes_rows_page_and_tables(tmp_path: Path, capsys):
     assert "already holds results" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("change", [{"tokens": 1}, {"most": 0}, {"draws": 1}, {"seed": -1}, {"pairs": 0}])
+@pytest.mark.parametrize(
+    "change", [{"tokens": 1}, {"max_drafts": 0}, {"draws": 1}, {"seed": -1}, {"pairs": 0}]
+)
 def test_settings_are_looked_at(change):
     with pytest.raises(InvalidArgument, match=f"{next(iter(change))} is"):
         acceptance.AcceptanceSettings(**change)

@@ -43,7 +43,7 @@ def test_the_exact_laws_are_those_of_the_definitions(seed):
     """Against `EnumerableModel.laws`, which knows the texts from a list and asks no automaton."""
     model = EnumerableModel(seed=seed)
     language = {b"ab", b"abca", b"b", b"ca", b"cab", b""}
-    defined = model.laws(language)
+    defined = model.distributions(language)
     found = exact_distributions(model, FiniteAutomaton(language, model.vocabulary), model.depth)
     assert found.mass == pytest.approx(defined.mass, abs=1e-12)
     for text in language:
@@ -115,7 +115,7 @@ def bits() -> TaskMeasurement:
 
 @pytest.mark.parametrize("sampler", EXACT)
 def test_exact_samplers_are_as_far_off_as_chance_has_it(bits, sampler):
-    row = bits.drawn(sampler, 200, 0, 1)
+    row = bits.draw_set(sampler, 200, 0, 1)
     assert row.drawn == 200
     assert row.fit > 1e-5
     assert row.distance < 2 * bits.floor(200)
@@ -123,14 +123,14 @@ def test_exact_samplers_are_as_far_off_as_chance_has_it(bits, sampler):
 
 
 def test_masking_is_told_from_the_exact_law(bits):
-    row = bits.drawn("local", 200, 0, 1)
+    row = bits.draw_set("local", 200, 0, 1)
     assert row.fit < 1e-10
     assert row.distance == pytest.approx(bits.exact.distance, abs=0.1)
 
 
 @pytest.mark.parametrize("sampler", WEIGHTED)
 def test_weights_make_up_for_it(bits, sampler):
-    row = bits.drawn(sampler, 200, 0, 1)
+    row = bits.draw_set(sampler, 200, 0, 1)
     assert row.fit is None
     assert row.distance < bits.exact.distance / 2
     assert row.evidence == pytest.approx(1, abs=0.5)

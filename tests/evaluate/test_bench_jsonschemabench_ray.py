@@ -118,7 +118,7 @@ def test_what_cannot_be_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     with pytest.raises(InvalidArgument, match="address"):
         settings(address="10.0.0.1:6379")
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(InvalidArgument, match=r"constrained\[ray\]"):
+    with pytest.raises(InvalidArgument, match=r"constrained-generation\[ray\]"):
         RayBackend(settings(backend="ray"), tmp_path)
 
 

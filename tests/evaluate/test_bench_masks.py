@@ -48,7 +48,7 @@ def byte_vocabulary(name: str) -> tuple[Vocabulary, workload.VocabularyData]:
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers find the faulty engines, and every vocabulary is the small one."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
-    monkeypatch.setattr(workload, "read_vocabulary", byte_vocabulary)
+    monkeypatch.setattr(workload, "load_bench_vocabulary", byte_vocabulary)
 
 
 def cases(*ids: str) -> list[workload.SchemaCase]:
@@ -79,7 +79,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[MaskBenchResults
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
-        patch.setattr(workload, "read_vocabulary", byte_vocabulary)
+        patch.setattr(workload, "load_bench_vocabulary", byte_vocabulary)
         return run(settings, out), out
 
 
@@ -150,7 +150,7 @@ def test_results_are_written_for_people_and_for_programs(measured: tuple[MaskBen
     results, out = measured
     summary = json.loads((out / "summary.json").read_text())
     assert summary["cases"] == ALL
-    assert summary["unspeakable"] == 1
+    assert summary["unencodable"] == 1
     assert [one["engine"] for one in summary["engines"]] == [one.engine for one in results.engines]
     assert summary["engines"][0]["times"]["cold"]["mask"]["count"] > 0
     assert summary["machine"]["cores"]
@@ -226,7 +226,7 @@ def test_a_complaint_counts_as_an_error() -> None:
     replayer = Replayer(WORDS, BYTES.eos_ids)
     engine = ours()
     with pytest.raises(EngineFault, match="too complex"):
-        replayer.first(lambda: replace(engine.compile(True, ""), complaint=lambda state: "too complex"))
+        replayer.first(lambda: replace(engine.compile(True, ""), error_message=lambda state: "too complex"))
 
 
 # ---------------------------------------------------------------- the figures
@@ -457,7 +457,7 @@ def test_ctrl_c_ends_the_engine_too_and_keeps_the_rows(tmp_path: Path) -> None:
     data.write_text("\n".join(kept) + "\n")
     code = (
         "from tests.evaluate import test_bench_masks as t\n"
-        "t.workload.read_vocabulary = t.byte_vocabulary\n"
+        "t.workload.load_bench_vocabulary = t.byte_vocabulary\n"
         f"t.main(['bench', 'masks', '--data', {str(data)!r}, '--engines', 'constrained,{TROUBLED}',"
         f" '--out', {str(out)!r}])"
     )

@@ -90,7 +90,7 @@ def test_the_command_measures_and_writes(tmp_path, monkeypatch, capsys) -> None:
 
     vocabulary = small_bpe_vocabulary()
     tokens = VocabularyData(list(vocabulary.tokens), vocabulary.eos_ids)
-    monkeypatch.setattr(module, "read_vocabulary", lambda name: (vocabulary, tokens))
+    monkeypatch.setattr(module, "load_bench_vocabulary", lambda name: (vocabulary, tokens))
     out = tmp_path / "out"
 
     def command(*options: str) -> object:
@@ -103,10 +103,10 @@ def test_the_command_measures_and_writes(tmp_path, monkeypatch, capsys) -> None:
     found = json.loads((out / "replay.json").read_text())
     scenarios = ("cold", "cold, nothing learned", "document", "repeated", "repeated, document")
     assert found["texts"] == dict.fromkeys(scenarios, 4)
-    cold = found["found"]["cold"]
+    cold = found["by_scenario"]["cold"]
     assert cold["all, 64 nodes"]["passes"] < cold["forced only"]["passes"]
-    assert found["found"]["repeated"]["all, 64 nodes"]["passes"] < cold["all, 64 nodes"]["passes"]
-    nothing = found["found"]["cold, nothing learned"]
+    assert found["by_scenario"]["repeated"]["all, 64 nodes"]["passes"] < cold["all, 64 nodes"]["passes"]
+    nothing = found["by_scenario"]["cold, nothing learned"]
     assert cold["all, 64 nodes"]["passes"] < nothing["all, 64 nodes"]["passes"]
     assert cold["forced only"]["passes"] == nothing["forced only"]["passes"]
     assert "| all, 64 nodes |" in (out / "replay.md").read_text()

@@ -188,10 +188,10 @@ def test_the_command_measures_and_writes(tmp_path, capsys) -> None:
     assert command(*arguments) in (None, 0)
     told = capsys.readouterr().out
     rows = json.loads((tmp_path / "speed.json").read_text())
-    assert set(rows["found"]) == {"generate", *only.split(";")}
-    assert len({one["tokens"] for one in rows["found"].values()}) == 1
+    assert set(rows["by_method"]) == {"generate", *only.split(";")}
+    assert len({one["tokens"] for one in rows["by_method"].values()}) == 1
     page = (tmp_path / "speed.md").read_text()
-    for name in rows["found"]:
+    for name in rows["by_method"]:
         assert f"| {name} |" in page
         assert name in told
     assert "recorded texts" in told
@@ -207,7 +207,7 @@ def test_the_bundled_model_writes_with_every_sampler(tmp_path, capsys) -> None:
         0,
     )
     rows = json.loads((tmp_path / "speed.json").read_text())
-    assert set(rows["found"]) == {"generate", "constrained", "cars auto"}
+    assert set(rows["by_method"]) == {"generate", "constrained", "cars auto"}
     assert "cars auto" in capsys.readouterr().out
 
 
@@ -227,7 +227,7 @@ def test_what_guessing_costs_is_measured_in_batches(tmp_path, capsys) -> None:
     )
     assert command(*arguments) in (None, 0)
     trials = json.loads((tmp_path / "speed.json").read_text())["trials"]
-    assert [(one["kind"], one["batch"], len(one["without"])) for one in trials] == [
+    assert [(one["kind"], one["batch"], len(one["baseline"])) for one in trials] == [
         ("noise", 1, 2),
         ("noise", 2, 1),
     ]

@@ -75,7 +75,7 @@ def replay(
     epilog="""\b
 Examples:
   constrained bench acceptance
-  constrained bench acceptance --tokens 100 --pairs 5 --most 4
+  constrained bench acceptance --tokens 100 --pairs 5 --max-drafts 4
 """
 )
 def acceptance(
@@ -84,7 +84,9 @@ def acceptance(
         typer.Option("--tokens", metavar="N", help="Of the vocabulary; up to 14 have a computed optimum."),
     ] = 10,
     pairs: Annotated[int, typer.Option("--pairs", metavar="N", help="Of each kind.")] = 20,
-    most: Annotated[int, typer.Option("--most", metavar="K", help="Guesses: from 1 to this.")] = 8,
+    max_drafts: Annotated[
+        int, typer.Option("--max-drafts", metavar="K", help="Guesses: from 1 to this.")
+    ] = 8,
     draws: Annotated[
         int, typer.Option("--draws", metavar="N", help="Guesses drawn where there are too many to visit.")
     ] = 200,
@@ -100,7 +102,7 @@ def acceptance(
     """
     from constrained.evaluate.acceptance import AcceptanceSettings, run
 
-    settings = AcceptanceSettings(tokens, pairs, most, draws, seed)
+    settings = AcceptanceSettings(tokens, pairs, max_drafts, draws, seed)
     with ProgressBar(quiet) as bar:
         sections, _ = run(settings, out, bar)
     emit(render_tables(sections))

@@ -133,8 +133,8 @@ class Backend(Protocol):
 
 
 BACKENDS = {
-    "local": "constrained.evaluate.jsonschemabench.local:Processes",
-    "ray": "constrained.evaluate.jsonschemabench.cluster:Cluster",
+    "local": "constrained.evaluate.jsonschemabench.local:LocalBackend",
+    "ray": "constrained.evaluate.jsonschemabench.cluster:RayBackend",
 }
 """Name -> module and class, which is called with the settings and the folder of the run."""
 

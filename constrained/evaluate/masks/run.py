@@ -139,7 +139,7 @@ def run(
         "settings": asdict(settings) | {"data": settings.data.name},
         "data": settings.data.name,
         "cases": len(cases),
-        "unspeakable": sum(case.unencodable for case in cases),
+        "unencodable": sum(case.unencodable for case in cases),
         "vocabulary_size": tokens.size,
         "begun": begun,
         "ended": _now(),

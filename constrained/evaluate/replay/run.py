@@ -94,7 +94,7 @@ class ReplayResults:
             scenario: {name: asdict(one) for name, one in rows.items()}
             for scenario, rows in self.by_scenario.items()
         }
-        return {"settings": settings, "texts": self.texts, "skipped": self.skipped, "found": found}
+        return {"settings": settings, "texts": self.texts, "skipped": self.skipped, "by_scenario": found}
 
 
 @dataclass(slots=True)

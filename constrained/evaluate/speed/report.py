@@ -83,8 +83,8 @@ def write(sections: Sequence[ReportTable], rows: dict[str, Any], folder: Path, c
         f"- `{command}`",
         f"- {machine['processor']}, {machine['cores']} cores, load {machine['load']}; torch {rows['about']['torch']}",
     ]
-    if rows.get("left_out"):
-        text.append(f"- texts left out because of: {rows['left_out']}")
+    if rows.get("skipped"):
+        text.append(f"- texts left out because of: {rows['skipped']}")
     for one in sections:
         text += ["", f"## {one.title[0].upper()}{one.title[1:]}", ""]
         text.append("| | " + " | ".join(one.engines) + " |")

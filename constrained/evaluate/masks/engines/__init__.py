@@ -16,10 +16,10 @@ __all__ = ["DEFAULT_ENGINES", "ENGINES", "CompiledSchema", "Engine", "check_engi
 _HERE = __name__
 
 ENGINES = {
-    "constrained": f"{_HERE}.ours:Ours",
-    "constrained-any": f"{_HERE}.ours:AnyWhitespace",
+    "constrained": f"{_HERE}.ours:ConstrainedEngine",
+    "constrained-any": f"{_HERE}.ours:ConstrainedAnyWhitespace",
     "llguidance": f"{_HERE}.llguidance:LLGuidance",
-    "llguidance-unforced": f"{_HERE}.llguidance:Unforced",
+    "llguidance-unforced": f"{_HERE}.llguidance:LLGuidanceUnforced",
     "glrmask": f"{_HERE}.glrmask:GLRMask",
     "xgrammar": f"{_HERE}.xgrammar:XGrammar",
     "outlines": f"{_HERE}.outlines:Outlines",
