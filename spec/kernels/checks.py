@@ -55,10 +55,10 @@ def check_tensor(
         raise InvalidTensor(name, f"is on {given.device}, not on {like.device}")
 
 
-def check_masks(table: object, places: object, rows: int, like: torch.Tensor) -> None:
+def check_masks(mask_table: object, mask_ids: object, rows: int, like: torch.Tensor) -> None:
     """Refuses what is no table of masks, or no places in it for `rows` rows."""
-    check_tensor("table", table, (torch.int32,), (None, None), like)
-    check_tensor("places", places, (torch.int32,), (rows,), like)
+    check_tensor("mask_table", mask_table, (torch.int32,), (None, None), like)
+    check_tensor("mask_ids", mask_ids, (torch.int32,), (rows,), like)
 
 
 def uses_triton(given: torch.Tensor) -> bool:

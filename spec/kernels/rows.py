@@ -138,11 +138,13 @@ def split_stats(
         temperature = torch.full((rows,), temperature, dtype=torch.float32, device=logits.device)
     checks.check_tensor("temperature", temperature, (torch.float32,), (rows,), logits)
     if (mask_table is None) != (mask_ids is None):
-        raise checks.InvalidTensor("places" if mask_ids is None else "table", "is missing: they go together")
+        raise checks.InvalidTensor(
+            "mask_ids" if mask_ids is None else "mask_table", "is missing: pass both or neither"
+        )
     if mask_table is not None:
         checks.check_masks(mask_table, mask_ids, rows, logits)
     if not 1 <= top_m <= MAX_TOP_M:
-        raise checks.InvalidTensor("m", f"is {top_m}, not 1 .. {MAX_TOP_M}")
+        raise checks.InvalidTensor("top_m", f"is {top_m}, not 1 .. {MAX_TOP_M}")
     if checks.uses_triton(logits):
         from spec.kernels.gpu.rows import launch_split_stats
 

@@ -156,17 +156,17 @@ def test_rows_may_be_part_of_something_wider(device):
         ({"keys": torch.zeros((3, 5), dtype=torch.int64)}, "keys has shape"),
         ({"temperature": -1.0}, "temperature is -1.0"),
         ({"temperature": torch.ones(2, dtype=torch.float64)}, "temperature has dtype"),
-        ({"table": torch.zeros((1, 1), dtype=torch.int32)}, "places is missing"),
-        ({"places": torch.zeros(2, dtype=torch.int32)}, "table is missing"),
+        ({"mask_table": torch.zeros((1, 1), dtype=torch.int32)}, "mask_ids is missing"),
+        ({"mask_ids": torch.zeros(2, dtype=torch.int32)}, "mask_table is missing"),
         (
             {
-                "table": torch.zeros((1, 1), dtype=torch.int32),
-                "places": torch.zeros(2, dtype=torch.int64),
+                "mask_table": torch.zeros((1, 1), dtype=torch.int32),
+                "mask_ids": torch.zeros(2, dtype=torch.int64),
             },
-            "places has dtype",
+            "mask_ids has dtype",
         ),
-        ({"m": 0}, "m is 0"),
-        ({"m": 65}, "m is 65"),
+        ({"top_m": 0}, "top_m is 0"),
+        ({"top_m": 65}, "top_m is 65"),
     ],
 )
 def test_arguments_are_looked_at(change, problem):

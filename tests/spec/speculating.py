@@ -76,7 +76,7 @@ class Peeking(DraftSource):
 
     def propose(self, place: DraftContext) -> list[DraftToken]:
         ids = np.arange(len(place.request.automaton.vocabulary.tokens))
-        position = self.prompt + getattr(place, "depth", len(place.text))
+        position = self.prompt + getattr(place, "depth", len(place.recent_bytes))
         best = np.argsort(-self.noise.gumbel(position, ids))[:4]
         return [(int(token), 0.5, rank) for rank, token in enumerate(best)]
 
@@ -88,7 +88,7 @@ class Foreseeing(DraftSource):
         self.tokens = list(tokens)
 
     def propose(self, place: DraftContext) -> list[DraftToken]:
-        told = bytes(place.text)
+        told = bytes(place.recent_bytes)
         at, said = 0, b""
         pieces = place.request.automaton.vocabulary.tokens
         while at < len(self.tokens) and len(said) < len(told):

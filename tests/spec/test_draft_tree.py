@@ -118,7 +118,7 @@ def test_texts_of_a_transformers_model_are_the_same(name: str) -> None:
 
 def test_a_model_that_reads_no_guesses_says_so() -> None:
     model = MODELS["sdpa"]()
-    model.__dict__["ability"] = Capabilities(ForwardMode.STEPS, no_trees="it is too old")
+    model.__dict__["capabilities"] = Capabilities(ForwardMode.STEPS, no_trees="it is too old")
     made = constrained.Generator(model, SCHEMA, draft="auto")
     for generator in (made, pickle.loads(pickle.dumps(made))):
         out = generator("x", max_tokens=30)

@@ -87,7 +87,7 @@ def test_texts_are_the_same_however_often_guessing_rests(sampler, seed: int, mon
     plain = run(None)
     monkeypatch.setattr(DraftBudget, "draft_size", lambda budget: rng.choice((0, 4, 64)))
     monkeypatch.setattr(
-        DraftBudget, "nodes", lambda budget, pis, drafting: [rng.randint(0, len(pi)) for pi in pis]
+        DraftBudget, "verify_sizes", lambda budget, pis, drafting: [rng.randint(0, len(pi)) for pi in pis]
     )
     guessed = run("auto")
     assert facts(guessed) == facts(plain)

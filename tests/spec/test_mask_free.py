@@ -163,18 +163,18 @@ class OnDevice:
     """Takes what a model reads as a device would have it."""
 
     def __init__(self, model) -> None:
-        self.plain, self.model = model.read, model
+        self.plain, self.model = model.forward_logits, model
 
     def __enter__(self):
         def read(*arguments):
             rows = self.plain(*arguments)._rows
             return DeviceLogits(torch.from_numpy(np.stack(rows)))
 
-        self.model.read = read
+        self.model.forward_logits = read
         return self.model
 
     def __exit__(self, *_) -> None:
-        del self.model.read
+        del self.model.forward_logits
 
 
 @pytest.mark.parametrize("sampler", [MASKED, FREE, CARS(), AWRS()])

@@ -55,7 +55,7 @@ def test_guesses_are_drawn_as_they_are_enumerated(way):
     assert sum(every.values()) == pytest.approx(1, abs=1e-12)
     generator, counts = np.random.default_rng(0), dict.fromkeys(every, 0)
     for _ in range(4000):
-        counts[way.one(q, 2, generator)] += 1
+        counts[way.sample_drafts(q, 2, generator)] += 1
     for drafts, chance in every.items():
         assert counts[drafts] / 4000 == pytest.approx(chance, abs=5 * np.sqrt(0.25 / 4000))
 
@@ -64,7 +64,7 @@ def test_guesses_are_drawn_as_they_are_enumerated(way):
 def test_more_guesses_than_tokens_are_all_tokens(way):
     q = np.array([0.5, 0.0, 0.5])
     assert {frozenset(drafts) for _, drafts in way.enumerate_drafts(q, 5)} == {frozenset({0, 2})}
-    assert set(way.one(q, 5, np.random.default_rng(0))) == {0, 2}
+    assert set(way.sample_drafts(q, 5, np.random.default_rng(0))) == {0, 2}
 
 
 def test_one_guess_is_speculative_sampling():

@@ -37,7 +37,7 @@ def assert_language(judge: ReferenceRecognizer, universe: some.Languages, langua
         assert len(completion) == state.shortest_length, string
         assert judge.accepts(string + completion), (string, completion)
         listed = [len(text) - len(string) for text in language if text.startswith(string)]
-        assert state.least <= min(listed, default=state.least), string
+        assert state.shortest_length <= min(listed, default=state.shortest_length), string
         if string + completion in universe.universe:
             assert string + completion in language, (string, completion)
         forced = judge.forced(state)
