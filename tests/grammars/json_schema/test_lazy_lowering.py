@@ -32,7 +32,7 @@ needs_data = pytest.mark.skipif(
     not _DATA, reason="needs the folder CONSTRAINED_DATA with maskbench-dev.jsonl.gz"
 )
 
-LARGE = grammars.json_schema.LAZY_RULES_THRESHOLD
+THRESHOLD = grammars.json_schema.LAZY_RULES_THRESHOLD
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -46,7 +46,7 @@ def even_small_schemas() -> Iterator[None]:
 def lower_whole(schema: Any, **options: Any) -> LoweredSchema:
     """The same with every body made at once."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(grammars.json_schema, "LARGE", 2**60)
+        patch.setattr(grammars.json_schema, "LAZY_RULES_THRESHOLD", 2**60)
         return lower_schema(schema, **options)
 
 
@@ -132,7 +132,7 @@ def test_a_far_corner_is_not_lowered_until_a_text_comes_there() -> None:
 def test_small_schemas_are_lowered_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     small = {"properties": {"a": {"type": "object"}}}
     assert put_off(lower_schema(small))
-    monkeypatch.setattr(grammars.json_schema, "LARGE", LARGE)
+    monkeypatch.setattr(grammars.json_schema, "LAZY_RULES_THRESHOLD", THRESHOLD)
     assert not put_off(lower_schema(small))
 
 
