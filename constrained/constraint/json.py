@@ -136,7 +136,7 @@ def json_schema(
         unsupported: ``"refuse"``: a keyword that cannot be enforced is an error; ``"check"``: it is left out of what
             is enforced, listed as unchecked in the report, and the finished value is validated. A value that fails
             raises `RejectedValue`.
-        registry: schemas that references may name, by URI: a mapping, or a `referencing.SchemaRegistry`. Those that are
+        registry: schemas that references may name, by URI: a mapping, or a `referencing.Registry`. Those that are
             reached are copied. The meta-schemas of the drafts need not be given; the network is never asked.
 
     Raises:
@@ -162,7 +162,7 @@ def json_schema(
         "formats": formats and None,
         "strict": strict or None,
         "unsupported": unsupported if unsupported != "refuse" else None,
-        "registry": _referenced_schemas(read, registry),
+        "registry": _referenced_schemas(read, draft, registry),
     }
     options = {name: value for name, value in asked.items() if value is not None}
     made = _JsonConstraint(text, _checked(whitespace), options)
@@ -170,13 +170,15 @@ def json_schema(
     return made
 
 
-def _referenced_schemas(schema: Any, registry: Any) -> dict[str, Any] | None:
+def _referenced_schemas(schema: Any, draft: str | None, registry: Any) -> dict[str, Any] | None:
     """The schemas of a registry that references lead to; plain JSON, which can be compared and sent elsewhere."""
     if registry is None:
         return None
     from grammars.json_schema import SchemaRegistry
+    from grammars.json_schema.source.dialects import select_dialect
 
-    found = SchemaRegistry(registry).reachable_from(schema)
+    schemas = SchemaRegistry(registry)
+    found = schemas.reachable_from(schema, select_dialect(schema, draft, schemas))
     return {
         uri: contents if isinstance(contents, bool) else copy_schema(contents)[0]
         for uri, contents in found.items()

@@ -106,7 +106,7 @@ def lower_schema(
             else the newest.
         property_order: ``"schema"``, as above, or ``"any"``: members in every order.
         registry: schemas outside of this one that references may name: a mapping from URIs to schemas, or a
-            `referencing.SchemaRegistry`. The meta-schemas of the drafts are always there; the network never is.
+            `referencing.Registry`. The meta-schemas of the drafts are always there; the network never is.
         separators: as `json.dumps` takes them: what is written between items and after keys, exactly.
         ensure_ascii: True: characters beyond ASCII are written as escapes; False: nothing is escaped that can stand
             for itself; None: both are allowed.

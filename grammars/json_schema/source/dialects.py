@@ -15,6 +15,8 @@ from grammars.json_schema.source.keywords import KeywordHandler, annotation
 from grammars.json_schema.text.formats import FORMATS, FORMATS_BEFORE_7, Format
 
 if TYPE_CHECKING:
+    from referencing import Specification
+
     from grammars.json_schema.source.registry import SchemaRegistry
 
 
@@ -28,7 +30,6 @@ class SchemaDialect:
         handlers: the keywords it knows; any other is an annotation.
         id_keyword: names a schema.
         ref_overrides_siblings: other keywords next to ``$ref`` are ignored.
-        has_anchors: ``$anchor`` names places.
         integral_floats: 1.0 is an integer.
         contains_evaluates: items that satisfy ``contains`` count as evaluated.
         formats: the formats that are enforced, by name.
@@ -39,7 +40,6 @@ class SchemaDialect:
     handlers: Mapping[str, KeywordHandler]
     id_keyword: str = "$id"
     ref_overrides_siblings: bool = False
-    has_anchors: bool = True
     integral_floats: bool = True
     contains_evaluates: bool = False
     formats: Mapping[str, Format] = field(default_factory=lambda: FORMATS)
@@ -51,6 +51,28 @@ class SchemaDialect:
         if found.uri == self.uri:
             return self
         return found if self.formats else replace(found, formats={})
+
+    @cached_property
+    def specification(self) -> Specification[Any]:
+        """Where `referencing` finds identifiers and anchors in schemas of this dialect."""
+        from referencing.jsonschema import specification_with
+
+        return specification_with(self.uri)
+
+    def identifier_of(self, schema: Mapping[str, Any]) -> str | None:
+        """The URI reference by which a schema object is a resource of its own; None for all other objects."""
+        if not isinstance(schema.get(self.id_keyword), str):
+            return None
+        identifier = self.specification.id_of(schema)
+        return None if identifier is None or identifier.startswith("#") else identifier
+
+    def anchors_of(self, schema: Mapping[str, Any]) -> list[str]:
+        """Names by which the fragment of a reference may point at a schema object."""
+        names = {keyword: schema[keyword] for keyword in (self.id_keyword, *_ANCHORS) if keyword in schema}
+        ignored = self.ref_overrides_siblings and "$ref" in schema
+        if ignored or not names or not all(isinstance(name, str) for name in names.values()):
+            return []
+        return [anchor.name for anchor in self.specification.anchors_in(schema)]
 
     @cached_property
     def assertion_keywords(self) -> Mapping[str, KeywordHandler]:
@@ -70,6 +92,7 @@ class SchemaDialect:
         )
 
 
+_ANCHORS = ("$anchor", "$dynamicAnchor")
 _ANNOTATIONS = dict.fromkeys(("title", "description", "default", "$schema", "definitions"), annotation)
 
 _4: dict[str, KeywordHandler] = {
@@ -144,7 +167,6 @@ _2020: dict[str, KeywordHandler] = {
     "$dynamicRef": k.dynamic_ref,
 }
 
-_OLD: dict[str, Any] = {"ref_overrides_siblings": True, "has_anchors": False}
 SCHEMA_DIALECTS: dict[str, SchemaDialect] = {
     draft.name: draft
     for draft in (
@@ -155,10 +177,16 @@ SCHEMA_DIALECTS: dict[str, SchemaDialect] = {
             id_keyword="id",
             integral_floats=False,
             formats=FORMATS_BEFORE_7,
-            **_OLD,
+            ref_overrides_siblings=True,
         ),
-        SchemaDialect("6", "http://json-schema.org/draft-06/schema", _6, formats=FORMATS_BEFORE_7, **_OLD),
-        SchemaDialect("7", "http://json-schema.org/draft-07/schema", _7, **_OLD),
+        SchemaDialect(
+            "6",
+            "http://json-schema.org/draft-06/schema",
+            _6,
+            formats=FORMATS_BEFORE_7,
+            ref_overrides_siblings=True,
+        ),
+        SchemaDialect("7", "http://json-schema.org/draft-07/schema", _7, ref_overrides_siblings=True),
         SchemaDialect("2019-09", "https://json-schema.org/draft/2019-09/schema", _2019),
         SchemaDialect(
             "2020-12", "https://json-schema.org/draft/2020-12/schema", _2020, contains_evaluates=True

@@ -166,13 +166,11 @@ class SchemaDocument:
         self._check = check
         self.root = self._document(schema, draft, "#", "")
 
-    def _document(self, schema: Any, draft: SchemaDialect, pointer: str, uri: str) -> SchemaNode:
+    def _document(self, schema: Any, dialect: SchemaDialect, pointer: str, uri: str) -> SchemaNode:
         """The node of a whole document that was found at a URI."""
-        identifier = schema.get(draft.id_keyword) if isinstance(schema, dict) else None
-        ignored = draft.ref_overrides_siblings and isinstance(schema, dict) and "$ref" in schema
-        base = identifier if isinstance(identifier, str) and not ignored else ""
-        node = self.nodes[pointer] = SchemaNode(schema, pointer, None, _join(uri, base, pointer))
-        node.dialect = draft
+        identifier = dialect.identifier_of(schema) if isinstance(schema, dict) else None
+        node = self.nodes[pointer] = SchemaNode(schema, pointer, None, _join(uri, identifier or "", pointer))
+        node.dialect = dialect
         return node
 
     def child(self, parent: SchemaNode, *tokens: str | int) -> SchemaNode:
@@ -201,17 +199,13 @@ class SchemaDocument:
         return found
 
     def _node(self, value: Any, pointer: str, parent: SchemaNode) -> SchemaNode:
-        draft = parent.dialect
-        if not isinstance(value, dict) or draft.id_keyword not in value:
+        identifier = parent.dialect.identifier_of(value) if isinstance(value, dict) else None
+        if identifier is None:
             return SchemaNode(value, pointer, parent.resource, parent.base)
-        identifier = value[draft.id_keyword]
-        ignored = draft.ref_overrides_siblings and "$ref" in value
-        if isinstance(identifier, str) and not identifier.startswith("#") and not ignored:
-            node = SchemaNode(value, pointer, None, _join(parent.base, identifier, pointer))
-            node.dialect = draft.dialect_of(value)
-            node.parent_resource = parent.resource
-            return node
-        return SchemaNode(value, pointer, parent.resource, parent.base)
+        node = SchemaNode(value, pointer, None, _join(parent.base, identifier, pointer))
+        node.dialect = parent.dialect.dialect_of(value)
+        node.parent_resource = parent.resource
+        return node
 
     def made(self, parent: SchemaNode, label: str, value: Any) -> SchemaNode:
         """A schema that does not stand in the document but follows from one that does."""
@@ -323,19 +317,10 @@ class SchemaDocument:
 
     def _name(self, node: SchemaNode, named: dict[str, SchemaNode]) -> None:
         schema: Mapping[str, Any] = node.value
-        draft = node.dialect
         if node.resource is node and node.base:
             named.setdefault(node.base, node)
-        if draft.has_anchors:
-            for keyword in ("$anchor", "$dynamicAnchor"):
-                anchor = schema.get(keyword)
-                if isinstance(anchor, str):
-                    named.setdefault(f"{node.base}#{anchor}", node)
-        elif not (draft.ref_overrides_siblings and "$ref" in schema):
-            identifier = schema.get(draft.id_keyword)
-            fragment = urldefrag(identifier).fragment if isinstance(identifier, str) else ""
-            if fragment and not fragment.startswith("/"):
-                named.setdefault(f"{node.base}#{fragment}", node)
+        for name in node.dialect.anchors_of(schema):
+            named.setdefault(f"{node.base}#{name}", node)
         anchor = "" if schema.get("$recursiveAnchor") is True else schema.get("$dynamicAnchor")
         if isinstance(anchor, str) and (anchor or node.resource is node):
             self._dynamic.setdefault(node.base, {}).setdefault(anchor, node)

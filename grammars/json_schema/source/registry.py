@@ -1,29 +1,31 @@
-"""Schemas outside of a document: those that the caller gives, and the meta-schemas of the drafts. Never the network."""
+"""Schema documents that references may name: those of the caller, and the published meta-schemas. Never the network."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urldefrag, urljoin
+
+if TYPE_CHECKING:
+    from grammars.json_schema.source.dialects import SchemaDialect
 
 _META = "json-schema.org/"
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
-_IDENTIFIERS = ("$id", "id")
 
 
 class SchemaRegistry:
     """Schemas by absolute URI.
 
     Args:
-        given: a mapping from URIs to schemas, or a `referencing.SchemaRegistry`, which may retrieve what it does not hold
-            in whatever way it was told to.
+        resources: a mapping from URIs to schemas, or a `referencing.Registry`, which may retrieve documents by its
+            own ``retrieve`` function.
     """
 
     def __init__(self, resources: Any = None) -> None:
-        self._given = resources
+        self._resources = resources
 
     def get(self, uri: str) -> Any:
-        """The schema with this URI; None when there is none."""
+        """The schema with this URI, or None."""
         for name in (uri, f"{uri}#"):
             found = self._look_up(name)
             if found is not None:
@@ -31,11 +33,11 @@ class SchemaRegistry:
         return _meta_schema(uri) if _META in uri else None
 
     def _look_up(self, uri: str) -> Any:
-        if self._given is None:
+        if self._resources is None:
             return None
-        retrieve = getattr(self._given, "get_or_retrieve", None)
+        retrieve = getattr(self._resources, "get_or_retrieve", None)
         if retrieve is None:
-            found = self._given.get(uri)
+            found = self._resources.get(uri)
         else:
             from referencing.exceptions import NoSuchResource, Unretrievable
 
@@ -45,35 +47,44 @@ class SchemaRegistry:
                 return None
         return getattr(found, "contents", found)
 
-    def reachable_from(self, schema: Any) -> dict[str, Any]:
-        """The given schemas that references lead to, from this one on, by URI; meta-schemas are left out."""
-        found: dict[str, Any] = {}
-        if self._given is None:
-            return found
-        stack: list[tuple[Any, str]] = [(schema, "")]
+    def reachable_from(self, schema: Any, dialect: SchemaDialect) -> dict[str, Any]:
+        """The caller's schemas that a schema refers to, directly or through others, by URI.
+
+        Meta-schemas are left out. References are looked for in every object, because a pointer may lead to a
+        place that no keyword declares to be a schema.
+
+        Args:
+            schema: the schema to start from.
+            dialect: the dialect of this schema; a ``$schema`` keyword further down changes it.
+        """
+        reachable: dict[str, Any] = {}
+        if self._resources is None:
+            return reachable
+        stack: list[tuple[Any, str, SchemaDialect]] = [(schema, "", dialect)]
         while stack:
-            value, base = stack.pop()
+            value, base, dialect = stack.pop()
             if isinstance(value, list):
-                stack.extend((item, base) for item in value)
+                stack.extend((item, base, dialect) for item in value)
             if not isinstance(value, Mapping):
                 continue
-            for keyword in _IDENTIFIERS:
-                if isinstance(value.get(keyword), str):
-                    base = _joined(base, value[keyword])
+            dialect = dialect.dialect_of(value)
+            identifier = dialect.identifier_of(value)
+            if identifier is not None:
+                base = _join(base, identifier)
             for keyword in _REFERENCES:
                 reference = value.get(keyword)
-                uri = _joined(base, reference) if isinstance(reference, str) else ""
-                if uri and uri not in found and (contents := self._look_up(uri)) is not None:
-                    found[uri] = contents
-                    stack.append((contents, uri))
-            stack.extend((item, base) for item in value.values())
-        return found
+                uri = _join(base, reference) if isinstance(reference, str) else ""
+                if uri and uri not in reachable and (contents := self._look_up(uri)) is not None:
+                    reachable[uri] = contents
+                    stack.append((contents, uri, dialect))
+            stack.extend((item, base, dialect) for item in value.values())
+        return reachable
 
 
-def _joined(base: str, reference: str) -> str:
+def _join(base: str, reference: str) -> str:
     try:
         return urldefrag(urljoin(base, reference)).url
-    except ValueError:  # no URI at all; told where it is resolved
+    except ValueError:  # not a URI; `SchemaDocument.resolve` reports it
         return ""
 
 

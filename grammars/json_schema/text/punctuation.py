@@ -109,8 +109,8 @@ def punctuation_for(whitespace: Whitespace, separators: Separators | None = None
     """The terminals of a whitespace policy.
 
     Raises:
-        ValueError: there is no such policy.
-        InvalidConstraint: the separators are no comma and colon in white space, or any white space is asked for too.
+        InvalidConstraint: the policy is unknown, a separator is not a comma or a colon in whitespace, or separators
+            are combined with ``whitespace="any"``.
     """
     gaps: dict[str, tuple[ir.Regex, ir.Regex, ir.Regex, ir.Regex, ir.Regex]] = {
         # within brackets, before and after a comma, before and after a colon
@@ -120,7 +120,9 @@ def punctuation_for(whitespace: Whitespace, separators: Separators | None = None
         "indent": (_LINE, ir.EMPTY_STRING, _LINE, ir.EMPTY_STRING, _SPACE),
     }
     if whitespace not in gaps:
-        raise ValueError(f"unknown whitespace {whitespace!r}: use {', '.join(map(repr, gaps))}")
+        raise InvalidConstraint(
+            f"whitespace={whitespace!r} is not known", action=f"use one of {', '.join(map(repr, gaps))}"
+        )
     inside, before_comma, after_comma, before_colon, after_colon = gaps[whitespace]
     if separators is not None:
         comma, colon = _checked(separators, whitespace)

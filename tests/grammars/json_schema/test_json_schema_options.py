@@ -19,6 +19,7 @@ from constrained.automaton import compile
 from constrained.constraint import Constraint
 from constrained.errors import InvalidConstraint, RejectedValue, UnsupportedConstraint
 from constrained.testing.judge import ReferenceRecognizer
+from grammars.json_schema import lower_schema
 from tests.support.finite import byte_vocabulary
 
 # ---------------------------------------------------------------- which texts
@@ -82,6 +83,13 @@ def test_a_half_of_a_pair_has_no_other_spelling() -> None:
     assert ReferenceRecognizer(json_schema({"const": "\ud800"}, ensure_ascii=False).grammar).accepts(
         b'"\\ud800"'
     )
+
+
+def test_options_of_the_lowering_are_refused_alike() -> None:
+    wrong: list[dict[str, Any]] = [{"whitespace": "x"}, {"property_order": "x"}, {"unsupported": "x"}]
+    for options in wrong:
+        with pytest.raises(InvalidConstraint, match="'x' is not known"):
+            lower_schema(True, **options)
 
 
 def test_lines_and_separators() -> None:
@@ -254,6 +262,22 @@ def test_a_document_that_is_not_given_is_refused_by_name() -> None:
         _ = json_schema(LIST).grammar
     with pytest.raises(InvalidConstraint, match="malformed"):
         _ = json_schema({"$ref": "http://x/y"}, registry={"http://x/y": {"type": "no such type"}}).grammar
+
+
+def test_an_identifier_is_read_by_the_dialect() -> None:
+    """``id`` names a schema in draft 4 alone: in 2020-12 it is an annotation and moves no base URI."""
+    child = {"http://example.com/child": {"type": "null"}}
+    schema = {"$id": "http://example.com/", "id": "http://elsewhere/", "$ref": "child"}
+    assert judged(json_schema(schema, registry=child))("null")
+    old = {"id": "http://example.com/", "$id": "http://elsewhere/", "allOf": [{"$ref": "child"}]}
+    assert judged(json_schema(old, draft="4", registry=child))("null")
+    assert judged(json_schema({"id": "http://elsewhere/", "$ref": "child"}, registry={"child": True}))("3")
+
+
+def test_identifiers_that_are_not_strings_name_nothing() -> None:
+    """Places that no keyword of the dialect declares to be a schema are not checked against the meta-schema."""
+    schema = {"$ref": "#name", "$defs": {"x": {"$id": 5}}, "definitions": {"y": {"$id": "#name"}}}
+    assert judged(json_schema(schema, draft="7"))("null")
 
 
 def test_the_draft_of_another_document_is_its_own() -> None:
