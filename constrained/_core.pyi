@@ -59,11 +59,11 @@ class Vocabulary:
         """The masks of all automata."""
 
     @staticmethod
-    def fill_masks(automata: Sequence[Automaton], states: Sequence[int], rows: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu')]) -> None:
+    def fill_masks(automata: Sequence[BaseAutomaton], states: Sequence[int], rows: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu')]) -> None:
         """One row for each state of an automaton, in one call."""
 
     @staticmethod
-    def row_ids(automata: Sequence[Automaton], states: Sequence[int]) -> list[int]:
+    def row_ids(automata: Sequence[BaseAutomaton], states: Sequence[int]) -> list[int]:
         """Id of the row of each state of an automaton."""
 
     @property
@@ -93,14 +93,17 @@ class Lane:
     def full(self) -> bool:
         """Whether new automata had better go to a new lane."""
 
-class Automaton:
-    """Token automaton; see constrained.automaton.TokenAutomaton."""
+class BaseAutomaton:
+    """
+    Token automaton over numbered states: the interface of Automaton and LexedAutomaton.
+    """
 
-    def __init__(self, lane: Lane, rules: dict[str, Any], start: str, known: dict[Any, int], fuel: int, memory_limit: int, later: Any = None) -> None:
+    def next(self, state: int, token: int) -> int:
+        """The state after `token`; 0 (DEAD) if it is not allowed."""
+
+    def fill_mask(self, state: int, row: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')]) -> None:
         """
-        From the rules of a grammars.ir.Grammar. `known` maps expressions that this lane has read before to their
-        numbers; those that are read now are added. `later`: a grammars.transform.lazy_rules.Deferred that makes the bodies of
-        other rules when a text first comes to them.
+        Writes the allowed tokens: bit t % 32 of word t // 32; EOS bits iff complete.
         """
 
     @property
@@ -111,16 +114,8 @@ class Automaton:
     def left_recursive_rule(self) -> int:
         """Index of a left-recursive rule, or -1."""
 
-    def next(self, state: int, token: int) -> int:
-        """The state after `token`; 0 (DEAD) if it is not allowed."""
-
     def walk(self, state: int, tokens: Sequence[int]) -> list[int]:
         """States after each token; stops at the first that is not allowed."""
-
-    def fill_mask(self, state: int, row: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')]) -> None:
-        """
-        Writes the allowed tokens: bit t % 32 of word t // 32; EOS bits iff complete.
-        """
 
     def fill_masks(self, states: Sequence[int], rows: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu')]) -> None:
         """One row for each state, in one call."""
@@ -162,7 +157,25 @@ class Automaton:
     def memory(self) -> dict[str, int]:
         """Sizes of the automaton's own tables: counts, and bytes."""
 
-class LexedAutomaton:
+class Automaton(BaseAutomaton):
+    """Token automaton; see constrained.automaton.TokenAutomaton."""
+
+    def __init__(self, lane: Lane, rules: dict[str, Any], start: str, known: dict[Any, int], fuel: int, memory_limit: int, later: Any = None) -> None:
+        """
+        From the rules of a grammars.ir.Grammar. `known` maps expressions that this lane has read before to their
+        numbers; those that are read now are added. `later`: a grammars.transform.lazy_rules.Deferred that makes the bodies of
+        other rules when a text first comes to them.
+        """
+
+    def next(self, state: int, token: int) -> int:
+        """The state after `token`; 0 (DEAD) if it is not allowed."""
+
+    def fill_mask(self, state: int, row: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')]) -> None:
+        """
+        Writes the allowed tokens: bit t % 32 of word t // 32; EOS bits iff complete.
+        """
+
+class LexedAutomaton(BaseAutomaton):
     """
     Token automaton of a grammar behind a lexer; see constrained.automaton.LexedAutomaton.
     """
@@ -170,6 +183,14 @@ class LexedAutomaton:
     def __init__(self, lane: Lane, rules: dict[str, Any], start: str, known: dict[Any, int], tokens: list[Any], ranks: Sequence[int], hosts: Sequence[Sequence[int]], everywhere: bool, fuel: int) -> None:
         """
         As Automaton, with the regular expressions of the tokens of grammars.lexer.Lexed, their ranks and hosts.
+        """
+
+    def next(self, state: int, token: int) -> int:
+        """The state after `token`; 0 (DEAD) if it is not allowed."""
+
+    def fill_mask(self, state: int, row: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')]) -> None:
+        """
+        Writes the allowed tokens: bit t % 32 of word t // 32; EOS bits iff complete.
         """
 
     @property
@@ -181,62 +202,3 @@ class LexedAutomaton:
         """
         Without any text: pairs of tokens of which the second never stands right after the first.
         """
-
-    @property
-    def start(self) -> int:
-        """The state before any token; 0 when no text satisfies the grammar."""
-
-    @property
-    def left_recursive_rule(self) -> int:
-        """Index of a left-recursive rule, or -1."""
-
-    def next(self, state: int, token: int) -> int:
-        """The state after `token`; 0 (DEAD) if it is not allowed."""
-
-    def walk(self, state: int, tokens: Sequence[int]) -> list[int]:
-        """States after each token; stops at the first that is not allowed."""
-
-    def fill_mask(self, state: int, row: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')]) -> None:
-        """
-        Writes the allowed tokens: bit t % 32 of word t // 32; EOS bits iff complete.
-        """
-
-    def fill_masks(self, states: Sequence[int], rows: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu')]) -> None:
-        """One row for each state, in one call."""
-
-    def fill_mask_within(self, state: int, row: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')], budget: int) -> None:
-        """
-        Writes the tokens after which the text can be completed with at most budget - 1 more; EOS bits iff complete.
-        """
-
-    def has_row(self, state: int) -> bool:
-        """Whether the state's row was made before."""
-
-    def row_id(self, state: int) -> int:
-        """Id of the state's row in the vocabulary's row store."""
-
-    def row_ids(self, states: Sequence[int]) -> list[int]:
-        """Id of the row of each state."""
-
-    def accepts(self, state: int) -> bool:
-        """Whether the text so far is complete."""
-
-    def forced(self, state: int) -> bytes:
-        """
-        Longest byte string that every completion starts with, cut at 16,384 bytes.
-        """
-
-    @property
-    def draft_table(self) -> Any:
-        """
-        Its transitions as C functions, in a capsule: see spec/_core/table.hpp.
-        """
-
-    def shortest_completion(self, state: int) -> int:
-        """
-        Tokens, EOS not counted, in which the text can be completed; 0 iff it is complete.
-        """
-
-    @property
-    def memory(self) -> dict[str, int]:
-        """Sizes of the automaton's own tables: counts, and bytes."""

@@ -6,21 +6,15 @@
 
 namespace core {
 
-Automaton::Automaton(std::shared_ptr<Lane> vocabulary, const FlatGrammar& grammar, uint32_t fuel, size_t limit)
-    : vocabulary_(std::move(vocabulary)),
+Automaton::Automaton(std::shared_ptr<Lane> lane, const FlatGrammar& grammar, uint32_t fuel, size_t limit)
+    : BaseAutomaton(std::move(lane)),
       limit_(limit),
       values_(vocabulary_->regexes),
-      scratch_(vocabulary_->size),
       below_(vocabulary_->lexicon.nothing()) {
     const std::lock_guard guard(vocabulary_->lock);
     states_.push();  // kDead
-    states_[states_.push()].accepts = true;  // kFinished
-    count_ = 2;
-    TokenSet none(vocabulary_->size), eos(vocabulary_->size);
-    for (const uint32_t token : vocabulary_->eos) eos.add(token);
-    states_[kDead].min_length = kInfinite;
-    states_[kDead].row = vocabulary_->rows.intern(none);
-    states_[kFinished].row = vocabulary_->rows.intern(eos);
+    states_.push();  // kFinished
+    push_fixed_states();
     exprs_.set_values(&values_);
     read_grammar(grammar, vocabulary_->regexes, exprs_, fuel);
     if (left_recursive() != UINT32_MAX || exprs_.rule_length(grammar.start) == kInfinite) return;
@@ -31,18 +25,7 @@ Automaton::Automaton(std::shared_ptr<Lane> vocabulary, const FlatGrammar& gramma
 
 uint32_t Automaton::intern(std::vector<Item>& items, bool accepts) {
     if (items.empty() && !accepts) return kDead;
-    std::sort(items.begin(), items.end(), [](const Item& a, const Item& b) {
-        return a.residual != b.residual ? a.residual < b.residual : a.after < b.after;
-    });
-    size_t kept = 0;
-    for (size_t i = 0; i < items.size(); ++i) {
-        if (kept && items[kept - 1].residual == items[i].residual) {
-            items[kept - 1].after = stacks_.join(items[kept - 1].after, items[i].after);
-        } else {
-            items[kept++] = items[i];
-        }
-    }
-    items.resize(kept);
+    merge_items(items);
     if (exprs_.keeps()) {  // what was read may leave too few values for what must follow
         std::erase_if(items, [&](const Item& item) { return length_of(item) == kInfinite; });
         if (items.empty() && !accepts) return kDead;
@@ -53,18 +36,17 @@ uint32_t Automaton::intern(std::vector<Item>& items, bool accepts) {
         hash,
         [&](uint32_t id) {
             const auto held = this->items(states_[id]);
-            return states_[id].accepts == accepts && std::equal(held.begin(), held.end(), items.begin(), items.end());
+            return heads_[id].accepts == accepts && std::equal(held.begin(), held.end(), items.begin(), items.end());
         },
         [&] {
             const uint32_t id = states_.push();
             State& state = states_[id];
             state.items_at = static_cast<uint32_t>(items_.size());
             state.items_count = static_cast<uint32_t>(items.size());
-            state.accepts = accepts;
-            state.min_length = accepts ? 0 : kInfinite;
-            for (const Item& item : items) {
-                state.min_length = std::min(state.min_length, length_of(item));
-            }
+            Head& head = heads_[heads_.push()];
+            head.accepts = accepts;
+            head.length = accepts ? 0 : kInfinite;
+            for (const Item& item : items) head.length = std::min(head.length, length_of(item));
             items_.insert(items_.end(), items.begin(), items.end());
             count_.store(id + 1, std::memory_order_release);
             return id;
@@ -82,55 +64,7 @@ uint32_t Automaton::length_of(const Item& item) {
 uint32_t Automaton::closure(ContId after) {
     if (stacks_.closure(after) != kUnset) return stacks_.closure(after);
     std::vector<Item> items;
-    std::map<std::pair<uint32_t, uint32_t>, ContId> calls;  // (rank, rule) -> what follows the rule
-    bool accepts = false;
-    const auto begin = [&](ExprId expr, ContId then) {
-        for (const Move& move : exprs_.moves(expr)) {
-            const ContId rest = stacks_.push(move.rest, then);
-            if (!move.call) {
-                items.push_back({{move.target}, rest});
-                continue;
-            }
-            const auto [at, fresh] = calls.try_emplace({exprs_.rank(move.target), move.target}, rest);
-            if (!fresh) at->second = stacks_.join(at->second, rest);
-        }
-    };
-    std::vector<ContId> work{after};
-    std::set<ContId> seen;
-    while (!work.empty()) {
-        const ContId top = work.back();
-        work.pop_back();
-        if (!seen.insert(top).second) continue;
-        const auto held = stacks_.frames(top);
-        const std::vector<Frame> frames(held.begin(), held.end());
-        for (const Frame& frame : frames) {
-            if (frame.after.value == 0) {
-                accepts = true;
-                continue;
-            }
-            if (exprs_.nullable(frame.expr)) work.push_back(frame.after);
-            begin(frame.expr, frame.after);
-        }
-    }
-    std::map<uint32_t, ContId> entered;
-    std::vector<uint32_t> needed;
-    while (!calls.empty()) {
-        const auto [place, then] = *calls.begin();
-        calls.erase(calls.begin());
-        const uint32_t rule = place.second;
-        const auto [at, fresh] = entered.try_emplace(rule, then);
-        if (!fresh) {  // rules that rename each other: again only if a caller brought something new
-            const ContId both = stacks_.join(at->second, then);
-            if (both == at->second) continue;
-            at->second = both;
-        }
-        if (exprs_.has_body(rule)) {
-            begin(exprs_.body(rule), at->second);
-        } else if (fresh) {
-            needed.push_back(rule);
-        }
-    }
-    if (!needed.empty()) throw Needed{this, std::move(needed)};
+    const bool accepts = collect_first(after, [&](uint32_t symbol, ContId rest) { items.push_back({{symbol}, rest}); });
     return stacks_.closure(after) = intern(items, accepts);
 }
 
@@ -147,34 +81,14 @@ uint32_t Automaton::byte_next(uint32_t state, uint8_t byte) {
         const ContId after = stacks_.keeps(item.after) ? stacks_.read(item.after, byte) : item.after;
         if (residual != RegexStore::kEmpty) next.push_back({residual, after});
         if (vocabulary_->regexes.nullable(residual)) {
-            const State& rest = states_[closure(after)];
-            accepts |= rest.accepts;
-            const auto held = items(rest);
+            const uint32_t rest = closure(after);
+            accepts |= heads_[rest].accepts;
+            const auto held = items(states_[rest]);
             next.insert(next.end(), held.begin(), held.end());
         }
     }
     const uint32_t result = intern(next, accepts);
     bytes_.insert(key, result);
-    return result;
-}
-
-uint32_t Automaton::token_next(uint32_t state, uint32_t token) {
-    if (vocabulary_->is_eos(token)) return states_[state].accepts ? kFinished : kDead;
-    const auto bytes = vocabulary_->tokens[token];
-    if (bytes.empty()) return kDead;
-    for (const uint8_t byte : bytes) {
-        if (!vocabulary_->alphabet[byte]) return kDead;
-        state = byte_next(state, byte);
-        if (state == kDead) break;
-    }
-    return state;
-}
-
-uint32_t Automaton::next(uint32_t state, uint32_t token) {
-    const std::lock_guard guard(vocabulary_->lock);
-    trim();
-    const uint32_t result = token_next(state, token);
-    tokens_.insert(token_key(state, token), result);
     return result;
 }
 
@@ -189,19 +103,10 @@ const ByteSet& Automaton::first(uint32_t id) {
 
 // ---------------------------------------------------------------- masks
 
-uint32_t Automaton::row_id(uint32_t state) {
-    const uint32_t known = find_row(state);
-    if (known != kUnset) return known;
-    const std::lock_guard guard(vocabulary_->lock);
-    trim();
-    if (find_row(state) == kUnset) compute_row(state);
-    return states_[state].row.load(std::memory_order_relaxed);
-}
-
 void Automaton::compute_row(uint32_t id) {
     // The row depends on what stands for the residuals and on what follows them: a counter that ticks, or a step
     // inside a string, changes the state and not the row.
-    std::vector<uint32_t> parts{states_[id].accepts};
+    std::vector<uint32_t> parts{heads_[id].accepts};
     uint32_t worst = 0;
     for (uint32_t i = 0; i < states_[id].items_count; ++i) {
         const Item item = items_[states_[id].items_at + i];
@@ -223,10 +128,7 @@ void Automaton::compute_row(uint32_t id) {
             made_bytes_ += sizeof(MadeRow) + 4 * made_rows_.back().parts.capacity();
             return static_cast<uint32_t>(made_rows_.size() - 1);
         });
-    if (states_[id].row.load(std::memory_order_relaxed) == kUnset) {  // published with the row, never changed
-        states_[id].worst_length = std::max(worst, made_rows_[made].worst_length);
-    }
-    states_[id].row.store(made_rows_[made].row, std::memory_order_release);
+    publish_row(id, made_rows_[made].row, std::max(worst, made_rows_[made].worst_length));
 }
 
 Automaton::MadeRow Automaton::make_row(uint32_t id, std::vector<uint32_t> parts) {
@@ -246,9 +148,7 @@ Automaton::MadeRow Automaton::make_row(uint32_t id, std::vector<uint32_t> parts)
         const uint32_t rest = closure(item.after);
         follow(rest, entry, tokens, worst);
     }
-    if (states_[id].accepts) {
-        for (const uint32_t token : vocabulary_->eos) tokens.add(token);
-    }
+    if (heads_[id].accepts) add_eos(tokens);
     return {std::move(parts), vocabulary_->rows.intern(tokens), worst};
 }
 
@@ -309,7 +209,7 @@ void Automaton::walk(uint32_t state, uint32_t node, TokenSet& tokens, uint32_t& 
         work.pop_back();
         if (const auto here = trie.tokens(at); !here.empty()) {
             tokens.add(here);
-            worst = std::max(worst, states_[reached].min_length);
+            worst = std::max(worst, heads_[reached].length);
         }
         if (trie.leaf(at)) continue;
         const ByteSet& possible = first(reached);
@@ -344,7 +244,7 @@ void Automaton::follow(uint32_t state, const LexEntry& left, TokenSet& tokens, u
             const uint32_t reached = byte_next(before, trie.byte(node));
             if (const auto here = trie.tokens(node); !here.empty()) {
                 tokens.add(here);
-                worst = std::max(worst, states_[reached].min_length);
+                worst = std::max(worst, heads_[reached].length);
             }
             if (!trie.leaf(node)) go_on(node, reached, false);
             continue;
@@ -370,7 +270,7 @@ void Automaton::follow(uint32_t state, const LexEntry& left, TokenSet& tokens, u
 }
 
 /// Tokens that stay inside a terminal and surely leave enough of a budget, as bits.
-const TokenSet& Automaton::within_budget(uint32_t state, uint32_t budget) {
+const TokenSet* Automaton::within_budget(uint32_t state, uint32_t budget) {
     TokenSet& tokens = scratch_;
     tokens.clear();
     tokens.make_dense();
@@ -383,85 +283,42 @@ const TokenSet& Automaton::within_budget(uint32_t state, uint32_t budget) {
         tokens.add(entry.within);
         if (entry.loop) tokens.add(*entry.loop);
     }
-    return tokens;
-}
-
-void Automaton::fill_mask_within(uint32_t state, uint32_t budget, uint32_t* out) {
-    fill_mask(state, out);
-    if (budget > 0 && states_[state].worst_length <= budget - 1) return;
-    const std::lock_guard guard(vocabulary_->lock);
-    trim();
-    const TokenSet& sure = within_budget(state, budget);
-    const auto fits = [&](uint32_t token) {
-        const uint32_t after = token_next(state, token);
-        return after == kFinished || (budget > 0 && [&] {
-            const uint32_t length = states_[after].min_length;
-            if (length <= budget - 1) return true;
-            if (length > uint64_t{budget - 1} * vocabulary_->trie.longest()) return false;
-            return completion(after) <= budget - 1;
-        }());
-    };
-    for (uint32_t i = 0; i < vocabulary_->rows.words(); ++i) {
-        for (uint32_t word = out[i] & ~sure.bits()[i]; word; word &= word - 1) {
-            const uint32_t bit = std::countr_zero(word);
-            if (!fits(i * 32 + bit)) out[i] &= ~(1u << bit);
-        }
-    }
+    return &tokens;
 }
 
 // ---------------------------------------------------------------- completions
-
-std::string Automaton::forced(uint32_t state) {
-    const std::lock_guard guard(vocabulary_->lock);
-    trim();
-    std::string text;
-    while (state != kDead && !states_[state].accepts && first(state).count() == 1 && text.size() < kLongForced) {
-        const auto byte = static_cast<uint8_t>(first(state)._Find_first());
-        text.push_back(static_cast<char>(byte));
-        state = byte_next(state, byte);
-    }
-    return text;
-}
-
-uint32_t Automaton::shortest_completion(uint32_t state) {
-    const uint32_t known = states_[state].completion.load(std::memory_order_acquire);
-    if (known != kUnset) return known;
-    const std::lock_guard guard(vocabulary_->lock);
-    trim();
-    return completion(state);
-}
 
 /// Any prefix of the canonical completion leads to a state whose canonical completion is the rest of it. So taking
 /// the first of its tokens always lowers the count by one, which is what steering towards the end needs. The states on
 /// the way learn their counts too: a long text is spelled once, not once a step.
 uint32_t Automaton::completion(uint32_t id) {
-    const uint32_t known = states_[id].completion.load(std::memory_order_relaxed);
+    const uint32_t known = heads_[id].completion.load(std::memory_order_relaxed);
     if (known != kUnset) return known;
-    const uint32_t length = states_[id].min_length;
+    const uint32_t length = heads_[id].length;
     if (length > kLongText) {
-        states_[id].completion.store(length, std::memory_order_release);
+        heads_[id].completion.store(length, std::memory_order_release);
     } else {
         std::vector<uint8_t> text;
         std::vector<uint32_t> way{id};
-        for (uint32_t at = id; states_[at].min_length > 0; way.push_back(at)) {
+        for (uint32_t at = id; heads_[at].length > 0; way.push_back(at)) {
             const ByteSet possible = first(at);
             uint32_t next = kDead;
             size_t byte = possible._Find_first();
             for (; byte < possible.size(); byte = possible._Find_next(byte)) {
                 next = byte_next(at, static_cast<uint8_t>(byte));
-                if (states_[next].min_length < states_[at].min_length) break;  // by one, where lengths are exact
+                if (heads_[next].length < heads_[at].length) break;  // by one, where lengths are exact
             }
             if (byte == possible.size()) {  // a length that was only a bound, see RegexStore::search
-                states_[id].completion.store(length, std::memory_order_release);
+                heads_[id].completion.store(length, std::memory_order_release);
                 return length;
             }
             text.push_back(static_cast<uint8_t>(byte));
             at = next;
         }
         const std::vector<uint32_t> fewest = vocabulary_->trie.fewest_tokens(text);
-        for (size_t i = 0; i < way.size(); ++i) states_[way[i]].completion.store(fewest[i], std::memory_order_release);
+        for (size_t i = 0; i < way.size(); ++i) heads_[way[i]].completion.store(fewest[i], std::memory_order_release);
     }
-    return states_[id].completion.load(std::memory_order_relaxed);
+    return heads_[id].completion.load(std::memory_order_relaxed);
 }
 
 }  // namespace core

@@ -4,17 +4,17 @@
 // comes twice is computed once, for the second finds the row.
 #pragma once
 
-#include "automaton.hpp"
+#include "base_automaton.hpp"
 
 namespace core {
 
 /// What is asked: state i of automaton i, or of the only one. All are of one vocabulary.
 struct Batch {
-    std::span<Automaton* const> automata;
+    std::span<BaseAutomaton* const> automata;
     std::span<const uint32_t> states;
 
     size_t size() const { return states.size(); }
-    Automaton& automaton(size_t i) const { return *automata[automata.size() == 1 ? 0 : i]; }
+    BaseAutomaton& automaton(size_t i) const { return *automata[automata.size() == 1 ? 0 : i]; }
 };
 
 /// One row after another, `vocabulary().rows.words()` words each.

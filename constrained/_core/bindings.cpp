@@ -18,6 +18,7 @@
 namespace nb = nanobind;
 using namespace nb::literals;
 using core::Automaton;
+using core::BaseAutomaton;
 using core::Lane;
 using core::RowStore;
 using core::LexedAutomaton;
@@ -36,8 +37,7 @@ std::span<const T> view(const Array<const T>& array) {
     return {array.data(), array.size()};
 }
 
-template <class A>
-uint32_t* row_data(A& automaton, int32_t* data, size_t words) {
+uint32_t* row_data(const BaseAutomaton& automaton, int32_t* data, size_t words) {
     if (words != automaton.vocabulary().rows.words()) {
         throw nb::value_error("row has the wrong length: needs ceil(vocabulary size / 32) int32 words");
     }
@@ -84,13 +84,11 @@ private:
     Row array_;
 };
 
-template <class A>
-void check(const A& automaton, uint32_t state) {
+void check(const BaseAutomaton& automaton, uint32_t state) {
     if (!automaton.knows(state)) throw nb::index_error("not a state of this automaton");
 }
 
-template <class A>
-uint32_t next(A& automaton, uint32_t state, int64_t token) {
+uint32_t next(BaseAutomaton& automaton, uint32_t state, int64_t token) {
     check(automaton, state);
     if (token < 0 || token >= automaton.vocabulary().size) throw nb::index_error("token id outside the vocabulary");
     const uint32_t known = automaton.find_next(state, static_cast<uint32_t>(token));
@@ -114,26 +112,25 @@ auto asked_by_draft(Ask&& ask) {
 }
 
 /// The automaton as C functions, for drafts. They are called with the GIL released, and tell no errors.
-template <class A>
-nb::capsule draft_table(A& self) {
+nb::capsule draft_table(BaseAutomaton& self) {
     struct Owned : spec::AutomatonTable {
         nb::object owner;  // the automaton lives as long as the table
     };
     auto* table = new Owned{{
         &self,
         [](void* automaton, uint32_t state, uint32_t token) -> uint32_t {
-            A& self = *static_cast<A*>(automaton);
-            if (!self.knows(state) || token >= static_cast<uint64_t>(self.vocabulary().size)) return A::kDead;
+            BaseAutomaton& self = *static_cast<BaseAutomaton*>(automaton);
+            if (!self.knows(state) || token >= static_cast<uint64_t>(self.vocabulary().size)) return BaseAutomaton::kDead;
             const uint32_t known = self.find_next(state, token);
             if (known != core::Memo::kMissing) return known;
             try {
                 return asked_by_draft([&] { return self.next(state, token); });
             } catch (...) {
-                return A::kDead;
+                return BaseAutomaton::kDead;
             }
         },
         [](void* automaton, uint32_t state, char* into, size_t room) -> size_t {
-            A& self = *static_cast<A*>(automaton);
+            BaseAutomaton& self = *static_cast<BaseAutomaton*>(automaton);
             if (!self.knows(state)) return 0;
             try {
                 return asked_by_draft([&] { return self.forced(state); }).copy(into, room);
@@ -146,8 +143,7 @@ nb::capsule draft_table(A& self) {
     });
 }
 
-template <class A>
-void fill_mask(A& automaton, uint32_t state, nb::object row) {
+void fill_mask(BaseAutomaton& automaton, uint32_t state, nb::object row) {
     check(automaton, state);
     const RowBuffer buffer(row);
     uint32_t* out = row_data(automaton, buffer.data(), buffer.size());
@@ -156,7 +152,7 @@ void fill_mask(A& automaton, uint32_t state, nb::object row) {
 }
 
 /// The states must be of the automata, and these of one vocabulary.
-core::Batch check(std::span<Automaton* const> automata, std::span<const uint32_t> states) {
+core::Batch check(std::span<BaseAutomaton* const> automata, std::span<const uint32_t> states) {
     const core::Batch batch{automata, states};
     for (size_t i = 0; i < batch.size(); ++i) {
         check(batch.automaton(i), states[i]);
@@ -167,7 +163,7 @@ core::Batch check(std::span<Automaton* const> automata, std::span<const uint32_t
     return batch;
 }
 
-void fill_masks(std::span<Automaton* const> automata, const std::vector<uint32_t>& states, const Rows& rows) {
+void fill_masks(std::span<BaseAutomaton* const> automata, const std::vector<uint32_t>& states, const Rows& rows) {
     if (rows.shape(0) != states.size()) throw nb::value_error("needs one row for each state");
     const core::Batch batch = check(automata, states);
     if (states.empty()) return;
@@ -175,78 +171,69 @@ void fill_masks(std::span<Automaton* const> automata, const std::vector<uint32_t
     core::with_rules([&] { core::fill_masks(batch, out); });
 }
 
-std::vector<uint32_t> row_ids(std::span<Automaton* const> automata, const std::vector<uint32_t>& states) {
+std::vector<uint32_t> row_ids(std::span<BaseAutomaton* const> automata, const std::vector<uint32_t>& states) {
     const core::Batch batch = check(automata, states);
     return core::with_rules([&] { return core::row_ids(batch); });
 }
 
-void same_length(const std::vector<Automaton*>& automata, const std::vector<uint32_t>& states) {
+void same_length(const std::vector<BaseAutomaton*>& automata, const std::vector<uint32_t>& states) {
     if (automata.size() != states.size()) throw nb::value_error("needs one automaton for each state");
 }
 
-/// As for a batch: the rows of one automaton, one after the other.
-void fill_masks(std::span<LexedAutomaton* const> automata, const std::vector<uint32_t>& states, const Rows& rows) {
-    if (rows.shape(0) != states.size()) throw nb::value_error("needs one row for each state");
-    uint32_t* out = row_data(*automata[0], rows.data(), rows.shape(1));
-    for (const uint32_t state : states) check(*automata[0], state);
-    const nb::gil_scoped_release released;
-    for (size_t i = 0; i < states.size(); ++i) automata[0]->fill_mask(states[i], out + i * rows.shape(1));
-}
-
-std::vector<uint32_t> row_ids(std::span<LexedAutomaton* const> automata, const std::vector<uint32_t>& states) {
-    std::vector<uint32_t> ids;
-    for (const uint32_t state : states) check(*automata[0], state);
-    const nb::gil_scoped_release released;
-    for (const uint32_t state : states) ids.push_back(automata[0]->row_id(state));
-    return ids;
-}
-
-template <class A>
-uint32_t row_id(A& automaton, uint32_t state) {
+uint32_t row_id(BaseAutomaton& automaton, uint32_t state) {
     check(automaton, state);
     const uint32_t known = automaton.find_row(state);
     if (known != UINT32_MAX) return known;
     return core::with_rules([&] { return automaton.row_id(state); });
 }
 
-/// What every automaton does with its states.
-template <class A>
-void define_states(nb::class_<A>& automaton) {
-    automaton
-        .def_prop_ro("start", &A::start, "The state before any token; 0 when no text satisfies the grammar.")
+/// The two methods that are called for each token. Every class binds them again: nanobind recognises an instance of the
+/// bound class itself faster than one of a subclass.
+template <class A, class... Base>
+nb::class_<A, Base...>& define_token_methods(nb::class_<A, Base...>& automaton) {
+    return automaton
+        .def(
+            "next", [](A& self, uint32_t state, int64_t token) { return next(self, state, token); }, "state"_a, "token"_a,
+            "The state after `token`; 0 (DEAD) if it is not allowed.")
+        .def(
+            "fill_mask", [](A& self, uint32_t state, nb::object row) { fill_mask(self, state, row); }, "state"_a, "row"_a,
+            nb::sig("def fill_mask(self, state: int, row: Annotated[NDArray[numpy.int32], dict(shape=(None,), "
+                    "order='C', device='cpu')]) -> None"),
+            "Writes the allowed tokens: bit t % 32 of word t // 32; EOS bits iff complete.");
+}
+
+void define_base_automaton(nb::module_& m) {
+    nb::class_<BaseAutomaton> automaton(m, "BaseAutomaton", "Token automaton over numbered states: the interface of Automaton and LexedAutomaton.");
+    define_token_methods(automaton)
+        .def_prop_ro("start", &BaseAutomaton::start, "The state before any token; 0 when no text satisfies the grammar.")
         .def_prop_ro(
             "left_recursive_rule",
-            [](const A& self) -> int64_t {
+            [](const BaseAutomaton& self) -> int64_t {
                 return self.left_recursive() == UINT32_MAX ? -1 : static_cast<int64_t>(self.left_recursive());
             },
             "Index of a left-recursive rule, or -1.")
-        .def("next", &next<A>, "state"_a, "token"_a, "The state after `token`; 0 (DEAD) if it is not allowed.")
         .def(
             "walk",
-            [](A& self, uint32_t state, const std::vector<int64_t>& tokens) {
+            [](BaseAutomaton& self, uint32_t state, const std::vector<int64_t>& tokens) {
                 std::vector<uint32_t> states;
                 for (const int64_t token : tokens) {
                     state = next(self, state, token);
-                    if (state == A::kDead) break;
+                    if (state == BaseAutomaton::kDead) break;
                     states.push_back(state);
                 }
                 return states;
             },
             "state"_a, "tokens"_a, "States after each token; stops at the first that is not allowed.")
-        .def("fill_mask", &fill_mask<A>, "state"_a, "row"_a,
-             nb::sig("def fill_mask(self, state: int, row: Annotated[NDArray[numpy.int32], dict(shape=(None,), "
-                     "order='C', device='cpu')]) -> None"),
-             "Writes the allowed tokens: bit t % 32 of word t // 32; EOS bits iff complete.")
         .def(
             "fill_masks",
-            [](A& self, const std::vector<uint32_t>& states, const Rows& rows) {
-                A* const only = &self;
-                fill_masks(std::span<A* const>(&only, 1), states, rows);
+            [](BaseAutomaton& self, const std::vector<uint32_t>& states, const Rows& rows) {
+                BaseAutomaton* const only = &self;
+                fill_masks(std::span<BaseAutomaton* const>(&only, 1), states, rows);
             },
             "states"_a, "rows"_a.noconvert(), "One row for each state, in one call.")
         .def(
             "fill_mask_within",
-            [](A& self, uint32_t state, const Row& row, uint32_t budget) {
+            [](BaseAutomaton& self, uint32_t state, const Row& row, uint32_t budget) {
                 check(self, state);
                 uint32_t* out = row_data(self, row.data(), row.size());
                 core::with_rules([&] { self.fill_mask_within(state, budget, out); });
@@ -255,48 +242,48 @@ void define_states(nb::class_<A>& automaton) {
             "Writes the tokens after which the text can be completed with at most budget - 1 more; EOS bits iff complete.")
         .def(
             "has_row",
-            [](A& self, uint32_t state) {
+            [](BaseAutomaton& self, uint32_t state) {
                 check(self, state);
                 return self.find_row(state) != UINT32_MAX;
             },
             "state"_a, "Whether the state's row was made before.")
-        .def("row_id", &row_id<A>, "state"_a, "Id of the state's row in the vocabulary's row store.")
+        .def("row_id", &row_id, "state"_a, "Id of the state's row in the vocabulary's row store.")
         .def(
             "row_ids",
-            [](A& self, const std::vector<uint32_t>& states) {
-                A* const only = &self;
-                return row_ids(std::span<A* const>(&only, 1), states);
+            [](BaseAutomaton& self, const std::vector<uint32_t>& states) {
+                BaseAutomaton* const only = &self;
+                return row_ids(std::span<BaseAutomaton* const>(&only, 1), states);
             },
             "states"_a, "Id of the row of each state.")
         .def(
             "accepts",
-            [](A& self, uint32_t state) {
+            [](BaseAutomaton& self, uint32_t state) {
                 check(self, state);
                 return self.accepts(state);
             },
             "state"_a, "Whether the text so far is complete.")
         .def(
             "forced",
-            [](A& self, uint32_t state) {
+            [](BaseAutomaton& self, uint32_t state) {
                 check(self, state);
                 const std::string text = core::with_rules([&] { return self.forced(state); });
                 return nb::bytes(text.data(), text.size());
             },
             "state"_a, "Longest byte string that every completion starts with, cut at 16,384 bytes.")
-        .def_prop_ro("draft_table", &draft_table<A>, nb::sig("def draft_table(self) -> Any"),
+        .def_prop_ro("draft_table", &draft_table, nb::sig("def draft_table(self) -> Any"),
                      "Its transitions as C functions, in a capsule: see spec/_core/table.hpp.")
         .def(
             "shortest_completion",
-            [](A& self, uint32_t state) {
+            [](BaseAutomaton& self, uint32_t state) {
                 check(self, state);
-                if (state == A::kDead) throw nb::value_error("a dead state has no completion");
+                if (state == BaseAutomaton::kDead) throw nb::value_error("a dead state has no completion");
                 return core::with_rules([&] { return self.shortest_completion(state); });
             },
             "state"_a, "Tokens, EOS not counted, in which the text can be completed; 0 iff it is complete.")
         .def_prop_ro(
             "memory",
-            [](A& self) {
-                typename A::Size size;
+            [](BaseAutomaton& self) {
+                BaseAutomaton::Size size;
                 {
                     const nb::gil_scoped_release released;
                     size = self.size();
@@ -306,11 +293,9 @@ void define_states(nb::class_<A>& automaton) {
                 out["continuations"] = size.continuations;
                 out["expressions"] = size.expressions;
                 out["bytes"] = size.bytes;
-                if constexpr (std::is_same_v<A, Automaton>) {
-                    out["rules"] = size.rules;
-                    out["row_keys"] = size.row_keys;
-                    out["memo_bytes"] = size.memo_bytes;
-                }
+                out["rules"] = size.rules;
+                out["row_keys"] = size.row_keys;
+                out["memo_bytes"] = size.memo_bytes;
                 return out;
             },
             nb::for_getter(nb::sig("def memory(self) -> dict[str, int]")), "Sizes of the automaton's own tables: counts, and bytes.");
@@ -390,14 +375,14 @@ NB_MODULE(_core, m) {
                      "The masks of all automata.")
         .def_static(
             "fill_masks",
-            [](const std::vector<Automaton*>& automata, const std::vector<uint32_t>& states, const Rows& rows) {
+            [](const std::vector<BaseAutomaton*>& automata, const std::vector<uint32_t>& states, const Rows& rows) {
                 same_length(automata, states);
                 fill_masks(automata, states, rows);
             },
             "automata"_a, "states"_a, "rows"_a.noconvert(), "One row for each state of an automaton, in one call.")
         .def_static(
             "row_ids",
-            [](const std::vector<Automaton*>& automata, const std::vector<uint32_t>& states) {
+            [](const std::vector<BaseAutomaton*>& automata, const std::vector<uint32_t>& states) {
                 same_length(automata, states);
                 return row_ids(automata, states);
             },
@@ -444,8 +429,9 @@ NB_MODULE(_core, m) {
             },
             "Whether new automata had better go to a new lane.");
 
-    nb::class_<Automaton> automaton(m, "Automaton", "Token automaton; see constrained.automaton.TokenAutomaton.");
-    automaton
+    define_base_automaton(m);
+    nb::class_<Automaton, BaseAutomaton> automaton(m, "Automaton", "Token automaton; see constrained.automaton.TokenAutomaton.");
+    define_token_methods(automaton)
         .def(
             "__init__",
             [](Automaton* self, std::shared_ptr<Lane> lane, nb::dict rules, nb::str start, nb::dict known,
@@ -473,11 +459,10 @@ NB_MODULE(_core, m) {
             "From the rules of a grammars.ir.Grammar. `known` maps expressions that this lane has read before to their\n"
             "numbers; those that are read now are added. `later`: a grammars.transform.lazy_rules.Deferred that makes the bodies of\n"
             "other rules when a text first comes to them.");
-    define_states(automaton);
 
-    nb::class_<LexedAutomaton> lexed(
+    nb::class_<LexedAutomaton, BaseAutomaton> lexed(
         m, "LexedAutomaton", "Token automaton of a grammar behind a lexer; see constrained.automaton.LexedAutomaton.");
-    lexed
+    define_token_methods(lexed)
         .def(
             "__init__",
             [](LexedAutomaton* self, std::shared_ptr<Lane> lane, nb::dict rules, nb::str start, nb::dict known,
@@ -505,5 +490,4 @@ NB_MODULE(_core, m) {
         .def_prop_ro("undecided", &LexedAutomaton::undecided, "Whether some search for a completion was given up.")
         .def_prop_ro("colliding", &LexedAutomaton::colliding,
                      "Without any text: pairs of tokens of which the second never stands right after the first.");
-    define_states(lexed);
 }

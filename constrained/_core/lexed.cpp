@@ -15,14 +15,13 @@ struct LexedAutomaton::Front {
     bool accepts = false;
 };
 
-LexedAutomaton::LexedAutomaton(std::shared_ptr<Lane> vocabulary, const FlatGrammar& grammar, const Tokens& tokens,
+LexedAutomaton::LexedAutomaton(std::shared_ptr<Lane> lane, const FlatGrammar& grammar, const Tokens& tokens,
                                uint32_t fuel)
-    : vocabulary_(std::move(vocabulary)),
+    : BaseAutomaton(std::move(lane)),
       regexes_(vocabulary_->regexes),
       lexer_(regexes_),
       everywhere_(tokens.everywhere),
-      fuel_(fuel),
-      scratch_(vocabulary_->size) {
+      fuel_(fuel) {
     const std::lock_guard guard(vocabulary_->lock);
     const auto count = static_cast<uint32_t>(tokens.ranks.size());
     if (tokens.rows.size() != count || tokens.hosts.size() != count) {
@@ -56,15 +55,9 @@ LexedAutomaton::LexedAutomaton(std::shared_ptr<Lane> vocabulary, const FlatGramm
 
     states_.push();  // kDead
     states_.push();  // kFinished
-    count_ = 2;
-    TokenSet none(vocabulary_->size), eos(vocabulary_->size);
-    for (const uint32_t token : vocabulary_->eos) eos.add(token);
+    push_fixed_states();
     states_[kDead].verdict = Verdict::Dead;
-    states_[kDead].row = vocabulary_->rows.intern(none);
-    states_[kFinished].accepts = true;
     states_[kFinished].verdict = Verdict::Live;
-    states_[kFinished].length = 0;
-    states_[kFinished].row = vocabulary_->rows.intern(eos);
     if (left_recursive() != UINT32_MAX || exprs_.rule_length(grammar.start) == kInfinite) return;
     Front front;
     enter(stacks_.push(exprs_.call(grammar.start), StackStore::kEnd), RegexStore::kNothing, front);
@@ -83,50 +76,10 @@ uint32_t LexedAutomaton::place(ContId after) {
     if (stacks_.closure(after) != kUnset) return stacks_.closure(after);
     Place made;
     std::map<uint32_t, ContId> symbols;
-    std::map<std::pair<uint32_t, uint32_t>, ContId> calls;  // (rank, rule) -> what follows the rule
-    const auto add = [&](auto& table, auto key, ContId rest) {
-        const auto [at, fresh] = table.try_emplace(key, rest);
+    made.accepts = collect_first(after, [&](uint32_t symbol, ContId rest) {
+        const auto [at, fresh] = symbols.try_emplace(symbol, rest);
         if (!fresh) at->second = stacks_.join(at->second, rest);
-    };
-    const auto begin = [&](ExprId expr, ContId then) {
-        for (const Move& move : exprs_.moves(expr)) {
-            const ContId rest = stacks_.push(move.rest, then);
-            if (move.call) {
-                add(calls, std::pair{exprs_.rank(move.target), move.target}, rest);
-            } else {
-                add(symbols, move.target, rest);
-            }
-        }
-    };
-    std::vector<ContId> work{after};
-    std::set<ContId> seen;
-    while (!work.empty()) {
-        const ContId top = work.back();
-        work.pop_back();
-        if (!seen.insert(top).second) continue;
-        const auto held = stacks_.frames(top);
-        const std::vector<Frame> frames(held.begin(), held.end());
-        for (const Frame& frame : frames) {
-            if (frame.after.value == 0) {
-                made.accepts = true;
-                continue;
-            }
-            if (exprs_.nullable(frame.expr)) work.push_back(frame.after);
-            begin(frame.expr, frame.after);
-        }
-    }
-    std::map<uint32_t, ContId> entered;
-    while (!calls.empty()) {
-        const auto [where, then] = *calls.begin();
-        calls.erase(calls.begin());
-        const auto [at, fresh] = entered.try_emplace(where.second, then);
-        if (!fresh) {  // rules that rename each other: again only if a caller brought something new
-            const ContId both = stacks_.join(at->second, then);
-            if (both == at->second) continue;
-            at->second = both;
-        }
-        begin(exprs_.body(where.second), at->second);
-    }
+    });
     const auto tokens = static_cast<uint32_t>(lexer_.token_count());
     std::vector<uint32_t> candidates;
     for (const auto& [symbol, rest] : symbols) {
@@ -180,16 +133,7 @@ uint32_t LexedAutomaton::intern(Front& front) {
         least = std::min(least, length);
         return length == kInfinite;
     });
-    std::ranges::sort(items);
-    size_t kept = 0;
-    for (size_t i = 0; i < items.size(); ++i) {
-        if (kept && items[kept - 1].residual == items[i].residual) {
-            items[kept - 1].after = stacks_.join(items[kept - 1].after, items[i].after);
-        } else {
-            items[kept++] = items[i];
-        }
-    }
-    items.resize(kept);
+    merge_items(items);
     for (const Item& item : items) {
         least = std::min(least, add_lengths(regexes_.min_length(item.residual), stacks_.min_length(item.after)));
     }
@@ -201,7 +145,7 @@ uint32_t LexedAutomaton::intern(Front& front) {
         hash,
         [&](uint32_t id) {
             const State& state = states_[id];
-            return state.accepts == accepts && state.branches_count == branches.size() && state.items_count == items.size() &&
+            return heads_[id].accepts == accepts && state.branches_count == branches.size() && state.items_count == items.size() &&
                    std::equal(branches.begin(), branches.end(), branches_.begin() + state.branches_at) &&
                    std::equal(items.begin(), items.end(), items_.begin() + state.items_at);
         },
@@ -212,11 +156,12 @@ uint32_t LexedAutomaton::intern(Front& front) {
             state.branches_count = static_cast<uint32_t>(branches.size());
             state.items_at = static_cast<uint32_t>(items_.size());
             state.items_count = static_cast<uint32_t>(items.size());
-            state.accepts = accepts;
+            Head& head = heads_[heads_.push()];
+            head.accepts = accepts;
             state.bound = least;
             branches_.insert(branches_.end(), branches.begin(), branches.end());
             items_.insert(items_.end(), items.begin(), items.end());
-            if (accepts) state.verdict = Verdict::Live, state.length = 0;
+            if (accepts) state.verdict = Verdict::Live, head.length = 0;
             uint32_t partition = regexes_.partition_id(RegexStore::kNothing);
             for (const Branch& branch : branches) {
                 partition = regexes_.meet(partition, lexer_[branch.lexer].partition);
@@ -272,24 +217,6 @@ uint32_t LexedAutomaton::byte_next(uint32_t state, uint8_t byte) {
     return live(next) ? next : kDead;
 }
 
-uint32_t LexedAutomaton::token_next(uint32_t state, uint32_t token) {
-    if (vocabulary_->is_eos(token)) return states_[state].accepts ? kFinished : kDead;
-    const auto bytes = vocabulary_->tokens[token];
-    if (bytes.empty() || state == kFinished) return kDead;
-    for (const uint8_t byte : bytes) {
-        state = byte_next(state, byte);
-        if (state == kDead) break;
-    }
-    return state;
-}
-
-uint32_t LexedAutomaton::next(uint32_t state, uint32_t token) {
-    const std::lock_guard guard(vocabulary_->lock);
-    const uint32_t result = token_next(state, token);
-    tokens_.insert(token_key(state, token), result);
-    return result;
-}
-
 // ---------------------------------------------------------------- proofs
 
 bool LexedAutomaton::live(uint32_t state) {
@@ -316,7 +243,7 @@ void LexedAutomaton::prove(uint32_t from) {
     const auto add = [&](uint32_t state, uint32_t parent, uint32_t depth, uint8_t byte) {
         const State& here = states_[state];
         if (here.verdict == Verdict::Dead || !seen.insert(state).second) return;
-        const uint64_t rest = here.verdict == Verdict::Live ? here.length : here.bound;
+        const uint64_t rest = here.verdict == Verdict::Live ? heads_[state].length : here.bound;
         visits.push_back({state, parent, depth, byte});
         queue.push({depth + kLead * rest, static_cast<uint32_t>(visits.size() - 1)});
     };
@@ -327,11 +254,11 @@ void LexedAutomaton::prove(uint32_t from) {
         queue.pop();
         const Visit visit = visits[at];
         if (states_[visit.state].verdict == Verdict::Live) {
-            uint32_t length = states_[visit.state].length;
+            uint32_t length = heads_[visit.state].length;
             for (uint32_t i = at; i != 0; i = visits[i].parent) {
                 State& before = states_[visits[visits[i].parent].state];
                 before.verdict = Verdict::Live;
-                before.length = length = add_lengths(length, 1);
+                heads_[visits[visits[i].parent].state].length = length = add_lengths(length, 1);
                 before.witness = visits[i].byte;
             }
             return;
@@ -395,7 +322,7 @@ void LexedAutomaton::explain(uint32_t from) {
 }
 
 /// Bytes that may come next.
-ByteSet LexedAutomaton::first(uint32_t id) {
+ByteSet LexedAutomaton::first_bytes(uint32_t id) {
     ByteSet bytes;
     for (int byte = 0; byte < 256; ++byte) bytes[byte] = byte_next(id, static_cast<uint8_t>(byte)) != kDead;
     return bytes;
@@ -439,7 +366,7 @@ LexedAutomaton::Cell* LexedAutomaton::cell(uint32_t state) {
         if (cells_used_ == cells_.size()) cells_.emplace_back();
         Cell& made = *(cell_of_[state] = &cells_[cells_used_++]);
         made.state = state;
-        made.length = states_[state].length;
+        made.length = heads_[state].length;
         made.spread = false;
     }
     return cell_of_[state];
@@ -467,24 +394,14 @@ void LexedAutomaton::spread(Cell& made) {
     made.spread = true;
 }
 
-uint32_t LexedAutomaton::row_id(uint32_t state) {
-    const uint32_t known = find_row(state);
-    if (known != kUnset) return known;
-    const std::lock_guard guard(vocabulary_->lock);
-    if (find_row(state) == kUnset) compute_row(state);
-    return states_[state].row.load(std::memory_order_relaxed);
-}
-
 void LexedAutomaton::compute_row(uint32_t id) {
     scratch_.clear();
-    if (id > kFinished) walk_row(id);
-    if (states_[id].accepts) {
-        for (const uint32_t token : vocabulary_->eos) scratch_.add(token);
-    }
-    states_[id].row.store(vocabulary_->rows.intern(scratch_), std::memory_order_release);
+    const uint32_t worst = id > kFinished ? walk_row(id) : 0;
+    if (heads_[id].accepts) add_eos(scratch_);
+    publish_row(id, vocabulary_->rows.intern(scratch_), worst);
 }
 
-void LexedAutomaton::walk_row(uint32_t id) {
+uint32_t LexedAutomaton::walk_row(uint32_t id) {
     constexpr int kFewBytes = 8;
     cells_used_ = 0;
     LexedWalk walk{*this, scratch_};
@@ -500,74 +417,31 @@ void LexedAutomaton::walk_row(uint32_t id) {
         walk_tokens(vocabulary_->trie, vocabulary_->vocabulary->tables.quotient, walk, from);
     }
     for (size_t i = 0; i < cells_used_; ++i) cell_of_[cells_[i].state] = nullptr;
-    states_[id].worst_length = walk.worst;
-}
-
-void LexedAutomaton::fill_mask_within(uint32_t state, uint32_t budget, uint32_t* out) {
-    fill_mask(state, out);
-    if (budget > 0 && states_[state].worst_length <= budget - 1) return;
-    const std::lock_guard guard(vocabulary_->lock);
-    const auto fits = [&](uint32_t token) {
-        const uint32_t after = token_next(state, token);
-        return after == kFinished || (budget > 0 && [&] {
-            const uint32_t length = states_[after].length;
-            if (length <= budget - 1) return true;
-            if (length > uint64_t{budget - 1} * vocabulary_->trie.longest()) return false;
-            return completion(after) <= budget - 1;
-        }());
-    };
-    for (uint32_t i = 0; i < vocabulary_->rows.words(); ++i) {
-        for (uint32_t word = out[i]; word; word &= word - 1) {
-            const uint32_t bit = std::countr_zero(word);
-            if (!fits(i * 32 + bit)) out[i] &= ~(1u << bit);
-        }
-    }
+    return walk.worst;
 }
 
 // ---------------------------------------------------------------- completions
 
-std::string LexedAutomaton::forced(uint32_t state) {
-    const std::lock_guard guard(vocabulary_->lock);
-    std::string text;
-    while (state > kFinished && !states_[state].accepts) {
-        const ByteSet bytes = first(state);
-        if (bytes.count() != 1) break;
-        const auto byte = static_cast<uint8_t>(bytes._Find_first());
-        text.push_back(static_cast<char>(byte));
-        state = byte_next(state, byte);
-    }
-    return text;
-}
-
-uint32_t LexedAutomaton::shortest_completion(uint32_t state) {
-    const uint32_t known = states_[state].completion.load(std::memory_order_acquire);
-    if (known != kUnset) return known;
-    const std::lock_guard guard(vocabulary_->lock);
-    return completion(state);
-}
-
 /// Fewest tokens that spell the completion that is kept. The rest of it is what the states on the way keep, so the first
 /// of these tokens always lowers the count by one.
 uint32_t LexedAutomaton::completion(uint32_t id) {
-    const uint32_t known = states_[id].completion.load(std::memory_order_relaxed);
+    const uint32_t known = heads_[id].completion.load(std::memory_order_relaxed);
     if (known != kUnset) return known;
-    uint32_t result = states_[id].length;
+    uint32_t result = heads_[id].length;
     if (result <= kLongText) {
         std::vector<uint8_t> text;
-        for (uint32_t at = id; states_[at].length > 0; at = raw_next(at, text.back())) text.push_back(states_[at].witness);
+        for (uint32_t at = id; heads_[at].length > 0; at = raw_next(at, text.back())) text.push_back(states_[at].witness);
         result = vocabulary_->trie.fewest_tokens(text)[0];
     }
-    states_[id].completion.store(result, std::memory_order_release);
+    heads_[id].completion.store(result, std::memory_order_release);
     return result;
 }
 
-LexedAutomaton::Size LexedAutomaton::size() {
-    const std::lock_guard guard(vocabulary_->lock);
-    const size_t bytes = states_.size() * sizeof(State) + branches_.capacity() * sizeof(Branch) +
+size_t LexedAutomaton::kept_bytes() const {
+    return states_.size() * (sizeof(State) + sizeof(Head)) + branches_.capacity() * sizeof(Branch) +
                          items_.capacity() * sizeof(Item) + moves_.capacity() * 4 + cells_.size() * sizeof(Cell) + 8 * cell_of_.capacity() +
-                         places_.size() * sizeof(Place) + index_.bytes() + tokens_.bytes() + lexer_.bytes() +
+                         places_.size() * sizeof(Place) + index_.bytes() + lexer_.bytes() +
                          exprs_.bytes() + stacks_.bytes();
-    return {states_.size(), stacks_.size(), exprs_.size(), bytes};
 }
 
 }  // namespace core

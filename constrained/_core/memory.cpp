@@ -5,7 +5,7 @@ namespace core {
 
 /// States, and what they are made of: they last as long as the automaton.
 size_t Automaton::kept_bytes() const {
-    return states_.size() * sizeof(State) + items_.capacity() * sizeof(Item) + index_.bytes() + exprs_.bytes() + stacks_.bytes() +
+    return states_.size() * (sizeof(State) + sizeof(Head)) + items_.capacity() * sizeof(Item) + index_.bytes() + exprs_.bytes() + stacks_.bytes() +
            values_.bytes();
 }
 
@@ -38,11 +38,6 @@ void Automaton::forget_dropped_rows() {
     made_rows_.clear();
     made_bytes_ = 0;
     row_index_ = InternTable();
-}
-
-Automaton::Size Automaton::size() {
-    const std::lock_guard guard(vocabulary_->lock);
-    return {states_.size(), stacks_.size(), exprs_.size(), made_rows_.size(), exprs_.bodies(), kept_bytes() + memo_bytes(), memo_bytes()};
 }
 
 }  // namespace core

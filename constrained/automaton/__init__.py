@@ -214,7 +214,7 @@ def fill_masks(automata: Sequence[TokenAutomaton], states: Sequence[int], masks:
         states: their states.
         masks: written to, int32 ``[states, ceil(vocabulary.size / 32)]``, contiguous, in host memory.
     """
-    if not all(isinstance(automaton, TokenAutomaton) for automaton in automata):
+    if not all(isinstance(automaton, _core.BaseAutomaton) for automaton in automata):
         for automaton, state, row in zip(automata, states, masks, strict=True):
             automaton.fill_mask(state, row)
     else:
@@ -223,7 +223,7 @@ def fill_masks(automata: Sequence[TokenAutomaton], states: Sequence[int], masks:
 
 def mask_ids(automata: Sequence[TokenAutomaton], states: Sequence[int]) -> list[int]:
     """The ids of the masks of a step in one call, as for `fill_masks`; see `Vocabulary.rows`."""
-    if not all(isinstance(automaton, TokenAutomaton) for automaton in automata):
+    if not all(isinstance(automaton, _core.BaseAutomaton) for automaton in automata):
         return [automaton.row_id(state) for automaton, state in zip(automata, states, strict=True)]
     return _core.Vocabulary.row_ids(automata, states)
 

@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import constrained
 from constrained import _core
-from constrained.automaton import DEAD, TokenAutomaton
+from constrained.automaton import DEAD, TokenAutomaton, compile, fill_masks
+from constrained.automaton import row_ids as mask_ids
 from constrained.errors import ConstraintTooLarge, UnsatisfiableConstraint
 from constrained.testing.masks import mask_to_ids
 from constrained.vocabulary import Vocabulary
@@ -105,6 +107,26 @@ def test_one_call_fills_the_rows_of_many_states():
     rows = arrays.new_mask(len(states))
     arrays.fill_masks(states, rows)
     assert [set(mask_to_ids(row)) for row in rows] == [allowed(arrays, state) for state in states]
+
+
+def test_one_call_fills_the_masks_of_automata_of_both_kinds():
+    both = [
+        compile(constrained.lark('start: "a"+ B\nB: "b"'), VOCABULARY),
+        automaton(ir.literal("ab")),
+    ]
+    states = [each.start for each in both]
+    rows = both[0].empty_row(2)
+    fill_masks(both, states, rows)
+    assert [set(row_ids(row)) for row in rows] == [{ord("a"), AB, AB_AGAIN}] * 2
+    assert mask_ids(both, states) == [each.row_id(each.start) for each in both]
+    assert set(both[0].memory) == set(both[1].memory)
+
+
+def test_forced_bytes_are_cut_at_16_kib_for_automata_of_both_kinds():
+    text = "a" + "b" * 17_000
+    for constraint in constrained.regex(text), constrained.lark('start: "a" B\nB: "b"~17000'):
+        long = compile(constraint, VOCABULARY)
+        assert long.forced(long.start) == text[: 1 << 14].encode()
 
 
 def test_rows_are_known_by_content_across_states_and_automata():

@@ -1,0 +1,118 @@
+#include "base_automaton.hpp"
+
+#include <algorithm>
+
+namespace core {
+
+void BaseAutomaton::push_fixed_states() {
+    heads_.push();
+    heads_.push();
+    count_ = 2;
+    TokenSet none(vocabulary_->size), eos(vocabulary_->size);
+    add_eos(eos);
+    heads_[kDead].row = vocabulary_->rows.intern(none);
+    heads_[kFinished].row = vocabulary_->rows.intern(eos);
+    heads_[kFinished].accepts = true;
+    heads_[kFinished].length = 0;
+}
+
+uint32_t BaseAutomaton::token_next(uint32_t state, uint32_t token) {
+    if (vocabulary_->is_eos(token)) return heads_[state].accepts ? kFinished : kDead;
+    const auto bytes = vocabulary_->tokens[token];
+    if (bytes.empty() || state <= kFinished) return kDead;
+    for (const uint8_t byte : bytes) {
+        if (!vocabulary_->alphabet[byte]) return kDead;
+        state = byte_next(state, byte);
+        if (state == kDead) break;
+    }
+    return state;
+}
+
+uint32_t BaseAutomaton::next(uint32_t state, uint32_t token) {
+    const std::lock_guard guard(vocabulary_->lock);
+    begin_call();
+    const uint32_t result = token_next(state, token);
+    tokens_.insert(token_key(state, token), result);
+    return result;
+}
+
+uint32_t BaseAutomaton::row_id(uint32_t state) {
+    const uint32_t known = find_row(state);
+    if (known != kUnset) return known;
+    const std::lock_guard guard(vocabulary_->lock);
+    begin_call();
+    if (find_row(state) == kUnset) compute_row(state);
+    return heads_[state].row.load(std::memory_order_relaxed);
+}
+
+void BaseAutomaton::publish_row(uint32_t state, uint32_t row, uint32_t worst_length) {
+    Head& head = heads_[state];
+    if (head.row.load(std::memory_order_relaxed) == kUnset) head.worst_length = worst_length;  // never changed afterwards
+    head.row.store(row, std::memory_order_release);
+}
+
+void BaseAutomaton::merge_items(std::vector<Item>& items) {
+    std::ranges::sort(items);
+    size_t kept = 0;
+    for (size_t i = 0; i < items.size(); ++i) {
+        if (kept && items[kept - 1].residual == items[i].residual) {
+            items[kept - 1].after = stacks_.join(items[kept - 1].after, items[i].after);
+        } else {
+            items[kept++] = items[i];
+        }
+    }
+    items.resize(kept);
+}
+
+void BaseAutomaton::fill_mask_within(uint32_t state, uint32_t budget, uint32_t* out) {
+    fill_mask(state, out);
+    if (budget > 0 && heads_[state].worst_length <= budget - 1) return;
+    const std::lock_guard guard(vocabulary_->lock);
+    begin_call();
+    const TokenSet* sure = within_budget(state, budget);
+    const auto fits = [&](uint32_t token) {
+        const uint32_t after = token_next(state, token);
+        return after == kFinished || (budget > 0 && [&] {
+            const uint32_t length = heads_[after].length;
+            if (length <= budget - 1) return true;
+            if (length > uint64_t{budget - 1} * vocabulary_->trie.longest()) return false;
+            return completion(after) <= budget - 1;
+        }());
+    };
+    for (uint32_t i = 0; i < vocabulary_->rows.words(); ++i) {
+        for (uint32_t word = out[i] & ~(sure ? sure->bits()[i] : 0); word; word &= word - 1) {
+            const uint32_t bit = std::countr_zero(word);
+            if (!fits(i * 32 + bit)) out[i] &= ~(1u << bit);
+        }
+    }
+}
+
+std::string BaseAutomaton::forced(uint32_t state) {
+    const std::lock_guard guard(vocabulary_->lock);
+    begin_call();
+    std::string text;
+    while (state > kFinished && !heads_[state].accepts && text.size() < kLongForced) {
+        const ByteSet bytes = first_bytes(state);
+        if (bytes.count() != 1) break;
+        const auto byte = static_cast<uint8_t>(bytes._Find_first());
+        text.push_back(static_cast<char>(byte));
+        state = byte_next(state, byte);
+    }
+    return text;
+}
+
+uint32_t BaseAutomaton::shortest_completion(uint32_t state) {
+    const uint32_t known = heads_[state].completion.load(std::memory_order_acquire);
+    if (known != kUnset) return known;
+    const std::lock_guard guard(vocabulary_->lock);
+    begin_call();
+    return completion(state);
+}
+
+BaseAutomaton::Size BaseAutomaton::size() {
+    const std::lock_guard guard(vocabulary_->lock);
+    const size_t memo = memo_bytes();
+    return {heads_.size(), stacks_.size(), exprs_.size(), row_keys(), exprs_.bodies(), kept_bytes() + memo, memo};
+}
+
+}  // namespace core
