@@ -10,61 +10,61 @@ from numpy.typing import NDArray
 class TooLarge(RuntimeError):
     pass
 
-IMAGE_VERSION: int = 1
+TABLE_FILE_VERSION: int = 1
 
-class BadImage(ValueError):
+class BadTableFile(ValueError):
     pass
 
-class Rows:
+class MaskStore:
     """The masks of a vocabulary by id; an id never names two masks."""
 
     @property
     def words(self) -> int:
-        """int32 words in a row."""
+        """int32 words in a mask."""
 
     @property
     def first(self) -> int:
-        """Rows with lower ids were dropped to save memory."""
+        """Masks with lower ids were evicted."""
 
     @property
     def end(self) -> int:
-        """The id of the next row that is new."""
+        """The id of the next new mask."""
 
-    def copy(self, ids: Sequence[int], rows: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu')]) -> bool:
+    def copy(self, ids: Sequence[int], masks: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu')]) -> bool:
         """
-        Writes the rows with these ids; False if one of them was dropped: its state has a row with a new id.
+        Writes the masks with these ids; False if one of them was evicted: its state then has a new mask id.
         """
 
 class Vocabulary:
     """Token bytes as tables; shared by all automata over them."""
 
-    def __init__(self, blob: bytes, offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], eos_ids: Sequence[int], *, memory_limit: int = 268435456, lanes: int = 1, image: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> None:
+    def __init__(self, blob: bytes, offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], eos_ids: Sequence[int], *, memory_limit: int = 268435456, shards: int = 1, table_file: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> None:
         """
-        Token t is blob[offsets[t]:offsets[t + 1]]; offsets is int64 with one element more than there are tokens. The tables are built, or read from the image of another vocabulary of the same tokens.
+        Token t is blob[offsets[t]:offsets[t + 1]]; offsets is int64 with one element more than there are tokens. The tables are built, or read from the table file of another vocabulary with the same tokens.
         """
 
     @property
-    def image(self) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]:
-        """The tables as one block of memory, which can be kept in a file."""
+    def table_file(self) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]:
+        """The tables as one block of memory that can be written to a file."""
 
-    def open_lane(self) -> Lane:
-        """A new lane: automata of different lanes never wait for each other."""
-
-    @property
-    def lanes(self) -> int:
-        """How many lanes to have at a time."""
+    def open_shard(self) -> Shard:
+        """A new shard: automata of different shards never wait for each other."""
 
     @property
-    def rows(self) -> Rows:
+    def shards(self) -> int:
+        """Number of shards to use at a time."""
+
+    @property
+    def masks(self) -> MaskStore:
         """The masks of all automata."""
 
     @staticmethod
-    def fill_masks(automata: Sequence[BaseAutomaton], states: Sequence[int], rows: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu')]) -> None:
-        """One row for each state of an automaton, in one call."""
+    def fill_masks(automata: Sequence[BaseAutomaton], states: Sequence[int], masks: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu')]) -> None:
+        """Writes one mask for each (automaton, state), in one call."""
 
     @staticmethod
-    def row_ids(automata: Sequence[BaseAutomaton], states: Sequence[int]) -> list[int]:
-        """Id of the row of each state of an automaton."""
+    def mask_ids(automata: Sequence[BaseAutomaton], states: Sequence[int]) -> list[int]:
+        """Ids of the masks of each (automaton, state)."""
 
     @property
     def size(self) -> int:
@@ -72,36 +72,36 @@ class Vocabulary:
 
     @property
     def words(self) -> int:
-        """int32 words in a row."""
+        """int32 words in a mask."""
 
     @property
     def missing_bytes(self) -> list[int]:
         """
-        Bytes that no single token spells: no text of any automaton over this vocabulary holds them.
+        Bytes that are not a token by themselves: no completion over this vocabulary contains them.
         """
 
     @property
     def memory(self) -> dict[str, int]:
-        """Sizes of what is shared now: counts, and bytes."""
+        """Sizes of the shared tables now: counts, and bytes."""
 
-class Lane:
+class Shard:
     """
-    What automata learn about languages, shared by those that may wait for each other.
+    Residuals and lexicon entries under one lock, shared by the automata compiled in this shard.
     """
 
     @property
     def full(self) -> bool:
-        """Whether new automata had better go to a new lane."""
+        """Whether new automata should use a new shard."""
 
 class BaseAutomaton:
     """
-    Token automaton over numbered states: the interface of Automaton and LexedAutomaton.
+    Token automaton over numbered states: the interface of Automaton and LexerAutomaton.
     """
 
     def next(self, state: int, token: int) -> int:
         """The state after `token`; 0 (DEAD) if it is not allowed."""
 
-    def fill_mask(self, state: int, row: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')]) -> None:
+    def fill_mask(self, state: int, mask: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')]) -> None:
         """
         Writes the allowed tokens: bit t % 32 of word t // 32; EOS bits iff complete.
         """
@@ -117,40 +117,38 @@ class BaseAutomaton:
     def walk(self, state: int, tokens: Sequence[int]) -> list[int]:
         """States after each token; stops at the first that is not allowed."""
 
-    def fill_masks(self, states: Sequence[int], rows: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu')]) -> None:
-        """One row for each state, in one call."""
+    def fill_masks(self, states: Sequence[int], masks: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu')]) -> None:
+        """Writes one mask for each state, in one call."""
 
-    def fill_mask_within(self, state: int, row: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')], budget: int) -> None:
+    def fill_mask_within(self, state: int, mask: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')], budget: int) -> None:
         """
-        Writes the tokens after which the text can be completed with at most budget - 1 more; EOS bits iff complete.
+        Writes the tokens after which at most budget - 1 more tokens complete the text; EOS bits iff complete.
         """
 
-    def has_row(self, state: int) -> bool:
-        """Whether the state's row was made before."""
+    def has_mask(self, state: int) -> bool:
+        """Whether the mask of the state is in the memo."""
 
-    def row_id(self, state: int) -> int:
-        """Id of the state's row in the vocabulary's row store."""
+    def mask_id(self, state: int) -> int:
+        """Id of the mask of the state in the vocabulary's mask store."""
 
-    def row_ids(self, states: Sequence[int]) -> list[int]:
-        """Id of the row of each state."""
+    def mask_ids(self, states: Sequence[int]) -> list[int]:
+        """Ids of the masks of the states."""
 
     def accepts(self, state: int) -> bool:
         """Whether the text so far is complete."""
 
     def forced(self, state: int) -> bytes:
-        """
-        Longest byte string that every completion starts with, cut at 16,384 bytes.
-        """
+        """Longest common prefix of all completions, cut at 16,384 bytes."""
 
     @property
-    def draft_table(self) -> Any:
+    def automaton_table(self) -> Any:
         """
-        Its transitions as C functions, in a capsule: see spec/_core/table.hpp.
+        The transitions as C functions, in a capsule; see spec/_core/automaton_table.hpp.
         """
 
     def shortest_completion(self, state: int) -> int:
         """
-        Tokens, EOS not counted, in which the text can be completed; 0 iff it is complete.
+        Number of tokens, without EOS, that complete the text; 0 iff it is complete.
         """
 
     @property
@@ -160,45 +158,45 @@ class BaseAutomaton:
 class Automaton(BaseAutomaton):
     """Token automaton; see constrained.automaton.TokenAutomaton."""
 
-    def __init__(self, lane: Lane, rules: dict[str, Any], start: str, known: dict[Any, int], fuel: int, memory_limit: int, later: Any = None) -> None:
+    def __init__(self, shard: Shard, rules: dict[str, Any], start: str, known: dict[Any, int], fuel: int, memory_limit: int, lazy_rules: Any = None) -> None:
         """
-        From the rules of a grammars.ir.Grammar. `known` maps expressions that this lane has read before to their
-        numbers; those that are read now are added. `later`: a grammars.transform.lazy_rules.Deferred that makes the bodies of
-        other rules when a text first comes to them.
-        """
-
-    def next(self, state: int, token: int) -> int:
-        """The state after `token`; 0 (DEAD) if it is not allowed."""
-
-    def fill_mask(self, state: int, row: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')]) -> None:
-        """
-        Writes the allowed tokens: bit t % 32 of word t // 32; EOS bits iff complete.
-        """
-
-class LexedAutomaton(BaseAutomaton):
-    """
-    Token automaton of a grammar behind a lexer; see constrained.automaton.LexedAutomaton.
-    """
-
-    def __init__(self, lane: Lane, rules: dict[str, Any], start: str, known: dict[Any, int], tokens: list[Any], ranks: Sequence[int], hosts: Sequence[Sequence[int]], everywhere: bool, fuel: int) -> None:
-        """
-        As Automaton, with the regular expressions of the tokens of grammars.lexer.Lexed, their ranks and hosts.
+        From the rules of a grammars.ir.Grammar. `known` maps the expressions that this shard has read to their numbers;
+        new ones are added. `lazy_rules`: a grammars.transform.lazy_rules.LazyRules that builds the bodies of other rules
+        when decoding reaches them.
         """
 
     def next(self, state: int, token: int) -> int:
         """The state after `token`; 0 (DEAD) if it is not allowed."""
 
-    def fill_mask(self, state: int, row: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')]) -> None:
+    def fill_mask(self, state: int, mask: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')]) -> None:
+        """
+        Writes the allowed tokens: bit t % 32 of word t // 32; EOS bits iff complete.
+        """
+
+class LexerAutomaton(BaseAutomaton):
+    """
+    Token automaton of a grammar behind a lexer; see constrained.automaton.LexerAutomaton.
+    """
+
+    def __init__(self, shard: Shard, rules: dict[str, Any], start: str, known: dict[Any, int], tokens: list[Any], ranks: Sequence[int], inherits_rank_from: Sequence[Sequence[int]], basic_lexer: bool, fuel: int) -> None:
+        """
+        As Automaton; also takes the regular expressions, ranks and rank sources of a grammars.lexer.LexerGrammar's tokens.
+        """
+
+    def next(self, state: int, token: int) -> int:
+        """The state after `token`; 0 (DEAD) if it is not allowed."""
+
+    def fill_mask(self, state: int, mask: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')]) -> None:
         """
         Writes the allowed tokens: bit t % 32 of word t // 32; EOS bits iff complete.
         """
 
     @property
-    def undecided(self) -> bool:
-        """Whether some search for a completion was given up."""
+    def search_exhausted(self) -> bool:
+        """Whether a search for a completion ran out of fuel."""
 
     @property
-    def colliding(self) -> list[tuple[int, int]]:
+    def conflicting_tokens(self) -> list[tuple[int, int]]:
         """
-        Without any text: pairs of tokens of which the second never stands right after the first.
+        If no completion exists: pairs of tokens whose second never stands right after the first.
         """

@@ -1,4 +1,4 @@
-"""Native part of the front ends: surveys of JSON Schema documents."""
+"""Native part of the front ends: analysis of JSON Schema documents."""
 
 from typing import Any
 
@@ -8,44 +8,45 @@ class Keywords:
 
     def __init__(self, checks: dict[str, str], limiting: frozenset[str], identifier: str, ref_alone: bool, formats: frozenset[str]) -> None:
         """
-        `checks`: what the value of each keyword must be, by the names in keywords.cpp; `limiting`: those that may
-        limit something; `identifier`: the one that names a schema; `ref_alone`: others are ignored next to $ref.
+        `checks`: the check of each keyword value, by the names in keywords.cpp; `limiting`: keywords that may constrain
+        values; `identifier`: the keyword that identifies a schema; `ref_alone`: $ref hides other keywords.
         """
 
-    def count(self, schema: object) -> int:
+    def count_subschemas(self, schema: object) -> int:
         """
-        About how many schemas stand in a document, if all their keywords are as they must be; otherwise 0.
+        Approximate number of schemas in a document if all keyword values are valid; otherwise 0.
         """
 
-def snapshot(schema: object) -> Any:
+def copy_document(schema: object) -> Any:
     """
-    A copy of the dicts and lists of a document and of all that is in them; None if one of them stands in two
-    places, or is of a class of its own.
+    Copies the dicts and lists of a document; None if one of them occurs twice or is an instance of a subclass.
     """
 
-class Survey:
-    """Which schemas of a document are plain; see survey.hpp."""
+class DeferralAnalysis:
+    """
+    Which schemas of a document can be lowered lazily; see deferral_analysis.hpp.
+    """
 
     def __init__(self, document: object, keywords: Keywords, punctuation: tuple[int, ...]) -> None:
         """
-        `document`: a snapshot; `punctuation`: bytes of the shortest {, }, {}, [, ], [], comma and colon, with the
-        white space that they bring.
+        `document`: from `copy_document`; `punctuation`: minimum bytes of {, }, {}, [, ], [], comma and colon, with
+        their white space.
         """
 
-    def put_off(self, schema: object, pointer: str, only: bool = False) -> int:
+    def deferred_length(self, schema: object, pointer: str, containers_only: bool = False) -> int:
         """
-        Bytes of the shortest array or object that a schema at a pointer allows, if the rule of these may wait for
-        its body, otherwise 0. `only`: 0 as well if the schema allows other values.
-        """
-
-    def leads_to(self, schema: object, pointer: str) -> str | None:
-        """
-        The reference by which a schema that says nothing else leads to one of which `put_off` says yes, with
-        `only`; None otherwise.
+        Minimum bytes of the arrays and objects that a schema at a pointer allows, if their rule may be lazy; otherwise
+        0. `containers_only`: also 0 if the schema allows scalars.
         """
 
-    def owed(self) -> list[tuple[str | None, str | None, tuple[str | int, ...]]]:
+    def deferrable_reference(self, schema: object, pointer: str) -> str | None:
         """
-        Schemas that must be lowered at once because of rules that were put off, since the last call: each as a
+        The last reference, if the schema is only a reference to a schema with a `deferred_length` for
+        `containers_only`; otherwise None.
+        """
+
+    def pending_eager(self) -> list[tuple[str | None, str | None, tuple[str | int, ...]]]:
+        """
+        The schemas that must be lowered eagerly because deferred rules reach them, since the last call: each as a
         pointer or a reference, and steps from there.
         """

@@ -1,5 +1,5 @@
 """
-Native drafting: tables of counts, sources, the best-first tree; and what a draw reads of a row of scores.
+Native speculation: tables of counts, sources, the best-first draft tree; and Gumbel sampling of scores.
 """
 
 from collections.abc import Sequence
@@ -10,22 +10,26 @@ from numpy.typing import NDArray
 from typing_extensions import CapsuleType
 
 
-def words(seed: int, sequence: int, purpose: int, position: int, ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu')]) -> None:
-    """Words of noise; see spec.noise."""
+def philox_words(seed: int, sequence: int, purpose: int, position: int, ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu')]) -> None:
+    """Writes the words of noise of the ids; see spec.noise."""
 
 @overload
-def leading(scores: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], scale: float, ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, seed: int, sequence: int, purpose: int, position: int, count: int) -> list[int]: ...
+def gumbel_candidates(scores: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], scale: float, ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, seed: int, sequence: int, purpose: int, position: int, count: int) -> list[int]: ...
 
 @overload
-def leading(scores: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], scale: float, ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, seed: int, sequence: int, purpose: int, position: int, count: int) -> list[int]:
-    """Indices that can be among the largest keys; see spec.scores.leading."""
+def gumbel_candidates(scores: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], scale: float, ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, seed: int, sequence: int, purpose: int, position: int, count: int) -> list[int]:
+    """
+    Indices of the scores that can have the largest keys; see spec.scores.gumbel_candidates.
+    """
 
 @overload
-def largest(scores: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], count: int) -> list[int]: ...
+def top_indices(scores: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], count: int) -> list[int]: ...
 
 @overload
-def largest(scores: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], count: int) -> list[int]:
-    """Indices of the largest scores, best first; see spec.scores.largest."""
+def top_indices(scores: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], count: int) -> list[int]:
+    """
+    Indices of the largest scores, best first; see spec.scores.top_indices.
+    """
 
 @overload
 def log_sum_exp(scores: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], scale: float) -> float: ...
@@ -34,38 +38,40 @@ def log_sum_exp(scores: Annotated[NDArray[numpy.float32], dict(shape=(None,), or
 def log_sum_exp(scores: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], scale: float) -> float:
     """See spec.scores.log_sum_exp."""
 
-class Pieces:
-    """How a vocabulary writes bytes; see spec.pieces."""
+class Retokenizer:
+    """Approximates how a tokenizer writes bytes; see spec.pieces."""
 
     def __init__(self, blob: bytes, offsets: Sequence[int]) -> None:
         """Token t is blob[offsets[t]:offsets[t + 1]]."""
 
     def next(self, before: bytes, after: bytes) -> object:
-        """(token, whether it is certain not to run on) or None."""
+        """
+        (first token of `after`, whether it cannot extend beyond `after`) or None.
+        """
 
-class Grammar:
-    """An automaton, as drafts ask it."""
+class AutomatonView:
+    """The queries of an automaton for speculation, memoised by state."""
 
-    def __init__(self, table: CapsuleType, pieces: Pieces) -> None:
-        """From the table of an automaton."""
+    def __init__(self, table: CapsuleType, retokenizer: Retokenizer) -> None:
+        """From `automaton_table` of an automaton."""
 
-class Scope:
-    """What was learned under one constraint."""
+class ConstraintMemory:
+    """Tables learned under one constraint."""
 
     def __init__(self) -> None: ...
 
 class Memory:
-    """What was learned over one vocabulary."""
+    """Tables learned over one vocabulary."""
 
     def __init__(self) -> None: ...
 
     def dump(self) -> tuple[list[int], list[int], list[tuple[int, tuple[float, float]]]]:
         """
-        Everything that does not belong to one constraint: two tables as numbers, and (kind, (hits, tries)).
+        All tables: n-grams and slots as numbers, and (kind, (hits, trials)) of the calibration.
         """
 
     def restore(self, ngrams: Sequence[int], slots: Sequence[int], kinds: Sequence[tuple[int, tuple[float, float]]], tokens: int) -> None:
-        """What `dump` gave, for a vocabulary of so many tokens."""
+        """Restores the result of `dump`, for a vocabulary of `tokens` tokens."""
 
 class Tree:
     """A draft tree; see spec.tree.DraftTree."""
@@ -76,15 +82,15 @@ class Tree:
 
     @property
     def parent(self) -> list[int]:
-        """Node before it; -1 for the root."""
+        """Parent node; -1 for the root."""
 
     @property
     def first_child(self) -> list[int]:
-        """-1 where there is none."""
+        """First child; -1 if none."""
 
     @property
     def next_sibling(self) -> list[int]:
-        """-1 where there is none."""
+        """Next sibling; -1 if none."""
 
     @property
     def depth(self) -> list[int]:
@@ -92,15 +98,15 @@ class Tree:
 
     @property
     def path_probability(self) -> list[float]:
-        """Probability of the way to the node."""
+        """Estimated probability that the node is accepted."""
 
     @property
     def state(self) -> list[int]:
-        """Of the automaton, after the node."""
+        """State of the automaton after the node."""
 
     @property
     def sources(self) -> list[int]:
-        """Bit i is set if source i guessed the node."""
+        """Bit i is set if source i proposed the node."""
 
     def __len__(self) -> int: ...
 
@@ -108,46 +114,48 @@ class Tree:
         """The child with a token, or -1."""
 
     def path(self, node: int) -> list[int]:
-        """The nodes from the root to a node, the root left out."""
+        """The nodes from the root, which is left out, to the node."""
 
 class Drafter:
-    """Drafts for one text; see spec.drafter.Drafter."""
+    """Builds draft trees for one text; see spec.drafter.ReferenceDrafter."""
 
-    def __init__(self, grammar: Grammar, memory: Memory, scope: Scope, start: int, prompt: Sequence[int], sources: int, is_json: bool, ends: Sequence[int], chain_drafts: bool = False) -> None:
+    def __init__(self, automaton: AutomatonView, memory: Memory, constraint_memory: ConstraintMemory, start: int, prompt: Sequence[int], sources: int, is_json: bool, eos_ids: Sequence[int], chain_drafts: bool = False) -> None:
         """
-        `sources` has bit i for source i; `ends` are ids that are never guessed; `chains`: drafts are no trees.
+        `sources` has bit i for source i; `eos_ids` are never drafted; `chain_drafts`: one child per node.
         """
 
     def draft(self, nodes: int, depth: int = 1073741824) -> Tree:
-        """The best tree of so many nodes."""
+        """The best tree with up to `nodes` nodes."""
 
     def mark_verified(self, nodes: int) -> None:
-        """So many nodes of the tree were read by the model."""
+        """The model verified the first `nodes` nodes of the tree."""
 
     def commit(self, token: int) -> None:
-        """The text went on with a token, which is no end of it."""
+        """Appends a token, which must not be EOS, to the text."""
 
     def prime(self, tokens: Sequence[int]) -> None:
-        """Learns the names of a made-up text of the constraint, and their order."""
+        """
+        Learns the member names and their order from a sample text of the constraint.
+        """
 
     def observe_top_tokens(self, top_tokens: Sequence[int]) -> None:
-        """What the model finds likely after the last token, best first."""
+        """The top tokens of the model after the last token, best first."""
 
     def copy(self) -> Drafter:
-        """Drafts for a text that begins as this one."""
+        """A drafter for another text with the same prefix."""
 
     @property
     def drafted_total(self) -> int:
-        """Nodes that were read so far."""
+        """Number of verified nodes so far."""
 
     @property
     def accepted_total(self) -> int:
-        """Of these, how many became tokens of the text."""
+        """Number of accepted nodes so far."""
 
     @property
     def drafted_by_source(self) -> list[int]:
-        """Nodes that were read, by source."""
+        """Verified nodes by source."""
 
     @property
     def accepted_by_source(self) -> list[int]:
-        """Of these, how many became tokens of the text, by source."""
+        """Accepted nodes by source."""

@@ -124,11 +124,11 @@ class DrafterFactory:
         self._names = frozenset(source_names)
         self._is_json = is_json
         self._chains = chain_drafts
-        table = getattr(automaton, "draft_table", None)
+        table = getattr(automaton, "automaton_table", None)
         self.native = native and table is not None and memory.core is not None
         self._literals: ForcedLiterals = {}
         if self.native:
-            self._grammar = _core.Grammar(table, memory.native_retokenizer(automaton.vocabulary))
+            self._automaton_view = _core.AutomatonView(table, memory.native_retokenizer(automaton.vocabulary))
         else:
             self._pieces = Retokenizer(automaton.vocabulary)
 
@@ -151,7 +151,7 @@ class DrafterFactory:
         if "ngram" in self._names:
             bits |= 3 << len(DRAFT_SOURCES)
         made: DrafterProtocol = _core.Drafter(
-            self._grammar,
+            self._automaton_view,
             self._memory.core,
             scope.core,
             self._automaton.start,

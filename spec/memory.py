@@ -44,7 +44,7 @@ class ConstraintMemory:
     """
 
     def __init__(self) -> None:
-        self.core = None if _core is None else _core.Scope()
+        self.core = None if _core is None else _core.ConstraintMemory()
         self.primed = False
         self.ngrams = ContextCounts(1 << 17)
         self.slots = ContextCounts(1 << 17)
@@ -80,7 +80,7 @@ class DraftMemory:
                 ends, blob = [0], b"".join(words.tokens)
                 for token in words.tokens:
                     ends.append(ends[-1] + len(token))
-                made = _pieces[words] = _core.Pieces(blob, ends)
+                made = _pieces[words] = _core.Retokenizer(blob, ends)
             return made
 
     def save(self, path: str | os.PathLike[str], vocabulary: str) -> None:

@@ -134,7 +134,7 @@ class GumbelNoise:
         if core is not None and 0 <= position <= _WORD:
             found = np.empty(len(ids), dtype=np.uint32)
             tokens = np.ascontiguousarray(ids, dtype=np.int64)
-            core.words(self.seed, self.sequence, self.purpose, position, tokens, found)
+            core.philox_words(self.seed, self.sequence, self.purpose, position, tokens, found)
             return found
         ids = np.asarray(ids, dtype=np.uint64)
         # Four neighbouring ids share a block: compute each block once when the ids are dense enough to pay for it.

@@ -52,7 +52,7 @@ def gumbel_candidates(
             row[ids] = scores
             return np.searchsorted(ids, gumbel_candidates(row, noise, position, count, scale=scale))
         tokens = None if ids is None else np.ascontiguousarray(ids, dtype=np.int64)
-        found = core.leading(
+        found = core.gumbel_candidates(
             np.ascontiguousarray(scores),
             scale,
             tokens,
@@ -80,7 +80,7 @@ def _crowded(ids: NDArray[np.integer[Any]]) -> bool:
 def top_indices(scores: ScoreRow, count: int) -> NDArray[np.int64]:
     """The ids of the `count` largest scores, float32 or float64 [n], best first; of equal ones the lower id first."""
     if core is not None and scores.dtype in (np.float32, np.float64):
-        return np.array(core.largest(np.ascontiguousarray(scores), count), dtype=np.int64)
+        return np.array(core.top_indices(np.ascontiguousarray(scores), count), dtype=np.int64)
     return np.argsort(-scores, kind="stable")[:count]
 
 

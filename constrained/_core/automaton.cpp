@@ -6,19 +6,19 @@
 
 namespace core {
 
-Automaton::Automaton(std::shared_ptr<Lane> lane, const FlatGrammar& grammar, uint32_t fuel, size_t limit)
-    : BaseAutomaton(std::move(lane)),
+Automaton::Automaton(std::shared_ptr<Shard> shard, const FlatGrammar& grammar, uint32_t fuel, size_t limit)
+    : BaseAutomaton(std::move(shard)),
       limit_(limit),
-      values_(vocabulary_->regexes),
-      below_(vocabulary_->lexicon.nothing()) {
-    const std::lock_guard guard(vocabulary_->lock);
+      values_(shard_->regexes),
+      subtree_entry_(shard_->lexicon.empty_entry()) {
+    const std::lock_guard guard(shard_->lock);
     states_.push();  // kDead
     states_.push();  // kFinished
     push_fixed_states();
     exprs_.set_values(&values_);
-    read_grammar(grammar, vocabulary_->regexes, exprs_, fuel);
+    read_grammar(grammar, shard_->regexes, exprs_, fuel);
     if (left_recursive() != UINT32_MAX || exprs_.rule_length(grammar.start) == kInfinite) return;
-    start_ = closure(stacks_.push(exprs_.call(grammar.start), StackStore::kEnd));
+    start_ = closure(gss_.push(exprs_.call(grammar.start), Gss::kEnd));
 }
 
 // ---------------------------------------------------------------- states
@@ -26,13 +26,13 @@ Automaton::Automaton(std::shared_ptr<Lane> lane, const FlatGrammar& grammar, uin
 uint32_t Automaton::intern(std::vector<Item>& items, bool accepts) {
     if (items.empty() && !accepts) return kDead;
     merge_items(items);
-    if (exprs_.keeps()) {  // what was read may leave too few values for what must follow
+    if (exprs_.tracks_distinct()) {  // the values used so far may leave too few distinct ones
         std::erase_if(items, [&](const Item& item) { return length_of(item) == kInfinite; });
         if (items.empty() && !accepts) return kDead;
     }
     uint64_t hash = accepts;
     for (const Item& item : items) hash = combine(combine(hash, item.residual.value), item.after.value);
-    return index_.find_or_make(
+    return index_.find_or_insert(
         hash,
         [&](uint32_t id) {
             const auto held = this->items(states_[id]);
@@ -53,19 +53,18 @@ uint32_t Automaton::intern(std::vector<Item>& items, bool accepts) {
         });
 }
 
-/// Bytes of the shortest text, its terminal being the first of the shortest if more depends on that.
+/// Minimum length of an item; if the continuation depends on the terminal, the terminal is its first shortest text.
 uint32_t Automaton::length_of(const Item& item) {
-    const uint32_t rest = stacks_.keeps(item.after) ? stacks_.length_behind(item.after, item.residual) : stacks_.min_length(item.after);
-    return add_lengths(vocabulary_->regexes.min_length(item.residual), rest);
+    const uint32_t rest = gss_.tracks_distinct(item.after) ? gss_.min_length_after(item.after, item.residual) : gss_.min_length(item.after);
+    return add_lengths(shard_->regexes.min_length(item.residual), rest);
 }
 
-/// The state in which everything that `after` may begin with is awaited. Rules are entered in the order of their ranks,
-/// each once for all its callers: a rule called from many places, or many times in a row, costs no more than its body.
-uint32_t Automaton::closure(ContId after) {
-    if (stacks_.closure(after) != kUnset) return stacks_.closure(after);
+/// The state that reads `after`. A rule costs no more than its body, however many callers it has.
+uint32_t Automaton::closure(ContinuationId after) {
+    if (gss_.closure(after) != kUnset) return gss_.closure(after);
     std::vector<Item> items;
-    const bool accepts = collect_first(after, [&](uint32_t symbol, ContId rest) { items.push_back({{symbol}, rest}); });
-    return stacks_.closure(after) = intern(items, accepts);
+    const bool accepts = collect_first(after, [&](uint32_t symbol, ContinuationId rest) { items.push_back({{symbol}, rest}); });
+    return gss_.closure(after) = intern(items, accepts);
 }
 
 uint32_t Automaton::byte_next(uint32_t state, uint8_t byte) {
@@ -76,11 +75,11 @@ uint32_t Automaton::byte_next(uint32_t state, uint8_t byte) {
     bool accepts = false;
     for (uint32_t i = 0; i < states_[state].items_count; ++i) {
         const Item item = items_[states_[state].items_at + i];
-        const RegexId residual = vocabulary_->regexes.step(item.residual, byte);
-        if (residual == RegexStore::kNothing) continue;
-        const ContId after = stacks_.keeps(item.after) ? stacks_.read(item.after, byte) : item.after;
-        if (residual != RegexStore::kEmpty) next.push_back({residual, after});
-        if (vocabulary_->regexes.nullable(residual)) {
+        const RegexId residual = shard_->regexes.step(item.residual, byte);
+        if (residual == RegexStore::kEmptyLanguage) continue;
+        const ContinuationId after = gss_.tracks_distinct(item.after) ? gss_.read(item.after, byte) : item.after;
+        if (residual != RegexStore::kEpsilon) next.push_back({residual, after});
+        if (shard_->regexes.nullable(residual)) {
             const uint32_t rest = closure(after);
             accepts |= heads_[rest].accepts;
             const auto held = items(states_[rest]);
@@ -95,7 +94,7 @@ uint32_t Automaton::byte_next(uint32_t state, uint8_t byte) {
 const ByteSet& Automaton::first(uint32_t id) {
     State& state = states_[id];
     if (!state.has_first) {
-        for (const Item& item : items(state)) state.first |= vocabulary_->regexes.first(item.residual);
+        for (const Item& item : items(state)) state.first |= shard_->regexes.first(item.residual);
         state.has_first = true;
     }
     return state.first;
@@ -103,73 +102,73 @@ const ByteSet& Automaton::first(uint32_t id) {
 
 // ---------------------------------------------------------------- masks
 
-void Automaton::compute_row(uint32_t id) {
-    // The row depends on what stands for the residuals and on what follows them: a counter that ticks, or a step
-    // inside a string, changes the state and not the row.
+void Automaton::compute_mask(uint32_t id) {
+    // The mask depends on the representatives of the residuals and on the continuations: a counter step, or a byte inside
+    // a string, changes the state but not the mask.
     std::vector<uint32_t> parts{heads_[id].accepts};
     uint32_t worst = 0;
     for (uint32_t i = 0; i < states_[id].items_count; ++i) {
         const Item item = items_[states_[id].items_at + i];
-        const auto [entry, key, extra] = vocabulary_->lexicon.at(item.residual);
-        ContId after = item.after;
-        if (stacks_.keeps(after)) {
+        const auto [entry, key, extra] = shard_->lexicon.at(item.residual);
+        ContinuationId after = item.after;
+        if (gss_.tracks_distinct(after)) {
             worst = kInfinite;
-            if (!entry.exits.empty() && all_alike(entry, after)) after = stacks_.forgetful(after);
+            if (!entry.boundary_nodes.empty() && distinct_head_irrelevant(entry, after)) after = gss_.assume_distinct(after);
         }
-        worst = std::max(worst, add_lengths(add_lengths(entry.worst_length, extra), stacks_.min_length(after)));
+        worst = std::max(worst, add_lengths(add_lengths(entry.max_remaining, extra), gss_.min_length(after)));
         parts.push_back(key.value);
-        parts.push_back(entry.exits.empty() ? 0 : after.value);
+        parts.push_back(entry.boundary_nodes.empty() ? 0 : after.value);
     }
-    forget_dropped_rows();
-    const uint32_t made = row_index_.find_or_make(
-        hash_words(parts, 0), [&](uint32_t other) { return made_rows_[other].parts == parts; },
+    forget_dropped_masks();
+    const uint32_t made = cached_mask_index_.find_or_insert(
+        hash_words(parts, 0), [&](uint32_t other) { return cached_masks_[other].parts == parts; },
         [&] {
-            made_rows_.push_back(make_row(id, std::move(parts)));
-            made_bytes_ += sizeof(MadeRow) + 4 * made_rows_.back().parts.capacity();
-            return static_cast<uint32_t>(made_rows_.size() - 1);
+            cached_masks_.push_back(build_mask(id, std::move(parts)));
+            cached_mask_bytes_ += sizeof(CachedMask) + 4 * cached_masks_.back().parts.capacity();
+            return static_cast<uint32_t>(cached_masks_.size() - 1);
         });
-    publish_row(id, made_rows_[made].row, std::max(worst, made_rows_[made].worst_length));
+    publish_mask(id, cached_masks_[made].mask, std::max(worst, cached_masks_[made].max_remaining));
 }
 
-Automaton::MadeRow Automaton::make_row(uint32_t id, std::vector<uint32_t> parts) {
+Automaton::CachedMask Automaton::build_mask(uint32_t id, std::vector<uint32_t> parts) {
     TokenSet& tokens = scratch_;
     tokens.clear();
     uint32_t worst = 0;
     for (uint32_t i = 0; i < states_[id].items_count; ++i) {
         const Item item = items_[states_[id].items_at + i];
-        const LexEntry& entry = vocabulary_->lexicon.at(item.residual).entry;
-        tokens.add(entry.within);
-        if (entry.loop) tokens.add(*entry.loop);
-        if (entry.exits.empty()) continue;
-        if (stacks_.keeps(item.after)) {
-            walk_exits(item, entry, tokens, worst);
+        const LexiconEntry& entry = shard_->lexicon.at(item.residual).entry;
+        tokens.add(entry.inner_tokens);
+        if (entry.star_tokens) tokens.add(*entry.star_tokens);
+        if (entry.boundary_nodes.empty()) continue;
+        if (gss_.tracks_distinct(item.after)) {
+            walk_boundary(item, entry, tokens, worst);
             continue;
         }
         const uint32_t rest = closure(item.after);
         follow(rest, entry, tokens, worst);
     }
     if (heads_[id].accepts) add_eos(tokens);
-    return {std::move(parts), vocabulary_->rows.intern(tokens), worst};
+    return {std::move(parts), shard_->masks.intern(tokens), worst};
 }
 
-/// Depth of a trie node: nodes are numbered level by level.
+/// Depth of a trie node: nodes are numbered breadth first.
 uint32_t Automaton::depth(uint32_t node) {
-    const Trie& trie = vocabulary_->trie;
+    const Trie& trie = shard_->trie;
     if (levels_.empty()) levels_.push_back(Trie::kRoot);
     while (levels_.back() <= node && levels_.back() < trie.size()) levels_.push_back(trie.children_begin(levels_.back()));
     return static_cast<uint32_t>(std::upper_bound(levels_.begin(), levels_.end(), node) - levels_.begin() - 1);
 }
 
-/// Whether a token that goes on with this trie node, its first behind a terminal, may come to a head that equals the
-/// terminal, which takes so many bytes. Otherwise it does not matter what was read of the terminal.
+/// Whether a token that continues with this trie node after a terminal may reach a head equal to the terminal, which needs
+/// at least `least` bytes. Otherwise the bytes of the terminal do not matter.
 bool Automaton::may_equal(uint32_t node, uint32_t least) {
-    return vocabulary_->trie.longest_below(node) - depth(node) + 1 >= least;
+    return shard_->trie.longest_in_subtree(node) - depth(node) + 1 >= least;
 }
 
-/// Whether what was read of a terminal matters to none of the tokens that leave it.
-bool Automaton::all_alike(const LexEntry& entry, ContId after) {
-    const uint32_t least = stacks_.least_until_equal(after), rest = closure(stacks_.forgetful(after));
-    for (const auto& [byte, nodes] : entry.onward) {
+/// Whether the bytes of the terminal matter to none of the boundary tokens.
+bool Automaton::distinct_head_irrelevant(const LexiconEntry& entry, ContinuationId after) {
+    const uint32_t least = gss_.min_bytes_until_equal(after), rest = closure(gss_.assume_distinct(after));
+    for (const auto& [byte, nodes] : entry.boundary_children) {
         if (!first(rest)[byte]) continue;
         for (const uint32_t node : nodes) {
             if (may_equal(node, least)) return false;
@@ -178,20 +177,20 @@ bool Automaton::all_alike(const LexEntry& entry, ContId after) {
     return true;
 }
 
-/// The same as in `make_row` where what was read of the terminal matters to what follows: it is told apart by the exit.
-void Automaton::walk_exits(const Item& item, const LexEntry& entry, TokenSet& tokens, uint32_t& worst) {
-    const Trie& trie = vocabulary_->trie;
-    const uint32_t least = stacks_.least_until_equal(item.after);
-    const uint32_t any = closure(stacks_.forgetful(item.after));
-    for (const auto& [byte, nodes] : entry.onward) {
+/// Adds the boundary tokens where the continuation depends on the bytes of the terminal: each boundary node has its own.
+void Automaton::walk_boundary(const Item& item, const LexiconEntry& entry, TokenSet& tokens, uint32_t& worst) {
+    const Trie& trie = shard_->trie;
+    const uint32_t least = gss_.min_bytes_until_equal(item.after);
+    const uint32_t any = closure(gss_.assume_distinct(item.after));
+    for (const auto& [byte, nodes] : entry.boundary_children) {
         if (!first(any)[byte]) continue;
         for (const uint32_t node : nodes) {
             uint32_t rest = any;
             if (may_equal(node, least)) {
-                ContId after = item.after;
-                const auto bytes = vocabulary_->tokens[trie.below(node)[0]];
-                for (const uint8_t read : bytes.first(depth(node) - 1)) after = stacks_.read(after, read);
-                if (may_equal(node, stacks_.least_until_equal(after))) rest = closure(after);
+                ContinuationId after = item.after;
+                const auto bytes = shard_->tokens[trie.subtree_tokens(node)[0]];
+                for (const uint8_t read : bytes.first(depth(node) - 1)) after = gss_.read(after, read);
+                if (may_equal(node, gss_.min_bytes_until_equal(after))) rest = closure(after);
             }
             if (first(rest)[byte]) walk(byte_next(rest, byte), node, tokens, worst);
         }
@@ -199,9 +198,9 @@ void Automaton::walk_exits(const Item& item, const LexEntry& entry, TokenSet& to
     worst = kInfinite;
 }
 
-/// Adds the tokens that end at `node`, read up to there, or below it.
+/// Adds the tokens of the subtree of `node`; `state` is the state after the byte of `node`.
 void Automaton::walk(uint32_t state, uint32_t node, TokenSet& tokens, uint32_t& worst) {
-    const Trie& trie = vocabulary_->trie;
+    const Trie& trie = shard_->trie;
     std::vector<std::pair<uint32_t, uint32_t>>& work = walk_work_;
     work.assign(1, {node, state});
     while (!work.empty()) {
@@ -219,21 +218,21 @@ void Automaton::walk(uint32_t state, uint32_t node, TokenSet& tokens, uint32_t& 
     }
 }
 
-/// Adds the tokens that leave a terminal and go on in the state that follows it. A state of few items is stepped byte by byte:
-/// its successors are shared by the tokens. The successors of a state of many, such as the keys of an object, are as
-/// large and hardly met again: there each item's terminal is read on its own, and what is learned of it is shared.
-void Automaton::follow(uint32_t state, const LexEntry& left, TokenSet& tokens, uint32_t& worst) {
-    const Trie& trie = vocabulary_->trie;
-    std::vector<std::pair<uint32_t, uint32_t>>& work = follow_work_;  // (trie node whose byte comes next, state before it)
-    work.clear();  // of a call that was not finished
-    std::set<std::pair<uint32_t, uint32_t>> seen;  // of those met where a terminal of many ended
+/// Adds the boundary tokens that continue in `state`. A state with few items is stepped byte by byte: the tokens share its
+/// successors. The successors of a state with many items, such as the keys of an object, are as large and rarely reused:
+/// there the terminal of each item is read alone, and its lexicon entries are shared.
+void Automaton::follow(uint32_t state, const LexiconEntry& left, TokenSet& tokens, uint32_t& worst) {
+    const Trie& trie = shard_->trie;
+    std::vector<std::pair<uint32_t, uint32_t>>& work = follow_work_;  // (trie node to read, state before it)
+    work.clear();  // a previous call may have thrown
+    std::set<std::pair<uint32_t, uint32_t>> seen;  // of boundaries inside states with many items
     const auto go_on = [&](uint32_t node, uint32_t before, bool once) {
         const ByteSet& possible = first(before);
         for (uint32_t child = trie.children_begin(node); child < trie.children_end(node); ++child) {
             if (possible[trie.byte(child)] && (!once || seen.emplace(child, before).second)) work.emplace_back(child, before);
         }
     };
-    for (const auto& [byte, nodes] : left.onward) {
+    for (const auto& [byte, nodes] : left.boundary_children) {
         if (!first(state)[byte]) continue;
         for (const uint32_t node : nodes) work.emplace_back(node, state);
     }
@@ -251,46 +250,45 @@ void Automaton::follow(uint32_t state, const LexEntry& left, TokenSet& tokens, u
         }
         for (uint32_t i = 0; i < states_[before].items_count; ++i) {
             const Item item = items_[states_[before].items_at + i];
-            if (!vocabulary_->regexes.first(item.residual)[trie.byte(node)]) continue;
-            if (stacks_.keeps(item.after)) {  // what is read of it matters afterwards
+            if (!shard_->regexes.first(item.residual)[trie.byte(node)]) continue;
+            if (gss_.tracks_distinct(item.after)) {  // its bytes matter to the continuation
                 std::vector<Item> alone{item};
                 work.emplace_back(node, intern(alone, false));
                 continue;
             }
-            below_.within.clear();
-            below_.exits.clear();
-            below_.worst_length = 0;
-            vocabulary_->lexicon.below(item.residual, node, below_);
-            tokens.add(below_.within);
-            worst = std::max(worst, add_lengths(below_.worst_length, stacks_.min_length(item.after)));
-            if (trie.leaf(node)) break;  // all of them would say the same
-            for (const uint32_t exit : below_.exits) go_on(exit, closure(item.after), true);
+            subtree_entry_.inner_tokens.clear();
+            subtree_entry_.boundary_nodes.clear();
+            subtree_entry_.max_remaining = 0;
+            shard_->lexicon.classify_subtree(item.residual, node, subtree_entry_);
+            tokens.add(subtree_entry_.inner_tokens);
+            worst = std::max(worst, add_lengths(subtree_entry_.max_remaining, gss_.min_length(item.after)));
+            if (trie.leaf(node)) break;  // every item would add the same token
+            for (const uint32_t exit : subtree_entry_.boundary_nodes) go_on(exit, closure(item.after), true);
         }
     }
 }
 
-/// Tokens that stay inside a terminal and surely leave enough of a budget, as bits.
+/// Inner tokens after which the budget surely suffices, as bits.
 const TokenSet* Automaton::within_budget(uint32_t state, uint32_t budget) {
     TokenSet& tokens = scratch_;
     tokens.clear();
     tokens.make_dense();
     for (uint32_t i = 0; i < states_[state].items_count; ++i) {
         const Item item = items_[states_[state].items_at + i];
-        const auto [entry, key, extra] = vocabulary_->lexicon.at(item.residual);
-        const uint32_t inside = add_lengths(entry.worst_length, extra);
-        if (add_lengths(inside, stacks_.min_length(item.after)) >= budget) continue;  // not even the least does
-        if (stacks_.keeps(item.after) && add_lengths(inside, stacks_.bound_behind(item.after)) >= budget) continue;
-        tokens.add(entry.within);
-        if (entry.loop) tokens.add(*entry.loop);
+        const auto [entry, key, extra] = shard_->lexicon.at(item.residual);
+        const uint32_t inside = add_lengths(entry.max_remaining, extra);
+        if (add_lengths(inside, gss_.min_length(item.after)) >= budget) continue;  // even the minimum exceeds it
+        if (gss_.tracks_distinct(item.after) && add_lengths(inside, gss_.min_length_bound_after(item.after)) >= budget) continue;
+        tokens.add(entry.inner_tokens);
+        if (entry.star_tokens) tokens.add(*entry.star_tokens);
     }
     return &tokens;
 }
 
 // ---------------------------------------------------------------- completions
 
-/// Any prefix of the canonical completion leads to a state whose canonical completion is the rest of it. So taking
-/// the first of its tokens always lowers the count by one, which is what steering towards the end needs. The states on
-/// the way learn their counts too: a long text is spelled once, not once a step.
+/// Every prefix of the canonical completion leads to a state whose canonical completion is the rest, so its first token
+/// always lowers the count by one. All states on the path get their counts: a long completion is spelled once.
 uint32_t Automaton::completion(uint32_t id) {
     const uint32_t known = heads_[id].completion.load(std::memory_order_relaxed);
     if (known != kUnset) return known;
@@ -306,16 +304,16 @@ uint32_t Automaton::completion(uint32_t id) {
             size_t byte = possible._Find_first();
             for (; byte < possible.size(); byte = possible._Find_next(byte)) {
                 next = byte_next(at, static_cast<uint8_t>(byte));
-                if (heads_[next].length < heads_[at].length) break;  // by one, where lengths are exact
+                if (heads_[next].length < heads_[at].length) break;  // exactly one less unless the length is a bound
             }
-            if (byte == possible.size()) {  // a length that was only a bound, see RegexStore::search
+            if (byte == possible.size()) {  // the length was only a bound, see RegexStore::search
                 heads_[id].completion.store(length, std::memory_order_release);
                 return length;
             }
             text.push_back(static_cast<uint8_t>(byte));
             at = next;
         }
-        const std::vector<uint32_t> fewest = vocabulary_->trie.fewest_tokens(text);
+        const std::vector<uint32_t> fewest = shard_->trie.min_token_counts(text);
         for (size_t i = 0; i < way.size(); ++i) heads_[way[i]].completion.store(fewest[i], std::memory_order_release);
     }
     return heads_[id].completion.load(std::memory_order_relaxed);

@@ -1,12 +1,12 @@
-// The token automaton: lazily built, memoised, addressed by content.
+// The token automaton: built lazily, memoised, states interned by content.
 //
-// A state is an interned set of items (terminal residual, continuation) and whether the text may end there.
+// A state is an interned set of items (terminal residual, continuation), with a flag that the text may end there.
 // Invariants
-//  * Every item can be completed, so no state but `kDead` is a dead end.
-//  * What follows a terminal that may already have ended is part of the state (closed under empty steps).
-//  * A state id is valid as long as the automaton. What the memos hold can be computed again at any time; when it takes
-//    too much memory it is dropped, at the beginning of a call.
-// Thread safety: a hit in a memo takes no lock; everything else runs under the lane's lock.
+//  * Every item can be completed, so `kDead` is the only dead end.
+//  * The continuations of terminals that may end here are part of the state (epsilon closure).
+//  * A state id is valid for the lifetime of the automaton. Memos are evicted at the start of a call when they exceed the
+//    memory limit.
+// Thread safety: see `BaseAutomaton`.
 #pragma once
 
 #include <functional>
@@ -19,19 +19,19 @@ namespace core {
 class Automaton : public BaseAutomaton {
 public:
     /// `fuel`: steps to decide whether a terminal is empty (see `read_grammar`). `limit`: bytes, see `trim`.
-    Automaton(std::shared_ptr<Lane> vocabulary, const FlatGrammar& grammar, uint32_t fuel, size_t limit);
+    Automaton(std::shared_ptr<Shard> shard, const FlatGrammar& grammar, uint32_t fuel, size_t limit);
 
-    /// Adds bodies of rules that were to come later, see `read_later`.
+    /// Adds bodies of lazy rules, see `read_lazy_rules`.
     void add_rules(const FlatGrammar& grammar, std::span<const uint32_t> rules) {
-        const std::lock_guard guard(vocabulary_->lock);
-        read_later(grammar, rules, vocabulary_->regexes, exprs_);
+        const std::lock_guard guard(shard_->lock);
+        read_lazy_rules(grammar, rules, shard_->regexes, exprs_);
     }
+
 private:
-    // Bytes that are spelled out to answer a question about them: each costs a state. A longer completion is counted in
-    // bytes, a longer forced text is cut.
+    // Longer completions are not spelled out, because each byte costs a state; they count one token per byte.
     static constexpr uint32_t kLongText = 1u << 16;
 
-    static constexpr uint32_t kFewItems = 4;  // of a state that is stepped while tokens are followed
+    static constexpr uint32_t kFewItems = 4;  // states with at most this many items are stepped as a whole in `follow`
 
     struct State {
         uint32_t items_at = 0, items_count = 0;
@@ -39,49 +39,49 @@ private:
         ByteSet first;  // bytes that may come next
     };
 
-    struct MadeRow {
-        std::vector<uint32_t> parts;  // what the row depends on, see `compute_row`
-        uint32_t row;
-        uint32_t worst_length;  // of tokens that leave a terminal
+    struct CachedMask {
+        std::vector<uint32_t> parts;  // the inputs of the mask, see `compute_mask`
+        uint32_t mask;
+        uint32_t max_remaining;  // after boundary tokens
     };
 
     uint32_t intern(std::vector<Item>& items, bool accepts);
     uint32_t length_of(const Item& item);
-    uint32_t closure(ContId after);
+    uint32_t closure(ContinuationId after);
     uint32_t depth(uint32_t node);
     bool may_equal(uint32_t node, uint32_t least);
-    bool all_alike(const LexEntry& entry, ContId after);
+    bool distinct_head_irrelevant(const LexiconEntry& entry, ContinuationId after);
     uint32_t byte_next(uint32_t state, uint8_t byte) final;
     const ByteSet& first(uint32_t state);
     ByteSet first_bytes(uint32_t state) final { return first(state); }
-    void compute_row(uint32_t state) final;
-    void forget_dropped_rows();
-    MadeRow make_row(uint32_t state, std::vector<uint32_t> parts);
-    void walk_exits(const Item& item, const LexEntry& entry, TokenSet& tokens, uint32_t& worst);
+    void compute_mask(uint32_t state) final;
+    void forget_dropped_masks();
+    CachedMask build_mask(uint32_t state, std::vector<uint32_t> parts);
+    void walk_boundary(const Item& item, const LexiconEntry& entry, TokenSet& tokens, uint32_t& worst);
     void walk(uint32_t state, uint32_t node, TokenSet& tokens, uint32_t& worst);
-    void follow(uint32_t state, const LexEntry& left, TokenSet& tokens, uint32_t& worst);
+    void follow(uint32_t state, const LexiconEntry& left, TokenSet& tokens, uint32_t& worst);
     const TokenSet* within_budget(uint32_t state, uint32_t budget) final;
     uint32_t completion(uint32_t state) final;
-    size_t kept_bytes() const final;
+    size_t permanent_bytes() const final;
     size_t memo_bytes() const final;
-    size_t row_keys() const final { return made_rows_.size(); }
+    size_t mask_keys() const final { return cached_masks_.size(); }
     void begin_call() final { trim(); }
     void trim();
     std::span<const Item> items(const State& state) const { return {items_.data() + state.items_at, state.items_count}; }
 
     const size_t limit_;
-    Values values_;
+    JsonValues values_;
     StableArray<State> states_;
     Memo bytes_{kMemoLimit};   // (state, byte) -> state
-    std::vector<MadeRow> made_rows_;
-    InternTable row_index_;
-    size_t made_bytes_ = 0;
-    uint32_t first_row_ = 0;  // when `made_rows_` was begun
+    std::vector<CachedMask> cached_masks_;
+    InternTable cached_mask_index_;
+    size_t cached_mask_bytes_ = 0;
+    uint32_t first_mask_ = 0;  // the lowest mask id when `cached_masks_` was cleared
     std::vector<Item> next_;                                  // of `byte_next`
     std::vector<std::pair<uint32_t, uint32_t>> walk_work_;    // of `walk`
     std::vector<std::pair<uint32_t, uint32_t>> follow_work_;  // of `follow`
     std::vector<uint32_t> levels_;                            // first trie node of each depth, see `depth`
-    LexEntry below_;                                          // of `follow`
+    LexiconEntry subtree_entry_;                                          // of `follow`
 };
 
 }  // namespace core

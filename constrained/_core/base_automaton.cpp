@@ -8,20 +8,20 @@ void BaseAutomaton::push_fixed_states() {
     heads_.push();
     heads_.push();
     count_ = 2;
-    TokenSet none(vocabulary_->size), eos(vocabulary_->size);
+    TokenSet none(shard_->size), eos(shard_->size);
     add_eos(eos);
-    heads_[kDead].row = vocabulary_->rows.intern(none);
-    heads_[kFinished].row = vocabulary_->rows.intern(eos);
+    heads_[kDead].mask = shard_->masks.intern(none);
+    heads_[kFinished].mask = shard_->masks.intern(eos);
     heads_[kFinished].accepts = true;
     heads_[kFinished].length = 0;
 }
 
 uint32_t BaseAutomaton::token_next(uint32_t state, uint32_t token) {
-    if (vocabulary_->is_eos(token)) return heads_[state].accepts ? kFinished : kDead;
-    const auto bytes = vocabulary_->tokens[token];
+    if (shard_->is_eos(token)) return heads_[state].accepts ? kFinished : kDead;
+    const auto bytes = shard_->tokens[token];
     if (bytes.empty() || state <= kFinished) return kDead;
     for (const uint8_t byte : bytes) {
-        if (!vocabulary_->alphabet[byte]) return kDead;
+        if (!shard_->alphabet[byte]) return kDead;
         state = byte_next(state, byte);
         if (state == kDead) break;
     }
@@ -29,26 +29,26 @@ uint32_t BaseAutomaton::token_next(uint32_t state, uint32_t token) {
 }
 
 uint32_t BaseAutomaton::next(uint32_t state, uint32_t token) {
-    const std::lock_guard guard(vocabulary_->lock);
+    const std::lock_guard guard(shard_->lock);
     begin_call();
     const uint32_t result = token_next(state, token);
     tokens_.insert(token_key(state, token), result);
     return result;
 }
 
-uint32_t BaseAutomaton::row_id(uint32_t state) {
-    const uint32_t known = find_row(state);
+uint32_t BaseAutomaton::mask_id(uint32_t state) {
+    const uint32_t known = find_mask_id(state);
     if (known != kUnset) return known;
-    const std::lock_guard guard(vocabulary_->lock);
+    const std::lock_guard guard(shard_->lock);
     begin_call();
-    if (find_row(state) == kUnset) compute_row(state);
-    return heads_[state].row.load(std::memory_order_relaxed);
+    if (find_mask_id(state) == kUnset) compute_mask(state);
+    return heads_[state].mask.load(std::memory_order_relaxed);
 }
 
-void BaseAutomaton::publish_row(uint32_t state, uint32_t row, uint32_t worst_length) {
+void BaseAutomaton::publish_mask(uint32_t state, uint32_t mask, uint32_t max_remaining) {
     Head& head = heads_[state];
-    if (head.row.load(std::memory_order_relaxed) == kUnset) head.worst_length = worst_length;  // never changed afterwards
-    head.row.store(row, std::memory_order_release);
+    if (head.mask.load(std::memory_order_relaxed) == kUnset) head.max_remaining = max_remaining;  // once: lock-free readers may use it
+    head.mask.store(mask, std::memory_order_release);
 }
 
 void BaseAutomaton::merge_items(std::vector<Item>& items) {
@@ -56,7 +56,7 @@ void BaseAutomaton::merge_items(std::vector<Item>& items) {
     size_t kept = 0;
     for (size_t i = 0; i < items.size(); ++i) {
         if (kept && items[kept - 1].residual == items[i].residual) {
-            items[kept - 1].after = stacks_.join(items[kept - 1].after, items[i].after);
+            items[kept - 1].after = gss_.join(items[kept - 1].after, items[i].after);
         } else {
             items[kept++] = items[i];
         }
@@ -66,8 +66,8 @@ void BaseAutomaton::merge_items(std::vector<Item>& items) {
 
 void BaseAutomaton::fill_mask_within(uint32_t state, uint32_t budget, uint32_t* out) {
     fill_mask(state, out);
-    if (budget > 0 && heads_[state].worst_length <= budget - 1) return;
-    const std::lock_guard guard(vocabulary_->lock);
+    if (budget > 0 && heads_[state].max_remaining <= budget - 1) return;
+    const std::lock_guard guard(shard_->lock);
     begin_call();
     const TokenSet* sure = within_budget(state, budget);
     const auto fits = [&](uint32_t token) {
@@ -75,11 +75,11 @@ void BaseAutomaton::fill_mask_within(uint32_t state, uint32_t budget, uint32_t* 
         return after == kFinished || (budget > 0 && [&] {
             const uint32_t length = heads_[after].length;
             if (length <= budget - 1) return true;
-            if (length > uint64_t{budget - 1} * vocabulary_->trie.longest()) return false;
+            if (length > uint64_t{budget - 1} * shard_->trie.longest()) return false;
             return completion(after) <= budget - 1;
         }());
     };
-    for (uint32_t i = 0; i < vocabulary_->rows.words(); ++i) {
+    for (uint32_t i = 0; i < shard_->masks.words(); ++i) {
         for (uint32_t word = out[i] & ~(sure ? sure->bits()[i] : 0); word; word &= word - 1) {
             const uint32_t bit = std::countr_zero(word);
             if (!fits(i * 32 + bit)) out[i] &= ~(1u << bit);
@@ -88,7 +88,7 @@ void BaseAutomaton::fill_mask_within(uint32_t state, uint32_t budget, uint32_t* 
 }
 
 std::string BaseAutomaton::forced(uint32_t state) {
-    const std::lock_guard guard(vocabulary_->lock);
+    const std::lock_guard guard(shard_->lock);
     begin_call();
     std::string text;
     while (state > kFinished && !heads_[state].accepts && text.size() < kLongForced) {
@@ -104,15 +104,15 @@ std::string BaseAutomaton::forced(uint32_t state) {
 uint32_t BaseAutomaton::shortest_completion(uint32_t state) {
     const uint32_t known = heads_[state].completion.load(std::memory_order_acquire);
     if (known != kUnset) return known;
-    const std::lock_guard guard(vocabulary_->lock);
+    const std::lock_guard guard(shard_->lock);
     begin_call();
     return completion(state);
 }
 
 BaseAutomaton::Size BaseAutomaton::size() {
-    const std::lock_guard guard(vocabulary_->lock);
+    const std::lock_guard guard(shard_->lock);
     const size_t memo = memo_bytes();
-    return {heads_.size(), stacks_.size(), exprs_.size(), row_keys(), exprs_.bodies(), kept_bytes() + memo, memo};
+    return {heads_.size(), gss_.size(), exprs_.size(), mask_keys(), exprs_.body_count(), permanent_bytes() + memo, memo};
 }
 
 }  // namespace core

@@ -1,10 +1,10 @@
-// What the automata of grammars share: numbered states with memoised successors and masks, and what a grammar can begin
-// with. A subclass says what a state is, how it reads a byte and how it builds a mask.
+// Base class of the two automata: numbered states with memoised successors and masks, and the first symbols of a
+// continuation. A subclass defines the content of a state, how it reads a byte and how it computes a mask.
 //
 // Invariants
-//  * States are numbered alike in `heads_` and in the subclass's own array; `count_` is published after both.
-//  * `length` and `worst_length` of a state do not change once its mask was published.
-// Thread safety: what is `find_*` takes no lock; every other public function takes the shard's.
+//  * `heads_` and the state array of the subclass have the same numbering; `count_` is published after both are written.
+//  * `length` and `max_remaining` of a state do not change after its mask is published.
+// Thread safety: `find_*`, `accepts` and `has_state` are lock-free; every other public function takes the shard's lock.
 #pragma once
 
 #include <functional>
@@ -12,9 +12,9 @@
 #include <set>
 #include <string>
 
-#include "expr.hpp"
-#include "grammar.hpp"
-#include "stack.hpp"
+#include "rule_exprs.hpp"
+#include "flat_grammar.hpp"
+#include "gss.hpp"
 #include "vocabulary.hpp"
 
 namespace core {
@@ -31,32 +31,32 @@ public:
     uint32_t start() const { return start_; }
     uint32_t left_recursive() const { return exprs_.left_recursive(); }
     uint32_t find_next(uint32_t state, uint32_t token) const {
-        const Readers::Inside inside(vocabulary_->readers);
+        const ReadEpoch::ReadGuard guard(shard_->epoch);
         return tokens_.find(token_key(state, token));
     }
     uint32_t next(uint32_t state, uint32_t token);
     bool accepts(uint32_t state) const { return heads_[state].accepts; }
-    uint32_t find_row(uint32_t state) const {
-        const uint32_t row = heads_[state].row.load(std::memory_order_acquire);
-        return vocabulary_->rows.holds(row) ? row : kUnset;
+    uint32_t find_mask_id(uint32_t state) const {
+        const uint32_t mask = heads_[state].mask.load(std::memory_order_acquire);
+        return shard_->masks.holds(mask) ? mask : kUnset;
     }
-    uint32_t row_id(uint32_t state);
-    bool find_mask(uint32_t state, uint32_t* out) const {
-        return vocabulary_->rows.copy(heads_[state].row.load(std::memory_order_acquire), out);
+    uint32_t mask_id(uint32_t state);
+    bool find_mask_bits(uint32_t state, uint32_t* out) const {
+        return shard_->masks.copy(heads_[state].mask.load(std::memory_order_acquire), out);
     }
     void fill_mask(uint32_t state, uint32_t* out) {
-        while (!vocabulary_->rows.copy(row_id(state), out)) continue;  // others may drop it in between
+        while (!shard_->masks.copy(mask_id(state), out)) continue;  // another thread may evict it in between
     }
     void fill_mask_within(uint32_t state, uint32_t budget, uint32_t* out);
     std::string forced(uint32_t state);
     uint32_t shortest_completion(uint32_t state);
-    bool knows(uint32_t state) const { return state < count_.load(std::memory_order_acquire); }
-    Lane& vocabulary() const { return *vocabulary_; }
+    bool has_state(uint32_t state) const { return state < count_.load(std::memory_order_acquire); }
+    Shard& shard() const { return *shard_; }
 
-    std::function<void(const std::vector<uint32_t>& rules)> supply;
+    std::function<void(const std::vector<uint32_t>& rules)> supply_rules;
 
     struct Size {
-        size_t states, continuations, expressions, row_keys, rules;
+        size_t states, continuations, expressions, mask_keys, rules;
         size_t bytes, memo_bytes;
     };
     Size size();
@@ -68,19 +68,19 @@ protected:
 
     struct Item {
         RegexId residual;
-        ContId after;
+        ContinuationId after;
         auto operator<=>(const Item&) const = default;
     };
-    /// What is read of a state without the lock.
+    /// The lock-free part of a state.
     struct Head {
-        uint32_t length = kInfinite;  // bytes of its completion
-        uint32_t worst_length = 0;    // bound on `length` after any allowed token; valid once `row` is set
+        uint32_t length = kInfinite;  // bytes of its canonical completion
+        uint32_t max_remaining = 0;    // bound on `length` after any allowed token; valid once `mask` is set
         bool accepts = false;
-        std::atomic<uint32_t> row{kUnset};
+        std::atomic<uint32_t> mask{kUnset};
         std::atomic<uint32_t> completion{kUnset};
     };
 
-    explicit BaseAutomaton(std::shared_ptr<Lane> lane) : vocabulary_(std::move(lane)), scratch_(vocabulary_->size) {}
+    explicit BaseAutomaton(std::shared_ptr<Shard> shard) : shard_(std::move(shard)), scratch_(shard_->size) {}
     /// `kDead` and `kFinished`; under the lock, before any other state.
     void push_fixed_states();
 
@@ -88,29 +88,29 @@ protected:
 
     uint32_t token_next(uint32_t state, uint32_t token);
     void add_eos(TokenSet& tokens) const {
-        for (const uint32_t token : vocabulary_->eos) tokens.add(token);
+        for (const uint32_t token : shard_->eos) tokens.add(token);
     }
-    void publish_row(uint32_t state, uint32_t row, uint32_t worst_length);
+    void publish_mask(uint32_t state, uint32_t mask, uint32_t max_remaining);
     void merge_items(std::vector<Item>& items);
-    /// Everything that `after` may begin with: on_symbol(symbol, rest) for each. Returns whether the text may end there.
-    /// Rules are entered in the order of their ranks, each once for all its callers. Throws Needed.
+    /// Calls on_symbol(symbol, rest) for every symbol that `after` may begin with; returns whether the text may end there.
+    /// Enters rules in the order of their ranks, each once for all its callers. Throws MissingRules.
     template <class OnSymbol>
-    bool collect_first(ContId after, OnSymbol&& on_symbol);
+    bool collect_first(ContinuationId after, OnSymbol&& on_symbol);
 
-    // What differs; all are called under the lock.
+    // Called under the lock.
     virtual void begin_call() {}
     virtual uint32_t byte_next(uint32_t state, uint8_t byte) = 0;
     virtual ByteSet first_bytes(uint32_t state) = 0;
-    virtual void compute_row(uint32_t state) = 0;
+    virtual void compute_mask(uint32_t state) = 0;
     virtual uint32_t completion(uint32_t state) = 0;
     virtual const TokenSet* within_budget(uint32_t, uint32_t) { return nullptr; }
-    virtual size_t kept_bytes() const = 0;
+    virtual size_t permanent_bytes() const = 0;
     virtual size_t memo_bytes() const { return tokens_.bytes(); }
-    virtual size_t row_keys() const { return 0; }
+    virtual size_t mask_keys() const { return 0; }
 
-    std::shared_ptr<Lane> vocabulary_;
-    ExprStore exprs_;
-    StackStore stacks_{exprs_};
+    std::shared_ptr<Shard> shard_;
+    RuleExprStore exprs_;
+    Gss gss_{exprs_};
     StableArray<Head> heads_;
     std::atomic<uint32_t> count_{0};
     std::vector<Item> items_;
@@ -120,33 +120,33 @@ protected:
     uint32_t start_ = kDead;
 };
 
-struct Needed {
+struct MissingRules {
     BaseAutomaton* automaton;
     std::vector<uint32_t> rules;
 };
 
 template <class OnSymbol>
-bool BaseAutomaton::collect_first(ContId after, OnSymbol&& on_symbol) {
-    std::map<std::pair<uint32_t, uint32_t>, ContId> calls;  // (rank, rule) -> what follows the rule
+bool BaseAutomaton::collect_first(ContinuationId after, OnSymbol&& on_symbol) {
+    std::map<std::pair<uint32_t, uint32_t>, ContinuationId> calls;  // (rank, rule) -> continuation of the rule
     bool accepts = false;
-    const auto begin = [&](ExprId expr, ContId then) {
+    const auto begin = [&](ExprId expr, ContinuationId then) {
         for (const Move& move : exprs_.moves(expr)) {
-            const ContId rest = stacks_.push(move.rest, then);
+            const ContinuationId rest = gss_.push(move.rest, then);
             if (!move.call) {
                 on_symbol(move.target, rest);
                 continue;
             }
             const auto [at, fresh] = calls.try_emplace({exprs_.rank(move.target), move.target}, rest);
-            if (!fresh) at->second = stacks_.join(at->second, rest);
+            if (!fresh) at->second = gss_.join(at->second, rest);
         }
     };
-    std::vector<ContId> work{after};
-    std::set<ContId> seen;
+    std::vector<ContinuationId> work{after};
+    std::set<ContinuationId> seen;
     while (!work.empty()) {
-        const ContId top = work.back();
+        const ContinuationId top = work.back();
         work.pop_back();
         if (!seen.insert(top).second) continue;
-        const auto held = stacks_.frames(top);
+        const auto held = gss_.frames(top);
         const std::vector<Frame> frames(held.begin(), held.end());
         for (const Frame& frame : frames) {
             if (frame.after.value == 0) {
@@ -157,25 +157,25 @@ bool BaseAutomaton::collect_first(ContId after, OnSymbol&& on_symbol) {
             begin(frame.expr, frame.after);
         }
     }
-    std::map<uint32_t, ContId> entered;
-    std::vector<uint32_t> needed;
+    std::map<uint32_t, ContinuationId> entered;
+    std::vector<uint32_t> missing;
     while (!calls.empty()) {
         const auto [place, then] = *calls.begin();
         calls.erase(calls.begin());
         const uint32_t rule = place.second;
         const auto [at, fresh] = entered.try_emplace(rule, then);
-        if (!fresh) {  // rules that rename each other: again only if a caller brought something new
-            const ContId both = stacks_.join(at->second, then);
+        if (!fresh) {  // a unit cycle: enter the rule again only if its continuation grew
+            const ContinuationId both = gss_.join(at->second, then);
             if (both == at->second) continue;
             at->second = both;
         }
         if (exprs_.has_body(rule)) {
             begin(exprs_.body(rule), at->second);
         } else if (fresh) {
-            needed.push_back(rule);
+            missing.push_back(rule);
         }
     }
-    if (!needed.empty()) throw Needed{this, std::move(needed)};
+    if (!missing.empty()) throw MissingRules{this, std::move(missing)};
     return accepts;
 }
 

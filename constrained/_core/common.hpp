@@ -1,7 +1,8 @@
-// Ids, hashing and the two containers every store of the core is built on.
+// Ids, hashing, and the containers that every store of the core uses.
 //
-// Invariant: an id, once handed out, names the same content for as long as its store lives. Stores only append; a memo
-// may be emptied, for what it held can be computed again.
+// Invariant: an id names the same content for the lifetime of its store. Stores only append; memos may be cleared because
+// their content can be recomputed.
+// Thread safety: see each class.
 #pragma once
 
 #include <atomic>
@@ -27,19 +28,19 @@ struct Id {
 };
 
 using RegexId = Id<struct RegexTag>;  ///< a regular language, `RegexStore`
-using ExprId = Id<struct ExprTag>;    ///< what is left of a rule, `ExprStore`
-using ContId = Id<struct ContTag>;    ///< what follows a terminal, `StackStore`
+using ExprId = Id<struct ExprTag>;    ///< the rest of a rule, `RuleExprStore`
+using ContinuationId = Id<struct ContinuationTag>;    ///< what follows a terminal, `Gss`
 
-constexpr uint32_t kInfinite = UINT32_MAX;  ///< no upper bound; also the length of the shortest text of an empty language
+constexpr uint32_t kInfinite = UINT32_MAX;  ///< no upper bound; also the minimum length of an empty language
 
-/// Sum that stays `kInfinite` once there.
+/// Saturating sum: `kInfinite` plus anything is `kInfinite`.
 constexpr uint32_t add_lengths(uint32_t a, uint32_t b) {
     if (a == kInfinite || b == kInfinite) return kInfinite;
     const uint64_t sum = uint64_t{a} + b;
     return sum >= kInfinite ? kInfinite - 1 : static_cast<uint32_t>(sum);
 }
 
-/// A budget of the compilation ran out.
+/// A compilation budget ran out.
 struct TooLarge : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
@@ -55,7 +56,7 @@ constexpr uint64_t mix(uint64_t x) {
 
 constexpr uint64_t combine(uint64_t seed, uint64_t value) { return mix(seed * 0x9e3779b97f4a7c15ULL + value + 1); }
 
-/// Hash of plain words; several lanes so that a 16 KB row takes about a microsecond.
+/// Hash of plain words. Four SIMD lanes: a 16 KB mask takes about a microsecond.
 inline uint64_t hash_words(std::span<const uint32_t> words, uint64_t seed) {
     uint64_t lane[4] = {seed, seed + 1, seed + 2, seed + 3};
     size_t i = 0;
@@ -69,14 +70,14 @@ inline uint64_t hash_words(std::span<const uint32_t> words, uint64_t seed) {
     return combine(h, words.size());
 }
 
-/// Set of ids found by content: the store computes the hash and compares, the table only keeps the ids.
+/// Hash set of ids looked up by content: the store computes the hash and compares, the table stores the ids.
 class InternTable {
 public:
     InternTable() : slots_(64) {}
 
     /// The id for which `same(id)` holds, or the one that `make()` creates.
     template <class Same, class Make>
-    uint32_t find_or_make(uint64_t hash, Same&& same, Make&& make) {
+    uint32_t find_or_insert(uint64_t hash, Same&& same, Make&& make) {
         const uint32_t tag = static_cast<uint32_t>(hash >> 32);
         size_t at = hash & (slots_.size() - 1);
         while (slots_[at].id != kNone) {
@@ -119,8 +120,8 @@ private:
     size_t count_ = 0;
 };
 
-/// Append-only array with stable addresses: one writer (under the store's lock), any number of readers without a
-/// lock, as long as a reader learned the index from something published after the element was written.
+/// Append-only array with stable addresses. Thread safety: one writer (under the store's lock) and any number of
+/// lock-free readers, if a reader gets the index from a value published after the element was written.
 template <class T>
 class StableArray {
 public:
@@ -161,8 +162,8 @@ private:
     uint32_t size_ = 0;
 };
 
-/// Memo from a non-zero 64-bit key to a 32-bit value: found without a lock, written under the store's lock.
-/// A table that is outgrown is kept until the memo is emptied or dies, because a reader may still be in it.
+/// Memo from a non-zero 64-bit key to a 32-bit value. Thread safety: lock-free reads, writes under the store's lock.
+/// An outgrown table is kept until the memo is cleared or destroyed, because a reader may still use it.
 class Memo {
     struct Table;
 
@@ -181,7 +182,7 @@ public:
         }
     }
 
-    /// Remembers the value, unless the memo is full: then it is simply computed again next time.
+    /// Stores the value unless the memo is full; then it is recomputed next time.
     void insert(uint64_t key, uint32_t value) {
         if (count_ >= limit_) return;
         Table* table = tables_.back().get();
@@ -197,8 +198,8 @@ public:
         if (table->put(key, value)) ++count_;
     }
 
-    /// Forgets everything. The tables are handed over: nobody may destroy them while a reader is inside.
-    Retired empty() {
+    /// Clears the memo and returns its tables. The caller destroys them after `ReadEpoch::wait_for_readers`.
+    Retired retire_all() {
         Retired retired;
         retired.swap(tables_);
         publish(std::make_unique<Table>(256));

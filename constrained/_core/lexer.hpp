@@ -1,13 +1,13 @@
-// A lexer as a lazily built automaton: which terminals the text since the last border may still become.
+// A lexer as a lazily built automaton over the terminals that the text since the last boundary may still become.
 //
-// A state is an interned list of (terminal, residual, rank), best terminal first. The rule it keeps: of the terminals with
+// A state is an interned list of (terminal, residual, rank), best terminal first. Longest-match rule: among the terminals of
 // the highest rank that match at all, the longest match wins, and among equally long ones the terminal with the smallest
-// number. So when a terminal matches, those of lower rank leave the state for good; what is left then says which longer
-// texts would overrule the match (`rival`).
+// number. When a terminal matches, terminals of lower rank leave the state for good; the remaining ones determine which
+// longer texts would overrule the match (`rival`).
 // Invariants
-//  * Every residual can be completed or is `kEmpty`; `kNone` is the state without any.
-//  * Equal lists are equal ids, whatever parser states they are used from.
-// Not thread-safe: guarded by the vocabulary's lock.
+//  * Every residual can be completed or is `kEpsilon`; `kNone` is the empty list.
+//  * Equal lists have equal ids, whatever parser states use them.
+// Not thread-safe: the shard's lock guards it.
 #pragma once
 
 #include <algorithm>
@@ -25,27 +25,27 @@ public:
     struct Token {
         RegexId regex;
         int32_t rank;
-        /// Tokens whose rank this one takes where they are candidates too: the first that is. With its complement (`~`)
-        /// instead, it takes that rank only for the texts that are the other's too, and keeps its own for all.
-        std::vector<int32_t> hosts;
+        /// The token takes the rank of the first of these tokens that is a candidate too. For a complemented number (`~`) it
+        /// takes that rank only for texts that both tokens match, and its own rank for all texts.
+        std::vector<int32_t> inherits_rank_from;
     };
-    struct Part {
+    struct LiveTerminal {
         uint32_t token;
         RegexId residual;
         int32_t rank;
-        bool operator==(const Part&) const = default;
+        bool operator==(const LiveTerminal&) const = default;
     };
     struct State {
-        std::vector<Part> parts;
-        uint32_t winner = kNoToken;            // the terminal that matches what was read
-        RegexId rival = RegexStore::kNothing;  // the texts that the parts can still read
-        uint32_t partition = 0;                // of the bytes that `step` cannot tell apart
-        bool open = false;                     // some part can read more
+        std::vector<LiveTerminal> terminals;
+        uint32_t winner = kNoToken;            // the terminal that matches the text
+        RegexId rival = RegexStore::kEmptyLanguage;  // the texts that the terminals can still read
+        uint32_t partition = 0;                // classes of bytes that `step` treats alike
+        bool open = false;                     // some terminal can read more
         uint32_t moves = UINT32_MAX;
     };
 
     explicit Lexer(RegexStore& regexes) : regexes_(regexes) {}
-    /// To be called once; best first among those of one rank.
+    /// Call once; tokens of one rank in descending preference.
     void set_tokens(std::vector<Token> tokens) {
         tokens_ = std::move(tokens);
         intern({});
@@ -55,25 +55,25 @@ public:
     const Token& token(uint32_t index) const { return tokens_[index]; }
     const State& operator[](uint32_t state) const { return states_[state]; }
 
-    /// Nothing read yet; `tokens` ascending.
+    /// The start state of candidate tokens, which must ascend.
     uint32_t start(const std::vector<uint32_t>& tokens) {
-        std::vector<Part> parts;
+        std::vector<LiveTerminal> terminals;
         for (const uint32_t token : tokens) {
             const Token& own = tokens_[token];
-            const auto host = std::ranges::find_if(own.hosts, [&](int32_t other) {
+            const auto host = std::ranges::find_if(own.inherits_rank_from, [&](int32_t other) {
                 return std::ranges::binary_search(tokens, static_cast<uint32_t>(other < 0 ? ~other : other));
             });
-            if (host == own.hosts.end()) {
-                parts.push_back({token, own.regex, own.rank});
+            if (host == own.inherits_rank_from.end()) {
+                terminals.push_back({token, own.regex, own.rank});
             } else if (*host >= 0) {
-                parts.push_back({token, own.regex, tokens_[*host].rank});
+                terminals.push_back({token, own.regex, tokens_[*host].rank});
             } else {
                 const Token& other = tokens_[~*host];
-                parts.push_back({token, regexes_.intersect({own.regex, other.regex}), other.rank});
-                parts.push_back({token, own.regex, own.rank});
+                terminals.push_back({token, regexes_.intersect({own.regex, other.regex}), other.rank});
+                terminals.push_back({token, own.regex, own.rank});
             }
         }
-        return intern(std::move(parts));
+        return intern(std::move(terminals));
     }
 
     uint32_t step(uint32_t id, uint8_t byte) {
@@ -90,48 +90,48 @@ public:
 
     size_t bytes() const {
         size_t total = index_.bytes() + 4 * moves_.capacity();
-        for (const State& state : states_) total += sizeof state + state.parts.capacity() * sizeof(Part);
+        for (const State& state : states_) total += sizeof state + state.terminals.capacity() * sizeof(LiveTerminal);
         return total;
     }
 
 private:
     uint32_t derive(uint32_t id, uint8_t byte) {
-        std::vector<Part> parts;
+        std::vector<LiveTerminal> terminals;
         int32_t matched = INT32_MIN;
-        for (const Part& part : states_[id].parts) {
-            const RegexId residual = regexes_.step(part.residual, byte);
-            if (residual == RegexStore::kNothing) continue;
-            parts.push_back({part.token, residual, part.rank});
-            if (regexes_.nullable(residual)) matched = std::max(matched, part.rank);
+        for (const LiveTerminal& terminal : states_[id].terminals) {
+            const RegexId residual = regexes_.step(terminal.residual, byte);
+            if (residual == RegexStore::kEmptyLanguage) continue;
+            terminals.push_back({terminal.token, residual, terminal.rank});
+            if (regexes_.nullable(residual)) matched = std::max(matched, terminal.rank);
         }
-        std::erase_if(parts, [&](const Part& part) { return part.rank < matched; });
-        return intern(std::move(parts));
+        std::erase_if(terminals, [&](const LiveTerminal& terminal) { return terminal.rank < matched; });
+        return intern(std::move(terminals));
     }
 
-    uint32_t intern(std::vector<Part> parts) {
-        uint64_t hash = parts.size();
-        for (const Part& part : parts) {
-            hash = combine(combine(combine(hash, part.token), part.residual.value), static_cast<uint32_t>(part.rank));
+    uint32_t intern(std::vector<LiveTerminal> terminals) {
+        uint64_t hash = terminals.size();
+        for (const LiveTerminal& terminal : terminals) {
+            hash = combine(combine(combine(hash, terminal.token), terminal.residual.value), static_cast<uint32_t>(terminal.rank));
         }
-        return index_.find_or_make(hash, [&](uint32_t id) { return states_[id].parts == parts; }, [&] {
+        return index_.find_or_insert(hash, [&](uint32_t id) { return states_[id].terminals == terminals; }, [&] {
             State state;
             std::vector<RegexId> rests;
             int32_t best = INT32_MIN;
             bool first = true;
-            for (const Part& part : parts) {
-                rests.push_back(part.residual);
-                state.open |= part.residual != RegexStore::kEmpty;
-                if (regexes_.nullable(part.residual) && (state.winner == kNoToken || part.rank > best)) {
-                    state.winner = part.token;
-                    best = part.rank;
+            for (const LiveTerminal& terminal : terminals) {
+                rests.push_back(terminal.residual);
+                state.open |= terminal.residual != RegexStore::kEpsilon;
+                if (regexes_.nullable(terminal.residual) && (state.winner == kNoToken || terminal.rank > best)) {
+                    state.winner = terminal.token;
+                    best = terminal.rank;
                 }
-                const uint32_t own = regexes_.partition_id(part.residual);
-                state.partition = first ? own : regexes_.meet(state.partition, own);
+                const uint32_t own = regexes_.partition_id(terminal.residual);
+                state.partition = first ? own : regexes_.refine(state.partition, own);
                 first = false;
             }
-            if (first) state.partition = regexes_.partition_id(RegexStore::kNothing);
-            state.rival = state.open ? regexes_.unite(std::move(rests)) : RegexStore::kNothing;
-            state.parts = std::move(parts);
+            if (first) state.partition = regexes_.partition_id(RegexStore::kEmptyLanguage);
+            state.rival = state.open ? regexes_.union_of(std::move(rests)) : RegexStore::kEmptyLanguage;
+            state.terminals = std::move(terminals);
             states_.push_back(std::move(state));
             return static_cast<uint32_t>(states_.size() - 1);
         });

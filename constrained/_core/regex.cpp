@@ -7,18 +7,18 @@
 namespace core {
 
 RegexStore::RegexStore(const ByteSet& alphabet) : alphabet_(alphabet) {
-    single_.fill(kNothing);
+    single_.fill(kEmptyLanguage);
     byte_partition_.fill(kUnset);
     first_of_head_.fill(kUnset);
     split(ByteSet());  // kWhole
-    add(Kind::Nothing, 0, 0, 0, combine(0, 0));
-    add(Kind::Empty, 0, 0, 0, combine(0, 1));
+    add(Kind::EmptyLanguage, 0, 0, 0, combine(0, 0));
+    add(Kind::Epsilon, 0, 0, 0, combine(0, 1));
 }
 
 // ---------------------------------------------------------------- construction
 
 RegexId RegexStore::add(Kind kind, uint32_t a, uint32_t b, uint32_t c, uint64_t hash) {
-    const uint32_t id = index_.find_or_make(
+    const uint32_t id = index_.find_or_insert(
         hash,
         [&](uint32_t other) {
             const Node& node = nodes_[other];
@@ -42,8 +42,8 @@ RegexId RegexStore::add(Kind kind, uint32_t a, uint32_t b, uint32_t c, uint64_t 
                 return child;
             };
             switch (kind) {
-                case Kind::Nothing: node.min_length = node.least = kInfinite; break;
-                case Kind::Empty: node.nullable = true, node.min_length = 0; break;
+                case Kind::EmptyLanguage: node.min_length = node.least = kInfinite; break;
+                case Kind::Epsilon: node.nullable = true, node.min_length = 0; break;
                 case Kind::Set:
                     node.min_length = node.least = node.max_length = 1;
                     if (sets_[a].count() == 1) node.head = static_cast<uint16_t>(sets_[a]._Find_first());
@@ -54,7 +54,7 @@ RegexId RegexStore::add(Kind kind, uint32_t a, uint32_t b, uint32_t c, uint64_t 
                     break;
                 case Kind::Concat: {
                     const Node& left = below({a});
-                    const Node& right = below({b}, false);  // a chain is walked in a loop, not by recursion
+                    const Node& right = below({b}, false);  // chains are walked iteratively
                     node.nullable = left.nullable && right.nullable;
                     const uint16_t rest = std::max<uint16_t>(right.optional, right.nullable);
                     node.optional = left.nullable ? std::min<uint32_t>(rest + 1, UINT16_MAX) : 0;
@@ -93,7 +93,7 @@ RegexId RegexStore::add(Kind kind, uint32_t a, uint32_t b, uint32_t c, uint64_t 
                     node.bound = 0;
                     node.max_length = kInfinite;
                     break;
-                case Kind::Multiple:
+                case Kind::DecimalMultiple:
                     node.nullable = multiples_[a].complete();
                     node.finite = false;
                     node.min_length = node.least = multiples_[a].min_length();
@@ -128,14 +128,14 @@ RegexId RegexStore::add_list(Kind kind, const std::vector<RegexId>& parts) {
     for (const RegexId part : parts) hash = combine(hash, part.value);
     const size_t before = nodes_.size();
     const RegexId id = add(kind, offset, static_cast<uint32_t>(parts.size()), 0, hash);
-    if (nodes_.size() == before) children_.resize(offset);  // it was there already
+    if (nodes_.size() == before) children_.resize(offset);  // the node existed
     return id;
 }
 
 RegexId RegexStore::set(const ByteSet& bytes) {
     const ByteSet kept = bytes & alphabet_;
-    if (kept.none()) return kNothing;
-    const auto index = set_index_.find_or_make(
+    if (kept.none()) return kEmptyLanguage;
+    const auto index = set_index_.find_or_insert(
         std::hash<ByteSet>()(kept), [&](uint32_t other) { return sets_[other] == kept; },
         [&] {
             sets_.push_back(kept);
@@ -145,15 +145,15 @@ RegexId RegexStore::set(const ByteSet& bytes) {
 }
 
 RegexId RegexStore::single(uint8_t byte) {
-    if (single_[byte] == kNothing) single_[byte] = set(ByteSet().set(byte));
+    if (single_[byte] == kEmptyLanguage) single_[byte] = set(ByteSet().set(byte));
     return single_[byte];
 }
 
 RegexId RegexStore::literal(std::span<const uint8_t> bytes) {
     for (const uint8_t byte : bytes) {
-        if (!alphabet_[byte]) return kNothing;
+        if (!alphabet_[byte]) return kEmptyLanguage;
     }
-    if (bytes.empty()) return kEmpty;
+    if (bytes.empty()) return kEpsilon;
     if (bytes.size() == 1) return single(bytes[0]);
     const size_t offset = literal_bytes_.size();
     literal_bytes_.insert(literal_bytes_.end(), bytes.begin(), bytes.end());
@@ -171,9 +171,9 @@ RegexId RegexStore::literal(std::span<const uint8_t> bytes) {
 }
 
 RegexId RegexStore::concat(RegexId left, RegexId right) {
-    if (left == kNothing || right == kNothing) return kNothing;
-    if (left == kEmpty) return right;
-    if (right == kEmpty) return left;
+    if (left == kEmptyLanguage || right == kEmptyLanguage) return kEmptyLanguage;
+    if (left == kEpsilon) return right;
+    if (right == kEpsilon) return left;
     if (nodes_[left.value].kind != Kind::Concat) return prepend(left, right);
     std::vector<RegexId> chain;  // left parts, outermost first
     for (; nodes_[left.value].kind == Kind::Concat; left = {nodes_[left.value].b}) chain.push_back({nodes_[left.value].a});
@@ -182,11 +182,11 @@ RegexId RegexStore::concat(RegexId left, RegexId right) {
     return right;
 }
 
-/// `concat` of a part that is no chain.
+/// `concat` of a part that is not a concatenation.
 RegexId RegexStore::prepend(RegexId part, RegexId right) {
-    if (right == kNothing) return kNothing;
-    if (right == kEmpty) return part;
-    // X X{m,n} is X{m+1,n+1}, X{a,b} X{c,d} is X{a+c,b+d}: one form for a counter however it came about.
+    if (right == kEmptyLanguage) return kEmptyLanguage;
+    if (right == kEpsilon) return part;
+    // X X{m,n} is X{m+1,n+1}, X{a,b} X{c,d} is X{a+c,b+d}: a counter has one form.
     const auto [head, tail] = split_head(right);
     const Node& next = nodes_[head.value];
     if (next.kind == Kind::Repeat) {
@@ -202,13 +202,13 @@ RegexId RegexStore::prepend(RegexId part, RegexId right) {
 std::pair<RegexId, RegexId> RegexStore::split_head(RegexId id) const {
     const Node& node = nodes_[id.value];
     if (node.kind == Kind::Concat) return {{node.a}, {node.b}};
-    return {id, kEmpty};
+    return {id, kEpsilon};
 }
 
-/// Joins parts that differ only in a leading byte set, or only in the bounds of a leading counter.
+/// Merges parts that differ only in a leading byte set, or only in the bounds of a leading counter.
 void RegexStore::merge_heads(std::vector<RegexId>& parts) {
     struct Head {
-        RegexId repeated;  // kNothing for a byte set
+        RegexId repeated;  // kEmptyLanguage if the head is a byte set
         RegexId tail;
         uint32_t low;
         RegexId head;
@@ -221,7 +221,7 @@ void RegexStore::merge_heads(std::vector<RegexId>& parts) {
     for (const RegexId part : parts) {
         const auto [head, tail] = split_head(part);
         const Node& node = nodes_[head.value];
-        if (node.kind == Kind::Set) heads.push_back({kNothing, tail, 0, head, part});
+        if (node.kind == Kind::Set) heads.push_back({kEmptyLanguage, tail, 0, head, part});
         if (node.kind == Kind::Repeat) heads.push_back({{node.a}, tail, node.b, head, part});
     }
     if (heads.size() < 2) return;
@@ -230,9 +230,9 @@ void RegexStore::merge_heads(std::vector<RegexId>& parts) {
     for (size_t i = 0; i < heads.size();) {
         const Head first = heads[i];
         size_t end = i + 1;
-        if (first.repeated == kNothing) {
+        if (first.repeated == kEmptyLanguage) {
             ByteSet joined = sets_[nodes_[first.head.value].a];
-            for (; end < heads.size() && heads[end].repeated == kNothing && heads[end].tail == first.tail; ++end) {
+            for (; end < heads.size() && heads[end].repeated == kEmptyLanguage && heads[end].tail == first.tail; ++end) {
                 joined |= sets_[nodes_[heads[end].head.value].a];
             }
             if (end > i + 1) added.push_back(concat(set(joined), first.tail));
@@ -255,12 +255,12 @@ void RegexStore::merge_heads(std::vector<RegexId>& parts) {
     parts.insert(parts.end(), added.begin(), added.end());
 }
 
-RegexId RegexStore::unite(std::vector<RegexId> parts) {
-    const RegexId anything = complement(kNothing);
+RegexId RegexStore::union_of(std::vector<RegexId> parts) {
+    const RegexId anything = complement(kEmptyLanguage);
     std::vector<RegexId> flat;
     for (const RegexId part : parts) {
         const Node& node = nodes_[part.value];
-        if (part == kNothing) continue;
+        if (part == kEmptyLanguage) continue;
         if (part == anything) return anything;
         if (node.kind == Kind::Union) {
             flat.insert(flat.end(), children(node).begin(), children(node).end());
@@ -277,20 +277,20 @@ RegexId RegexStore::unite(std::vector<RegexId> parts) {
         merge_heads(flat);
         tidy();
     }
-    if (flat.size() > 1 && flat[0] == kEmpty) {  // the empty string adds nothing to a nullable part
+    if (flat.size() > 1 && flat[0] == kEpsilon) {  // the empty string adds nothing to a nullable part
         const bool covered = std::any_of(flat.begin() + 1, flat.end(), [&](RegexId part) { return nullable(part); });
         if (covered) flat.erase(flat.begin());
     }
-    if (flat.empty()) return kNothing;
+    if (flat.empty()) return kEmptyLanguage;
     return flat.size() == 1 ? flat[0] : add_list(Kind::Union, flat);
 }
 
 RegexId RegexStore::intersect(std::vector<RegexId> parts) {
-    const RegexId anything = complement(kNothing);
+    const RegexId anything = complement(kEmptyLanguage);
     std::vector<RegexId> flat;
     for (const RegexId part : parts) {
         const Node& node = nodes_[part.value];
-        if (part == kNothing) return kNothing;
+        if (part == kEmptyLanguage) return kEmptyLanguage;
         if (part == anything) continue;
         if (node.kind == Kind::Intersection) {
             flat.insert(flat.end(), children(node).begin(), children(node).end());
@@ -302,14 +302,14 @@ RegexId RegexStore::intersect(std::vector<RegexId> parts) {
     flat.erase(std::unique(flat.begin(), flat.end()), flat.end());
     if (flat.empty()) return anything;
     if (flat.size() == 1) return flat[0];
-    if (flat[0] == kEmpty) {
+    if (flat[0] == kEpsilon) {
         const bool all = std::all_of(flat.begin(), flat.end(), [&](RegexId part) { return nullable(part); });
-        return all ? kEmpty : kNothing;
+        return all ? kEpsilon : kEmptyLanguage;
     }
     for (const RegexId part : flat) {
         const Node& node = nodes_[part.value];
         if (node.kind == Kind::Complement && std::binary_search(flat.begin(), flat.end(), RegexId{node.a})) {
-            return kNothing;
+            return kEmptyLanguage;
         }
     }
     return add_list(Kind::Intersection, flat);
@@ -321,29 +321,29 @@ RegexId RegexStore::complement(RegexId part) {
     return add(Kind::Complement, part.value, 0, 0, combine(5, part.value));
 }
 
-RegexId RegexStore::multiple(const Multiple& number) {
+RegexId RegexStore::multiple(const DecimalMultiple& number) {
     const RegexId made = rest(number);
     for (const uint8_t byte : std::string_view("0123456789.")) {
-        // What can be completed is known where every digit can be written, and has to be searched for where not.
+        // Without all digits in the alphabet, whether a number can be completed needs a search.
         if (!alphabet_[byte]) return intersect({made, repeat(set(alphabet_), 0, kInfinite)});
     }
     return made;
 }
 
-RegexId RegexStore::rest(const Multiple& number) {
-    if (number.min_length() == kInfinite) return kNothing;
-    const uint32_t index = multiple_index_.find_or_make(
+RegexId RegexStore::rest(const DecimalMultiple& number) {
+    if (number.min_length() == kInfinite) return kEmptyLanguage;
+    const uint32_t index = multiple_index_.find_or_insert(
         number.hash(), [&](uint32_t other) { return multiples_[other] == number; },
         [&] {
             multiples_.push_back(number);
             return static_cast<uint32_t>(multiples_.size() - 1);
         });
-    return add(Kind::Multiple, index, 0, 0, combine(7, index));
+    return add(Kind::DecimalMultiple, index, 0, 0, combine(7, index));
 }
 
 RegexId RegexStore::repeat(RegexId part, uint32_t low, uint32_t high) {
-    if (high == 0 || part == kEmpty) return kEmpty;
-    if (part == kNothing) return low == 0 ? kEmpty : kNothing;
+    if (high == 0 || part == kEpsilon) return kEpsilon;
+    if (part == kEmptyLanguage) return low == 0 ? kEpsilon : kEmptyLanguage;
     const Node& node = nodes_[part.value];
     if (node.nullable) low = 0;
     if (low == 1 && high == 1) return part;
@@ -361,7 +361,7 @@ RegexId RegexStore::repeat(RegexId part, uint32_t low, uint32_t high) {
     return add(Kind::Repeat, part.value, low, high, combine(combine(combine(6, part.value), low), high));
 }
 
-RegexId RegexStore::base(RegexId id) {
+RegexId RegexStore::without_exclusions(RegexId id) {
     const Node node = nodes_[id.value];
     if (!node.searched) return id;
     switch (node.kind) {
@@ -374,13 +374,13 @@ RegexId RegexStore::base(RegexId id) {
             return kept.empty() || kept.size() == node.b ? id : intersect(std::move(kept));
         }
         case Kind::Concat: {
-            const RegexId left = base({node.a});
+            const RegexId left = without_exclusions({node.a});
             return left == RegexId{node.a} ? id : concat(left, {node.b});
         }
         case Kind::Union: {
             std::vector<RegexId> parts(children(node).begin(), children(node).end());
-            for (RegexId& part : parts) part = base(part);
-            return unite(std::move(parts));
+            for (RegexId& part : parts) part = without_exclusions(part);
+            return union_of(std::move(parts));
         }
         default: return id;
     }
@@ -410,7 +410,7 @@ RegexStore::Relaxed RegexStore::relax(RegexId id, uint32_t from) {
         case Kind::Intersection: {
             std::vector<RegexId> parts(children(node).begin(), children(node).end());
             for (RegexId& child : parts) child = part(child);
-            result.id = node.kind == Kind::Union ? unite(std::move(parts)) : intersect(std::move(parts));
+            result.id = node.kind == Kind::Union ? union_of(std::move(parts)) : intersect(std::move(parts));
             break;
         }
         case Kind::Repeat: {
@@ -446,17 +446,17 @@ RegexId RegexStore::chars(std::span<const int32_t> ranges) {
         if (inside.empty()) continue;
         parts.push_back(size == 0 ? utf8_block(inside, 0, 0, 128) : utf8_block(inside, size, lead[size], 32));
     }
-    return chars_index_[std::move(key)] = unite(std::move(parts));
+    return chars_index_[std::move(key)] = union_of(std::move(parts));
 }
 
 /// Numbers below 64^level, written in `level` continuation bytes.
 RegexId RegexStore::utf8_tail(std::span<const std::pair<uint32_t, uint32_t>> ranges, int level) {
-    if (level == 0) return kEmpty;
+    if (level == 0) return kEpsilon;
     const std::pair<uint32_t, uint32_t> all{0, (1u << 6 * level) - 1};
     if (ranges.size() != 1 || ranges[0] != all) return utf8_block(ranges, level - 1, 0x80, 64);
     ByteSet bytes;
     for (int byte = 0x80; byte < 0xc0; ++byte) bytes.set(byte);
-    RegexId any = kEmpty;
+    RegexId any = kEpsilon;
     for (int i = 0; i < level; ++i) any = concat(set(bytes), any);
     return any;
 }
@@ -481,7 +481,7 @@ RegexId RegexStore::utf8_block(std::span<const std::pair<uint32_t, uint32_t>> ra
     }
     std::vector<RegexId> parts;
     for (const auto& [rest, bytes] : groups) parts.push_back(concat(set(bytes), rest));
-    return unite(std::move(parts));
+    return union_of(std::move(parts));
 }
 
 // ---------------------------------------------------------------- derivatives
@@ -489,11 +489,11 @@ RegexId RegexStore::utf8_block(std::span<const std::pair<uint32_t, uint32_t>> ra
 RegexId RegexStore::derive(RegexId id, uint8_t byte) {
     const Node node = nodes_[id.value];  // a copy: the store grows below
     switch (node.kind) {
-        case Kind::Nothing:
-        case Kind::Empty: return kNothing;
-        case Kind::Set: return sets_[node.a][byte] ? kEmpty : kNothing;
+        case Kind::EmptyLanguage:
+        case Kind::Epsilon: return kEmptyLanguage;
+        case Kind::Set: return sets_[node.a][byte] ? kEpsilon : kEmptyLanguage;
         case Kind::Literal:
-            if (literal_bytes_[node.a] != byte) return kNothing;
+            if (literal_bytes_[node.a] != byte) return kEmptyLanguage;
             if (node.b == 2) return single(literal_bytes_[node.a + 1]);
             return add(Kind::Literal, node.a + 1, node.b - 1, 0, literal_hash_[node.a + 1]);
         case Kind::Concat: {
@@ -502,7 +502,7 @@ RegexId RegexStore::derive(RegexId id, uint8_t byte) {
                 if (nodes_[first.value].kind != Kind::Union) return concat(first, {node.b});
             }
             std::vector<RegexId> parts;
-            const auto append = [&](RegexId first, RegexId rest) {  // a sum of chains, not a chain after a sum
+            const auto append = [&](RegexId first, RegexId rest) {  // distributes: a union of concatenations
                 const Node& sum = nodes_[first.value];
                 if (sum.kind != Kind::Union) return parts.push_back(concat(first, rest));
                 const std::vector<RegexId> heads(children(sum).begin(), children(sum).end());
@@ -518,7 +518,7 @@ RegexId RegexStore::derive(RegexId id, uint8_t byte) {
                 if (!nullable({link.a})) break;
                 id = {link.b};
             }
-            return parts.size() == 1 ? parts[0] : unite(std::move(parts));
+            return parts.size() == 1 ? parts[0] : union_of(std::move(parts));
         }
         case Kind::Union: {
             std::vector<RegexId> parts;
@@ -527,22 +527,22 @@ RegexId RegexStore::derive(RegexId id, uint8_t byte) {
                 const uint16_t head = nodes_[child.value].head;
                 if (head != kManyHeads && head != byte) continue;
                 const RegexId part = derive(child, byte);
-                if (part != kNothing) parts.push_back(part);
+                if (part != kEmptyLanguage) parts.push_back(part);
             }
-            return parts.size() == 1 ? parts[0] : unite(std::move(parts));
+            return parts.size() == 1 ? parts[0] : union_of(std::move(parts));
         }
         case Kind::Intersection: {
             std::vector<RegexId> parts;
             for (uint32_t i = 0; i < node.b; ++i) {
                 parts.push_back(raw_step(children_[node.a + i], byte));
-                if (parts.back() == kNothing) return kNothing;
+                if (parts.back() == kEmptyLanguage) return kEmptyLanguage;
             }
             return intersect(std::move(parts));
         }
         case Kind::Complement: return complement(raw_step({node.a}, byte));
-        case Kind::Multiple: {
+        case Kind::DecimalMultiple: {
             const auto left = alphabet_[byte] ? multiples_[node.a].after(byte) : std::nullopt;
-            return left ? rest(*left) : kNothing;
+            return left ? rest(*left) : kEmptyLanguage;
         }
         case Kind::Repeat: {
             const RegexId rest = repeat({node.a}, node.b == 0 ? 0 : node.b - 1, node.c == kInfinite ? node.c : node.c - 1);
@@ -550,16 +550,16 @@ RegexId RegexStore::derive(RegexId id, uint8_t byte) {
             if (nodes_[first.value].kind != Kind::Union) return concat(first, rest);
             std::vector<RegexId> parts(children(nodes_[first.value]).begin(), children(nodes_[first.value]).end());
             for (RegexId& part : parts) part = concat(part, rest);
-            return unite(std::move(parts));
+            return union_of(std::move(parts));
         }
     }
-    return kNothing;
+    return kEmptyLanguage;
 }
 
-/// What `byte` leads to, where nothing is said about emptiness.
+/// The derivative by `byte`, which may be empty.
 RegexId RegexStore::raw_step(RegexId id, uint8_t byte) {
     const uint16_t head = nodes_[id.value].head;
-    if (head != kManyHeads && head != byte) return kNothing;
+    if (head != kManyHeads && head != byte) return kEmptyLanguage;
     const uint32_t known = *move(id, byte);
     if (known != kUnset) return {known & ~kSettled};
     const RegexId target = derive(id, byte);
@@ -567,7 +567,7 @@ RegexId RegexStore::raw_step(RegexId id, uint8_t byte) {
     return target;
 }
 
-/// Where it is kept what `byte` leads to; valid until the store grows.
+/// The memo cell of the derivative by `byte`; invalid after the store grows.
 uint32_t* RegexStore::move(RegexId id, uint8_t byte) {
     if (nodes_[id.value].head != kManyHeads) return &nodes_[id.value].ahead;
     const Partition& partition = this->partition(id);
@@ -581,7 +581,7 @@ uint32_t* RegexStore::move(RegexId id, uint8_t byte) {
 
 RegexId RegexStore::settle(RegexId id, uint8_t byte) {
     RegexId target = raw_step(id, byte);
-    if (min_length(target) == kInfinite) target = kNothing;
+    if (min_length(target) == kInfinite) target = kEmptyLanguage;
     *move(id, byte) = target.value | kSettled;
     return target;
 }
@@ -599,8 +599,8 @@ const ByteSet& RegexStore::find_first(RegexId id) {
         return first_[known];
     }
     switch (node.kind) {
-        case Kind::Nothing:
-        case Kind::Empty: break;
+        case Kind::EmptyLanguage:
+        case Kind::Epsilon: break;
         case Kind::Set: bytes = sets_[node.a]; break;
         case Kind::Literal: bytes.set(literal_bytes_[node.a]); break;
         case Kind::Concat:
@@ -618,23 +618,23 @@ const ByteSet& RegexStore::find_first(RegexId id) {
         case Kind::Repeat: bytes = first({node.a}); break;
         case Kind::Intersection:
         case Kind::Complement:
-        case Kind::Multiple: bytes = first_by_steps(id); break;
+        case Kind::DecimalMultiple: bytes = first_by_steps(id); break;
     }
     nodes_[id.value].first = static_cast<uint32_t>(first_.size());
     return first_.emplace_back(bytes);
 }
 
-/// Bytes after which something is left; one of each group is tried.
+/// First bytes by trial: one byte of each class.
 ByteSet RegexStore::first_by_steps(RegexId id) {
-    if (const auto loop = endless(id)) return first(loop->part);  // whatever is begun, infinitely many words are left
-    std::array<int8_t, 256> possible;  // of each group of bytes
+    if (const auto loop = star_base(id)) return first(loop->part);  // infinitely many words remain after any byte
+    std::array<int8_t, 256> possible;  // by byte class
     possible.fill(-1);
     const uint32_t partition = partition_id(id);
     ByteSet bytes;
     for (int byte = 0; byte < 256; ++byte) {
         if (!alphabet_[byte]) continue;
         int8_t& live = possible[partitions_[partition].of[byte]];
-        if (live < 0) live = step(id, static_cast<uint8_t>(byte)) != kNothing;
+        if (live < 0) live = step(id, static_cast<uint8_t>(byte)) != kEmptyLanguage;
         bytes[byte] = live;
     }
     return bytes;

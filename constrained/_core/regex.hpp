@@ -1,15 +1,15 @@
 // Regular languages over bytes: hash-consed expressions and their derivatives.
 //
 // Invariants
-//  * Equal ids mean equal expressions; expressions are kept in a normal form (flat sorted unions and intersections,
-//    right-nested concatenations, merged counters), so that a language met again is usually the same id. All memos of
-//    the core are keyed by these ids: this is what "addressed by content" means here.
-//  * `step` is the Brzozowski derivative (Brzozowski 1964; sums kept as sets of linear forms, Antimirov 1996), and is
-//    `kNothing` exactly when no completion exists. For intersections and complements that is decided by search, and
-//    the answer is kept.
-//  * A counter `X{m,n}` is one node with two numbers; overlapping counters of one X in a sum merge into one interval.
-//  * Recursion is bounded by the nesting depth of the imported expressions (`kMaxDepth`), never by the input.
-// Not thread-safe: the vocabulary's lock guards it.
+//  * Equal ids mean equal expressions. Expressions are kept in a normal form (flat sorted unions and intersections,
+//    right-nested concatenations, merged counters), so equal languages usually have equal ids. All memos of the core are
+//    keyed by these ids.
+//  * `step` is the Brzozowski derivative (Brzozowski 1964; unions kept as sets of linear forms, Antimirov 1996) and returns
+//    `kEmptyLanguage` exactly when no completion exists. For intersections and complements a search decides that, and the
+//    result is memoised.
+//  * A counter `X{m,n}` is one node with two numbers; overlapping counters of one X in a union merge into one interval.
+//  * The nesting depth of the imported expressions (`kMaxDepth`) bounds recursion, never the input.
+// Not thread-safe: the shard's lock guards it.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@
 #include <unordered_map>
 
 #include "common.hpp"
-#include "multiple.hpp"
+#include "decimal_multiple.hpp"
 
 namespace core {
 
@@ -28,36 +28,36 @@ using ByteSet = std::bitset<256>;
 
 class RegexStore {
 public:
-    static constexpr RegexId kNothing{0};
-    static constexpr RegexId kEmpty{1};
+    static constexpr RegexId kEmptyLanguage{0};
+    static constexpr RegexId kEpsilon{1};
     static constexpr uint32_t kMaxDepth = 2000;
-    static constexpr uint32_t kMaxOptional = 2000;  ///< of parts in a row that may be empty: each step looks at all of them
+    static constexpr uint32_t kMaxOptional = 2000;  ///< consecutive nullable parts: each step visits all of them
 
-    /// `alphabet`: the bytes that a text can hold at all; others are removed from every language.
+    /// `alphabet`: the bytes that may occur in a text; other bytes are removed from every language.
     explicit RegexStore(const ByteSet& alphabet);
 
     RegexId set(const ByteSet& bytes);
     RegexId literal(std::span<const uint8_t> bytes);
-    /// One character out of inclusive code point ranges (pairs), in UTF-8.
+    /// One UTF-8 character from inclusive code point ranges (pairs).
     RegexId chars(std::span<const int32_t> ranges);
     RegexId concat(RegexId left, RegexId right);
-    RegexId unite(std::vector<RegexId> parts);
+    RegexId union_of(std::vector<RegexId> parts);
     RegexId intersect(std::vector<RegexId> parts);
-    /// The same, without loops C* that hold another part anyway.
-    RegexId intersect_plainly(std::vector<RegexId> parts);
+    /// As `intersect`, but drops parts C* that contain another part.
+    RegexId intersect_unsimplified(std::vector<RegexId> parts);
     RegexId complement(RegexId part);
-    /// The rest of a number that is a multiple of another one.
-    RegexId multiple(const Multiple& number);
+    /// The rest of a decimal number that is a multiple of another number.
+    RegexId multiple(const DecimalMultiple& number);
     /// `high == kInfinite`: no upper bound.
     RegexId repeat(RegexId part, uint32_t low, uint32_t high);
 
     bool nullable(RegexId id) const { return nodes_[id.value].nullable; }
 
-    /// What is left of the language after `byte`; `kNothing` when nothing can follow.
+    /// The derivative of the language by `byte`; `kEmptyLanguage` if no completion exists.
     RegexId step(RegexId id, uint8_t byte) {
         const Node& node = nodes_[id.value];
         if (node.head != kManyHeads) {
-            if (node.head != byte) return kNothing;
+            if (node.head != byte) return kEmptyLanguage;
             if (node.ahead & kSettled) return {node.ahead & ~kSettled};
         } else if (node.moves != kNoMoves) {
             const uint32_t move = moves_[node.moves + partitions_[node.partition].of[byte]];
@@ -66,12 +66,12 @@ public:
         return settle(id, byte);
     }
 
-    /// Bytes of the shortest text of the language; `kInfinite` when it is empty.
+    /// Bytes of the shortest text of the language; `kInfinite` if it is empty.
     uint32_t min_length(RegexId id);
-    /// Throws `TooLarge` for an expression whose derivatives could exceed the limits, or would cost too much.
+    /// Throws `TooLarge` for an expression whose derivatives could exceed the limits or are too expensive.
     void check_size(RegexId id) const;
 
-    /// Groups of bytes that `step` cannot tell apart: `of[b]` is the group of byte b, `count` the number of groups.
+    /// Classes of bytes that `step` treats alike: `of[b]` is the class of byte b, `count` the number of classes.
     struct Partition {
         std::array<uint8_t, 256> of;
         uint32_t count;
@@ -82,11 +82,11 @@ public:
         const uint32_t known = nodes_[id.value].partition;
         return known != kUnset ? known : make_partition(id);
     }
-    /// By `partition_id`; the reference is valid until the store grows.
+    /// By `partition_id`; the store invalidates the reference when it grows.
     const Partition& partition_at(uint32_t id) const { return partitions_[id]; }
-    /// The coarsest partition finer than both.
-    uint32_t meet(uint32_t left, uint32_t right);
-    /// Bytes that a text of the language can begin with.
+    /// The coarsest common refinement.
+    uint32_t refine(uint32_t left, uint32_t right);
+    /// First bytes of the texts of the language.
     const ByteSet& first(RegexId id) {
         const uint32_t at = nodes_[id.value].first;
         return at != kUnset ? first_[at] : find_first(id);
@@ -97,7 +97,7 @@ public:
         uint32_t low, high;
         RegexId tail;
     };
-    /// The parts of `X{low,high} tail`, if that is what the residual says.
+    /// The parts of `X{low,high} tail`, if the residual has this form.
     std::optional<Counter> counter(RegexId id) const {
         const auto [head, tail] = split_head(id);
         const Node& node = nodes_[head.value];
@@ -105,44 +105,43 @@ public:
         return Counter{{node.a}, node.b, node.c, tail};
     }
 
-    struct Spelled {
-        std::span<const uint8_t> text;  ///< valid until the store grows
+    struct LiteralPrefix {
+        std::span<const uint8_t> text;  ///< invalid after the store grows
         RegexId tail;
     };
-    /// The text that all of the language begins with, if the residual says it outright, and what follows it.
-    std::optional<Spelled> spelled(RegexId id) const {
+    /// The literal at the start of the residual and the rest, if the residual has this form.
+    std::optional<LiteralPrefix> literal_prefix(RegexId id) const {
         const auto [head, tail] = split_head(id);
         const Node& node = nodes_[head.value];
         if (node.kind != Kind::Literal) return std::nullopt;
-        return Spelled{{literal_bytes_.data() + node.a, node.b}, tail};
+        return LiteralPrefix{{literal_bytes_.data() + node.a, node.b}, tail};
     }
 
-    struct Carried {
+    struct StarOf {
         RegexId part;   ///< C
-        uint32_t rest;  ///< bound on the shortest rest of the residual between two copies of C, in bytes
-        ByteSet ends;   ///< bytes that may follow the last copy; none of them begins one
+        uint32_t rest;  ///< bound on the minimum rest of the residual between two copies of C, in bytes
+        ByteSet exit_bytes;   ///< bytes that may follow the last copy; none of them begins a copy
     };
-    /// C, if the residual can be completed after any text of C* and does not end inside of it (a sufficient test).
-    std::optional<Carried> carried(RegexId id);
+    /// C, if the residual can be completed after any text of C* and does not end inside C* (a sufficient test).
+    std::optional<StarOf> star_of(RegexId id);
 
-    /// Whether no text of the language begins another one (false where it has too many states to tell).
+    /// Whether no text of the language is a proper prefix of another (false if it has too many states to decide).
     bool prefix_free(RegexId id);
 
-    /// A plainer language that differs from this one in finitely many words: what is left when excluded words are
-    /// allowed again. The residual itself when there is nothing to drop.
-    RegexId base(RegexId id);
+    /// The language with its finitely many excluded words allowed again; the residual itself if it excludes none.
+    RegexId without_exclusions(RegexId id);
 
     struct Relaxed {
         RegexId id;
-        uint32_t least;  ///< the smallest bound that was lifted; kInfinite if there was none
+        uint32_t least;  ///< the smallest lifted bound; kInfinite if none
     };
-    /// The language with every upper bound of `from` or more copies lifted, outside of complements. It holds the same
-    /// texts of up to `least` bytes, because a copy takes at least one byte.
+    /// The language without upper bounds of `from` or more copies, except in complements. It contains the same texts of up
+    /// to `least` bytes, because a copy has at least one byte.
     Relaxed relax(RegexId id, uint32_t from);
 
-    /// `min_length`, or `TooLarge` when the search takes more steps than this.
+    /// `min_length`; throws `TooLarge` if the search takes more than `steps` steps.
     uint32_t min_length_within(RegexId id, uint32_t steps) {
-        struct Refill {  // whatever is thrown: the limit is for this question alone
+        struct Refill {  // also after an exception: the limit holds for this call alone
             uint32_t& fuel;
             ~Refill() { fuel = kInfinite; }
         } refill{fuel_ = steps};
@@ -152,39 +151,39 @@ public:
     const ByteSet& alphabet() const { return alphabet_; }
     size_t size() const { return nodes_.size(); }
     size_t bytes() const;
-    /// The expression in a readable form, cut at `limit` characters (for reports and debugging).
+    /// The expression in readable form, cut at `limit` characters (for reports and debugging).
     std::string describe(RegexId id, size_t limit = 200) const;
 
 private:
-    enum class Kind : uint8_t { Nothing, Empty, Set, Literal, Concat, Union, Intersection, Complement, Repeat, Multiple };
+    enum class Kind : uint8_t { EmptyLanguage, Epsilon, Set, Literal, Concat, Union, Intersection, Complement, Repeat, DecimalMultiple };
     static constexpr uint32_t kNoMoves = UINT32_MAX;
     static constexpr uint32_t kUnknown = UINT32_MAX - 1;
-    static constexpr uint32_t kSettled = 0x80000000u;  // of a move: emptiness of its target was decided
+    static constexpr uint32_t kSettled = 0x80000000u;  // of a move: the emptiness of its target is decided
     static constexpr uint32_t kUnset = 0x7fffffffu;
     static constexpr uint16_t kManyHeads = 256;
-    static constexpr uint32_t kWhole = 0;  // the partition that tells no byte apart
-    static constexpr size_t kPatience = 1000;  // derivatives that `search` visits before any way to the end will do
-    static constexpr size_t kDive = 100'000;   // and then, before it gives up
+    static constexpr uint32_t kWhole = 0;  // the partition with one class
+    static constexpr size_t kPatience = 1000;  // derivatives that `search` visits before it accepts any completion
+    static constexpr size_t kDive = 100'000;   // derivatives after that, before it gives up
 
     struct Node {
         Kind kind;
         bool nullable;
-        bool finite;    // holds finitely many words (a sufficient test)
-        bool searched;  // holds an intersection or a complement: emptiness needs a search
+        bool finite;    // finitely many words (a sufficient test)
+        bool searched;  // contains an intersection or a complement: emptiness needs a search
         uint16_t depth;
-        uint16_t optional;  // parts at the beginning, in a row, that may be empty; saturates
-        uint32_t bound;     // the highest upper bound of a loop, outside of complements
+        uint16_t optional;  // number of leading nullable parts; saturates
+        uint32_t bound;     // the highest upper bound of a counter, except in complements
         uint32_t a, b, c;  // Set: set index; Literal: offset, length; Concat: left, right; Union, Intersection:
                            // offset, count in children_; Complement: part; Repeat: part, low, high; Multiple: index in
                            // multiples_
         uint32_t min_length;
-        uint32_t least = 0;  // no text is shorter; known without a search
-        uint32_t max_length = 0;  // of texts; kInfinite where there is a loop, an intersection or a complement
+        uint32_t least = 0;  // lower bound of min_length that needs no search
+        uint32_t max_length = 0;  // kInfinite if there is a loop, an intersection or a complement
         uint32_t partition = kUnset;
         uint32_t moves = kNoMoves;
         uint32_t first = kUnset;
         uint32_t ahead = kUnset;     // as an element of `moves_`, for `head`
-        uint16_t head = kManyHeads;  // the byte that all texts begin with, where that shows: most residuals are literals
+        uint16_t head = kManyHeads;  // the only first byte, if the form shows it: most residuals are literals
     };
 
     RegexId add(Kind kind, uint32_t a, uint32_t b, uint32_t c, uint64_t hash);
@@ -201,10 +200,10 @@ private:
     RegexId settle(RegexId id, uint8_t byte);
     RegexId raw_step(RegexId id, uint8_t byte);
     uint32_t search(RegexId id);
-    std::optional<Carried> endless(RegexId id);
+    std::optional<StarOf> star_base(RegexId id);
     uint32_t max_length(RegexId id) const { return nodes_[id.value].max_length; }
-    bool inside(RegexId id, RegexId part);
-    bool spelled_inside(RegexId id, RegexId part);
+    bool subset_of_star(RegexId id, RegexId part);
+    bool literal_in_star(RegexId id, RegexId part);
     RegexId single(uint8_t byte);
     const ByteSet& find_first(RegexId id);
     ByteSet first_by_steps(RegexId id);
@@ -213,7 +212,7 @@ private:
     uint32_t split(const ByteSet& bytes);
     uint32_t single_out(const ByteSet& bytes);
     uint32_t digits();
-    RegexId rest(const Multiple& number);
+    RegexId rest(const DecimalMultiple& number);
     uint32_t intern_partition(const Partition& partition);
 
     std::span<const RegexId> children(const Node& node) const { return {children_.data() + node.a, node.b}; }
@@ -224,21 +223,21 @@ private:
     std::vector<RegexId> children_;
     std::vector<ByteSet> sets_;
     InternTable set_index_;
-    std::array<RegexId, 256> single_;  // the set of one byte; kNothing until it is asked for
-    std::array<uint32_t, 256> byte_partition_;  // one byte and all others
+    std::array<RegexId, 256> single_;  // the set of one byte; kEmptyLanguage if not built
+    std::array<uint32_t, 256> byte_partition_;  // the partition into one byte and all others
     std::vector<uint8_t> literal_bytes_;
-    std::vector<uint64_t> literal_hash_;  // of the rest of the literal from each byte on
+    std::vector<uint64_t> literal_hash_;  // hash of the literal from each byte on
     std::map<std::vector<int32_t>, RegexId> chars_index_;
-    std::vector<Multiple> multiples_;
+    std::vector<DecimalMultiple> multiples_;
     InternTable multiple_index_;
-    uint32_t digits_ = kUnset;  // the partition of bytes by what a number can hold
+    uint32_t digits_ = kUnset;  // the partition for numbers: each digit, the point, all others
     std::vector<Partition> partitions_;
     InternTable partition_index_;
-    std::unordered_map<uint64_t, uint32_t> meets_;
+    std::unordered_map<uint64_t, uint32_t> refinements_;
     std::vector<uint32_t> moves_;
     std::unordered_map<uint64_t, Relaxed> relaxed_;
     std::unordered_map<uint32_t, bool> prefix_free_;
-    std::unordered_map<uint64_t, bool> inside_;
+    std::unordered_map<uint64_t, bool> subset_of_star_;
     std::deque<ByteSet> first_;  // references stay valid
     std::array<uint32_t, 256> first_of_head_;
     uint32_t fuel_ = kInfinite;

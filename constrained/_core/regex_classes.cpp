@@ -1,4 +1,4 @@
-// Regular expressions: bytes that lead to the same derivative.
+// Regular expressions: classes of bytes with equal derivatives.
 #include "regex.hpp"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ uint32_t RegexStore::intern_partition(const Partition& partition) {
         std::memcpy(&word, &partition.of[i], 8);
         hash = combine(hash, word);
     }
-    return partition_index_.find_or_make(
+    return partition_index_.find_or_insert(
         hash, [&](uint32_t other) { return partitions_[other].of == partition.of; },
         [&] {
             partitions_.push_back(partition);
@@ -21,11 +21,11 @@ uint32_t RegexStore::intern_partition(const Partition& partition) {
         });
 }
 
-uint32_t RegexStore::meet(uint32_t left, uint32_t right) {
+uint32_t RegexStore::refine(uint32_t left, uint32_t right) {
     if (left == right || partitions_[right].count == 1) return left;
     if (partitions_[left].count == 1) return right;
     if (left > right) std::swap(left, right);
-    const auto [at, fresh] = meets_.try_emplace(uint64_t{left} << 32 | right, 0);
+    const auto [at, fresh] = refinements_.try_emplace(uint64_t{left} << 32 | right, 0);
     if (!fresh) return at->second;
     Partition both;
     std::vector<int> number(partitions_[left].count * partitions_[right].count, -1);
@@ -38,7 +38,7 @@ uint32_t RegexStore::meet(uint32_t left, uint32_t right) {
     return at->second = intern_partition(both);
 }
 
-/// Bytes inside and outside of a set. Groups are numbered by first occurrence, so that equal partitions are equal.
+/// A set and its complement. Classes are numbered by first occurrence, so equal partitions compare equal.
 uint32_t RegexStore::split(const ByteSet& bytes) {
     Partition partition;
     const bool flip = bytes[0];
@@ -47,7 +47,7 @@ uint32_t RegexStore::split(const ByteSet& bytes) {
     return intern_partition(partition);
 }
 
-/// Each byte of a set, and all other bytes.
+/// One class per byte of a set, and one for all other bytes.
 uint32_t RegexStore::single_out(const ByteSet& bytes) {
     if (bytes.count() == 1) {
         uint32_t& known = byte_partition_[bytes._Find_first()];
@@ -64,7 +64,7 @@ uint32_t RegexStore::single_out(const ByteSet& bytes) {
     return intern_partition(partition);
 }
 
-/// Each digit, the point, and all other bytes.
+/// One class per digit, one for the point, one for all other bytes.
 uint32_t RegexStore::digits() {
     if (digits_ == kUnset) {
         Partition partition;
@@ -88,16 +88,16 @@ uint32_t RegexStore::make_partition(RegexId id) {
 uint32_t RegexStore::partition_of(RegexId id) {
     const Node node = nodes_[id.value];
     switch (node.kind) {
-        case Kind::Nothing:
-        case Kind::Empty: return kWhole;
+        case Kind::EmptyLanguage:
+        case Kind::Epsilon: return kWhole;
         case Kind::Set: return split(sets_[node.a]);
         case Kind::Literal: return single_out(ByteSet().set(literal_bytes_[node.a]));
         case Kind::Concat: {
             uint32_t result = kWhole;
             for (;; id = {nodes_[id.value].b}) {
-                if (nodes_[id.value].kind != Kind::Concat) return meet(result, make_partition(id));
+                if (nodes_[id.value].kind != Kind::Concat) return refine(result, make_partition(id));
                 const RegexId left{nodes_[id.value].a};
-                result = meet(result, make_partition(left));
+                result = refine(result, make_partition(left));
                 if (!nullable(left)) return result;
             }
         }
@@ -111,14 +111,14 @@ uint32_t RegexStore::partition_of(RegexId id) {
                 if (head != kManyHeads) {
                     heads.set(head);
                 } else {
-                    result = meet(result, make_partition(child));
+                    result = refine(result, make_partition(child));
                 }
             }
-            return heads.none() ? result : meet(result, single_out(heads));
+            return heads.none() ? result : refine(result, single_out(heads));
         }
         case Kind::Complement:
         case Kind::Repeat: return make_partition({node.a});
-        case Kind::Multiple: return digits();
+        case Kind::DecimalMultiple: return digits();
     }
     return kWhole;
 }

@@ -1,4 +1,4 @@
-// Regular expressions: which of them are empty, and the lengths of their shortest words.
+// Regular expressions: emptiness and minimum lengths.
 #include "regex.hpp"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace core {
 
 void RegexStore::check_size(RegexId id) const {
-    // Derivatives may be a few levels deeper than what they come from.
+    // Derivatives may be a few levels deeper than their expression.
     if (nodes_[id.value].depth > kMaxDepth / 2) throw TooLarge("a regular expression is nested too deep");
     if (nodes_[id.value].optional > kMaxOptional) {
         throw TooLarge("a regular expression has too many parts in a row that may be empty");
@@ -44,11 +44,11 @@ uint32_t RegexStore::min_length(RegexId id) {
     return length;
 }
 
-/// Over the derivatives of an intersection or complement to the nearest nullable one: A* (Hart, Nilsson and Raphael
-/// 1968), where no part of an intersection can end sooner than it could alone. Some languages have exponentially many
-/// derivatives before it. Where the fuel is limited that is an error; later, when a text is under way, the first one that
-/// is found by going where the least is left has to do: a bound on the shortest length then, but still a way to the end
-/// on which every byte makes it shorter.
+/// Searches the derivatives of an intersection or complement for the nearest nullable one by A* (Hart, Nilsson and
+/// Raphael 1968); the lower bound of an intersection is the largest one of its parts. Some languages have exponentially
+/// many derivatives on the way. With limited fuel (while compiling) that is an error. Without a limit (while decoding) the
+/// search becomes greedy after `kPatience` steps and accepts the first completion: the length is then an upper bound, but
+/// every byte of that completion still decreases it.
 uint32_t RegexStore::search(RegexId id) {
     struct Visit {
         RegexId id;
@@ -57,20 +57,20 @@ uint32_t RegexStore::search(RegexId id) {
     };
     struct Place {
         uint32_t rank, behind, visit;
-        bool operator<(const Place& other) const {  // what is looked at later; of equals, what was found sooner
+        bool operator<(const Place& other) const {  // visited later; among equals, found earlier
             return std::tie(rank, behind, other.visit) > std::tie(other.rank, other.behind, visit);
         }
     };
     std::vector<Visit> visits;
     std::priority_queue<Place> open;
-    std::unordered_map<uint32_t, uint32_t> reached;  // by how many bytes
+    std::unordered_map<uint32_t, uint32_t> reached;  // distance in bytes
     uint32_t best = kInfinite, best_at = 0;
     bool diving = false;
     const auto least = [&](RegexId at) {
         const Node& node = nodes_[at.value];
         return node.min_length != kUnknown ? node.min_length : node.least;
     };
-    const auto effort = [&](RegexId at) {  // the parts of an intersection, as if one came after the other
+    const auto effort = [&](RegexId at) {  // for an intersection: the sum over its parts
         const Node& node = nodes_[at.value];
         if (node.kind != Kind::Intersection || node.min_length != kUnknown) return least(at);
         uint32_t sum = 0;
@@ -108,12 +108,12 @@ uint32_t RegexStore::search(RegexId id) {
         }
         const uint32_t partition = partition_id(now.id);
         std::bitset<256> done;
-        for (int byte = 256; byte-- > 0;) {  // the first is looked at first
+        for (int byte = 256; byte-- > 0;) {  // pushes in descending order, so the lowest byte is visited first
             const uint8_t group = partitions_[partition].of[byte];
             if (!alphabet_[byte] || done[group]) continue;
             done.set(group);
             const RegexId next = raw_step(now.id, static_cast<uint8_t>(byte));
-            if (next != kNothing) visit(next, at, now.distance + 1);
+            if (next != kEmptyLanguage) visit(next, at, now.distance + 1);
         }
         if (fuel_ != kInfinite) continue;
         if (steps == kPatience) {
@@ -123,7 +123,7 @@ uint32_t RegexStore::search(RegexId id) {
                 if (reached[visits[i].id.value] == visits[i].distance) place(i);
             }
         } else if (steps == kDive) {
-            throw TooLarge("an intersection or complement of regular expressions has no end in sight");
+            throw TooLarge("no completion of an intersection or complement of regular expressions was found");
         }
     }
     if (best == kInfinite) {

@@ -1,10 +1,10 @@
-// The vocabulary as tries of token bytes.
+// The vocabulary as a trie of token bytes.
 //
 // Invariants
-//  * Nodes are numbered breadth first and the children of a node are contiguous and sorted by byte, so a walk reads
-//    memory forwards.
-//  * Tokens are kept in the order of their bytes, so the tokens below a node are one run, and those that end at the
-//    node come first in it.
+//  * Nodes are numbered breadth first, and the children of a node are contiguous and sorted by byte, so a walk reads memory
+//    in ascending order.
+//  * Tokens are ordered by their bytes: the tokens of a subtree are one range, whose first elements end at its root.
+// Thread safety: immutable after construction.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace core {
 
-/// Token bytes in one block: token t is `blob[offsets[t], offsets[t + 1])`. The memory is another's.
+/// Views of token bytes in one block: token t is `blob[offsets[t], offsets[t + 1])`.
 struct TokenBytes {
     std::span<const uint8_t> blob;
     std::span<const int64_t> offsets;
@@ -34,18 +34,18 @@ public:
 
     struct Node {
         uint32_t first_child;
-        uint32_t begin, own_end, end;  // of the run in `order`
+        uint32_t begin, own_end, end;  // of the range in `order`
     };
-    /// What a trie consists of.
+    /// The arrays of a trie.
     struct Arrays {
-        std::vector<Node> nodes;      // and one at the end
-        std::vector<uint8_t> bytes;   // last byte on the way to the node
+        std::vector<Node> nodes;      // and a sentinel
+        std::vector<uint8_t> bytes;   // last byte of the path to the node
         std::vector<uint16_t> deepest;
         std::vector<uint32_t> order;  // tokens
         uint32_t longest = 0;
     };
 
-    /// Over those of the tokens that are listed (none of them empty).
+    /// A trie of the listed tokens; none of them may be empty.
     static Arrays build(const TokenBytes& tokens, const std::vector<uint32_t>& listed) {
         Arrays made;
         auto& [nodes, bytes, deepest, order, longest] = made;
@@ -82,7 +82,7 @@ public:
         return made;
     }
 
-    /// The memory is another's: of `Arrays`, or of an image.
+    /// Views of the memory of `Arrays` or of a table file.
     Trie(std::span<const Node> nodes, std::span<const uint8_t> bytes, std::span<const uint16_t> deepest,
          std::span<const uint32_t> order, uint32_t longest)
         : longest_(longest), bytes_(bytes), nodes_(nodes), depth_of_longest_(deepest), order_(order) {
@@ -98,23 +98,23 @@ public:
     uint32_t children_begin(uint32_t node) const { return nodes_[node].first_child; }
     uint32_t children_end(uint32_t node) const { return nodes_[node + 1].first_child; }
     bool leaf(uint32_t node) const { return children_begin(node) == children_end(node); }
-    /// Bytes of the longest token that ends here or below (65,535 stands for any greater number).
-    uint32_t longest_below(uint32_t node) const { return depth_of_longest_[node]; }
-    /// Tokens that end here.
+    /// Bytes of the longest token of the subtree (saturates at 65,535).
+    uint32_t longest_in_subtree(uint32_t node) const { return depth_of_longest_[node]; }
+    /// Tokens that end at the node.
     std::span<const uint32_t> tokens(uint32_t node) const { return run(nodes_[node].begin, nodes_[node].own_end); }
-    /// Tokens that end here or below.
-    std::span<const uint32_t> below(uint32_t node) const { return run(nodes_[node].begin, nodes_[node].end); }
-    /// Tokens that end below, not here.
-    std::span<const uint32_t> strictly_below(uint32_t node) const { return run(nodes_[node].own_end, nodes_[node].end); }
+    /// Tokens of the subtree.
+    std::span<const uint32_t> subtree_tokens(uint32_t node) const { return run(nodes_[node].begin, nodes_[node].end); }
+    /// Tokens of the subtree that do not end at its root.
+    std::span<const uint32_t> descendant_tokens(uint32_t node) const { return run(nodes_[node].own_end, nodes_[node].end); }
     uint32_t child(uint32_t node, uint8_t byte) const {
         if (node == kRoot) return root_[byte];
         const auto begin = bytes_.begin() + children_begin(node), end = bytes_.begin() + children_end(node);
         const auto at = std::lower_bound(begin, end, byte);
         return at != end && *at == byte ? static_cast<uint32_t>(at - bytes_.begin()) : kNone;
     }
-    /// Fewest tokens that spell each rest of `text`, from the whole to nothing; `kInfinite` where none do. Dynamic
-    /// programming from the end.
-    std::vector<uint32_t> fewest_tokens(std::span<const uint8_t> text) const {
+    /// Element i: the minimum number of tokens that spell `text` from byte i on, or `kInfinite`. Dynamic programming from
+    /// the end of the text.
+    std::vector<uint32_t> min_token_counts(std::span<const uint8_t> text) const {
         std::vector<uint32_t> fewest(text.size() + 1, kInfinite);
         fewest[text.size()] = 0;
         for (size_t i = text.size(); i-- > 0;) {
@@ -131,7 +131,7 @@ public:
 private:
     static std::vector<uint32_t> in_order(const TokenBytes& tokens, const std::vector<uint32_t>& listed) {
         struct Key {
-            uint64_t head;  // first bytes, so that most comparisons are of two numbers
+            uint64_t head;  // the first eight bytes: most comparisons compare two numbers
             uint32_t token;
         };
         std::vector<Key> keys;

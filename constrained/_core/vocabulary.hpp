@@ -1,82 +1,83 @@
-// What automata over the same tokens share: tables, rows, and what was learned about languages.
+// A vocabulary: the tables, masks and shards that automata over the same tokens share.
 //
-// A vocabulary has one set of tables and one store of rows. What is learned about languages lies in lanes. A lane has
-// one lock, for itself and for every automaton in it; automata of different lanes never wait for each other. A lane
-// keeps residuals as long as it lives, for states are made of them. So a lane that has grown too large is left to its
-// automata, a new one is opened for those to come, and the last automaton takes the old one along.
+// A vocabulary has one set of tables and one mask store. Residuals and lexicon entries live in shards. A shard has one lock
+// for itself and all its automata; automata of different shards never wait for each other. A shard keeps its residuals for
+// its lifetime because automaton states consist of them. A shard that has grown too large therefore gets no new automata;
+// a new shard is opened, and the old one is freed with its last automaton.
 // Invariants
-//  * Whatever a lane knows can be learned again from the tables.
-//  * Locks are taken in the order: lanes of a vocabulary, lane, rows, readers.
+//  * Everything in a shard can be recomputed from the tables.
+//  * Lock order: list of shards, shard, mask store, read epoch.
+// Thread safety: `Vocabulary` may be used from any thread; the members of a `Shard` after `lock` need that lock.
 #pragma once
 
 #include <mutex>
 
-#include "lexicon.hpp"
-#include "readers.hpp"
-#include "rows.hpp"
-#include "tables.hpp"
+#include "token_lexicon.hpp"
+#include "read_epoch.hpp"
+#include "mask_store.hpp"
+#include "vocabulary_tables.hpp"
 
 namespace core {
 
-class Lane;
+class Shard;
 
 class Vocabulary {
 public:
-    /// `limit`: bytes that rows and one generation of lanes may take, besides the tables: a quarter for rows, a quarter
-    /// for residuals, half for the lexica.
-    Vocabulary(Image image, size_t limit, uint32_t lanes)
-        : tables(std::move(image)),
-          lanes(std::max(lanes, 1u)),
-          residual_limit(limit / 4 / this->lanes),
-          lexicon_limit(limit / 2 / this->lanes),
-          rows(tables.size, limit / 4, readers) {}
+    /// `limit`: bytes of the masks and one generation of shards, without the tables: a quarter for masks, a quarter for
+    /// residuals, half for lexicons.
+    Vocabulary(TableFile table_file, size_t limit, uint32_t shards)
+        : tables(std::move(table_file)),
+          shards(std::max(shards, 1u)),
+          residual_limit(limit / 4 / this->shards),
+          lexicon_limit(limit / 2 / this->shards),
+          masks(tables.size, limit / 4, epoch) {}
 
     struct Size {
-        size_t lanes = 0, residuals = 0, residual_bytes = 0, entries = 0, entry_bytes = 0;
+        size_t shards = 0, residuals = 0, residual_bytes = 0, entries = 0, entry_bytes = 0;
     };
-    /// Of every lane that is alive.
+    /// Summed over all live shards.
     Size size();
 
-    const Tables tables;
-    const uint32_t lanes;
-    const size_t residual_limit, lexicon_limit;  // of one lane
-    Readers readers;
-    RowStore rows;
+    const VocabularyTables tables;
+    const uint32_t shards;
+    const size_t residual_limit, lexicon_limit;  // per shard
+    ReadEpoch epoch;
+    MaskStore masks;
 
 private:
-    friend class Lane;
+    friend class Shard;
     std::mutex lock_;
-    std::vector<Lane*> alive_;
+    std::vector<Shard*> alive_;
 };
 
-class Lane {
+class Shard {
 public:
-    explicit Lane(std::shared_ptr<Vocabulary> shared)
+    explicit Shard(std::shared_ptr<Vocabulary> shared)
         : vocabulary(std::move(shared)),
           tokens(vocabulary->tables.tokens),
           size(vocabulary->tables.size),
           eos(vocabulary->tables.eos),
           alphabet(vocabulary->tables.alphabet),
           trie(vocabulary->tables.trie),
-          rows(vocabulary->rows),
-          readers(vocabulary->readers),
+          masks(vocabulary->masks),
+          epoch(vocabulary->epoch),
           regexes(alphabet),
-          lexicon(tokens, trie, vocabulary->tables.quotient, regexes) {
+          lexicon(tokens, trie, vocabulary->tables.byte_class_trie, regexes) {
         const std::lock_guard guard(vocabulary->lock_);
         vocabulary->alive_.push_back(this);
     }
-    ~Lane() {
+    ~Shard() {
         const std::lock_guard guard(vocabulary->lock_);
         std::erase(vocabulary->alive_, this);
     }
-    Lane(const Lane&) = delete;
-    Lane& operator=(const Lane&) = delete;
+    Shard(const Shard&) = delete;
+    Shard& operator=(const Shard&) = delete;
 
     bool is_eos(uint32_t token) const { return std::ranges::find(eos, token) != eos.end(); }
 
-    /// Forgets what can be learned again, if it has grown too large. Under the lock, while nothing of it is in use.
+    /// Evicts lexicon entries if they exceed the limit. Under the lock, while no entry is in use.
     void trim() { lexicon.trim(vocabulary->lexicon_limit); }
-    /// Whether new automata had better go to a new lane.
+    /// Whether new automata should use a new shard.
     bool full() {
         const std::lock_guard guard(lock);
         return regexes.bytes() > vocabulary->residual_limit;
@@ -88,23 +89,23 @@ public:
     const std::vector<uint32_t>& eos;
     const ByteSet& alphabet;
     const Trie& trie;
-    RowStore& rows;
-    Readers& readers;
-    std::mutex lock;  // guards what follows, and the stores of every automaton in this lane
+    MaskStore& masks;
+    ReadEpoch& epoch;
+    std::mutex lock;  // guards the members below, and the stores of all automata in this shard
     RegexStore regexes;
-    Lexicon lexicon;
+    TokenLexicon lexicon;
 };
 
 inline Vocabulary::Size Vocabulary::size() {
     const std::lock_guard guard(lock_);
     Size size;
-    for (Lane* lane : alive_) {
-        const std::lock_guard held(lane->lock);
-        ++size.lanes;
-        size.residuals += lane->regexes.size();
-        size.residual_bytes += lane->regexes.bytes();
-        size.entries += lane->lexicon.size();
-        size.entry_bytes += lane->lexicon.bytes();
+    for (Shard* shard : alive_) {
+        const std::lock_guard held(shard->lock);
+        ++size.shards;
+        size.residuals += shard->regexes.size();
+        size.residual_bytes += shard->regexes.bytes();
+        size.entries += shard->lexicon.size();
+        size.entry_bytes += shard->lexicon.bytes();
     }
     return size;
 }

@@ -36,7 +36,7 @@ _LEXED_FUEL = 20_000
 """States that the search for one completion behind a lexer may visit."""
 
 _REGEXES_KEPT = 10_000
-"""Regular expressions remembered by a lane before it starts afresh."""
+"""Regular expressions remembered by a shard before it starts afresh."""
 
 _MEMORY_LIMIT = 64 << 20
 """Bytes of an automaton before it drops what can be computed again."""
@@ -72,7 +72,7 @@ class TokenAutomaton(_AutomatonMixin, _core.Automaton):
 
     States are ints; `DEAD` is 0. To fork a text, copy its state; to roll back, keep the states before it.
     Lazily built, memoised, shared by any number of threads and requests. Methods (all native, see their docstrings):
-    `next`, `walk`, `fill_mask`, `fill_masks`, `fill_mask_within`, `row_id`, `mask_ids`, `accepts`, `forced`,
+    `next`, `walk`, `fill_mask`, `fill_masks`, `fill_mask_within`, `mask_id`, `mask_ids`, `accepts`, `forced`,
     `shortest_completion`. Rows are int32 arrays of ``ceil(vocabulary.size / 32)`` words: token t is bit
     ``t % 32`` of word ``t // 32``; EOS bits are set iff the text is complete.
 
@@ -96,26 +96,26 @@ class TokenAutomaton(_AutomatonMixin, _core.Automaton):
         constraint: Constraint | None = None,
         memory_limit: int = _MEMORY_LIMIT,
     ) -> None:
-        reject_lexer_grammar(grammar, "here: it needs a LexedAutomaton")
+        reject_lexer_grammar(grammar, "here: it needs a LexerAutomaton")
         self.grammar = grammar
         self.vocabulary = vocabulary
         self.constraint = constraint
-        lane = vocabulary.shard_pool.next_shard()
-        known = lane.regexes
+        shard = vocabulary.shard_pool.next_shard()
+        known = shard.regexes
         try:
             rules = rules_built_so_far(grammar)
             later = grammar.rules if isinstance(grammar.rules, LazyRules) else None
             if later is not None:
                 rules |= later.eager_exprs
-            super().__init__(lane.core, rules, grammar.start, known, _FUEL, memory_limit, later)
+            super().__init__(shard.core, rules, grammar.start, known, _FUEL, memory_limit, later)
         except _core.TooLarge as error:
             raise ConstraintTooLarge(
                 f"the constraint is too large to compile: {error}",
-                _hard_rules(grammar, lane),
+                _hard_rules(grammar, shard),
                 action="simplify its patterns",
             ) from None
         if len(known) > _REGEXES_KEPT:
-            lane.regexes = {}  # another table: other threads may be reading this one
+            shard.regexes = {}  # another table: other threads may be reading this one
         _check_left_recursion(grammar, self.left_recursive_rule)
         if self.start == DEAD:
             raise UnsatisfiableConstraint(
@@ -124,7 +124,7 @@ class TokenAutomaton(_AutomatonMixin, _core.Automaton):
             )
 
 
-class LexedAutomaton(_AutomatonMixin, _core.LexedAutomaton):
+class LexerAutomaton(_AutomatonMixin, _core.LexerAutomaton):
     """A `TokenAutomaton` of a grammar behind a lexer; everything that one does, this one does.
 
     A token is allowed if a completion was found for the text with it, and that one is kept: `shortest_completion`
@@ -142,11 +142,11 @@ class LexedAutomaton(_AutomatonMixin, _core.LexedAutomaton):
         self.grammar = grammar
         self.vocabulary = vocabulary
         self.constraint = constraint
-        lane = vocabulary.shard_pool.next_shard()
-        known = lane.regexes
+        shard = vocabulary.shard_pool.next_shard()
+        known = shard.regexes
         try:
             super().__init__(
-                lane.core,
+                shard.core,
                 dict(grammar.rules),
                 grammar.start,
                 known,
@@ -161,14 +161,17 @@ class LexedAutomaton(_AutomatonMixin, _core.LexedAutomaton):
                 f"the constraint is too large to compile: {error}", action="simplify its patterns"
             ) from None
         _check_left_recursion(grammar, self.left_recursive_rule)
-        if self.start == DEAD and self.undecided:
+        if self.start == DEAD and self.search_exhausted:
             raise ConstraintTooLarge(
                 "no text that satisfies the constraint was found",
                 Problem("lexer", f"none among the texts that {_LEXED_FUEL} steps lead to"),
                 action="let the tokens that follow each other differ more, or ignore white space between them",
             )
         if self.start == DEAD:
-            names = [(grammar.tokens[one].name, grammar.tokens[other].name) for one, other in self.colliding]
+            names = [
+                (grammar.tokens[one].name, grammar.tokens[other].name)
+                for one, other in self.conflicting_tokens
+            ]
             raise UnsatisfiableConstraint(
                 "no text satisfies the constraint: the lexer cuts every one otherwise",
                 [Problem(f"{one} {other}", f"{other} never begins right after {one}") for one, other in names]
@@ -177,7 +180,7 @@ class LexedAutomaton(_AutomatonMixin, _core.LexedAutomaton):
             )
 
 
-def _hard_rules(grammar: Grammar, lane: Shard) -> tuple[Problem, ...]:
+def _hard_rules(grammar: Grammar, shard: Shard) -> tuple[Problem, ...]:
     """The first rule with a terminal that is too large to compile: looked for once it is known that there is one."""
     rules: dict[ir.Expr, str] = {}
     for rule, body in grammar.rules.items():
@@ -188,7 +191,7 @@ def _hard_rules(grammar: Grammar, lane: Shard) -> tuple[Problem, ...]:
     for expr, rule in rules.items():
         if isinstance(expr, ir.Terminal):
             try:
-                _core.Automaton(lane.core, {"start": expr}, "start", lane.regexes, _FUEL, _MEMORY_LIMIT)
+                _core.Automaton(shard.core, {"start": expr}, "start", shard.regexes, _FUEL, _MEMORY_LIMIT)
             except _core.TooLarge:
                 return (Problem(rule, "a pattern, or what is said together about one value here"),)
     return ()
@@ -206,7 +209,7 @@ def _check_left_recursion(grammar: Grammar, rule: int) -> None:
 def fill_masks(automata: Sequence[TokenAutomaton], states: Sequence[int], masks: Any) -> None:
     """The masks of a step in one call, for sequences with automata of their own.
 
-    What is known is copied. What is not is computed, at the same time for automata of different lanes of the
+    What is known is copied. What is not is computed, at the same time for automata of different shards of the
     vocabulary (see `Vocabulary.core`). Other Python threads run meanwhile.
 
     Args:
@@ -222,10 +225,10 @@ def fill_masks(automata: Sequence[TokenAutomaton], states: Sequence[int], masks:
 
 
 def mask_ids(automata: Sequence[TokenAutomaton], states: Sequence[int]) -> list[int]:
-    """The ids of the masks of a step in one call, as for `fill_masks`; see `Vocabulary.rows`."""
+    """The ids of the masks of a step in one call, as for `fill_masks`; see `Vocabulary.masks`."""
     if not all(isinstance(automaton, _core.BaseAutomaton) for automaton in automata):
-        return [automaton.row_id(state) for automaton, state in zip(automata, states, strict=True)]
-    return _core.Vocabulary.row_ids(automata, states)
+        return [automaton.mask_id(state) for automaton, state in zip(automata, states, strict=True)]
+    return _core.Vocabulary.mask_ids(automata, states)
 
 
 def compile(constraint: Any, vocabulary: Vocabulary, *, memory_limit: int = _MEMORY_LIMIT) -> TokenAutomaton:
@@ -258,5 +261,5 @@ def compile(constraint: Any, vocabulary: Vocabulary, *, memory_limit: int = _MEM
         vocabulary = vocabulary.with_special_tokens(wanted.special_tokens)
     if isinstance(grammar, LexerGrammar):
         # The two native classes have the same methods, which no common base names.
-        return cast("TokenAutomaton", LexedAutomaton(grammar, vocabulary, constraint=wanted))
+        return cast("TokenAutomaton", LexerAutomaton(grammar, vocabulary, constraint=wanted))
     return TokenAutomaton(grammar, vocabulary, constraint=wanted, memory_limit=memory_limit)

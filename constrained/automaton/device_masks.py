@@ -88,7 +88,7 @@ class DeviceMaskCache:
     def _ids(self, automata: Any, states: Sequence[int]) -> list[int]:
         if isinstance(automata, Sequence):
             return mask_ids(automata, states)
-        found: list[int] = automata.row_ids(states)
+        found: list[int] = automata.mask_ids(states)
         return found
 
     def _send(self, ids: list[int]) -> None:

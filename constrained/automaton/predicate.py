@@ -189,7 +189,7 @@ class PredicateAutomaton:
         """Whether the row of a state, without a budget, is known already."""
         return (state, _ENDLESS) in self._rows
 
-    def row_id(self, state: int) -> int:
+    def mask_id(self, state: int) -> int:
         """Rows that predicates made are not kept.
 
         Raises:
@@ -199,9 +199,9 @@ class PredicateAutomaton:
             "rows of a predicate have no ids", action="fill masks, or check token by token with next"
         )
 
-    def row_ids(self, states: Sequence[int]) -> list[int]:
-        """As `row_id`."""
-        return [self.row_id(state) for state in states]
+    def mask_ids(self, states: Sequence[int]) -> list[int]:
+        """As `mask_id`."""
+        return [self.mask_id(state) for state in states]
 
     def forced(self, state: int) -> bytes:
         """What every completion starts with, as far as the grammar tells."""

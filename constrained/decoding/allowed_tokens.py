@@ -44,8 +44,8 @@ class AutomatonCandidates(Candidates):
         """Whether `ids` has been asked for, or the automaton has the row."""
         if self._ids is not None:
             return True
-        has_row = getattr(self.automaton, "has_row", None)
-        return has_row is not None and bool(has_row(self.state))
+        has_mask = getattr(self.automaton, "has_mask", None)
+        return has_mask is not None and bool(has_mask(self.state))
 
     @property
     def ids(self) -> NDArray[np.intp]:

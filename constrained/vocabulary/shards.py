@@ -1,4 +1,4 @@
-"""Where the next automaton of a vocabulary goes: what automata learn about languages is kept in lanes."""
+"""Where the next automaton of a vocabulary goes: what automata learn about languages is kept in shards."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Shard:
-    """One lane: a native store of languages under one lock, and what it has read.
+    """One shard: a native store of languages under one lock, and what it has read.
 
     Attributes:
         core: the native side.
@@ -24,9 +24,9 @@ class Shard:
 
 
 class ShardPool:
-    """Lanes in turn, so that automata spread evenly over them; one that has grown too large is replaced.
+    """Shards in turn, so that automata spread evenly over them; one that has grown too large is replaced.
 
-    The automata of a lane keep it alive, so a lane that was replaced goes when the last of them goes.
+    The automata of a shard keep it alive, so a shard that was replaced goes when the last of them goes.
     """
 
     def __init__(self, vocabulary: Any) -> None:
@@ -37,17 +37,17 @@ class ShardPool:
         self._lock = Lock()
 
     def next_shard(self) -> Shard:
-        """The lane of the next automaton."""
+        """The shard of the next automaton."""
         with self._lock:
             turn = self._turn
-            self._turn = (turn + 1) % self._vocabulary.lanes
+            self._turn = (turn + 1) % self._vocabulary.shards
             if turn == len(self._open):
-                self._open.append(Shard(self._vocabulary.open_lane()))
-            lane = self._open[turn]
-        if lane.core.full:  # asked without the lock: it may have to wait for an automaton of that lane
-            fresh = Shard(self._vocabulary.open_lane())
+                self._open.append(Shard(self._vocabulary.open_shard()))
+            shard = self._open[turn]
+        if shard.core.full:  # asked without the lock: it may have to wait for an automaton of that shard
+            fresh = Shard(self._vocabulary.open_shard())
             with self._lock:
-                if self._open[turn] is lane:
+                if self._open[turn] is shard:
                     self._open[turn] = fresh
-                lane = self._open[turn]
-        return lane
+                shard = self._open[turn]
+        return shard

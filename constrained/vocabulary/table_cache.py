@@ -48,8 +48,8 @@ def open_tables(
     Args:
         fingerprint: of the vocabulary's content.
         size: its number of tokens.
-        build: the native vocabulary from an image of its tables, or from scratch if that is None. Raises ValueError
-            for an image that does not fit.
+        build: the native vocabulary from a table file of its tables, or from scratch if that is None. Raises ValueError
+            for a table file that does not fit.
         least: vocabularies of fewer tokens have no file.
     """
     place = cache_folder()
@@ -57,12 +57,12 @@ def open_tables(
         return build(None)
     from constrained import _core
 
-    path = place / f"{fingerprint}.tables-{_core.IMAGE_VERSION}"
+    path = place / f"{fingerprint}.tables-{_core.TABLE_FILE_VERSION}"
     with suppress(OSError, ValueError):
         return build(_mapped(path))
     built = build(None)
     with suppress(OSError, ValueError):
-        _write(path, built.image)
+        _write(path, built.table_file)
         return build(_mapped(path))  # the same memory as the processes to come
     return built
 
@@ -72,12 +72,12 @@ def _mapped(path: Path) -> memoryview:
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
-def _write(path: Path, image: Any) -> None:
+def _write(path: Path, table_file: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, unfinished = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".part", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(image)
+            file.write(table_file)
         os.replace(unfinished, path)
     except BaseException:
         with suppress(OSError):

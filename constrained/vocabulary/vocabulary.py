@@ -327,20 +327,20 @@ class Vocabulary:
         """The same table on the native side, made once, with what automata over it share.
 
         What is shared takes `memory_limit` bytes at most, besides the tables, and besides what living automata still
-        need; beyond that it is dropped and computed again. Automata are dealt to `lanes` in turn. Automata of one
-        lane share what they learn and take turns when something is learned; those of different lanes learn at the
-        same time, each lane for itself.
+        need; beyond that it is dropped and computed again. Automata are dealt to `shards` in turn. Automata of one
+        shard share what they learn and take turns when something is learned; those of different shards learn at the
+        same time, each shard for itself.
         """
         from constrained import _core
 
-        def build(image: Any) -> Any:
+        def build(table_file: Any) -> Any:
             return _core.Vocabulary(
                 self.tokens.blob,
                 self.tokens.offsets,
                 list(self.eos_ids),
                 memory_limit=self.memory_limit,
-                lanes=self.shards,
-                image=image,
+                shards=self.shards,
+                table_file=table_file,
             )
 
         return open_tables(self.fingerprint, self.size, build)
@@ -357,7 +357,7 @@ class Vocabulary:
         An id never names two masks. Rows from `first` on are held; those before were dropped to save memory, and a
         state whose row was dropped has one with a new id when it is next asked for.
         """
-        return self.core.rows
+        return self.core.masks
 
     def __len__(self) -> int:
         return self.size
@@ -373,7 +373,7 @@ class Vocabulary:
 
     def __getstate__(self) -> dict[str, Any]:
         # What can be derived again stays behind: the native table does not travel, the index is as big as the rest.
-        return {k: v for k, v in self.__dict__.items() if k not in ("core", "ids_by_bytes", "open_lanes")} | {
+        return {k: v for k, v in self.__dict__.items() if k not in ("core", "ids_by_bytes", "shard_pool")} | {
             "_marked": {}
         }
 

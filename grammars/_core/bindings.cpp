@@ -1,60 +1,59 @@
-// The Python face of what reads schema documents natively.
+// Python bindings of the analysis of JSON Schema documents.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/shared_ptr.h>
 
-#include "survey.hpp"
+#include "deferral_analysis.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
 using schemas::Keywords;
-using schemas::Survey;
+using schemas::DeferralAnalysis;
 
 NB_MODULE(_core, m) {
-    m.doc() = "Native part of the front ends: surveys of JSON Schema documents.";
+    m.doc() = "Native part of the front ends: analysis of JSON Schema documents.";
 
     nb::class_<Keywords>(m, "Keywords", "The keywords of one draft.")
         .def(nb::init<nb::dict, nb::frozenset, nb::str, bool, nb::frozenset>(), "checks"_a, "limiting"_a, "identifier"_a,
              "ref_alone"_a, "formats"_a,
              nb::sig("def __init__(self, checks: dict[str, str], limiting: frozenset[str], identifier: str, "
                      "ref_alone: bool, formats: frozenset[str]) -> None"),
-             "`checks`: what the value of each keyword must be, by the names in keywords.cpp; `limiting`: those that may\n"
-             "limit something; `identifier`: the one that names a schema; `ref_alone`: others are ignored next to $ref.")
+             "`checks`: the check of each keyword value, by the names in keywords.cpp; `limiting`: keywords that may constrain\n"
+             "values; `identifier`: the keyword that identifies a schema; `ref_alone`: $ref hides other keywords.")
         .def(
-            "count", [](const Keywords& self, nb::handle schema) { return schemas::count_sound(schema.ptr(), self); },
-            "schema"_a, nb::sig("def count(self, schema: object) -> int"),
-            "About how many schemas stand in a document, if all their keywords are as they must be; otherwise 0.");
+            "count_subschemas", [](const Keywords& self, nb::handle schema) { return schemas::count_valid_subschemas(schema.ptr(), self); },
+            "schema"_a, nb::sig("def count_subschemas(self, schema: object) -> int"),
+            "Approximate number of schemas in a document if all keyword values are valid; otherwise 0.");
 
     m.def(
-        "snapshot", [](nb::handle schema) { return schemas::snapshot(schema.ptr()); }, "schema"_a,
-        nb::sig("def snapshot(schema: object) -> typing.Any"),
-        "A copy of the dicts and lists of a document and of all that is in them; None if one of them stands in two\n"
-        "places, or is of a class of its own.");
+        "copy_document", [](nb::handle schema) { return schemas::copy_document(schema.ptr()); }, "schema"_a,
+        nb::sig("def copy_document(schema: object) -> typing.Any"),
+        "Copies the dicts and lists of a document; None if one of them occurs twice or is an instance of a subclass.");
 
-    nb::class_<Survey>(m, "Survey", "Which schemas of a document are plain; see survey.hpp.")
+    nb::class_<DeferralAnalysis>(m, "DeferralAnalysis", "Which schemas of a document can be lowered lazily; see deferral_analysis.hpp.")
         .def(
             "__init__",
-            [](Survey* self, nb::object document, std::shared_ptr<Keywords> keywords, nb::tuple punctuation) {
+            [](DeferralAnalysis* self, nb::object document, std::shared_ptr<Keywords> keywords, nb::tuple punctuation) {
                 uint32_t lengths[8];
                 if (nb::len(punctuation) != 8) throw nb::value_error("punctuation: eight lengths");
                 for (size_t i = 0; i < 8; ++i) lengths[i] = nb::cast<uint32_t>(punctuation[i]);
                 const auto [open, close, empty, open_array, close_array, empty_array, comma, colon] = lengths;
-                new (self) Survey(std::move(document), std::move(keywords),
+                new (self) DeferralAnalysis(std::move(document), std::move(keywords),
                                   {open, close, empty, open_array, close_array, empty_array, comma, colon});
             },
             "document"_a, "keywords"_a, "punctuation"_a,
             nb::sig("def __init__(self, document: object, keywords: Keywords, punctuation: tuple[int, ...]) -> None"),
-            "`document`: a snapshot; `punctuation`: bytes of the shortest {, }, {}, [, ], [], comma and colon, with the\n"
-            "white space that they bring.")
-        .def("put_off", &Survey::put_off, "schema"_a, "pointer"_a, "only"_a = false,
-             nb::sig("def put_off(self, schema: object, pointer: str, only: bool = False) -> int"),
-             "Bytes of the shortest array or object that a schema at a pointer allows, if the rule of these may wait for\n"
-             "its body, otherwise 0. `only`: 0 as well if the schema allows other values.")
-        .def("leads_to", &Survey::leads_to, "schema"_a, "pointer"_a,
-             nb::sig("def leads_to(self, schema: object, pointer: str) -> str | None"),
-             "The reference by which a schema that says nothing else leads to one of which `put_off` says yes, with\n"
-             "`only`; None otherwise.")
-        .def("owed", &Survey::owed,
-             nb::sig("def owed(self) -> list[tuple[str | None, str | None, tuple[str | int, ...]]]"),
-             "Schemas that must be lowered at once because of rules that were put off, since the last call: each as a\n"
+            "`document`: from `copy_document`; `punctuation`: minimum bytes of {, }, {}, [, ], [], comma and colon, with\n"
+            "their white space.")
+        .def("deferred_length", &DeferralAnalysis::deferred_length, "schema"_a, "pointer"_a, "containers_only"_a = false,
+             nb::sig("def deferred_length(self, schema: object, pointer: str, containers_only: bool = False) -> int"),
+             "Minimum bytes of the arrays and objects that a schema at a pointer allows, if their rule may be lazy; otherwise\n"
+             "0. `containers_only`: also 0 if the schema allows scalars.")
+        .def("deferrable_reference", &DeferralAnalysis::deferrable_reference, "schema"_a, "pointer"_a,
+             nb::sig("def deferrable_reference(self, schema: object, pointer: str) -> str | None"),
+             "The last reference, if the schema is only a reference to a schema with a `deferred_length` for\n"
+             "`containers_only`; otherwise None.")
+        .def("pending_eager", &DeferralAnalysis::pending_eager,
+             nb::sig("def pending_eager(self) -> list[tuple[str | None, str | None, tuple[str | int, ...]]]"),
+             "The schemas that must be lowered eagerly because deferred rules reach them, since the last call: each as a\n"
              "pointer or a reference, and steps from there.");
 }

@@ -9,12 +9,12 @@ namespace schemas {
 
 namespace {
 
-constexpr std::pair<std::string_view, Check> kChecks[] = {
-    {"any", Check::Any}, {"text", Check::Text}, {"number", Check::Number}, {"positive", Check::Positive},
-    {"count", Check::Count}, {"flag", Check::Flag}, {"types", Check::Types}, {"list", Check::List},
-    {"filled list", Check::FilledList}, {"names", Check::Names}, {"filled names", Check::FilledNames},
-    {"name lists", Check::NameLists}, {"schema", Check::Schema}, {"schema or list", Check::SchemaOrList},
-    {"schema list", Check::SchemaList}, {"schemas by name", Check::SchemasByName}, {"dependencies", Check::Dependencies},
+constexpr std::pair<std::string_view, KeywordCheck> kChecks[] = {
+    {"any", KeywordCheck::Any}, {"text", KeywordCheck::String}, {"number", KeywordCheck::Number}, {"positive", KeywordCheck::Positive},
+    {"count", KeywordCheck::Count}, {"flag", KeywordCheck::Boolean}, {"types", KeywordCheck::Types}, {"list", KeywordCheck::List},
+    {"filled list", KeywordCheck::FilledList}, {"names", KeywordCheck::Names}, {"filled names", KeywordCheck::FilledNames},
+    {"name lists", KeywordCheck::NameLists}, {"schema", KeywordCheck::Schema}, {"schema or list", KeywordCheck::SchemaOrList},
+    {"schema list", KeywordCheck::SchemaList}, {"schemas by name", KeywordCheck::SchemasByName}, {"dependencies", KeywordCheck::Dependencies},
 };
 
 constexpr std::pair<std::string_view, Role> kRolesByName[] = {
@@ -42,14 +42,14 @@ Keywords::Keywords(nb::dict checks, nb::frozenset limiting, nb::str identifier, 
     : identifier(std::move(identifier)), ref_alone(ref_alone), formats(std::move(formats)) {
     for (const auto [keyword, name] : checks) {
         const std::string_view text = nb::cast<std::string_view>(keyword);
-        const Check check = named(kChecks, nb::cast<std::string_view>(name), Check::Any);
-        Role role = Role::Silent;
+        const KeywordCheck check = named(kChecks, nb::cast<std::string_view>(name), KeywordCheck::Any);
+        Role role = Role::Annotation;
         if (PySet_Contains(limiting.ptr(), keyword.ptr()) == 1) {
-            role = named(kRolesByName, text, Role::Hard);
+            role = named(kRolesByName, text, Role::OtherConstraint);
             const bool exclusive = role == Role::ExclusiveMinimum || role == Role::ExclusiveMaximum;
-            if (exclusive && check == Check::Flag) role = Role::Hard;  // a switch, in draft 4
+            if (exclusive && check == KeywordCheck::Boolean) role = Role::OtherConstraint;  // a boolean in draft 4
         }
-        // What an identifier hides from others matters even if the draft takes it for an annotation.
+        // An identifier changes the meaning of references even where the draft treats it as an annotation.
         if (keyword.equal(this->identifier)) role = Role::Identifier;
         codes_[keyword] = nb::int_(all_.size());
         all_.push_back({check, role});

@@ -1,6 +1,7 @@
-// The keywords of one draft of JSON Schema: what their values must look like, and what a survey makes of them.
+// The keywords of one JSON Schema draft: the check of each value, and the role in the deferral analysis.
 //
-// Strings compare by content; a keyword is looked up once for each time that it stands in a schema.
+// Invariant: strings compare by content; each keyword of a schema is looked up once.
+// Thread safety: the GIL guards everything in this module.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -12,15 +13,15 @@ namespace schemas {
 
 namespace nb = nanobind;
 
-/// What a value must be: see the table of `grammars.json_schema.source.metaschema`.
-enum class Check : uint8_t {
-    Any, Text, Number, Positive, Count, Flag, Types, List, FilledList, Names, FilledNames, NameLists,
+/// The check of a keyword value: see the table of `grammars.json_schema.source.metaschema`.
+enum class KeywordCheck : uint8_t {
+    Any, String, Number, Positive, Count, Boolean, Types, List, FilledList, Names, FilledNames, NameLists,
     Schema, SchemaOrList, SchemaList, SchemasByName, Dependencies,
 };
 
-/// What a survey understands. `Hard`: everything else that limits values; `Silent`: what limits none.
+/// The role in the deferral analysis. `OtherConstraint`: constrains values, not analysed; `Annotation`: does not.
 enum class Role : uint8_t {
-    Silent, Hard, Identifier, Type, Enum, Const, Minimum, Maximum, ExclusiveMinimum, ExclusiveMaximum, MinLength,
+    Annotation, OtherConstraint, Identifier, Type, Enum, Const, Minimum, Maximum, ExclusiveMinimum, ExclusiveMaximum, MinLength,
     MaxLength, Format, PrefixItems, Items, AdditionalItems, MinItems, MaxItems, UniqueItems, Properties,
     AdditionalProperties, Required, Ref, AllOf, AnyOf,
 };
@@ -29,20 +30,20 @@ constexpr size_t kRoles = static_cast<size_t>(Role::AnyOf) + 1;
 class Keywords {
 public:
     struct Keyword {
-        Check check;
+        KeywordCheck check;
         Role role;
     };
 
-    /// `checks`: names of checks by keyword; `limiting`: the keywords that may limit something.
+    /// `checks`: names of checks by keyword; `limiting`: the keywords that may constrain values.
     Keywords(nb::dict checks, nb::frozenset limiting, nb::str identifier, bool ref_alone, nb::frozenset formats);
 
-    /// nullptr for a keyword that the draft does not know.
+    /// nullptr for a keyword that is unknown in the draft.
     const Keyword* find(PyObject* keyword) const {
         PyObject* const code = PyDict_GetItemWithError(codes_.ptr(), keyword);
         return code ? &all_[PyLong_AsLong(code)] : nullptr;
     }
 
-    const nb::str identifier;  ///< names a schema
+    const nb::str identifier;  ///< the keyword that identifies a schema
     const bool ref_alone;      ///< other keywords next to ``$ref`` are ignored
     const nb::frozenset formats;
 
@@ -51,15 +52,13 @@ private:
     std::vector<Keyword> all_;
 };
 
-/// Whether the value of a keyword is as it must be, but for the schemas in it, which are put on the stack.
-bool is_sound(Check check, PyObject* value, std::vector<PyObject*>& stack);
+/// Whether the value of a keyword passes its check. Pushes the subschemas in the value, unchecked, on the stack.
+bool is_valid_keyword_value(KeywordCheck check, PyObject* value, std::vector<PyObject*>& stack);
 
-/// About how many schemas stand in a document, subschemas included, if all their keywords are as they must be;
-/// otherwise 0.
-size_t count_sound(PyObject* schema, const Keywords& keywords);
+/// Approximate number of schemas in a document, with subschemas, if all keyword values are valid; otherwise 0.
+size_t count_valid_subschemas(PyObject* schema, const Keywords& keywords);
 
-/// A copy of dicts and lists, and whatever else is in them; None if one of them stands in two places or is of a class
-/// of its own.
-nb::object snapshot(PyObject* schema);
+/// Copies the dicts and lists of a document. None if one of them occurs twice or is an instance of a subclass.
+nb::object copy_document(PyObject* schema);
 
 }  // namespace schemas

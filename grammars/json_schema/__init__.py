@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from grammars import ir
-from grammars._core import snapshot
+from grammars._core import copy_document
 from grammars.errors import (
     MISSING,
     InvalidConstraint,
@@ -146,7 +146,11 @@ def lower_schema(
             closed=not additional_properties_default,
         )
 
-    copy = snapshot(schema) if size >= LAZY_RULES_THRESHOLD and not strict and ensure_ascii is None else None
+    copy = (
+        copy_document(schema)
+        if size >= LAZY_RULES_THRESHOLD and not strict and ensure_ascii is None
+        else None
+    )
     lowering = lowering_of(schema if copy is None else copy)
     put_off = None if copy is None else LazySchemaRules(lowering.document, chosen.native_keywords, spaced)
     grammar = lowering.run(put_off)

@@ -1,4 +1,4 @@
-// The Python face of what is native here: drafting as in spec/drafter.py, draws as in spec/noise.py and spec/scores.py.
+// Python bindings of native speculation and sampling; the definitions are spec/drafter.py, spec/noise.py and spec/scores.py.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -9,7 +9,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "drafter.hpp"
-#include "scores.hpp"
+#include "gumbel.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -17,21 +17,21 @@ using namespace spec;
 
 namespace {
 
-std::shared_ptr<Grammar> grammar(nb::capsule table, std::shared_ptr<Pieces> pieces) {
+std::shared_ptr<AutomatonView> automaton_view(nb::capsule table, std::shared_ptr<Retokenizer> retokenizer) {
     if (std::string_view(table.name()) != kAutomatonTable) {
-        throw nb::value_error("a table of an automaton of another version");
+        throw nb::value_error("the automaton table has another version");
     }
     const auto* found = static_cast<const AutomatonTable*>(table.data());
     std::shared_ptr<void> owner(new nb::object(std::move(table)), [](void* object) {
         const nb::gil_scoped_acquire acquired;
         delete static_cast<nb::object*>(object);
     });
-    return std::make_shared<Grammar>(*found, std::move(owner), std::move(pieces));
+    return std::make_shared<AutomatonView>(*found, std::move(owner), std::move(retokenizer));
 }
 
-void check(const Pieces& pieces, const std::vector<uint32_t>& tokens) {
+void check(const Retokenizer& retokenizer, const std::vector<uint32_t>& tokens) {
     for (const uint32_t token : tokens) {
-        if (token >= pieces.size()) throw nb::index_error("token id outside the vocabulary");
+        if (token >= retokenizer.size()) throw nb::index_error("token id outside the vocabulary");
     }
 }
 
@@ -53,37 +53,37 @@ void check_ids(const Ids& ids) {
 template <class Score>
 void define_scores(nb::module_& m) {
     m.def(
-        "leading",
+        "gumbel_candidates",
         [](const Array<const Score>& scores, double scale, std::optional<Ids> ids, uint64_t seed, uint32_t sequence,
            uint32_t purpose, uint32_t position, size_t count) {
             if (ids) {
-                if (ids->size() != scores.size()) throw nb::value_error("there are not as many ids as scores");
+                if (ids->size() != scores.size()) throw nb::value_error("ids and scores have different lengths");
                 check_ids(*ids);
             }
             const nb::gil_scoped_release released;
-            return leading(span_of(scores), scale, ids ? ids->data() : nullptr, {seed, sequence, purpose, position}, count);
+            return gumbel_candidates(span_of(scores), scale, ids ? ids->data() : nullptr, {seed, sequence, purpose, position}, count);
         },
         "scores"_a, "scale"_a, "ids"_a.none(), "seed"_a, "sequence"_a, "purpose"_a, "position"_a, "count"_a,
-        "Indices that can be among the largest keys; see spec.scores.leading.");
+        "Indices of the scores that can have the largest keys; see spec.scores.gumbel_candidates.");
     m.def(
-        "largest",
-        [](const Array<const Score>& scores, size_t count) { return largest(span_of(scores), count); }, "scores"_a,
-        "count"_a, "Indices of the largest scores, best first; see spec.scores.largest.");
+        "top_indices",
+        [](const Array<const Score>& scores, size_t count) { return top_indices(span_of(scores), count); }, "scores"_a,
+        "count"_a, "Indices of the largest scores, best first; see spec.scores.top_indices.");
     m.def(
         "log_sum_exp", [](const Array<const Score>& scores, double scale) { return log_sum_exp(span_of(scores), scale); },
         "scores"_a, "scale"_a, "See spec.scores.log_sum_exp.");
 }
 
-/// A table as numbers: per entry its key, its size, and kKept pairs of token and count.
-constexpr size_t kWidth = 2 + 2 * Counts::kKept;
+/// A table as numbers: per entry the key, the size, and kMaxTokens pairs (token, count).
+constexpr size_t kWidth = 2 + 2 * ContextCounts::kMaxTokens;
 
-std::vector<uint64_t> dump(const Counts& counts) {
+std::vector<uint64_t> dump(const ContextCounts& counts) {
     std::vector<uint64_t> numbers;
     numbers.reserve(counts.entries().size() * kWidth);
-    for (const Counts::Entry& entry : counts.entries()) {
+    for (const ContextCounts::Entry& entry : counts.entries()) {
         numbers.push_back(entry.key);
         numbers.push_back(entry.size);
-        for (size_t i = 0; i < Counts::kKept; ++i) {
+        for (size_t i = 0; i < ContextCounts::kMaxTokens; ++i) {
             numbers.push_back(i < entry.size ? entry.tokens[i] : 0);
             numbers.push_back(i < entry.size ? entry.counts[i] : 0);
         }
@@ -91,65 +91,65 @@ std::vector<uint64_t> dump(const Counts& counts) {
     return numbers;
 }
 
-void restore(Counts& counts, const std::vector<uint64_t>& numbers, uint32_t tokens) {
-    std::vector<Counts::Entry> entries(numbers.size() / kWidth);
+void restore(ContextCounts& counts, const std::vector<uint64_t>& numbers, uint32_t tokens) {
+    std::vector<ContextCounts::Entry> entries(numbers.size() / kWidth);
     for (size_t e = 0; e < entries.size(); ++e) {
         const uint64_t* from = numbers.data() + e * kWidth;
         entries[e].key = from[0];
-        entries[e].size = static_cast<uint32_t>(std::min<uint64_t>(from[1], Counts::kKept + 1));
-        for (size_t i = 0; i < Counts::kKept; ++i) {
+        entries[e].size = static_cast<uint32_t>(std::min<uint64_t>(from[1], ContextCounts::kMaxTokens + 1));
+        for (size_t i = 0; i < ContextCounts::kMaxTokens; ++i) {
             entries[e].tokens[i] = static_cast<uint32_t>(from[2 + 2 * i]);
             entries[e].counts[i] = static_cast<uint32_t>(from[3 + 2 * i]);
         }
     }
     if (numbers.size() % kWidth || !counts.restore(std::move(entries), tokens)) {
-        throw nb::value_error("these numbers are no table of counts");
+        throw nb::value_error("not the numbers of a table of counts");
     }
 }
 
 }  // namespace
 
 NB_MODULE(_core, m) {
-    m.doc() = "Native drafting: tables of counts, sources, the best-first tree; and what a draw reads of a row of scores.";
+    m.doc() = "Native speculation: tables of counts, sources, the best-first draft tree; and Gumbel sampling of scores.";
 
     m.def(
-        "words",
+        "philox_words",
         [](uint64_t seed, uint32_t sequence, uint32_t purpose, uint32_t position, const Ids& ids,
            const Array<uint32_t>& out) {
-            if (ids.size() != out.size()) throw nb::value_error("there are not as many words as ids");
+            if (ids.size() != out.size()) throw nb::value_error("out and ids have different lengths");
             check_ids(ids);
-            words({seed, sequence, purpose, position}, span_of(ids), out.data());
+            philox_words({seed, sequence, purpose, position}, span_of(ids), out.data());
         },
-        "seed"_a, "sequence"_a, "purpose"_a, "position"_a, "ids"_a, "out"_a, "Words of noise; see spec.noise.");
+        "seed"_a, "sequence"_a, "purpose"_a, "position"_a, "ids"_a, "out"_a, "Writes the words of noise of the ids; see spec.noise.");
     define_scores<float>(m);
     define_scores<double>(m);
 
-    nb::class_<Pieces>(m, "Pieces", "How a vocabulary writes bytes; see spec.pieces.")
+    nb::class_<Retokenizer>(m, "Retokenizer", "Approximates how a tokenizer writes bytes; see spec.pieces.")
         .def(
             "__init__",
-            [](Pieces* self, nb::bytes blob, std::vector<int64_t> offsets) {
+            [](Retokenizer* self, nb::bytes blob, std::vector<int64_t> offsets) {
                 if (offsets.empty() || offsets.front() != 0 || !std::is_sorted(offsets.begin(), offsets.end()) ||
                     static_cast<size_t>(offsets.back()) != blob.size()) {
                     throw nb::value_error("offsets do not describe the blob");
                 }
-                new (self) Pieces(std::string(blob.c_str(), blob.size()), std::move(offsets));
+                new (self) Retokenizer(std::string(blob.c_str(), blob.size()), std::move(offsets));
             },
             "blob"_a, "offsets"_a, "Token t is blob[offsets[t]:offsets[t + 1]].")
         .def(
             "next",
-            [](const Pieces& self, nb::bytes before, nb::bytes after) -> nb::object {
+            [](const Retokenizer& self, nb::bytes before, nb::bytes after) -> nb::object {
                 const auto found = self.next({before.c_str(), before.size()}, {after.c_str(), after.size()});
                 if (!found) return nb::none();
                 return nb::make_tuple(found->token, found->certain);
             },
-            "before"_a, "after"_a, "(token, whether it is certain not to run on) or None.");
+            "before"_a, "after"_a, "(first token of `after`, whether it cannot extend beyond `after`) or None.");
 
-    nb::class_<Grammar>(m, "Grammar", "An automaton, as drafts ask it.")
-        .def(nb::new_(&grammar), "table"_a, "pieces"_a, "From the table of an automaton.");
+    nb::class_<AutomatonView>(m, "AutomatonView", "The queries of an automaton for speculation, memoised by state.")
+        .def(nb::new_(&automaton_view), "table"_a, "retokenizer"_a, "From `automaton_table` of an automaton.");
 
-    nb::class_<Scope>(m, "Scope", "What was learned under one constraint.").def(nb::init<>());
+    nb::class_<ConstraintMemory>(m, "ConstraintMemory", "Tables learned under one constraint.").def(nb::init<>());
 
-    nb::class_<Memory>(m, "Memory", "What was learned over one vocabulary.")
+    nb::class_<Memory>(m, "Memory", "Tables learned over one vocabulary.")
         .def(nb::init<>())
         .def(
             "dump",
@@ -157,11 +157,11 @@ NB_MODULE(_core, m) {
                 const std::lock_guard<std::mutex> held(self.lock);
                 std::vector<std::pair<uint32_t, std::pair<double, double>>> kinds;
                 for (const auto& [kind, count] : self.calibration.counts()) {
-                    kinds.push_back({kind, {count.hits, count.tries}});
+                    kinds.push_back({kind, {count.hits, count.trials}});
                 }
                 return std::make_tuple(dump(self.ngrams), dump(self.slots), kinds);
             },
-            "Everything that does not belong to one constraint: two tables as numbers, and (kind, (hits, tries)).")
+            "All tables: n-grams and slots as numbers, and (kind, (hits, trials)) of the calibration.")
         .def(
             "restore",
             [](Memory& self, const std::vector<uint64_t>& ngrams, const std::vector<uint64_t>& slots,
@@ -172,64 +172,64 @@ NB_MODULE(_core, m) {
                 self.calibration.clear();
                 for (const auto& [kind, count] : kinds) {
                     if (!(count.first >= 0 && count.first <= count.second && count.second <= 2 * Calibration::kMany)) {
-                        throw nb::value_error("these numbers are no calibration");
+                        throw nb::value_error("not the numbers of a calibration");
                     }
                     self.calibration.set(kind, {count.first, count.second});
                 }
             },
-            "ngrams"_a, "slots"_a, "kinds"_a, "tokens"_a, "What `dump` gave, for a vocabulary of so many tokens.");
+            "ngrams"_a, "slots"_a, "kinds"_a, "tokens"_a, "Restores the result of `dump`, for a vocabulary of `tokens` tokens.");
 
     nb::class_<Tree>(m, "Tree", "A draft tree; see spec.tree.DraftTree.")
         .def_ro("token", &Tree::token, "Ids; -1 for the root.")
-        .def_ro("parent", &Tree::parent, "Node before it; -1 for the root.")
-        .def_ro("first_child", &Tree::first_child, "-1 where there is none.")
-        .def_ro("next_sibling", &Tree::next_sibling, "-1 where there is none.")
+        .def_ro("parent", &Tree::parent, "Parent node; -1 for the root.")
+        .def_ro("first_child", &Tree::first_child, "First child; -1 if none.")
+        .def_ro("next_sibling", &Tree::next_sibling, "Next sibling; -1 if none.")
         .def_ro("depth", &Tree::depth, "Tokens after the root.")
-        .def_ro("path_probability", &Tree::pi, "Probability of the way to the node.")
-        .def_ro("state", &Tree::state, "Of the automaton, after the node.")
-        .def_ro("sources", &Tree::sources, "Bit i is set if source i guessed the node.")
+        .def_ro("path_probability", &Tree::path_probability, "Estimated probability that the node is accepted.")
+        .def_ro("state", &Tree::state, "State of the automaton after the node.")
+        .def_ro("sources", &Tree::sources, "Bit i is set if source i proposed the node.")
         .def("__len__", &Tree::size)
         .def("child", &Tree::child, "node"_a, "token"_a, "The child with a token, or -1.")
-        .def("path", &Tree::path, "node"_a, "The nodes from the root to a node, the root left out.");
+        .def("path", &Tree::path, "node"_a, "The nodes from the root, which is left out, to the node.");
 
-    nb::class_<Drafter>(m, "Drafter", "Drafts for one text; see spec.drafter.Drafter.")
+    nb::class_<Drafter>(m, "Drafter", "Builds draft trees for one text; see spec.drafter.ReferenceDrafter.")
         .def(
             "__init__",
-            [](Drafter* self, std::shared_ptr<Grammar> grammar, std::shared_ptr<Memory> memory,
-               std::shared_ptr<Scope> scope, uint32_t start, std::vector<uint32_t> prompt, uint32_t sources,
-               bool is_json, std::vector<uint32_t> ends, bool chains) {
-                check(grammar->pieces(), prompt);
+            [](Drafter* self, std::shared_ptr<AutomatonView> automaton, std::shared_ptr<Memory> memory,
+               std::shared_ptr<ConstraintMemory> constraint_memory, uint32_t start, std::vector<uint32_t> prompt, uint32_t sources,
+               bool is_json, std::vector<uint32_t> eos_ids, bool chain_drafts) {
+                check(automaton->retokenizer(), prompt);
                 const nb::gil_scoped_release released;
-                new (self) Drafter(std::move(grammar), std::move(memory), std::move(scope), start, prompt, sources,
-                                   is_json, std::move(ends), chains);
+                new (self) Drafter(std::move(automaton), std::move(memory), std::move(constraint_memory), start, prompt, sources,
+                                   is_json, std::move(eos_ids), chain_drafts);
             },
-            "grammar"_a, "memory"_a, "scope"_a, "start"_a, "prompt"_a, "sources"_a, "is_json"_a, "ends"_a,
+            "automaton"_a, "memory"_a, "constraint_memory"_a, "start"_a, "prompt"_a, "sources"_a, "is_json"_a, "eos_ids"_a,
             "chain_drafts"_a = false,
-            "`sources` has bit i for source i; `ends` are ids that are never guessed; `chains`: drafts are no trees.")
+            "`sources` has bit i for source i; `eos_ids` are never drafted; `chain_drafts`: one child per node.")
         .def(
             "draft", [](Drafter& self, size_t nodes, size_t depth) { return self.draft(nodes, depth); }, "nodes"_a,
-            "depth"_a = size_t{1} << 30, nb::call_guard<nb::gil_scoped_release>(), "The best tree of so many nodes.")
-        .def("mark_verified", &Drafter::read, "nodes"_a, "So many nodes of the tree were read by the model.")
+            "depth"_a = size_t{1} << 30, nb::call_guard<nb::gil_scoped_release>(), "The best tree with up to `nodes` nodes.")
+        .def("mark_verified", &Drafter::mark_verified, "nodes"_a, "The model verified the first `nodes` nodes of the tree.")
         .def(
             "commit",
             [](Drafter& self, uint32_t token) {
                 const nb::gil_scoped_release released;
                 self.commit(token);
             },
-            "token"_a, "The text went on with a token, which is no end of it.")
+            "token"_a, "Appends a token, which must not be EOS, to the text.")
         .def(
             "prime",
-            [](Drafter& self, const std::vector<uint32_t>& tokens) { self.rehearse(tokens); },
-            "tokens"_a, "Learns the names of a made-up text of the constraint, and their order.")
-        .def("observe_top_tokens", &Drafter::see, "top_tokens"_a, "What the model finds likely after the last token, best first.")
-        .def("copy", [](const Drafter& self) { return Drafter(self); }, "Drafts for a text that begins as this one.")
-        .def_ro("drafted_total", &Drafter::nodes, "Nodes that were read so far.")
-        .def_ro("accepted_total", &Drafter::hits, "Of these, how many became tokens of the text.")
+            [](Drafter& self, const std::vector<uint32_t>& tokens) { self.prime(tokens); },
+            "tokens"_a, "Learns the member names and their order from a sample text of the constraint.")
+        .def("observe_top_tokens", &Drafter::observe_top_tokens, "top_tokens"_a, "The top tokens of the model after the last token, best first.")
+        .def("copy", [](const Drafter& self) { return Drafter(self); }, "A drafter for another text with the same prefix.")
+        .def_ro("drafted_total", &Drafter::drafted_total, "Number of verified nodes so far.")
+        .def_ro("accepted_total", &Drafter::accepted_total, "Number of accepted nodes so far.")
         .def_prop_ro(
-            "drafted_by_source", [](const Drafter& self) { return std::vector<size_t>(self.drafted.begin(), self.drafted.end()); },
-            "Nodes that were read, by source.")
+            "drafted_by_source", [](const Drafter& self) { return std::vector<size_t>(self.drafted_by_source.begin(), self.drafted_by_source.end()); },
+            "Verified nodes by source.")
         .def_prop_ro(
             "accepted_by_source",
-            [](const Drafter& self) { return std::vector<size_t>(self.accepted.begin(), self.accepted.end()); },
-            "Of these, how many became tokens of the text, by source.");
+            [](const Drafter& self) { return std::vector<size_t>(self.accepted_by_source.begin(), self.accepted_by_source.end()); },
+            "Accepted nodes by source.");
 }

@@ -7,43 +7,43 @@ namespace spec {
 
 namespace {
 
-constexpr double kLeast = 1e-5;       // nodes of a smaller pi are left out
-constexpr size_t kPrompt = 4096;      // tokens of a prompt, from its end, whose n-grams are learned
-constexpr size_t kRows = 1 << 18;     // tokens whose favourites are kept
+constexpr double kLeast = 1e-5;       // minimum path probability of a node
+constexpr size_t kPrompt = 4096;      // tokens at the end of a prompt whose n-grams are learned
+constexpr size_t kMaxRecycledTokens = 1 << 18;  // tokens with remembered successors
 constexpr uint32_t kKinds = 24;       // bits of a kind below the source's number
 
 }  // namespace
 
 double Calibration::probability(uint32_t kind, double prior) const {
-    const uint32_t found = places_.find(mix(0, kind));
-    if (found == Places::kNone) return prior;
+    const uint32_t found = key_index_.find(mix(0, kind));
+    if (found == KeyIndex::kNone) return prior;
     const Count& count = counts_[found].second;
-    return (count.hits + kStrength * prior) / (count.tries + kStrength);
+    return (count.hits + kStrength * prior) / (count.trials + kStrength);
 }
 
 Calibration::Count& Calibration::of(uint32_t kind) {
-    uint32_t place = places_.find(mix(0, kind));
-    if (place == Places::kNone) {
-        place = static_cast<uint32_t>(counts_.size());
-        places_.insert(mix(0, kind), place);
+    uint32_t index = key_index_.find(mix(0, kind));
+    if (index == KeyIndex::kNone) {
+        index = static_cast<uint32_t>(counts_.size());
+        key_index_.insert(mix(0, kind), index);
         counts_.push_back({kind, {}});
     }
-    return counts_[place].second;
+    return counts_[index].second;
 }
 
 void Calibration::learn(uint32_t kind, bool hit) {
     Count& count = of(kind);
-    count.tries += 1.0;
+    count.trials += 1.0;
     count.hits += hit;
-    if (count.tries >= kMany) {
+    if (count.trials >= kMany) {
         count.hits /= 2;
-        count.tries /= 2;
+        count.trials /= 2;
     }
 }
 
 Tree::Tree(uint32_t state_) { add(-1, static_cast<uint32_t>(-1), state_, 1.0, 0); }
 
-int32_t Tree::add(int32_t parent_, uint32_t token_, uint32_t state_, double pi_, uint32_t sources_) {
+int32_t Tree::add(int32_t parent_, uint32_t token_, uint32_t state_, double path_probability_, uint32_t sources_) {
     const auto node = static_cast<int32_t>(size());
     token.push_back(static_cast<int32_t>(token_));
     parent.push_back(parent_);
@@ -51,7 +51,7 @@ int32_t Tree::add(int32_t parent_, uint32_t token_, uint32_t state_, double pi_,
     next_sibling.push_back(parent_ < 0 ? -1 : first_child[static_cast<size_t>(parent_)]);
     if (parent_ >= 0) first_child[static_cast<size_t>(parent_)] = node;
     depth.push_back(parent_ < 0 ? 0 : depth[static_cast<size_t>(parent_)] + 1);
-    pi.push_back(pi_);
+    path_probability.push_back(path_probability_);
     state.push_back(state_);
     sources.push_back(sources_);
     return node;
@@ -71,50 +71,50 @@ std::vector<int32_t> Tree::path(int32_t node) const {
     return found;
 }
 
-Drafter::Drafter(std::shared_ptr<Grammar> grammar, std::shared_ptr<Memory> memory, std::shared_ptr<Scope> scope,
+Drafter::Drafter(std::shared_ptr<AutomatonView> automaton, std::shared_ptr<Memory> memory, std::shared_ptr<ConstraintMemory> constraint_memory,
                  uint32_t start, const std::vector<uint32_t>& prompt, uint32_t sources, bool is_json,
-                 std::vector<uint32_t> ends, bool chains)
-    : grammar_(std::move(grammar)),
+                 std::vector<uint32_t> eos_ids, bool chain_drafts)
+    : automaton_(std::move(automaton)),
       memory_(std::move(memory)),
-      scope_(std::move(scope)),
-      own_(std::make_shared<Counts>(1 << 16)),
+      constraint_memory_(std::move(constraint_memory)),
+      own_(std::make_shared<ContextCounts>(1 << 16)),
       sources_(sources),
       is_json_(is_json),
-      ends_(std::move(ends)),
-      chains_(chains) {
-    place_.state = start;
+      eos_ids_(std::move(eos_ids)),
+      chain_drafts_(chain_drafts) {
+    context_.state = start;
     const size_t skipped = prompt.size() > kPrompt ? prompt.size() - kPrompt : 0;
     std::string text;
     for (size_t i = 0; i < prompt.size(); ++i) {
-        if (has(kCopying)) text += grammar_->pieces().token(prompt[i]);
-        if (i > skipped && has(kNgram)) learn_ngrams(*own_, place_, contexts_of(place_), prompt[i]);
-        if (i >= skipped) place_.append(prompt[i]);
+        if (has(kPromptLookup)) text += automaton_->retokenizer().token(prompt[i]);
+        if (i > skipped && has(kNgram)) learn_ngrams(*own_, context_, context_hashes(context_), prompt[i]);
+        if (i >= skipped) context_.append(prompt[i]);
     }
-    document_ = std::make_shared<const Document>(std::move(text));
+    prompt_suffix_array_ = std::make_shared<const PromptSuffixArray>(std::move(text));
 }
 
-void Drafter::propose(uint32_t source, const Place& place, Guesses& out) {
+void Drafter::propose(uint32_t source, const DraftContext& context, DraftTokens& out) {
     switch (source) {
-        case kForced: return propose_forced(*grammar_, place, out);
-        case kNgram: return propose_ngrams(*own_, 0, place, contexts_, out);
-        case kSkeleton: return propose_slots({&scope_->paths, &scope_->states, &memory_->slots}, place, is_json_, out);
-        case kCopying: return document_->propose(grammar_->pieces(), place, is_json_, out);
-        case kSuffix: return scope_->past.propose(place, out);
-        case kRecycle: {
-            if (!place.tail_size) return;
-            const auto row = memory_->rows.find(place.last(0));
-            if (row == memory_->rows.end()) return;
-            for (uint32_t rank = 0; rank < row->second.size(); ++rank) {
-                out.push_back({row->second[rank], 0.3 / std::pow(rank + 1, 1.5), rank});
+        case kForced: return propose_forced(*automaton_, context, out);
+        case kNgram: return propose_ngrams(*own_, 0, context, context_hashes_, out);
+        case kSlotNgram: return propose_slots({&constraint_memory_->paths, &constraint_memory_->states, &memory_->slots}, context, is_json_, out);
+        case kPromptLookup: return prompt_suffix_array_->propose(automaton_->retokenizer(), context, is_json_, out);
+        case kSuffix: return constraint_memory_->output_history.propose(context, out);
+        case kTokenRecycling: {
+            if (!context.tail_size) return;
+            const auto recycled = memory_->recycled_tokens.find(context.last(0));
+            if (recycled == memory_->recycled_tokens.end()) return;
+            for (uint32_t rank = 0; rank < recycled->second.size(); ++rank) {
+                out.push_back({recycled->second[rank], 0.3 / std::pow(rank + 1, 1.5), rank});
             }
             return;
         }
-        case kNgramScope: return propose_ngrams(scope_->ngrams, 1, place, contexts_, out);
-        case kNgramWorld: return propose_ngrams(memory_->ngrams, 2, place, contexts_, out);
+        case kNgramConstraint: return propose_ngrams(constraint_memory_->ngrams, 1, context, context_hashes_, out);
+        case kNgramVocabulary: return propose_ngrams(memory_->ngrams, 2, context, context_hashes_, out);
     }
 }
 
-std::shared_ptr<Tree> Drafter::draft(size_t nodes_, size_t depth) {
+std::shared_ptr<Tree> Drafter::draft(size_t max_nodes, size_t depth) {
     const std::lock_guard<std::mutex> held(memory_->lock);
     struct Candidate {
         double worth;
@@ -129,30 +129,30 @@ std::shared_ptr<Tree> Drafter::draft(size_t nodes_, size_t depth) {
         uint32_t token, bits;
         double missed;
     };
-    tree_ = std::make_shared<Tree>(place_.state);
+    tree_ = std::make_shared<Tree>(context_.state);
     Tree& tree = *tree_;
-    said_.clear();
+    proposals_.clear();
     node_ = 0;
-    std::vector<Place> places{place_};
-    places.reserve(nodes_ + 1);
+    std::vector<DraftContext> contexts{context_};
+    contexts.reserve(max_nodes + 1);
     std::priority_queue<Candidate> heap;
     uint32_t counted = 0;
-    Guesses guesses;
+    DraftTokens draft_tokens;
     std::vector<Fused> fused;
     const auto look = [&](uint32_t node) {
         fused.clear();
-        if (has(kNgram)) contexts_ = contexts_of(places[node]);
+        if (has(kNgram)) context_hashes_ = context_hashes(contexts[node]);
         for (uint32_t source = 0; source < kSources; ++source) {
             if (!has(static_cast<Source>(source))) continue;
-            guesses.clear();
-            propose(source, places[node], guesses);
-            for (const Guess& guess : guesses) {
-                const uint32_t kind = guess.kind | source << kKinds;
-                const double p = memory_->calibration.probability(kind, guess.prior);
-                said_.push_back({node, guess.token, kind});
-                auto known = std::find_if(fused.begin(), fused.end(), [&](const Fused& f) { return f.token == guess.token; });
+            draft_tokens.clear();
+            propose(source, contexts[node], draft_tokens);
+            for (const DraftToken& draft_token : draft_tokens) {
+                const uint32_t kind = draft_token.kind | source << kKinds;
+                const double p = memory_->calibration.probability(kind, draft_token.prior);
+                proposals_.push_back({node, draft_token.token, kind});
+                auto known = std::find_if(fused.begin(), fused.end(), [&](const Fused& f) { return f.token == draft_token.token; });
                 if (known == fused.end()) {
-                    fused.push_back({guess.token, 1u << source, 1.0 - p});
+                    fused.push_back({draft_token.token, 1u << source, 1.0 - p});
                 } else {
                     known->missed = std::min(known->missed, 1.0 - p);
                     known->bits |= 1u << source;
@@ -160,30 +160,30 @@ std::shared_ptr<Tree> Drafter::draft(size_t nodes_, size_t depth) {
             }
         }
         for (const Fused& one : fused) {
-            const double worth = tree.pi[node] * (1.0 - one.missed);
-            if (worth < kLeast || std::find(ends_.begin(), ends_.end(), one.token) != ends_.end()) continue;
+            const double worth = tree.path_probability[node] * (1.0 - one.missed);
+            if (worth < kLeast || std::find(eos_ids_.begin(), eos_ids_.end(), one.token) != eos_ids_.end()) continue;
             heap.push({worth, ++counted, static_cast<int32_t>(node), one.token, one.bits});
         }
     };
     if (depth) look(0);
-    while (!heap.empty() && tree.size() <= nodes_) {
+    while (!heap.empty() && tree.size() <= max_nodes) {
         const Candidate best = heap.top();
         heap.pop();
-        const uint32_t state = grammar_->next(tree.state[static_cast<size_t>(best.parent)], best.token);
+        const uint32_t state = automaton_->next(tree.state[static_cast<size_t>(best.parent)], best.token);
         if (!state) continue;
         const int32_t node = tree.add(best.parent, best.token, state, best.worth, best.bits);
-        places.push_back(after(places[static_cast<size_t>(best.parent)], best.token, state));
-        if (chains_) heap = {};
-        if (tree.size() <= nodes_ && static_cast<size_t>(tree.depth[static_cast<size_t>(node)]) < depth) {
+        contexts.push_back(after(contexts[static_cast<size_t>(best.parent)], best.token, state));
+        if (chain_drafts_) heap = {};
+        if (tree.size() <= max_nodes && static_cast<size_t>(tree.depth[static_cast<size_t>(node)]) < depth) {
             look(static_cast<uint32_t>(node));
         }
     }
     return tree_;
 }
 
-Place Drafter::after(const Place& place, uint32_t token, uint32_t state) const {
-    Place next = place;
-    const std::string_view piece = grammar_->pieces().token(token);
+DraftContext Drafter::after(const DraftContext& context, uint32_t token, uint32_t state) const {
+    DraftContext next = context;
+    const std::string_view piece = automaton_->retokenizer().token(token);
     next.state = state;
     next.append(token);
     next.text.append(piece);
@@ -191,68 +191,68 @@ Place Drafter::after(const Place& place, uint32_t token, uint32_t state) const {
     return next;
 }
 
-void Drafter::read(size_t nodes_) {
-    read_ = nodes_;
+void Drafter::mark_verified(size_t nodes) {
+    verified_ = nodes;
     if (!tree_) return;
-    nodes += nodes_;
-    for (size_t node = 1; node <= nodes_ && node < tree_->size(); ++node) count(drafted, tree_->sources[node]);
+    drafted_total += nodes;
+    for (size_t node = 1; node <= nodes && node < tree_->size(); ++node) count(drafted_by_source, tree_->sources[node]);
 }
 
 void Drafter::commit(uint32_t token) {
     const std::lock_guard<std::mutex> held(memory_->lock);
-    judge(token);
-    learn(place_, token);
-    place_ = after(place_, token, grammar_->next(place_.state, token));
+    update_calibration(token);
+    learn(context_, token);
+    context_ = after(context_, token, automaton_->next(context_.state, token));
 }
 
-void Drafter::learn(const Place& place, uint32_t token) {
+void Drafter::learn(const DraftContext& context, uint32_t token) {
     if (has(kNgram)) {
-        const Contexts contexts = contexts_of(place);
-        for (Counts* counts : {own_.get(), &scope_->ngrams, &memory_->ngrams}) learn_ngrams(*counts, place, contexts, token);
+        const ContextHashes hashes = context_hashes(context);
+        for (ContextCounts* counts : {own_.get(), &constraint_memory_->ngrams, &memory_->ngrams}) learn_ngrams(*counts, context, hashes, token);
     }
-    if (has(kSkeleton)) learn_slots({&scope_->paths, &scope_->states, &memory_->slots}, place, is_json_, token);
-    if (has(kSuffix)) scope_->past.learn(place, token);
+    if (has(kSlotNgram)) learn_slots({&constraint_memory_->paths, &constraint_memory_->states, &memory_->slots}, context, is_json_, token);
+    if (has(kSuffix)) constraint_memory_->output_history.learn(context, token);
 }
 
-void Drafter::rehearse(const std::vector<uint32_t>& tokens) {
+void Drafter::prime(const std::vector<uint32_t>& tokens) {
     const std::lock_guard<std::mutex> held(memory_->lock);
-    if (!has(kSkeleton) || !is_json_) return;
-    Place place = place_;
-    Counts nothing(1);
+    if (!has(kSlotNgram) || !is_json_) return;
+    DraftContext context = context_;
+    ContextCounts nothing(1);
     for (const uint32_t token : tokens) {
-        if (place.path.kind != Path::kValue) learn_slots({&scope_->paths, &nothing, &nothing}, place, true, token);
-        place = after(place, token, 0);
+        if (context.path.kind != JsonPath::kValue) learn_slots({&constraint_memory_->paths, &nothing, &nothing}, context, true, token);
+        context = after(context, token, 0);
     }
 }
 
-void Drafter::see(std::vector<uint32_t> favourites) {
+void Drafter::observe_top_tokens(std::vector<uint32_t> top_tokens) {
     const std::lock_guard<std::mutex> held(memory_->lock);
-    if (!has(kRecycle) || !place_.tail_size) return;
-    if (memory_->rows.size() > kRows) memory_->rows.clear();
-    memory_->rows[place_.last(0)] = std::move(favourites);
+    if (!has(kTokenRecycling) || !context_.tail_size) return;
+    if (memory_->recycled_tokens.size() > kMaxRecycledTokens) memory_->recycled_tokens.clear();
+    memory_->recycled_tokens[context_.last(0)] = std::move(top_tokens);
 }
 
-/// Counts which guesses about this token were right; those that the automaton refuses were never made.
-void Drafter::judge(uint32_t token) {
+/// Calibrates the sources with this token. Draft tokens that the automaton refuses do not count.
+void Drafter::update_calibration(uint32_t token) {
     if (!tree_ || node_ < 0) return;
-    const auto begin = std::lower_bound(said_.begin(), said_.end(), static_cast<uint32_t>(node_),
-                                        [](const Said& said, uint32_t node) { return said.node < node; });
-    for (auto said = begin; said != said_.end() && said->node == static_cast<uint32_t>(node_); ++said) {
-        if (said->token == token || grammar_->next(place_.state, said->token)) {
-            memory_->calibration.learn(said->kind, said->token == token);
+    const auto begin = std::lower_bound(proposals_.begin(), proposals_.end(), static_cast<uint32_t>(node_),
+                                        [](const Proposal& proposal, uint32_t node) { return proposal.node < node; });
+    for (auto proposal = begin; proposal != proposals_.end() && proposal->node == static_cast<uint32_t>(node_); ++proposal) {
+        if (proposal->token == token || automaton_->next(context_.state, proposal->token)) {
+            memory_->calibration.learn(proposal->kind, proposal->token == token);
         }
     }
     node_ = tree_->child(node_, token);
-    if (node_ > static_cast<int32_t>(read_)) node_ = -1;
+    if (node_ > static_cast<int32_t>(verified_)) node_ = -1;
     if (node_ < 0) return;
-    ++hits;
-    count(accepted, tree_->sources[static_cast<size_t>(node_)]);
+    ++accepted_total;
+    count(accepted_by_source, tree_->sources[static_cast<size_t>(node_)]);
 }
 
-/// A source counts once, in however many scopes it guessed.
-void Drafter::count(std::array<size_t, kNamed>& counts, uint32_t bits) {
-    if (bits >> kNamed) bits |= 1u << kNgram;
-    for (uint32_t source = 0; source < kNamed; ++source) counts[source] += bits >> source & 1;
+/// Counts a source once, however many of its tables proposed the node.
+void Drafter::count(std::array<size_t, kNamedSources>& counts, uint32_t bits) {
+    if (bits >> kNamedSources) bits |= 1u << kNgram;
+    for (uint32_t source = 0; source < kNamedSources; ++source) counts[source] += bits >> source & 1;
 }
 
 }  // namespace spec

@@ -1,5 +1,9 @@
-// Drafts: what was learned (Memory, Scope), the best-first tree (Tree), and the drafts of one text (Drafter).
-// Invariant of a tree: node 0 is the end of the text; parents come before children; pi falls along the nodes.
+// Speculation: learned state (Memory, ConstraintMemory), the best-first draft tree (Tree), and its builder (Drafter).
+//
+// Invariants of a tree: node 0 is the root, the end of the text; parents precede children; path_probability does not increase
+// with the node number.
+// Thread safety: a Drafter and its trees belong to one thread at a time. `Memory::lock` guards the shared tables; `draft`,
+// `commit`, `prime` and `observe_top_tokens` take it.
 #pragma once
 
 #include <array>
@@ -10,16 +14,16 @@
 
 namespace spec {
 
-/// Numbers of the sources; the last two are scopes of kNgram.
-enum Source : uint32_t { kForced, kNgram, kSkeleton, kCopying, kSuffix, kRecycle, kNgramScope, kNgramWorld, kSources };
-inline constexpr uint32_t kNamed = kNgramScope;
+/// Numbers of the sources; the last two are kNgram with other tables.
+enum Source : uint32_t { kForced, kNgram, kSlotNgram, kPromptLookup, kSuffix, kTokenRecycling, kNgramConstraint, kNgramVocabulary, kSources };
+inline constexpr uint32_t kNamedSources = kNgramConstraint;
 
 class Calibration {
 public:
     static constexpr double kStrength = 3.0, kMany = 4096.0;
 
     struct Count {
-        double hits = 0.0, tries = 0.0;
+        double hits = 0.0, trials = 0.0;
     };
     double probability(uint32_t kind, double prior) const;
     void learn(uint32_t kind, bool hit);
@@ -27,87 +31,87 @@ public:
     void set(uint32_t kind, Count count) { of(kind) = count; }
     void clear() {
         counts_.clear();
-        places_.clear();
+        key_index_.clear();
     }
 
 private:
     Count& of(uint32_t kind);
 
     std::vector<std::pair<uint32_t, Count>> counts_;
-    Places places_;
+    KeyIndex key_index_;
 };
 
-/// What was learned under one constraint.
-struct Scope {
-    Counts ngrams{1 << 17}, paths{1 << 17}, states{1 << 17};
-    Past past;
+/// Tables learned under one constraint.
+struct ConstraintMemory {
+    ContextCounts ngrams{1 << 17}, paths{1 << 17}, states{1 << 17};
+    OutputHistory output_history;
 };
 
-/// What was learned over one vocabulary; the lock is held by whoever drafts or learns.
+/// Tables learned over one vocabulary; `lock` guards them and all ConstraintMemory of the vocabulary.
 struct Memory {
     std::mutex lock;
     Calibration calibration;
-    Counts ngrams{1 << 18}, slots{1 << 18};
-    std::unordered_map<uint32_t, std::vector<uint32_t>> rows;
+    ContextCounts ngrams{1 << 18}, slots{1 << 18};
+    std::unordered_map<uint32_t, std::vector<uint32_t>> recycled_tokens;
 };
 
 struct Tree {
     std::vector<int32_t> token, parent, first_child, next_sibling, depth;
-    std::vector<double> pi;
+    std::vector<double> path_probability;
     std::vector<uint32_t> state, sources;
 
     explicit Tree(uint32_t state);
     size_t size() const { return token.size(); }
-    int32_t add(int32_t parent, uint32_t token, uint32_t state, double pi, uint32_t sources);
+    int32_t add(int32_t parent, uint32_t token, uint32_t state, double path_probability, uint32_t sources);
     int32_t child(int32_t node, int64_t token) const;
     std::vector<int32_t> path(int32_t node) const;
 };
 
 class Drafter {
 public:
-    Drafter(std::shared_ptr<Grammar> grammar, std::shared_ptr<Memory> memory, std::shared_ptr<Scope> scope,
+    Drafter(std::shared_ptr<AutomatonView> automaton, std::shared_ptr<Memory> memory, std::shared_ptr<ConstraintMemory> constraint_memory,
             uint32_t start, const std::vector<uint32_t>& prompt, uint32_t sources, bool is_json,
-            std::vector<uint32_t> ends, bool chains);
+            std::vector<uint32_t> eos_ids, bool chain_drafts);
 
-    std::shared_ptr<Tree> draft(size_t nodes, size_t depth);
-    /// So many nodes of the tree were read by the model.
-    void read(size_t nodes);
-    /// The text went on with a token.
+    std::shared_ptr<Tree> draft(size_t max_nodes, size_t depth);
+    /// The model verified the first `nodes` nodes of the tree.
+    void mark_verified(size_t nodes);
+    /// Appends a token to the text; learns from it and updates the calibration.
     void commit(uint32_t token);
-    /// Learns the names of a made-up text of the constraint, and their order; nothing of its values.
-    void rehearse(const std::vector<uint32_t>& tokens);
-    /// What the model finds likely after the last token, best first.
-    void see(std::vector<uint32_t> favourites);
+    /// Learns the member names and their order from a sample text of the constraint, not its values.
+    void prime(const std::vector<uint32_t>& tokens);
+    /// The top tokens of the model after the last token, best first.
+    void observe_top_tokens(std::vector<uint32_t> top_tokens);
 
-    size_t nodes = 0, hits = 0;
-    std::array<size_t, kNamed> drafted{}, accepted{};
+    size_t drafted_total = 0, accepted_total = 0;
+    std::array<size_t, kNamedSources> drafted_by_source{}, accepted_by_source{};
 
 private:
-    struct Said {
+    struct Proposal {
         uint32_t node, token, kind;
     };
     bool has(Source source) const { return sources_ >> source & 1; }
-    void propose(uint32_t source, const Place& place, Guesses& out);
-    void learn(const Place& place, uint32_t token);
-    void judge(uint32_t token);
-    Place after(const Place& place, uint32_t token, uint32_t state) const;
-    static void count(std::array<size_t, kNamed>& counts, uint32_t bits);
+    void propose(uint32_t source, const DraftContext& context, DraftTokens& out);
+    void learn(const DraftContext& context, uint32_t token);
+    void update_calibration(uint32_t token);
+    DraftContext after(const DraftContext& context, uint32_t token, uint32_t state) const;
+    static void count(std::array<size_t, kNamedSources>& counts, uint32_t bits);
 
-    std::shared_ptr<Grammar> grammar_;
+    std::shared_ptr<AutomatonView> automaton_;
     std::shared_ptr<Memory> memory_;
-    std::shared_ptr<Scope> scope_;
-    std::shared_ptr<Counts> own_;
-    std::shared_ptr<const Document> document_;
+    std::shared_ptr<ConstraintMemory> constraint_memory_;
+    std::shared_ptr<ContextCounts> own_;
+    std::shared_ptr<const PromptSuffixArray> prompt_suffix_array_;
     uint32_t sources_;
     bool is_json_;
-    std::vector<uint32_t> ends_;
-    bool chains_;  // one child a node
-    Place place_;
+    std::vector<uint32_t> eos_ids_;
+    bool chain_drafts_;  // chains: one child per node
+    DraftContext context_;
     std::shared_ptr<Tree> tree_;
-    Contexts contexts_{};         // of the place that is looked at
-    std::vector<Said> said_;  // by node, in the order of the nodes
+    ContextHashes context_hashes_{};         // of the current node
+    std::vector<Proposal> proposals_;  // in ascending order of nodes
     int32_t node_ = 0;
-    size_t read_ = 0;
+    size_t verified_ = 0;
 };
 
 }  // namespace spec

@@ -18,133 +18,133 @@ bool word_byte(char byte) {
 
 }  // namespace
 
-std::string Grammar::ask(uint32_t state, size_t room) const {
+std::string AutomatonView::forced_bytes(uint32_t state, size_t room) const {
     std::string text(room, '\0');
     text.resize(table_.forced(table_.automaton, state, text.data(), room));
     return text;
 }
 
-const std::string& Grammar::forced(uint32_t state) {
+const std::string& AutomatonView::forced(uint32_t state) {
     if (forced_.size() > kStates) forced_.clear();
-    const auto [place, fresh] = forced_.try_emplace(state);
-    if (fresh) place->second = ask(state, kForced);
-    return place->second;
+    const auto [at, fresh] = forced_.try_emplace(state);
+    if (fresh) at->second = forced_bytes(state, kForced);
+    return at->second;
 }
 
-const std::vector<std::string>& Grammar::literals(uint32_t state) {
-    if (literals_.size() > kStates) literals_.clear();
-    const auto [place, fresh] = literals_.try_emplace(state);
-    if (fresh) place->second = find(state);
-    return place->second;
+const std::vector<std::string>& AutomatonView::literal_continuations(uint32_t state) {
+    if (literal_continuations_.size() > kStates) literal_continuations_.clear();
+    const auto [at, fresh] = literal_continuations_.try_emplace(state);
+    if (fresh) at->second = find(state);
+    return at->second;
 }
 
-bool Grammar::many(uint32_t state) const {
+bool AutomatonView::many(uint32_t state) const {
     int allowed = 0;
     for (const char byte : kProbes) {
-        const auto token = pieces_->id(static_cast<unsigned char>(byte));
+        const auto token = retokenizer_->id(static_cast<unsigned char>(byte));
         allowed += token && next(state, *token) != 0;
     }
     return allowed > 2;
 }
 
-std::vector<std::string> Grammar::find(uint32_t state) {
+std::vector<std::string> AutomatonView::find(uint32_t state) {
     std::vector<std::string> found;
     if (many(state)) return found;
     for (int value = 0; value < 256; ++value) {
         const char byte = static_cast<char>(value);
-        const auto token = pieces_->id(static_cast<unsigned char>(byte));
+        const auto token = retokenizer_->id(static_cast<unsigned char>(byte));
         if (!token) continue;
         const uint32_t after = next(state, *token);
         if (!after) continue;
         if (found.size() == kFew) return {};
-        found.push_back(byte + ask(after, kLiteral - 1));
+        found.push_back(byte + forced_bytes(after, kLiteral - 1));
     }
     return found;
 }
 
-void propose_forced(Grammar& grammar, const Place& place, Guesses& out) {
-    const Pieces& pieces = grammar.pieces();
-    const std::string& forced = grammar.forced(place.state);
+void propose_forced(AutomatonView& automaton, const DraftContext& context, DraftTokens& out) {
+    const Retokenizer& retokenizer = automaton.retokenizer();
+    const std::string& forced = automaton.forced(context.state);
     if (!forced.empty()) {
-        if (const auto token = pieces.next(place.text.view(), forced)) {
+        if (const auto token = retokenizer.next(context.text.view(), forced)) {
             out.push_back({token->token, token->certain ? 0.99 : 0.5, token->certain ? 1u : 0u});
         }
         return;
     }
-    const auto& literals = grammar.literals(place.state);
+    const auto& literals = automaton.literal_continuations(context.state);
     const size_t begin = out.size();
     for (const std::string& literal : literals) {
-        const auto token = pieces.next(place.text.view(), literal);
+        const auto token = retokenizer.next(context.text.view(), literal);
         if (!token) continue;
         const bool known = std::any_of(out.begin() + static_cast<std::ptrdiff_t>(begin), out.end(),
-                                       [&](const Guess& guess) { return guess.token == token->token; });
+                                       [&](const DraftToken& draft_token) { return draft_token.token == token->token; });
         if (known) continue;
         const auto kind = static_cast<uint32_t>(2 + 16 * token->certain + literals.size());
         out.push_back({token->token, 1.0 / static_cast<double>(literals.size()), kind});
     }
 }
 
-Contexts contexts_of(const Place& place) {
-    Contexts found{};
-    for (uint32_t order = std::min(kLongestOrder, place.tail_size); order > 0; --order) {
-        found[order - 1] = place.context(order);
+ContextHashes context_hashes(const DraftContext& context) {
+    ContextHashes found{};
+    for (uint32_t order = std::min(kLongestOrder, context.tail_size); order > 0; --order) {
+        found[order - 1] = context.hash(order);
     }
     return found;
 }
 
-void propose_ngrams(const Counts& counts, uint32_t scope, const Place& place, const Contexts& contexts, Guesses& out) {
-    Blend blend(scope * 1024, out);
-    for (uint32_t order = std::min(kLongestOrder, place.tail_size); order > 0; --order) {
-        const Counts::Entry* entry = counts.find(contexts[order - 1]);
+void propose_ngrams(const ContextCounts& counts, uint32_t level, const DraftContext& context, const ContextHashes& hashes, DraftTokens& out) {
+    WittenBellBlend blend(level * 1024, out);
+    for (uint32_t order = std::min(kLongestOrder, context.tail_size); order > 0; --order) {
+        const ContextCounts::Entry* entry = counts.find(hashes[order - 1]);
         if (entry && !blend.add(order, *entry)) return;
     }
 }
 
-void learn_ngrams(Counts& counts, const Place& place, const Contexts& contexts, uint32_t token) {
-    for (uint32_t order = std::min(kLongestOrder, place.tail_size); order > 0; --order) {
-        counts.learn(contexts[order - 1], token);
+void learn_ngrams(ContextCounts& counts, const DraftContext& context, const ContextHashes& hashes, uint32_t token) {
+    for (uint32_t order = std::min(kLongestOrder, context.tail_size); order > 0; --order) {
+        counts.learn(hashes[order - 1], token);
     }
 }
 
 namespace {
 
-/// Calls `use(order, table, key)` for the slots of a place, the closest first, until it says no.
+/// Calls `use(order, table, key)` for the slots of a context, most specific first, until it returns false.
 template <class Use>
-void each_slot(const Slots& slots, const Place& place, bool is_json, Use use) {
-    const Path& path = place.path;
-    uint64_t said = 0;
+void each_slot(const Slots& slots, const DraftContext& context, bool is_json, Use use) {
+    const JsonPath& path = context.path;
+    uint64_t partial = 0;
     if (is_json) {
-        said = mix(path.said_hash(), static_cast<uint64_t>(path.kind) * 4 + path.quoted * 2u + path.escaped);
-        uint64_t whole = mix(said, path.name);
+        partial = mix(path.partial_hash(), static_cast<uint64_t>(path.kind) * 4 + path.quoted * 2u + path.escaped);
+        uint64_t whole = mix(partial, path.name);
         for (uint32_t i = 0; i < path.depth; ++i) whole = mix(whole, path.names[i]);
         if (!use(0, *slots.paths, mix(whole, path.depth))) return;
     }
-    if (!use(1, *slots.states, mix(place.tail_size ? place.last(0) + 1 : 0, place.state))) return;
+    if (!use(1, *slots.states, mix(context.tail_size ? context.last(0) + 1 : 0, context.state))) return;
     if (!is_json) return;
-    const uint64_t named = mix(said, path.name);
-    if (!use(2, *slots.world, mix(mix(named, path.depth ? path.names[path.depth - 1] : 0), 2))) return;
-    if (!use(3, *slots.world, mix(named, 3))) return;
-    use(4, *slots.world, mix(mix(said, path.depth > 1), 4));
+    const uint64_t named = mix(partial, path.name);
+    if (!use(2, *slots.all_constraints, mix(mix(named, path.depth ? path.names[path.depth - 1] : 0), 2))) return;
+    if (!use(3, *slots.all_constraints, mix(named, 3))) return;
+    use(4, *slots.all_constraints, mix(mix(partial, path.depth > 1), 4));
 }
 
 }  // namespace
 
-void propose_slots(const Slots& slots, const Place& place, bool is_json, Guesses& out) {
-    Blend blend(0, out);
-    each_slot(slots, place, is_json, [&](uint32_t order, const Counts& table, uint64_t key) {
-        const Counts::Entry* entry = table.find(key);
+void propose_slots(const Slots& slots, const DraftContext& context, bool is_json, DraftTokens& out) {
+    WittenBellBlend blend(0, out);
+    each_slot(slots, context, is_json, [&](uint32_t order, const ContextCounts& table, uint64_t key) {
+        const ContextCounts::Entry* entry = table.find(key);
         return !entry || blend.add(order, *entry);
     });
 }
 
-void learn_slots(const Slots& slots, const Place& place, bool is_json, uint32_t token) {
-    each_slot(slots, place, is_json, [&](uint32_t, Counts& table, uint64_t key) {
+void learn_slots(const Slots& slots, const DraftContext& context, bool is_json, uint32_t token) {
+    each_slot(slots, context, is_json, [&](uint32_t, ContextCounts& table, uint64_t key) {
         table.learn(key, token);
         return true;
     });
 }
 
-Document::Document(std::string text) : text_(std::move(text)) {
+PromptSuffixArray::PromptSuffixArray(std::string text) : text_(std::move(text)) {
     if (text_.size() > kDocument) text_.erase(0, text_.size() - kDocument);
     order_.resize(text_.size());
     std::iota(order_.begin(), order_.end(), 0u);
@@ -154,18 +154,18 @@ Document::Document(std::string text) : text_(std::move(text)) {
     });
 }
 
-void Document::propose(const Pieces& pieces, const Place& place, bool is_json, Guesses& out) const {
-    std::string_view said = place.text.view();
+void PromptSuffixArray::propose(const Retokenizer& retokenizer, const DraftContext& context, bool is_json, DraftTokens& out) const {
+    std::string_view partial = context.text.view();
     if (is_json) {
-        if (place.path.kind != Path::kValue) return;
-        said = place.path.said();
-        if (!said.empty() && std::string_view("\":,[").find(said[0]) != std::string_view::npos) said.remove_prefix(1);
+        if (context.path.kind != JsonPath::kValue) return;
+        partial = context.path.partial();
+        if (!partial.empty() && std::string_view("\":,[").find(partial[0]) != std::string_view::npos) partial.remove_prefix(1);
     }
     const std::string_view whole = text_;
     for (uint32_t level = 0; level < std::size(kLengths); ++level) {
         const size_t length = kLengths[level];
-        if (length > said.size()) continue;
-        const std::string_view end = said.substr(said.size() - length);
+        if (length > partial.size()) continue;
+        const std::string_view end = partial.substr(partial.size() - length);
         const auto low = std::lower_bound(order_.begin(), order_.end(), end, [whole](uint32_t at, std::string_view key) {
             return whole.substr(at, key.size()) < key;
         });
@@ -173,14 +173,14 @@ void Document::propose(const Pieces& pieces, const Place& place, bool is_json, G
             return key < whole.substr(at, key.size());
         });
         if (low == high) continue;
-        std::vector<uint32_t> places(low, high);
-        const size_t hits = std::min(kOccurrences, places.size());
-        std::partial_sort(places.begin(), places.begin() + static_cast<std::ptrdiff_t>(hits), places.end());
-        const bool entire = length == said.size();
+        std::vector<uint32_t> occurrences(low, high);
+        const size_t hits = std::min(kOccurrences, occurrences.size());
+        std::partial_sort(occurrences.begin(), occurrences.begin() + static_cast<std::ptrdiff_t>(hits), occurrences.end());
+        const bool entire = length == partial.size();
         std::vector<std::pair<uint32_t, uint32_t>> found;  // token, how often
         for (size_t i = 0; i < hits; ++i) {
-            const size_t at = places[i];
-            // A value that began anywhere is best continued where a word begins.
+            const size_t at = occurrences[i];
+            // A short prefix must begin at the start of a word.
             if (entire && length < 4 && at && word_byte(whole[at - 1]) && word_byte(whole[at])) continue;
             std::string ahead;
             for (const char byte : whole.substr(at + length, kAhead)) {
@@ -188,7 +188,7 @@ void Document::propose(const Pieces& pieces, const Place& place, bool is_json, G
                 if (byte == '\n') ahead += "\\n";
                 else ahead += byte;
             }
-            const auto token = pieces.next(place.text.view(), ahead);
+            const auto token = retokenizer.next(context.text.view(), ahead);
             if (!token) continue;
             auto same = std::find_if(found.begin(), found.end(), [&](const auto& f) { return f.first == token->token; });
             if (same == found.end()) found.emplace_back(token->token, 1);
@@ -204,27 +204,27 @@ void Document::propose(const Pieces& pieces, const Place& place, bool is_json, G
     }
 }
 
-void Past::learn(const Place& place, uint32_t token) {
+void OutputHistory::learn(const DraftContext& context, uint32_t token) {
     if (tokens_.size() >= kLimit) {
         tokens_.clear();
         ends_.clear();
     }
     tokens_.push_back(token);
-    if (place.tail_size < kLeast) return;
-    auto& ends = ends_[place.context(kLeast)];
+    if (context.tail_size < kLeast) return;
+    auto& ends = ends_[context.hash(kLeast)];
     if (ends.size() == kEnds) ends.erase(ends.begin());
     ends.push_back(static_cast<uint32_t>(tokens_.size()) - 1);
 }
 
-void Past::propose(const Place& place, Guesses& out) const {
-    if (place.tail_size < kLeast) return;
-    const auto known = ends_.find(place.context(kLeast));
+void OutputHistory::propose(const DraftContext& context, DraftTokens& out) const {
+    if (context.tail_size < kLeast) return;
+    const auto known = ends_.find(context.hash(kLeast));
     if (known == ends_.end()) return;
     uint32_t best = 0, total = 0;
     std::vector<std::pair<uint32_t, uint32_t>> found;
     for (auto end = known->second.rbegin(); end != known->second.rend(); ++end) {
         uint32_t length = kLeast;
-        while (length < place.tail_size && length < *end && tokens_[*end - 1 - length] == place.last(length)) ++length;
+        while (length < context.tail_size && length < *end && tokens_[*end - 1 - length] == context.last(length)) ++length;
         if (length > best) {
             best = length;
             total = 0;

@@ -1,4 +1,6 @@
-// The sources of guesses, as in spec/sources/: each looks at a place and appends guesses.
+// The draft token sources, as in spec/sources/: each takes a context and appends draft tokens.
+//
+// Thread safety: not thread-safe; `Memory::lock` guards the tables, and an AutomatonView belongs to one thread at a time.
 #pragma once
 
 #include <array>
@@ -9,82 +11,82 @@
 #include <unordered_map>
 #include <vector>
 
-#include "counts.hpp"
-#include "pieces.hpp"
-#include "place.hpp"
-#include "table.hpp"
+#include "context_counts.hpp"
+#include "retokenizer.hpp"
+#include "draft_context.hpp"
+#include "automaton_table.hpp"
 
 namespace spec {
 
-/// What is asked of the automaton, remembered by state: for all texts of one automaton. Not for several threads at once.
-class Grammar {
+/// The queries of an automaton, memoised by state; shared by all texts of one automaton. Not thread-safe.
+class AutomatonView {
 public:
-    /// `owner` keeps the table.
-    Grammar(const AutomatonTable& table, std::shared_ptr<void> owner, std::shared_ptr<const Pieces> pieces)
-        : table_(table), owner_(std::move(owner)), pieces_(std::move(pieces)) {}
+    /// `owner` keeps the table alive.
+    AutomatonView(const AutomatonTable& table, std::shared_ptr<void> owner, std::shared_ptr<const Retokenizer> retokenizer)
+        : table_(table), owner_(std::move(owner)), retokenizer_(std::move(retokenizer)) {}
 
     uint32_t next(uint32_t state, uint32_t token) const { return table_.next(table_.automaton, state, token); }
-    /// What every completion begins with.
+    /// The common prefix of all completions.
     const std::string& forced(uint32_t state);
-    /// What may come first, as far as it is then forced; empty where much is possible.
-    const std::vector<std::string>& literals(uint32_t state);
-    const Pieces& pieces() const { return *pieces_; }
+    /// Every possible first byte with its forced continuation; empty if many first bytes are possible.
+    const std::vector<std::string>& literal_continuations(uint32_t state);
+    const Retokenizer& retokenizer() const { return *retokenizer_; }
 
 private:
     std::vector<std::string> find(uint32_t state);
     bool many(uint32_t state) const;
-    std::string ask(uint32_t state, size_t room) const;
+    std::string forced_bytes(uint32_t state, size_t room) const;
 
     AutomatonTable table_;
     std::shared_ptr<void> owner_;
-    std::shared_ptr<const Pieces> pieces_;
+    std::shared_ptr<const Retokenizer> retokenizer_;
     std::unordered_map<uint32_t, std::string> forced_;
-    std::unordered_map<uint32_t, std::vector<std::string>> literals_;
+    std::unordered_map<uint32_t, std::vector<std::string>> literal_continuations_;
 };
 
-using Guesses = std::vector<Guess>;
+using DraftTokens = std::vector<DraftToken>;
 
-void propose_forced(Grammar& grammar, const Place& place, Guesses& out);
+void propose_forced(AutomatonView& automaton, const DraftContext& context, DraftTokens& out);
 
-/// Hashes of the last tokens of a place: entry i of i + 1 tokens. Made once for all scopes.
+/// Hashes of the last tokens of a context: entry i of i + 1 tokens. Computed once for all tables.
 inline constexpr uint32_t kLongestOrder = 6;
-using Contexts = std::array<uint64_t, kLongestOrder>;
-Contexts contexts_of(const Place& place);
-void propose_ngrams(const Counts& counts, uint32_t scope, const Place& place, const Contexts& contexts, Guesses& out);
-void learn_ngrams(Counts& counts, const Place& place, const Contexts& contexts, uint32_t token);
+using ContextHashes = std::array<uint64_t, kLongestOrder>;
+ContextHashes context_hashes(const DraftContext& context);
+void propose_ngrams(const ContextCounts& counts, uint32_t level, const DraftContext& context, const ContextHashes& hashes, DraftTokens& out);
+void learn_ngrams(ContextCounts& counts, const DraftContext& context, const ContextHashes& hashes, uint32_t token);
 
-/// Slots under one constraint (by path, by state) and under all.
+/// Slot tables of one constraint (by path, by state) and of all constraints.
 struct Slots {
-    Counts* paths;
-    Counts* states;
-    Counts* world;
+    ContextCounts* paths;
+    ContextCounts* states;
+    ContextCounts* all_constraints;
 };
-void propose_slots(const Slots& slots, const Place& place, bool is_json, Guesses& out);
-void learn_slots(const Slots& slots, const Place& place, bool is_json, uint32_t token);
+void propose_slots(const Slots& slots, const DraftContext& context, bool is_json, DraftTokens& out);
+void learn_slots(const Slots& slots, const DraftContext& context, bool is_json, uint32_t token);
 
-/// A document, with its ends in order: the places where some bytes stand are neighbours there.
-class Document {
+/// Prompt lookup: a suffix array of the prompt (Manber and Myers 1993), where all occurrences of a string are adjacent.
+class PromptSuffixArray {
 public:
-    explicit Document(std::string text);
-    void propose(const Pieces& pieces, const Place& place, bool is_json, Guesses& out) const;
+    explicit PromptSuffixArray(std::string text);
+    void propose(const Retokenizer& retokenizer, const DraftContext& context, bool is_json, DraftTokens& out) const;
 
 private:
     std::string text_;
     std::vector<uint32_t> order_;
 };
 
-/// Texts that were written, and where contexts of kLeast tokens stood.
-class Past {
+/// The tokens of earlier completions, with the positions after each context of kLeast tokens.
+class OutputHistory {
 public:
     static constexpr uint32_t kLeast = 4;
     static constexpr size_t kLimit = 1 << 20, kEnds = 8;
 
-    void learn(const Place& place, uint32_t token);
-    void propose(const Place& place, Guesses& out) const;
+    void learn(const DraftContext& context, uint32_t token);
+    void propose(const DraftContext& context, DraftTokens& out) const;
 
 private:
     std::vector<uint32_t> tokens_;
-    std::unordered_map<uint64_t, std::vector<uint32_t>, AsItIs> ends_;
+    std::unordered_map<uint64_t, std::vector<uint32_t>, IdentityHash> ends_;
 };
 
 }  // namespace spec

@@ -10,8 +10,7 @@ import pytest
 
 import constrained
 from constrained import _core
-from constrained.automaton import DEAD, TokenAutomaton, compile, fill_masks
-from constrained.automaton import row_ids as mask_ids
+from constrained.automaton import DEAD, TokenAutomaton, compile, fill_masks, mask_ids
 from constrained.errors import ConstraintTooLarge, UnsatisfiableConstraint
 from constrained.testing.masks import mask_to_ids
 from constrained.vocabulary import Vocabulary
@@ -115,10 +114,10 @@ def test_one_call_fills_the_masks_of_automata_of_both_kinds():
         automaton(ir.literal("ab")),
     ]
     states = [each.start for each in both]
-    rows = both[0].empty_row(2)
+    rows = both[0].new_mask(2)
     fill_masks(both, states, rows)
-    assert [set(row_ids(row)) for row in rows] == [{ord("a"), AB, AB_AGAIN}] * 2
-    assert mask_ids(both, states) == [each.row_id(each.start) for each in both]
+    assert [set(mask_to_ids(row)) for row in rows] == [{ord("a"), AB, AB_AGAIN}] * 2
+    assert mask_ids(both, states) == [each.mask_id(each.start) for each in both]
     assert set(both[0].memory) == set(both[1].memory)
 
 
@@ -131,10 +130,10 @@ def test_forced_bytes_are_cut_at_16_kib_for_automata_of_both_kinds():
 
 def test_rows_are_known_by_content_across_states_and_automata():
     first, second = automaton(NESTED), automaton(NESTED)
-    assert first.row_id(after(first, b"[1,")) == first.row_id(after(first, b"[[2],["[:5]))
-    assert first.row_id(first.start) == second.row_id(second.start)
+    assert first.mask_id(after(first, b"[1,")) == first.mask_id(after(first, b"[[2],["[:5]))
+    assert first.mask_id(first.start) == second.mask_id(second.start)
     rows = first.new_mask(1)
-    assert VOCABULARY.masks.copy([first.row_id(first.start)], rows)
+    assert VOCABULARY.masks.copy([first.mask_id(first.start)], rows)
     assert set(mask_to_ids(rows[0])) == allowed(first, first.start)
 
 

@@ -115,7 +115,7 @@ def test_what_cannot_be_completed_is_never() -> None:
 
 def test_so_many_entries_beside_marks_that_no_table_holds_them_are_refused() -> None:
     marked = interleave([entry("a"), entry("b", marks=1)], obligations=1, low=10**9, separator=COMMA)
-    with pytest.raises(ConstraintTooLarge, match="more entries with marks"):
+    with pytest.raises(ConstraintTooLarge, match="too many entries with obligations"):
         TokenAutomaton(ir.Grammar.of(marked), BYTES)
 
 

@@ -17,9 +17,9 @@ MIB = 1 << 20
 TEXT = {"type": "string", "pattern": "^([a-z]+, )*[a-z]{1,9}[.!?]$", "maxLength": 400}
 
 
-def vocabulary(memory_limit: int, lanes: int = 1) -> Vocabulary:
+def vocabulary(memory_limit: int, shards: int = 1) -> Vocabulary:
     small = small_bpe_vocabulary()
-    return Vocabulary.from_bytes(list(small.tokens), small.eos_ids, memory_limit=memory_limit, shards=lanes)
+    return Vocabulary.from_bytes(list(small.tokens), small.eos_ids, memory_limit=memory_limit, shards=shards)
 
 
 def random_schema(rng: random.Random) -> dict[str, object]:
@@ -69,7 +69,7 @@ def masks(automaton: TokenAutomaton, states: list[int]) -> np.ndarray:
 
 def shared_bytes(shared: Vocabulary) -> int:
     size = shared.core.memory
-    return sum(size[name] for name in ("residual_bytes", "lexicon_bytes", "row_bytes"))
+    return sum(size[name] for name in ("residual_bytes", "lexicon_bytes", "mask_store_bytes"))
 
 
 def stream(shared: Vocabulary, schemas: int, every: int = 1) -> list[int]:
@@ -97,16 +97,16 @@ def test_thousands_of_schemas_stay_under_the_limit():
     assert max(stream(vocabulary(limit), 2000)) < limit
 
 
-def test_lanes_that_no_automaton_needs_any_more_are_gone():
-    shared = vocabulary(MIB, lanes=2)
+def test_shards_that_no_automaton_needs_any_more_are_gone():
+    shared = vocabulary(MIB, shards=2)
     rng = random.Random(1)
     kept = [constrained.compile(random_schema(rng), shared) for _ in range(40)]
     before = [masks(automaton, [automaton.start]) for automaton in kept]
-    assert shared.core.memory["lanes"] > 2
+    assert shared.core.memory["shards"] > 2
     for automaton, mask in zip(kept, before, strict=True):
         assert np.array_equal(masks(automaton, [automaton.start]), mask)
     del kept, automaton
-    assert shared.core.memory["lanes"] == 2
+    assert shared.core.memory["shards"] == 2
 
 
 def test_an_automaton_forgets_what_it_can_compute_again_and_keeps_its_states():
@@ -126,7 +126,7 @@ def test_an_automaton_forgets_what_it_can_compute_again_and_keeps_its_states():
 def test_a_row_that_was_dropped_is_told_from_one_that_was_not_and_gets_a_new_id():
     shared = vocabulary(0)  # 64 rows are kept whatever the limit
     automaton = constrained.compile(many_masks(0), shared)
-    first = automaton.row_id(automaton.start)
+    first = automaton.mask_id(automaton.start)
     row = automaton.new_mask(1)
     assert shared.masks.copy([first], row)
     expected = row.copy()
@@ -135,7 +135,7 @@ def test_a_row_that_was_dropped_is_told_from_one_that_was_not_and_gets_a_new_id(
         states += wander(automaton, random.Random(seed), 6)
     assert shared.masks.first > first
     assert not shared.masks.copy([first], row)
-    again = automaton.row_id(automaton.start)
+    again = automaton.mask_id(automaton.start)
     assert again >= shared.masks.first
     assert shared.masks.copy([again], row)
     assert np.array_equal(row, expected)
@@ -144,15 +144,15 @@ def test_a_row_that_was_dropped_is_told_from_one_that_was_not_and_gets_a_new_id(
     assert shared.core.memory["rows"] == shared.masks.end - shared.masks.first
 
 
-@pytest.mark.parametrize("lanes", [1, 3])
-def test_threads_see_the_right_masks_while_everything_is_being_forgotten(lanes):
+@pytest.mark.parametrize("shards", [1, 3])
+def test_threads_see_the_right_masks_while_everything_is_being_forgotten(shards):
     schemas = [random_schema(random.Random(0)), *(many_masks(first) for first in (0, 1000, 2000))]
     expected = {}
     for number, schema in enumerate(schemas):
         alone = constrained.compile(schema, vocabulary(1 << 40))
         for seed in range(50):
             expected[number, seed] = masks(alone, wander(alone, random.Random(seed), 20))
-    shared = vocabulary(0, lanes)
+    shared = vocabulary(0, shards)
     automata = [constrained.compile(schema, shared, memory_limit=0) for schema in schemas]
 
     def run(thread: int) -> None:

@@ -314,7 +314,7 @@ def test_whoever_wants_its_grammar_cannot_forget_the_predicate():
         compiled(constrained.tag("<x>", guarded, "</x>"), BYTES)
     automaton = compiled(guarded)
     with pytest.raises(UnsupportedConstraint, match="no ids"):
-        automaton.row_id(automaton.start)
+        automaton.mask_id(automaton.start)
 
 
 def test_no_two_predicates_are_the_same_constraint():

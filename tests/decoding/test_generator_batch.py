@@ -18,10 +18,10 @@ from tests.support.tokenizers_fixtures import small_bpe_vocabulary
 WORDS = ["a", "beautiful", "cat", "dozen", "elephants", "\u00fcber", "\u20ac20", '"quoted"']
 
 
-def vocabulary(lanes: int = 1) -> Vocabulary:
+def vocabulary(shards: int = 1) -> Vocabulary:
     """One of its own, so that nothing in it was computed before."""
     small = small_bpe_vocabulary()
-    return Vocabulary.from_bytes(list(small.tokens), small.eos_ids, shards=lanes)
+    return Vocabulary.from_bytes(list(small.tokens), small.eos_ids, shards=shards)
 
 
 def schema(number: int) -> dict[str, object]:
@@ -65,9 +65,9 @@ def cold_batch(shared: Vocabulary, count: int = 12) -> tuple[list[TokenAutomaton
     return [automaton for automaton, _ in pairs], [state for _, state in pairs]
 
 
-@pytest.mark.parametrize("lanes", [1, 3])
-def test_states_of_several_automata_are_answered_in_one_call(lanes):
-    automata, states = cold_batch(vocabulary(lanes))
+@pytest.mark.parametrize("shards", [1, 3])
+def test_states_of_several_automata_are_answered_in_one_call(shards):
+    automata, states = cold_batch(vocabulary(shards))
     together = automata[0].new_mask(len(states))
     constrained.fill_masks(automata, states, together)
     assert np.array_equal(together, singly(*cold_batch(vocabulary())))
@@ -76,12 +76,12 @@ def test_states_of_several_automata_are_answered_in_one_call(lanes):
     assert np.array_equal(again, together)
 
 
-@pytest.mark.parametrize("lanes", [1, 3])
-def test_rows_of_several_automata_have_ids_in_one_call(lanes):
-    shared = vocabulary(lanes)
+@pytest.mark.parametrize("shards", [1, 3])
+def test_rows_of_several_automata_have_ids_in_one_call(shards):
+    shared = vocabulary(shards)
     automata, states = cold_batch(shared)
     ids = constrained.mask_ids(automata, states)
-    assert ids == [automaton.row_id(state) for automaton, state in zip(automata, states, strict=True)]
+    assert ids == [automaton.mask_id(state) for automaton, state in zip(automata, states, strict=True)]
     rows = automata[0].new_mask(len(ids))
     assert shared.masks.copy(ids, rows)
     assert np.array_equal(rows, singly(automata, states))
@@ -91,7 +91,7 @@ def test_rows_of_several_automata_have_ids_in_one_call(lanes):
 def test_an_empty_batch_is_answered():
     automaton = constrained.compile(schema(0), vocabulary())
     automaton.fill_masks([], automaton.new_mask(0))
-    assert automaton.row_ids([]) == []
+    assert automaton.mask_ids([]) == []
     constrained.fill_masks([], [], automaton.new_mask(0))
 
 
@@ -102,18 +102,18 @@ def test_wrong_batches_are_errors():
         constrained.fill_masks([one, other], [one.start, other.start], rows)
     with pytest.raises(ValueError, match="one automaton for each state"):
         constrained.fill_masks([one], [one.start] * 2, rows)
-    with pytest.raises(ValueError, match="one row for each state"):
+    with pytest.raises(ValueError, match="one mask for each state"):
         one.fill_masks([one.start] * 3, rows)
     with pytest.raises(ValueError, match="wrong length"):
         one.fill_masks([one.start], np.zeros((1, 1), dtype=np.int32))
     with pytest.raises(IndexError):
         one.fill_masks([one.start, 10**6], rows)
     with pytest.raises(IndexError):
-        one.row_ids([10**6])
+        one.mask_ids([10**6])
 
 
-@pytest.mark.parametrize("lanes", [1, 4])
-def test_threads_that_compile_walk_and_fill_agree_with_one_thread(lanes):
+@pytest.mark.parametrize("shards", [1, 4])
+def test_threads_that_compile_walk_and_fill_agree_with_one_thread(shards):
     """Every thread does everything, in an order of its own, over one vocabulary."""
     count = 10
     expected = {}
@@ -121,7 +121,7 @@ def test_threads_that_compile_walk_and_fill_agree_with_one_thread(lanes):
         automaton = constrained.compile(schema(number), vocabulary())
         states = states_of(automaton, number)
         expected[number] = singly([automaton] * len(states), states)
-    shared = vocabulary(lanes)
+    shared = vocabulary(shards)
     kept = [constrained.compile(schema(number), shared) for number in range(count)]
 
     def run(seed: int) -> int:
@@ -151,9 +151,9 @@ def test_threads_that_compile_walk_and_fill_agree_with_one_thread(lanes):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="Python warns of forks beside threads")
 def test_a_forked_process_has_threads_of_its_own():
-    automata, states = cold_batch(vocabulary(lanes=2))
+    automata, states = cold_batch(vocabulary(shards=2))
     constrained.mask_ids(automata, states)  # starts the threads of this process
-    automata, states = cold_batch(vocabulary(lanes=2))
+    automata, states = cold_batch(vocabulary(shards=2))
     child = os.fork()
     if child == 0:
         status = 1

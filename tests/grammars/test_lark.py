@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import constrained
-from constrained.automaton import DEAD, LexedAutomaton, TokenAutomaton, compile
+from constrained.automaton import DEAD, LexerAutomaton, TokenAutomaton, compile
 from constrained.errors import (
     ConstraintTooLarge,
     InvalidConstraint,
@@ -414,7 +414,7 @@ def test_a_lexer_cannot_stand_inside_something_else() -> None:
             compile(whole, BYTES)
     dynamic = constrained.lark('start: "a"+', lexer="dynamic")
     assert compile(constrained.after("!", dynamic), BYTES).start != DEAD
-    with pytest.raises(UnsupportedConstraint, match="LexedAutomaton"):
+    with pytest.raises(UnsupportedConstraint, match="LexerAutomaton"):
         TokenAutomaton(inner.grammar, BYTES)
 
 
@@ -601,7 +601,7 @@ class Trial:
         """Whether there is an automaton; if not, the judge must know no text."""
         try:
             grammar = self.made.grammar()
-            self.automata = [LexedAutomaton(grammar, vocabulary) for vocabulary, _, _ in vocabularies()]
+            self.automata = [LexerAutomaton(grammar, vocabulary) for vocabulary, _, _ in vocabularies()]
         except (UnsatisfiableConstraint, ConstraintTooLarge):
             assert not self.accepted
             return False

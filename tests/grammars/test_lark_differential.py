@@ -8,7 +8,7 @@ import random
 import lark
 import pytest
 
-from constrained.automaton import DEAD, LexedAutomaton
+from constrained.automaton import DEAD, LexerAutomaton
 from constrained.errors import UnsatisfiableConstraint
 from constrained.vocabulary import Vocabulary
 from grammars import ir
@@ -202,7 +202,7 @@ class Pair:
         grammar = parse(text, lexer=lexer, prefer=prefer)  # type: ignore[arg-type]
         assert isinstance(grammar, LexerGrammar)
         try:
-            self.ours: LexedAutomaton | None = LexedAutomaton(grammar, BYTES)
+            self.ours: LexerAutomaton | None = LexerAutomaton(grammar, BYTES)
         except UnsatisfiableConstraint:
             self.ours = None
 

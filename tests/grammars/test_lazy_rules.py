@@ -173,7 +173,7 @@ def test_a_wrong_length_is_an_error_and_not_a_dead_end() -> None:
         lambda name: ir.terminal("abc"),
     )
     automaton = TokenAutomaton(ir.Grammar(rules, "start"), byte_vocabulary())
-    with pytest.raises(ValueError, match="came later"):
+    with pytest.raises(ValueError, match="lazy rule"):
         automaton.next(automaton.start, ord("<"))
 
 
@@ -189,7 +189,7 @@ def test_what_a_maker_raises_is_raised() -> None:
 
 
 class Table(ctypes.Structure):
-    """What `spec/_core/table.hpp` says of the capsule of an automaton."""
+    """What `spec/_core/automaton_table.hpp` says of the capsule of an automaton."""
 
     _fields_ = (
         ("automaton", ctypes.c_void_p),
@@ -206,7 +206,7 @@ class Table(ctypes.Structure):
 def test_a_drafter_comes_to_rules_without_a_body() -> None:
     """It asks natively, and without the lock of the interpreter."""
     automaton = TokenAutomaton(Chain().grammar, byte_vocabulary())
-    capsule = automaton.draft_table
+    capsule = automaton.automaton_table
     name, pointer = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
     name.argtypes, name.restype = [ctypes.py_object], ctypes.c_char_p
     pointer.argtypes, pointer.restype = [ctypes.py_object, ctypes.c_char_p], ctypes.c_void_p

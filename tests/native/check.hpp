@@ -21,9 +21,9 @@ template <class Automaton>
 class Checker {
 public:
     explicit Checker(Automaton& automaton)
-        : automaton_(automaton), vocabulary_(automaton.vocabulary()), row_(vocabulary_.rows.words()), within_(row_) {
-        for (uint32_t token = 0; token < vocabulary_.size; ++token) {
-            const auto bytes = vocabulary_.tokens[token];
+        : automaton_(automaton), shard_(automaton.shard()), row_(shard_.masks.words()), within_(row_) {
+        for (uint32_t token = 0; token < shard_.size; ++token) {
+            const auto bytes = shard_.tokens[token];
             if (bytes.size() == 1) single_[bytes[0]] = token;
         }
     }
@@ -43,10 +43,10 @@ private:
 
     /// The text tokens that the state allows.
     std::vector<uint32_t> check(uint32_t state, Input& input) {
-        LAW(automaton_.knows(state) && state != Automaton::kDead);
+        LAW(automaton_.has_state(state) && state != Automaton::kDead);
         automaton_.fill_mask(state, row_.data());
-        LAW(vocabulary_.rows.copy(automaton_.row_id(state), within_.data()) && within_ == row_);
-        LAW(automaton_.find_mask(state, within_.data()) && within_ == row_);
+        LAW(shard_.masks.copy(automaton_.mask_id(state), within_.data()) && within_ == row_);
+        LAW(automaton_.find_mask_bits(state, within_.data()) && within_ == row_);
         const bool accepts = automaton_.accepts(state);
         const std::string forced = automaton_.forced(state);
         const uint32_t left = automaton_.shortest_completion(state);
@@ -57,19 +57,19 @@ private:
         automaton_.fill_mask_within(state, budget, within_.data());
         std::vector<uint32_t> allowed;
         bool nearer = accepts;
-        for (uint32_t token = 0; token < vocabulary_.size; ++token) {
+        for (uint32_t token = 0; token < shard_.size; ++token) {
             const uint32_t after = automaton_.next(state, token);
             LAW((after != Automaton::kDead) == holds(row_, token));
             const uint32_t found = automaton_.find_next(state, token);  // may have been dropped
             LAW(found == after || found == core::Memo::kMissing);
             LAW(automaton_.next(state, token) == after);
             LAW(holds(row_, token) || !holds(within_, token));
-            if (vocabulary_.is_eos(token)) {
+            if (shard_.is_eos(token)) {
                 LAW(holds(row_, token) == accepts);
                 continue;
             }
             if (after == Automaton::kDead) continue;
-            const auto bytes = vocabulary_.tokens[token];
+            const auto bytes = shard_.tokens[token];
             LAW(!bytes.empty());
             for (size_t i = 0; i < std::min(bytes.size(), forced.size()); ++i) LAW(bytes[i] == static_cast<uint8_t>(forced[i]));
             LAW(spelled(state, bytes) == after);
@@ -82,7 +82,7 @@ private:
         LAW(nearer || huge);
         automaton_.fill_mask(state, within_.data());
         LAW(within_ == row_);  // also if it was dropped meanwhile
-        for (uint32_t token = vocabulary_.size; token < row_.size() * 32; ++token) LAW(!holds(row_, token));
+        for (uint32_t token = shard_.size; token < row_.size() * 32; ++token) LAW(!holds(row_, token));
         uint32_t along = state;  // what is forced can be said byte by byte
         for (const char byte : forced.substr(0, 200)) along = automaton_.next(along, single_[static_cast<uint8_t>(byte)]);
         LAW(along != Automaton::kDead);
@@ -101,7 +101,7 @@ private:
         while (!automaton_.accepts(state)) {
             automaton_.fill_mask_within(state, left + 1, row_.data());
             uint32_t best = Automaton::kDead, least = left;
-            for (uint32_t token = 0; token < vocabulary_.size; ++token) {
+            for (uint32_t token = 0; token < shard_.size; ++token) {
                 if (!holds(row_, token)) continue;
                 const uint32_t after = automaton_.next(state, token);
                 const uint32_t rest = automaton_.shortest_completion(after);
@@ -110,14 +110,14 @@ private:
             LAW(best != Automaton::kDead);
             state = best, left = least;
         }
-        const uint32_t end = automaton_.next(state, vocabulary_.eos[0]);
+        const uint32_t end = automaton_.next(state, shard_.eos[0]);
         LAW(end == Automaton::kFinished);
         automaton_.fill_mask(end, row_.data());
-        for (uint32_t token = 0; token < vocabulary_.size; ++token) LAW(holds(row_, token) == vocabulary_.is_eos(token));
+        for (uint32_t token = 0; token < shard_.size; ++token) LAW(holds(row_, token) == shard_.is_eos(token));
     }
 
     Automaton& automaton_;
-    core::Lane& vocabulary_;
+    core::Shard& shard_;
     std::vector<uint32_t> row_, within_;
     std::array<uint32_t, 256> single_{};
 };

@@ -8,19 +8,19 @@
 namespace {
 
 using core::Automaton;
-using core::LexedAutomaton;
+using core::LexerAutomaton;
 
 constexpr uint32_t kFuel = 500;  // small, so that running out of it is common
 constexpr int kSteps = 12;
 
-/// A lane, and what was read in it.
+/// A shard, and what was read in it.
 struct Open {
-    std::shared_ptr<core::Lane> lane;
+    std::shared_ptr<core::Shard> shard;
     std::vector<core::RegexId> known;
 
     void read(fuzz::Arrays& arrays) {
-        const std::lock_guard guard(lane->lock);
-        arrays.grammar.terminals = core::read_regexes(arrays.regexes, lane->regexes);
+        const std::lock_guard guard(shard->lock);
+        arrays.grammar.terminals = core::read_regexes(arrays.regexes, shard->regexes);
         known.insert(known.end(), arrays.grammar.terminals.begin(), arrays.grammar.terminals.end());
     }
 };
@@ -42,21 +42,21 @@ void walk(const std::vector<std::unique_ptr<A>>& kept, fuzz::Input& input) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     fuzz::Input input({data, size});
     const auto vocabulary = fuzz::make_vocabulary(input);
-    std::vector<Open> lanes(vocabulary->lanes);
+    std::vector<Open> shards(vocabulary->shards);
     std::vector<std::unique_ptr<Automaton>> kept;  // a grammar must not disturb those before it
-    std::vector<std::unique_ptr<LexedAutomaton>> lexed;
+    std::vector<std::unique_ptr<LexerAutomaton>> lexed;
     for (uint32_t turn = 1 + input.below(3); turn-- > 0;) {
-        Open& open = lanes[input.below(lanes.size())];
-        if (!open.lane || open.lane->full()) open = {std::make_shared<core::Lane>(vocabulary), {}};
+        Open& open = shards[input.below(shards.size())];
+        if (!open.shard || open.shard->full()) open = {std::make_shared<core::Shard>(vocabulary), {}};
         try {
             const bool lexer = input.one_in(3);
             fuzz::Arrays arrays(input, input.one_in(3), open.known, !lexer);
             open.read(arrays);
             if (lexer) {
                 const fuzz::LexerArrays tokens(input, arrays.regexes.nodes.size());
-                keep(lexed, std::make_unique<LexedAutomaton>(open.lane, arrays.grammar, tokens.tokens(), kFuel));
+                keep(lexed, std::make_unique<LexerAutomaton>(open.shard, arrays.grammar, tokens.tokens(), kFuel));
             } else {
-                keep(kept, std::make_unique<Automaton>(open.lane, arrays.grammar, kFuel, input.pick(fuzz::kLimits)));
+                keep(kept, std::make_unique<Automaton>(open.shard, arrays.grammar, kFuel, input.pick(fuzz::kLimits)));
             }
         } catch (const std::invalid_argument&) {
         } catch (const core::TooLarge&) {

@@ -91,8 +91,8 @@ struct Arrays {
         const size_t regex_count = 1 + input.below(16);
         for (size_t made = 0; made < regex_count; ++made) {
             const auto child = static_cast<int32_t>(input.below(made));
-            constexpr Op kLeaves[] = {Op::Literal, Op::Chars, Op::Reference, Op::Nothing};
-            constexpr Op kOps[] = {Op::Literal, Op::Chars, Op::Concat, Op::Union, Op::Intersection, Op::Complement, Op::Repeat, Op::Nothing, Op::Reference, Op::Multiple};
+            constexpr Op kLeaves[] = {Op::Literal, Op::Chars, Op::Reference, Op::EmptySet};
+            constexpr Op kOps[] = {Op::Literal, Op::Chars, Op::Concat, Op::Union, Op::Intersection, Op::Complement, Op::Repeat, Op::EmptySet, Op::Reference, Op::DecimalMultiple};
             Op op = made ? input.pick(kOps) : input.pick(kLeaves);
             if (op == Op::Reference && known.empty()) op = Op::Chars;
             int32_t a = 0, b = 0, c = 0;
@@ -114,8 +114,8 @@ struct Arrays {
                 case Op::Complement: a = child; break;
                 case Op::Repeat: a = child, std::tie(b, c) = bounds(); break;
                 case Op::Reference: a = static_cast<int32_t>(known[input.below(known.size())].value); break;
-                case Op::Nothing: break;
-                case Op::Multiple: a = multiple(input, awkward), b = core::Multiple::kPacked; break;
+                case Op::EmptySet: break;
+                case Op::DecimalMultiple: a = multiple(input, awkward), b = core::DecimalMultiple::kPacked; break;
                 default: std::tie(a, b) = list(regexes.args, made);
             }
             regexes.nodes.push_back({op, a, b, c});
@@ -123,14 +123,14 @@ struct Arrays {
         if (differ) grammar.nodes.push_back({Op::Terminal, scalars(input), 0, 0});
         const size_t expr_count = grammar.nodes.size() + 1 + input.below(16), rule_count = 1 + input.below(4);
         for (size_t made = grammar.nodes.size(); made < expr_count; ++made) {
-            constexpr Op kOps[] = {Op::Terminal, Op::Call, Op::Sequence, Op::Choice, Op::Loop, Op::Bag};
+            constexpr Op kOps[] = {Op::Terminal, Op::Call, Op::Sequence, Op::Choice, Op::Loop, Op::Interleave};
             const Op op = made ? input.pick(kOps) : Op::Terminal;
             int32_t a = 0, b = 0, c = 0;
             switch (op) {
                 case Op::Terminal: a = static_cast<int32_t>(input.one_in(3) ? input.below(regex_count) : regex_count - 1); break;
                 case Op::Call: a = static_cast<int32_t>(input.below(rule_count)); break;
                 case Op::Loop: a = static_cast<int32_t>(input.below(made)), std::tie(b, c) = bounds(); break;
-                case Op::Bag: {
+                case Op::Interleave: {
                     a = static_cast<int32_t>(grammar.args.size());
                     const auto [low, high] = bounds();
                     const size_t entries = input.below(5), needed = input.one_in(3) ? input.below(3) : 0;
@@ -160,7 +160,7 @@ struct Arrays {
 private:
     /// Where a packed multiple was put; one that makes sense unless `awkward`.
     int32_t multiple(Input& input, bool awkward) {
-        constexpr uint64_t kModuli[] = {1, 2, 3, 5, 7, 10, 16, 100, 999, 1'000'000'007, core::Multiple::kMaxModulus};
+        constexpr uint64_t kModuli[] = {1, 2, 3, 5, 7, 10, 16, 100, 999, 1'000'000'007, core::DecimalMultiple::kMaxModulus};
         const auto at = static_cast<int32_t>(regexes.data.size());
         const auto put = [&](uint64_t value, int bytes) {
             if (awkward && input.one_in(12)) value = static_cast<uint32_t>(input.raw());
@@ -168,13 +168,13 @@ private:
         };
         const uint64_t modulus = input.pick(kModuli);
         const auto form = input.below(3);
-        const bool fraction = form == static_cast<uint32_t>(core::Multiple::Form::Fraction);
+        const bool fraction = form == static_cast<uint32_t>(core::DecimalMultiple::Form::Fraction);
         const auto low = fraction ? input.below(2) : static_cast<uint32_t>(input.pick(kCounts));
         put(modulus, 8);
         put(input.byte() % modulus, 8);
         put(low, 4);
         put(fraction || input.one_in(2) ? core::kInfinite : low + static_cast<uint32_t>(input.pick(kCounts)), 4);
-        put(form == static_cast<uint32_t>(core::Multiple::Form::Whole) ? 0 : input.below(4), 4);
+        put(form == static_cast<uint32_t>(core::DecimalMultiple::Form::Whole) ? 0 : input.below(4), 4);
         put(form, 4);
         return at;
     }
@@ -215,7 +215,7 @@ struct LexerArrays {
             }
         }
     }
-    core::LexedAutomaton::Tokens tokens() const { return {rows, ranks, hosts, everywhere}; }
+    core::LexerAutomaton::Tokens tokens() const { return {rows, ranks, hosts, everywhere}; }
 };
 
 }  // namespace fuzz

@@ -17,7 +17,7 @@
 namespace {
 
 using core::Automaton;
-using core::Lane;
+using core::Shard;
 using core::Op;
 
 constexpr uint32_t kThreads = 8;
@@ -50,13 +50,13 @@ struct Writer {
     int32_t choice(const std::vector<int32_t>& parts) { return expr(Op::Choice, parts); }
     int32_t loop(int32_t part, int32_t low, int32_t high) { return row(grammar.nodes, {Op::Loop, part, low, high}); }
 
-    std::unique_ptr<Automaton> compile(const std::shared_ptr<Lane>& lane) const {
+    std::unique_ptr<Automaton> compile(const std::shared_ptr<Shard>& shard) const {
         core::FlatGrammar whole = grammar;
         {
-            const std::lock_guard guard(lane->lock);
-            whole.terminals = core::read_regexes(regexes, lane->regexes);
+            const std::lock_guard guard(shard->lock);
+            whole.terminals = core::read_regexes(regexes, shard->regexes);
         }
-        return std::make_unique<Automaton>(lane, whole, 100'000, kMemory);
+        return std::make_unique<Automaton>(shard, whole, 100'000, kMemory);
     }
 
 private:
@@ -98,8 +98,8 @@ Writer json(int32_t longest, int32_t most) {
     return w;
 }
 
-/// Every byte, and four thousand longer tokens that JSON is made of; in `lanes` lanes.
-std::shared_ptr<core::Vocabulary> make_vocabulary(uint32_t lanes) {
+/// Every byte, and four thousand longer tokens that JSON is made of; in `shards` shards.
+std::shared_ptr<core::Vocabulary> make_vocabulary(uint32_t shards) {
     TokenList tokens;
     for (int byte = 0; byte < 256; ++byte) tokens.byte(static_cast<uint8_t>(byte)), tokens.end();
     constexpr std::string_view pieces[] = {"\"", "\":", "\",\"", "[", "]", "{", "}", ",", "a", "the", "name", "1", "20", "é", "€", "\xf0\x9f", "\\n", "true", "nu", " "};
@@ -109,14 +109,14 @@ std::shared_ptr<core::Vocabulary> make_vocabulary(uint32_t lanes) {
         tokens.end();
     }
     tokens.end_of_text();
-    return tokens.share(kMemory, lanes);
+    return tokens.share(kMemory, shards);
 }
 
 /// One text from the start; returns a digest of every answer on the way.
 uint64_t walk(Automaton& automaton, uint32_t number, size_t& calls) {
-    Lane& vocabulary = automaton.vocabulary();
+    Shard& vocabulary = automaton.shard();
     std::mt19937 random(number);
-    std::vector<uint32_t> row(vocabulary.rows.words());
+    std::vector<uint32_t> row(vocabulary.masks.words());
     uint32_t state = automaton.start();
     uint64_t digest = number;
     const auto next = [&](uint32_t token) {
@@ -152,8 +152,8 @@ int main(int count, char** arguments) {
     const size_t wanted = count > 1 ? std::strtoull(arguments[1], nullptr, 10) : 10'000'000;
     const auto begun = std::chrono::steady_clock::now();
     const auto vocabulary = make_vocabulary(2);  // one for the automaton that all walk, one for those that come and go
-    const auto lane = std::make_shared<Lane>(vocabulary), busy = std::make_shared<Lane>(vocabulary);
-    const auto automaton = json(40, -1).compile(lane);
+    const auto shard = std::make_shared<Shard>(vocabulary), busy = std::make_shared<Shard>(vocabulary);
+    const auto automaton = json(40, -1).compile(shard);
 
     std::atomic<size_t> done{0}, compiled{0};
     std::vector<std::vector<std::pair<uint32_t, uint64_t>>> digests(kWalkers);
@@ -168,7 +168,7 @@ int main(int count, char** arguments) {
                 }
             } else {
                 for (uint32_t number = 0; done < wanted; ++number) {
-                    const auto other = json(1 + static_cast<int32_t>(number % 97), static_cast<int32_t>(thread + number % 13)).compile(number % 2 ? lane : busy);
+                    const auto other = json(1 + static_cast<int32_t>(number % 97), static_cast<int32_t>(thread + number % 13)).compile(number % 2 ? shard : busy);
                     size_t calls = 0;
                     walk(*other, number, calls);
                     done += calls;
@@ -180,7 +180,7 @@ int main(int count, char** arguments) {
     for (std::thread& thread : threads) thread.join();
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
 
-    const auto alone = json(40, -1).compile(std::make_shared<Lane>(make_vocabulary(1)));
+    const auto alone = json(40, -1).compile(std::make_shared<Shard>(make_vocabulary(1)));
     size_t walks = 0, repeated = 0, ignored = 0;
     for (const auto& seen : digests) {
         for (const auto& [number, digest] : seen) {

@@ -20,8 +20,8 @@ public:
     }
 
     /// `limit`: bytes, as for `core::Vocabulary`.
-    std::shared_ptr<core::Vocabulary> share(size_t limit, uint32_t lanes) const {
-        return std::make_shared<core::Vocabulary>(core::Tables::build({blob_, offsets_}, eos_), limit, lanes);
+    std::shared_ptr<core::Vocabulary> share(size_t limit, uint32_t shards) const {
+        return std::make_shared<core::Vocabulary>(core::VocabularyTables::build({blob_, offsets_}, eos_), limit, shards);
     }
 
 private:

@@ -167,7 +167,7 @@ def check_walk(automaton: TokenAutomaton, expected: Expected, rng: random.Random
     together = automaton.new_mask(len(states))
     automaton.fill_masks(states, together)
     assert np.array_equal(together, np.stack(rows))
-    ids = [automaton.row_id(state) for state in states]
+    ids = [automaton.mask_id(state) for state in states]
     contents = [row.tobytes() for row in rows]
     assert [ids.index(i) for i in ids] == [contents.index(content) for content in contents]
 

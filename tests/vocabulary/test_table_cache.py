@@ -55,13 +55,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def builds(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether each native vocabulary that was made since came from an image."""
+    """Whether each native vocabulary that was made since came from a table file."""
     seen: list[bool] = []
     real = _core.Vocabulary
 
-    def counted(*args: Any, image: Any = None, **options: Any) -> Any:
-        made = real(*args, image=image, **options)
-        seen.append(image is not None)
+    def counted(*args: Any, table_file: Any = None, **options: Any) -> Any:
+        made = real(*args, table_file=table_file, **options)
+        seen.append(table_file is not None)
         return made
 
     monkeypatch.setattr(_core, "Vocabulary", counted)
@@ -80,7 +80,7 @@ def test_the_first_process_writes_a_file_and_the_next_only_opens_it(folder: Path
 def test_tables_from_a_file_are_those_that_would_be_built(folder: Path, monkeypatch: pytest.MonkeyPatch):
     from_file = large().core
     monkeypatch.setenv(table_cache.CACHE_VARIABLE, "")
-    assert np.array_equal(from_file.image, large().core.image)
+    assert np.array_equal(from_file.table_file, large().core.table_file)
     assert list(folder.iterdir())
 
 
@@ -134,19 +134,23 @@ def test_a_file_of_other_tokens_is_not_believed(folder: Path, builds: list[bool]
     assert masks(large(1)) == expected_elsewhere
 
 
-def test_an_image_of_another_vocabulary_is_an_error():
+def test_a_table_file_of_another_vocabulary_is_an_error():
     one, other = large(0), large(1)
     with pytest.raises(ValueError, match="other tokens"):
-        _core.Vocabulary(other.tokens.blob, other.tokens.offsets, list(other.eos_ids), image=one.core.image)
+        _core.Vocabulary(
+            other.tokens.blob, other.tokens.offsets, list(other.eos_ids), table_file=one.core.table_file
+        )
 
 
-def test_an_image_outlives_the_vocabulary_it_came_from():
-    def tables(image: Any = None) -> Any:
+def test_a_table_file_outlives_the_vocabulary_it_came_from():
+    def tables(table_file: Any = None) -> Any:
         source = large()
-        return _core.Vocabulary(source.tokens.blob, source.tokens.offsets, list(source.eos_ids), image=image)
+        return _core.Vocabulary(
+            source.tokens.blob, source.tokens.offsets, list(source.eos_ids), table_file=table_file
+        )
 
-    second = tables(tables().image)
-    assert np.array_equal(second.image, tables().image)
+    second = tables(tables().table_file)
+    assert np.array_equal(second.table_file, tables().table_file)
 
 
 @pytest.mark.parametrize("kind", ["a file", "read-only", "below a file"])
@@ -211,7 +215,7 @@ def test_processes_that_begin_at_once_leave_one_whole_file(folder: Path, builds:
 
 @pytest.mark.skipif(sys.byteorder != "little", reason="the bytes are those of a little-endian machine")
 def test_what_files_mean_changes_only_with_their_version():
-    """If this fails, raise `Image::kVersion` (image.hpp): processes would believe tables that mean something else."""
+    """If this fails, raise `TableFile::kVersion` (table_file.hpp): processes would believe tables that mean something else."""
     vocabulary = Vocabulary.from_bytes([*BYTES, b"ab", b"Ab1", "é".encode(), b"", b"ab"], [259])
-    assert _core.IMAGE_VERSION == 1
-    assert hashlib.blake2b(vocabulary.core.image, digest_size=8).hexdigest() == "bd98aeb6b024bb06"
+    assert _core.TABLE_FILE_VERSION == 1
+    assert hashlib.blake2b(vocabulary.core.table_file, digest_size=8).hexdigest() == "bd98aeb6b024bb06"

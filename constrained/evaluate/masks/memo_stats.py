@@ -80,7 +80,7 @@ def measure(
     """
     memos = MemoStats()
     core = vocabulary.core
-    entries, rows = core.memory["lexicon_entries"], core.memory["rows"]
+    entries, rows = core.memory["lexicon_entries"], core.memory["masks"]
     for done, case in enumerate(cases):
         progress(done, len(cases))
         try:
@@ -91,24 +91,24 @@ def measure(
         for instance in case.instances:
             _replay(automaton, instance.tokens, memos)
         memos.states.append(automaton.memory["states"])
-        memos.mask_keys.append(automaton.memory["row_keys"])
+        memos.mask_keys.append(automaton.memory["mask_keys"])
     memos.residuals = core.memory["lexicon_entries"] - entries
-    memos.rows = core.memory["rows"] - rows
+    memos.rows = core.memory["masks"] - rows
     return memos
 
 
 def _replay(automaton: TokenAutomaton, tokens: Sequence[int], memos: MemoStats) -> None:
     core, row, state = automaton.vocabulary.core, automaton.new_mask(), automaton.start
     for token in (*tokens, None):
-        before, keys = core.memory, automaton.memory["row_keys"]
-        known = automaton.has_row(state)
+        before, keys = core.memory, automaton.memory["mask_keys"]
+        known = automaton.has_mask(state)
         begun = clock()
         automaton.fill_mask(state, row)
         took = clock() - begun
         after = core.memory
         if known:
             kind = KINDS[0]
-        elif automaton.memory["row_keys"] == keys:
+        elif automaton.memory["mask_keys"] == keys:
             kind = KINDS[1]
         elif after["lexicon_entries"] == before["lexicon_entries"]:
             kind = KINDS[2]

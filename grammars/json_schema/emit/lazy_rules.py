@@ -1,7 +1,7 @@
 """Rules of plain schemas, put off until a text comes to them.
 
 What a schema says by itself shows in a glance whether its objects and arrays can be lowered later: nothing in it can be
-refused, and the length of its shortest text is plain. The glance is native (`grammars/_core/survey.hpp`). What a rule
+refused, and the length of its shortest text is plain. The glance is native (`grammars/_core/deferral_analysis.hpp`). What a rule
 that is put off leads to and is not plain is lowered at once, so whatever is wrong with a schema shows at once, too.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from grammars import ir
-from grammars._core import Keywords, Survey
+from grammars._core import DeferralAnalysis, Keywords
 from grammars.json_schema.source.constraints import Conjunction, TypeConstraints
 from grammars.json_schema.source.document import SchemaDocument, SchemaNode
 from grammars.json_schema.text.punctuation import JsonPunctuation
@@ -20,7 +20,7 @@ from grammars.regex.analysis import widths
 
 @cache
 def _punctuation_lengths(layout: JsonPunctuation) -> tuple[int, ...]:
-    """Bytes of the shortest texts of a layout's terminals, all of them ASCII, in the order that `Survey` asks for."""
+    """Bytes of the shortest texts of a layout's terminals, all of them ASCII, in the order that `DeferralAnalysis` asks for."""
     terminals = (
         layout.open_object,
         layout.close_object,
@@ -38,7 +38,7 @@ class LazySchemaRules:
     """The rules of one document that wait for their bodies.
 
     Args:
-        document: made of a snapshot (`grammars._core.snapshot`).
+        document: made of a copy (`grammars._core.copy_document`).
         keywords: of its draft.
         layout: what is written around values.
 
@@ -50,7 +50,7 @@ class LazySchemaRules:
         lengths = _punctuation_lengths(layout)
         self._document = document
         self._root = document.root
-        self._survey = Survey(document.root.value, keywords, lengths)
+        self._analysis = DeferralAnalysis(document.root.value, keywords, lengths)
         self._shortest_container = min(lengths[2], lengths[5])
         self._alone: dict[str, SchemaNode] = {}
         self._cases: dict[str, tuple[Conjunction, TypeConstraints]] = {}
@@ -60,13 +60,13 @@ class LazySchemaRules:
         """The call of a rule that stands for all values of a schema, put off; None where there is none."""
         if node.made or node.resource is not self._root:
             return None
-        length = self._survey.put_off(node.value, node.pointer, True)
+        length = self._analysis.deferred_length(node.value, node.pointer, True)
         if not length:
-            reference = self._survey.leads_to(node.value, node.pointer)
+            reference = self._analysis.deferrable_reference(node.value, node.pointer)
             if reference is None:
                 return None
             node = self._document.nodes.get(reference) or self._resolved(reference)
-            length = self._survey.put_off(node.value, node.pointer, True)
+            length = self._analysis.deferred_length(node.value, node.pointer, True)
         name = node.pointer
         if name not in self.lengths:
             self.lengths[name] = length
@@ -90,7 +90,7 @@ class LazySchemaRules:
         if not case:
             length = self._shortest_container
         elif len(case) == 1 and not case[0].made and case[0].resource is self._root:
-            length = self._survey.put_off(case[0].value, name)
+            length = self._analysis.deferred_length(case[0].value, name)
         if length and name not in self.lengths:
             self.lengths[name] = length
             self._cases[name] = case, shape
@@ -104,7 +104,7 @@ class LazySchemaRules:
     def pending_eager(self) -> Iterator[SchemaNode]:
         """Schemas that rules put off since the last call lead to, and that must be lowered at once."""
         document = self._document
-        for pointer, reference, steps in self._survey.owed():
+        for pointer, reference, steps in self._analysis.pending_eager():
             if pointer is not None:
                 start = document.nodes[pointer]
             else:

@@ -1,4 +1,4 @@
-"""Whether a value is a schema of its draft: a quick check of our own (`grammars/_core/sound.cpp`), and `jsonschema` to name what is wrong."""
+"""Whether a value is a schema of its draft: a quick check of our own (`grammars/_core/metaschema.cpp`), and `jsonschema` to name what is wrong."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def require_valid_schema(schema: Any, draft: SchemaDialect) -> int:
     Raises:
         InvalidConstraint: names the places.
     """
-    count = draft.native_keywords.count(schema)
+    count = draft.native_keywords.count_subschemas(schema)
     if not count:
         raise InvalidConstraint(
             "the schema is malformed", _problems(schema, draft), action=f"correct it (draft {draft.name})"

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import grammars.json_schema
 from constrained.automaton import TokenAutomaton
 from grammars import _core, ir
-from grammars._core import Survey, snapshot
+from grammars._core import DeferralAnalysis, copy_document
 from grammars.errors import ConstraintError, ConstraintTooLarge, UnsupportedConstraint
 from grammars.json_schema import LoweredSchema, lower_schema
 from grammars.json_schema.source.dialects import SCHEMA_DIALECTS
@@ -150,7 +150,7 @@ def test_what_the_caller_does_to_the_schema_afterwards_changes_nothing() -> None
 def test_an_object_in_two_places_is_two_schemas() -> None:
     """Python objects may be shared where JSON text never is; then nothing is put off."""
     shared: dict[str, Any] = {"type": "object", "properties": {"a": {"pattern": "(a)\\1"}}}
-    assert snapshot({"properties": {"a": shared, "b": shared}}) is None
+    assert copy_document({"properties": {"a": shared, "b": shared}}) is None
     with pytest.raises(UnsupportedConstraint):
         lower_schema({"properties": {"a": {"type": "object", "properties": {"b": shared}}, "c": shared}})
     assert not put_off(lower_schema({"properties": {"a": (one := {"type": "object"}), "b": one}}))
@@ -281,7 +281,7 @@ def test_most_of_what_is_said_of_objects_is_plain() -> None:
     assert len(waiting) == len(SCALARS)
 
 
-def test_a_survey_knows_references_as_the_specification_does() -> None:
+def test_the_analysis_follows_references_as_the_specification_does() -> None:
     """Escapes in pointers, indices, and what an identifier hides."""
     document = {
         "properties": {
@@ -297,9 +297,12 @@ def test_a_survey_knows_references_as_the_specification_does() -> None:
             "other": {"$id": "http://elsewhere/", "properties": {"a": {"type": "object"}}},
         },
     }
-    survey = Survey(document, SCHEMA_DIALECTS["2020-12"].native_keywords, (1, 1, 2, 1, 1, 2, 1, 1))
+    analysis = DeferralAnalysis(
+        document, SCHEMA_DIALECTS["2020-12"].native_keywords, (1, 1, 2, 1, 1, 2, 1, 1)
+    )
     led = {
-        name: survey.leads_to(value, f"#/properties/{name}") for name, value in document["properties"].items()
+        name: analysis.deferrable_reference(value, f"#/properties/{name}")
+        for name, value in document["properties"].items()
     }
     assert led == {"slash": "#/$defs/a~1b~0c", "index": "#/list/1", "percent": None, "hidden": None}
     check(document, (b'{"slash": {', b'{"index": {', b'{"percent": {"', b'{"hidden": {"'))

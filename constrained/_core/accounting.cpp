@@ -1,0 +1,43 @@
+// Automaton: accounting of memory, and eviction of memos.
+#include "automaton.hpp"
+
+namespace core {
+
+/// States and their parts: they live as long as the automaton.
+size_t Automaton::permanent_bytes() const {
+    return states_.size() * (sizeof(State) + sizeof(Head)) + items_.capacity() * sizeof(Item) + index_.bytes() + exprs_.bytes() + gss_.bytes() +
+           values_.bytes();
+}
+
+/// Memos, which can be recomputed.
+size_t Automaton::memo_bytes() const {
+    return tokens_.bytes() + bytes_.bytes() + cached_mask_bytes_ + cached_mask_index_.bytes() + gss_.join_memo_bytes();
+}
+
+/// Evicts the memos if they exceed the limit minus the permanent bytes. Memos may always use a quarter of the limit;
+/// otherwise every call could evict the results of the last one. Runs at the start of a call under the lock, so only
+/// lock-free readers can still see evicted tables.
+void Automaton::trim() {
+    shard_->trim();
+    const size_t kept = permanent_bytes();
+    if (memo_bytes() <= std::max(limit_ > kept ? limit_ - kept : 0, limit_ / 4)) return;
+    const Memo::Retired retired = tokens_.retire_all();
+    bytes_.retire_all();  // used only under the lock
+    cached_masks_ = {};
+    cached_mask_bytes_ = 0;
+    cached_mask_index_ = InternTable();
+    gss_.clear_join_memo();
+    shard_->epoch.wait_for_readers();
+}
+
+/// The mask store evicts masks for all automata at once; the ids cached here are then stale.
+void Automaton::forget_dropped_masks() {
+    const uint32_t first = shard_->masks.first();
+    if (first == first_mask_) return;
+    first_mask_ = first;
+    cached_masks_.clear();
+    cached_mask_bytes_ = 0;
+    cached_mask_index_ = InternTable();
+}
+
+}  // namespace core

@@ -1,0 +1,133 @@
+#include "flat_grammar.hpp"
+
+namespace core {
+
+namespace {
+
+template <class AnyId>
+std::vector<AnyId> list(const std::vector<AnyId>& made, const std::vector<int32_t>& args, const FlatNode& node) {
+    std::vector<AnyId> parts;
+    parts.reserve(node.b);
+    for (int32_t i = 0; i < node.b; ++i) parts.push_back(made[args[node.a + i]]);
+    return parts;
+}
+
+/// Folds a list from the right, so that shared tails stay shared.
+template <class Store, class AnyId>
+AnyId chain(Store& store, AnyId last, const std::vector<AnyId>& made, const std::vector<int32_t>& args, const FlatNode& node,
+            AnyId (Store::*join)(AnyId, AnyId)) {
+    for (int32_t i = node.b; i-- > 0;) last = (store.*join)(made[args[node.a + i]], last);
+    return last;
+}
+
+/// Checks the bounds of a repetition and returns the upper one.
+uint32_t bound(int32_t low, int32_t high) {
+    if (low < 0 || high < -1 || (high >= 0 && high < low)) throw std::invalid_argument("malformed grammar: counts");
+    return high < 0 ? kInfinite : static_cast<uint32_t>(high);
+}
+
+std::span<const int32_t> code_points(std::span<const int32_t> ranges) {
+    for (size_t i = 0; i < ranges.size(); ++i) {  // ranges ascend and do not overlap
+        const bool ascends = i == 0 || (i % 2 ? ranges[i] >= ranges[i - 1] : ranges[i] > ranges[i - 1]);
+        if (ranges[i] < 0 || ranges[i] > 0x10ffff || !ascends) throw std::invalid_argument("malformed grammar: characters");
+    }
+    return ranges;
+}
+
+InterleaveStore::Definition interleave(const std::vector<ExprId>& made, std::span<const int32_t> args) {
+    InterleaveStore::Definition found;
+    found.low = args[0], found.high = bound(args[0], args[1]);
+    found.obligations = args[2], found.ordered = args[3] != 0, found.separator = made[args[4]];
+    const std::span<const int32_t> entries = args.subspan(7, size_t{5} * args[5]), required = args.subspan(7 + entries.size(), args[6]);
+    for (size_t i = 0; i < entries.size(); i += 5) {
+        const uint32_t alternative = entries[i + 2] < 0 ? InterleaveStore::kRepeatable : static_cast<uint32_t>(entries[i + 2]);
+        found.entries.push_back({made[entries[i]], made[entries[i + 1]], alternative, static_cast<uint32_t>(entries[i + 3]), entries[i + 4] != 0});
+    }
+    found.required.assign(required.begin(), required.end());
+    return found;
+}
+
+}  // namespace
+
+std::vector<RegexId> read_regexes(const FlatRegexes& flat, RegexStore& regexes) {
+    std::vector<RegexId> made;
+    made.reserve(flat.nodes.size());
+    const auto read = [&](const FlatNode& node) -> RegexId {
+        const auto& [op, a, b, c] = node;
+        switch (op) {
+            case Op::Literal: return regexes.literal(std::span(flat.data).subspan(a, b));
+            case Op::Chars: return regexes.chars(code_points(std::span(flat.args).subspan(a, size_t{2} * b)));
+            case Op::Concat: return chain(regexes, RegexStore::kEpsilon, made, flat.args, node, &RegexStore::concat);
+            case Op::Union: return regexes.union_of(list(made, flat.args, node));
+            case Op::Intersection: return regexes.intersect_unsimplified(list(made, flat.args, node));
+            case Op::Complement: return regexes.complement(made[a]);
+            case Op::Repeat: return regexes.repeat(made[a], b, bound(b, c));
+            case Op::DecimalMultiple: return regexes.multiple(DecimalMultiple::read(std::span(flat.data).subspan(a, b)));
+            case Op::Reference: return {static_cast<uint32_t>(a)};
+            default: return RegexStore::kEmptyLanguage;
+        }
+    };
+    for (const FlatNode& node : flat.nodes) {
+        made.push_back(read(node));
+        regexes.check_size(made.back());
+    }
+    return made;
+}
+
+namespace {
+
+/// The expression of each node.
+std::vector<ExprId> read_exprs(const FlatGrammar& flat, RuleExprStore& exprs, const std::function<ExprId(int32_t)>& terminal) {
+    std::vector<ExprId> made;
+    made.reserve(flat.nodes.size());
+    const auto read = [&](const FlatNode& node) -> ExprId {
+        const auto& [op, a, b, c] = node;
+        switch (op) {
+            case Op::Terminal: return terminal(a);
+            case Op::Call: return exprs.call(a);
+            case Op::Sequence: return chain(exprs, RuleExprStore::kEpsilon, made, flat.args, node, &RuleExprStore::sequence);
+            case Op::Choice: return exprs.choice(list(made, flat.args, node));
+            case Op::Loop: return exprs.loop(made[a], b, bound(b, c));
+            case Op::Interleave: return exprs.interleave(interleave(made, std::span(flat.args).subspan(a)));
+            default: return RuleExprStore::kEmptyLanguage;
+        }
+    };
+    for (const FlatNode& node : flat.nodes) made.push_back(read(node));
+    return made;
+}
+
+std::vector<ExprId> bodies(const FlatGrammar& flat, const std::vector<ExprId>& made) {
+    std::vector<ExprId> found;
+    for (const int32_t root : flat.rules) found.push_back(made[root]);
+    return found;
+}
+
+std::function<ExprId(int32_t)> terminals(const FlatGrammar& flat, RegexStore& regexes, RuleExprStore& exprs, uint32_t fuel) {
+    return [&flat, &regexes, &exprs, fuel](int32_t row) {
+        const RegexId regex = flat.terminals[row];
+        const uint32_t length = regexes.min_length_within(regex, fuel);
+        if (length == kInfinite) return RuleExprStore::kEmptyLanguage;
+        return regex == RegexStore::kEpsilon ? RuleExprStore::kEpsilon : exprs.terminal(regex, length);
+    };
+}
+
+}  // namespace
+
+void read_grammar(const FlatGrammar& flat, RegexStore& regexes, RuleExprStore& exprs, uint32_t fuel) {
+    read_rules(flat, exprs, terminals(flat, regexes, exprs, fuel));
+}
+
+void read_lazy_rules(const FlatGrammar& flat, std::span<const uint32_t> names, RegexStore& regexes, RuleExprStore& exprs) {
+    exprs.declare_lazy_rules(flat.lazy_rules);
+    // Unlimited fuel: the analysis that deferred the rules excludes expensive terminals.
+    const std::vector<ExprId> made = read_exprs(flat, exprs, terminals(flat, regexes, exprs, UINT32_MAX));
+    exprs.add_bodies(names, bodies(flat, made));
+}
+
+void read_rules(const FlatGrammar& flat, RuleExprStore& exprs, const std::function<ExprId(int32_t)>& terminal) {
+    const std::vector<ExprId> made = read_exprs(flat, exprs, terminal);
+    exprs.set_rules(bodies(flat, made), flat.lazy_rules);
+    if (exprs.has_nullable_entries()) throw std::invalid_argument("malformed grammar: an entry of an interleave has a nullable head");
+}
+
+}  // namespace core

@@ -1,0 +1,189 @@
+// Continuations of a terminal: a hash-consed graph-structured stack (Tomita 1986) without positions.
+//
+// A continuation is a set of frames; a frame is the residual of a rule and the continuation of that rule.
+// Invariants
+//  * Frames of one continuation have distinct expressions: frames with equal expressions are merged by joining their
+//    continuations, so ambiguity costs a bounded number of frames per level.
+//  * No frame is epsilon except the one that marks the end of the text, which has no continuation.
+//  * Items k and k + 1 of an array have the same continuation.
+//  * No function recurses over the depth of a stack.
+// Not thread-safe: the shard's lock guards it.
+#pragma once
+
+#include <unordered_map>
+
+#include "common.hpp"
+#include "rule_exprs.hpp"
+
+namespace core {
+
+struct Frame {
+    ExprId expr;
+    ContinuationId after;
+    bool operator==(const Frame&) const = default;
+    auto operator<=>(const Frame&) const = default;
+};
+
+class Gss {
+public:
+    static constexpr ContinuationId kEnd{1};  ///< the text ends here
+
+    explicit Gss(RuleExprStore& exprs) : exprs_(exprs) {
+        intern({});
+        intern({{RuleExprStore::kEpsilon, {0}}});
+    }
+
+    /// The continuation that reads `expr`, then `after`.
+    ContinuationId push(ExprId expr, ContinuationId after) {
+        return expr == RuleExprStore::kEpsilon ? after : intern({{expr, after}});
+    }
+
+    /// The union of two continuations.
+    ContinuationId join(ContinuationId left, ContinuationId right) {
+        if (left == right) return left;
+        // Depth-first over pairs of continuations whose frames share an expression.
+        std::vector<std::pair<ContinuationId, ContinuationId>> work{ordered(left, right)};
+        while (!work.empty()) {
+            const auto [a, b] = work.back();
+            if (joined_.contains(key(a, b))) {
+                work.pop_back();
+                continue;
+            }
+            std::vector<Frame> frames;
+            bool ready = true;
+            const std::span<const Frame> x = this->frames(a), y = this->frames(b);
+            for (size_t i = 0, j = 0; i < x.size() || j < y.size();) {
+                if (j == y.size() || (i < x.size() && x[i].expr < y[j].expr)) {
+                    frames.push_back(x[i++]);
+                } else if (i == x.size() || y[j].expr < x[i].expr) {
+                    frames.push_back(y[j++]);
+                } else {
+                    const ContinuationId p = x[i++].after, q = y[j++].after;
+                    const ExprId expr = x[i - 1].expr;
+                    if (p == q) {
+                        frames.push_back({expr, p});
+                    } else if (const auto at = joined_.find(key(p, q)); at != joined_.end()) {
+                        frames.push_back({expr, at->second});
+                    } else {
+                        work.push_back(ordered(p, q));
+                        ready = false;
+                    }
+                }
+            }
+            if (!ready) continue;
+            const ContinuationId result = intern(frames);
+            joined_[key(a, b)] = result;
+            work.pop_back();
+        }
+        return joined_[key(left, right)];
+    }
+
+    /// Whether a frame depends on the bytes of the terminal (`RuleExprStore::tracks_distinct`).
+    bool tracks_distinct(ContinuationId id) const { return nodes_[id.value].tracks_distinct; }
+    /// The continuation after one more byte of the terminal.
+    ContinuationId read(ContinuationId id, uint8_t byte) {
+        return mapped(id, [&](ExprId expr) { return exprs_.read(expr, byte); });
+    }
+    /// The continuation if the terminal differs from all others.
+    ContinuationId assume_distinct(ContinuationId id) {
+        return mapped(id, [&](ExprId expr) { return exprs_.assume_distinct(expr); });
+    }
+    /// `min_length` after a shortest text of `rest`, the residual of the terminal.
+    uint32_t min_length_after(ContinuationId id, RegexId rest) {
+        uint32_t least = kInfinite;
+        for (uint32_t i = 0; i < nodes_[id.value].count; ++i) {
+            const Frame frame = frames(id)[i];
+            const uint32_t length = exprs_.tracks_distinct(frame.expr) ? exprs_.min_length_after(frame.expr, rest) : exprs_.min_length(frame.expr);
+            least = std::min(least, add_lengths(length, frame.after.value == 0 ? 0 : min_length(frame.after)));
+        }
+        return least;
+    }
+    /// An upper bound of it for every terminal.
+    uint32_t min_length_bound_after(ContinuationId id) const {
+        uint32_t least = kInfinite;
+        for (const Frame& frame : frames(id)) {
+            const uint32_t length = exprs_.tracks_distinct(frame.expr) ? exprs_.min_length_bound_after(frame.expr) : exprs_.min_length(frame.expr);
+            least = std::min(least, add_lengths(length, frame.after.value == 0 ? 0 : min_length(frame.after)));
+        }
+        return least;
+    }
+    /// The smallest `RuleExprStore::min_bytes_until_equal` of the frames that track a distinct head.
+    uint32_t min_bytes_until_equal(ContinuationId id) const {
+        uint32_t least = kInfinite;
+        for (const Frame& frame : frames(id)) {
+            if (exprs_.tracks_distinct(frame.expr)) least = std::min(least, exprs_.min_bytes_until_equal(frame.expr));
+        }
+        return least;
+    }
+
+    std::span<const Frame> frames(ContinuationId id) const { return {frames_.data() + nodes_[id.value].at, nodes_[id.value].count}; }
+    /// Bytes of the shortest completion.
+    uint32_t min_length(ContinuationId id) const { return nodes_[id.value].min_length; }
+    /// The state or parser state that the automaton assigned to this continuation.
+    uint32_t& closure(ContinuationId id) { return nodes_[id.value].closure; }
+
+    /// Clears the memo of `join`, not the continuations.
+    void clear_join_memo() { joined_.clear(); }
+
+    size_t size() const { return nodes_.size(); }
+    size_t bytes() const { return nodes_.capacity() * sizeof(Node) + frames_.capacity() * sizeof(Frame) + index_.bytes(); }
+    size_t join_memo_bytes() const { return joined_.size() * 48; }
+
+private:
+    struct Node {
+        uint32_t at, count;
+        uint32_t min_length;
+        bool tracks_distinct;
+        uint32_t closure = UINT32_MAX;
+    };
+
+    static std::pair<ContinuationId, ContinuationId> ordered(ContinuationId a, ContinuationId b) { return a < b ? std::pair{a, b} : std::pair{b, a}; }
+    static uint64_t key(ContinuationId a, ContinuationId b) {
+        const auto [low, high] = ordered(a, b);
+        return uint64_t{low.value} << 32 | high.value;
+    }
+
+    /// Maps the expressions that track a distinct head.
+    template <class Map>
+    ContinuationId mapped(ContinuationId id, Map&& map) {
+        ContinuationId result{0};
+        const std::vector<Frame> before(frames(id).begin(), frames(id).end());
+        for (const Frame& frame : before) {
+            const ContinuationId one = intern({{exprs_.tracks_distinct(frame.expr) ? map(frame.expr) : frame.expr, frame.after}});
+            result = result.value == 0 ? one : join(result, one);
+        }
+        return result;
+    }
+
+    /// `frames` sorted by expression.
+    ContinuationId intern(const std::vector<Frame>& frames) {
+        uint64_t hash = frames.size();
+        for (const Frame& frame : frames) hash = combine(combine(hash, frame.expr.value), frame.after.value);
+        return {index_.find_or_insert(
+            hash,
+            [&](uint32_t id) {
+                const auto held = this->frames({id});
+                return std::equal(held.begin(), held.end(), frames.begin(), frames.end());
+            },
+            [&] {
+                uint32_t least = kInfinite;
+                bool tracks_distinct = false;
+                for (const Frame& frame : frames) {
+                    tracks_distinct |= exprs_.tracks_distinct(frame.expr);
+                    const uint32_t rest = frame.after.value == 0 ? 0 : min_length(frame.after);
+                    least = std::min(least, add_lengths(exprs_.min_length(frame.expr), rest));
+                }
+                nodes_.push_back({static_cast<uint32_t>(frames_.size()), static_cast<uint32_t>(frames.size()), least, tracks_distinct});
+                frames_.insert(frames_.end(), frames.begin(), frames.end());
+                return static_cast<uint32_t>(nodes_.size() - 1);
+            })};
+    }
+
+    RuleExprStore& exprs_;
+    std::vector<Node> nodes_;
+    std::vector<Frame> frames_;
+    InternTable index_;
+    std::unordered_map<uint64_t, ContinuationId> joined_;
+};
+
+}  // namespace core

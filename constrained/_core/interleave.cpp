@@ -1,0 +1,292 @@
+#include "interleave.hpp"
+
+#include <algorithm>
+
+namespace core {
+
+namespace {
+
+bool has(const uint32_t* words, uint32_t bit) { return words[bit / 32] >> (bit % 32) & 1; }
+
+/// Length of an entry and its separator.
+uint32_t with_separator(const InterleaveStore::Definition& interleave, uint32_t length) {
+    return add_lengths(length, interleave.separator_length == kInfinite ? 0 : interleave.separator_length);
+}
+
+}  // namespace
+
+InterleaveId InterleaveStore::add(Definition definition) {
+    std::stable_sort(definition.entries.begin(), definition.entries.end(),
+                     [](const Entry& a, const Entry& b) { return a.alternative < b.alternative; });
+    for (const Entry& entry : definition.entries) {
+        if (entry.alternative != kRepeatable) definition.alternatives = std::max(definition.alternatives, entry.alternative + 1);
+    }
+    for (uint32_t i = 0; i < definition.entries.size(); ++i) {
+        const Entry& entry = definition.entries[i];
+        if (!entry.distinct) continue;
+        auto same = std::ranges::find_if(definition.distinct, [&](const std::vector<uint32_t>& group) {
+            return definition.entries[group[0]].language == entry.language;
+        });
+        if (same == definition.distinct.end()) same = definition.distinct.emplace(same);
+        same->push_back(i);
+    }
+    for (const uint32_t alternative : definition.required) definition.alternatives = std::max(definition.alternatives, alternative + 1);
+    const size_t words = (definition.alternatives + 31) / 32;
+    std::vector<uint32_t> open(words, 0);
+    definition.required_words.assign(words, 0);
+    for (uint32_t alternative = 0; alternative < definition.alternatives; ++alternative) open[alternative / 32] |= 1u << (alternative % 32);
+    for (const uint32_t alternative : definition.required) definition.required_words[alternative / 32] |= 1u << (alternative % 32);
+    State state{};
+    state.interleave = static_cast<uint32_t>(definitions_.size());
+    state.obligations = definition.obligations, state.low = definition.low, state.high = definition.high;
+    definition_bytes_ += sizeof(Definition) + definition.entries.capacity() * sizeof(Entry) + 16 * definition.alternatives;
+    definitions_.push_back(std::move(definition));
+    return intern(state, open);
+}
+
+void InterleaveStore::measure(InterleaveId start, const std::function<uint32_t(ExprId)>& length) {
+    State& state = states_[start.value];
+    Definition& interleave = definitions_[state.interleave];
+    interleave.separator_length = length(interleave.separator);
+    interleave.cheapest.assign(interleave.alternatives, kInfinite);
+    interleave.shortest_repeatable = kInfinite;
+    for (Entry& entry : interleave.entries) {
+        entry.body_length = length(entry.body);
+        entry.length = add_lengths(length(entry.head), entry.body_length);
+        if (entry.distinct) continue;
+        uint32_t& shortest = entry.alternative == kRepeatable ? interleave.shortest_repeatable : interleave.cheapest[entry.alternative];
+        shortest = std::min(shortest, entry.length);
+    }
+    interleave.by_length.clear();
+    for (uint32_t alternative = 0; alternative < interleave.alternatives; ++alternative) {
+        if (interleave.cheapest[alternative] != kInfinite) interleave.by_length.push_back(alternative);
+    }
+    if (interleave.shortest_repeatable != kInfinite) interleave.by_length.push_back(kRepeatable);
+    const auto shortest = [&](uint32_t alternative) { return alternative == kRepeatable ? interleave.shortest_repeatable : interleave.cheapest[alternative]; };
+    std::stable_sort(interleave.by_length.begin(), interleave.by_length.end(),
+                     [&](uint32_t a, uint32_t b) { return shortest(a) < shortest(b); });
+    count_required(state, words_.data() + state.at);
+}
+
+void InterleaveStore::count_required(State& state, const uint32_t* open) const {
+    const Definition& interleave = definitions_[state.interleave];
+    state.required = state.required_bytes = 0;
+    for (const uint32_t alternative : interleave.required) {
+        if (!has(open, alternative)) continue;
+        ++state.required;
+        if (!interleave.cheapest.empty()) state.required_bytes = add_lengths(state.required_bytes, with_separator(interleave, interleave.cheapest[alternative]));
+    }
+}
+
+/// Normalises the state (computing `required` and `required_bytes`) and interns it.
+InterleaveId InterleaveStore::intern(State state, const std::vector<uint32_t>& open) {
+    count_required(state, open.data());
+    if (state.low <= state.required) state.low = 0;
+    const Definition& interleave = definitions_[state.interleave];
+    if (interleave.entries.empty() || interleave.entries.back().alternative != kRepeatable) {  // at most one entry per alternative
+        uint32_t alternatives = 0;
+        for (const uint32_t word : open) alternatives += std::popcount(word);
+        if (alternatives <= state.high) state.high = kInfinite;
+    }
+    uint64_t hash = combine(combine(combine(combine(state.interleave, state.obligations), state.low), state.high), state.seen.value);
+    hash = hash_words(open, hash);
+    return {index_.find_or_insert(
+        hash,
+        [&](uint32_t id) {
+            const State& other = states_[id];
+            return other.interleave == state.interleave && other.obligations == state.obligations && other.low == state.low &&
+                   other.high == state.high && other.seen == state.seen &&
+                   std::equal(open.begin(), open.end(), words_.begin() + other.at);
+        },
+        [&] {
+            state.at = static_cast<uint32_t>(words_.size());
+            words_.insert(words_.end(), open.begin(), open.end());
+            states_.push_back(state);
+            return static_cast<uint32_t>(states_.size() - 1);
+        })};
+}
+
+bool InterleaveStore::can_enter(InterleaveId id, uint32_t entry) const {
+    const State& state = states_[id.value];
+    const uint32_t alternative = definitions_[state.interleave].entries[entry].alternative;
+    return state.high > 0 && (alternative == kRepeatable || has(words_.data() + state.at, alternative));
+}
+
+/// Advances a view by an entry. Returns false if an ordered interleave skips a required alternative.
+bool InterleaveStore::after(View& view, uint32_t index, std::vector<uint32_t>& open) const {
+    State& state = view.state;
+    const Definition& interleave = definitions_[state.interleave];
+    const Entry& entry = interleave.entries[index];
+    state.obligations &= ~entry.obligations;
+    if (state.low > 0) --state.low;
+    if (state.high != kInfinite) --state.high;
+    const size_t words = interleave.required_words.size();
+    if (entry.alternative != kRepeatable && has(interleave.required_words.data(), entry.alternative)) {
+        --state.required;
+        const uint32_t length = with_separator(interleave, interleave.cheapest[entry.alternative]);
+        if (state.required_bytes != kInfinite && length != kInfinite) state.required_bytes -= length;
+    }
+    if (entry.alternative == kRepeatable && !interleave.ordered) return true;
+    open.assign(view.open, view.open + words);
+    view.open = open.data();
+    if (!interleave.ordered) {
+        open[entry.alternative / 32] &= ~(1u << (entry.alternative % 32));
+        return true;
+    }
+    const uint32_t passed = entry.alternative == kRepeatable ? interleave.alternatives : entry.alternative;
+    for (size_t word = 0; word < words; ++word) {
+        uint32_t gone = 0;
+        if ((word + 1) * 32 <= passed) {
+            gone = UINT32_MAX;
+        } else if (word * 32 < passed) {
+            gone = (1u << (passed % 32)) - 1;
+        }
+        if (open[word] & gone & interleave.required_words[word]) return false;
+        open[word] &= ~gone;
+    }
+    if (entry.alternative != kRepeatable) open[entry.alternative / 32] &= ~(1u << (entry.alternative % 32));
+    return true;
+}
+
+InterleaveId InterleaveStore::consume_entry(InterleaveId id, uint32_t entry, ScalarPrefixId head) {
+    View view = this->view(id);
+    std::vector<uint32_t> open(view.open, view.open + definitions_[view.state.interleave].required_words.size());
+    View next{view.state, view.open};
+    std::vector<uint32_t> changed;
+    after(next, entry, changed);
+    if (head != JsonValues::kUntracked) next.state.seen = values_->add(next.state.seen, head);
+    return intern(next.state, next.open == view.open ? open : changed);
+}
+
+uint32_t InterleaveStore::length_after(InterleaveId id, uint32_t entry, ScalarPrefixId head) const {
+    View view = this->view(id);
+    return after(view, entry, scratch_) ? shortest(view, Turn::After, head) : kInfinite;
+}
+
+uint32_t InterleaveStore::shortest(const View& view, Turn turn, ScalarPrefixId head) const {
+    const State& state = view.state;
+    const Definition& interleave = definitions_[state.interleave];
+    if (turn != Turn::Entry && state.required == 0 && state.low == 0 && state.obligations == 0) return 0;
+    const bool alone = interleave.separator_length == kInfinite;  // at most one entry
+    if (alone && turn == Turn::After) return kInfinite;
+    const uint32_t low = std::max(state.low, 1u);
+    const uint32_t high = alone ? std::min(state.high, 1u) : state.high;
+    if (state.required > high || low > high) return kInfinite;
+    const uint32_t extra = low > state.required ? low - state.required : 0;
+    const uint32_t rest = state.obligations == 0 ? fill(view, extra, head) : cover(view, extra, high - state.required, head);
+    if (turn == Turn::After || rest == kInfinite || alone) return rest;
+    return rest - interleave.separator_length;
+}
+
+/// Minimum length of the required alternatives and `extra` more entries, with separators.
+uint32_t InterleaveStore::fill(const View& view, uint32_t extra, ScalarPrefixId head) const {
+    const Definition& interleave = definitions_[view.state.interleave];
+    if (view.state.required_bytes == kInfinite || extra == 0) return view.state.required_bytes;
+    std::vector<uint32_t> lengths;  // of candidates for the extra entries
+    uint64_t total = view.state.required_bytes;
+    uint32_t missing = extra;
+    for (const uint32_t alternative : interleave.by_length) {
+        if (missing == 0) break;
+        if (alternative == kRepeatable) {
+            if (interleave.distinct.empty()) {
+                for (const uint32_t length : lengths) total += with_separator(interleave, length);
+                total += uint64_t{missing} * with_separator(interleave, interleave.shortest_repeatable);
+                return static_cast<uint32_t>(std::min<uint64_t>(total, kInfinite - 1));
+            }
+            lengths.insert(lengths.end(), missing, interleave.shortest_repeatable);
+            missing = 0;
+        } else if (has(view.open, alternative) && !has(interleave.required_words.data(), alternative)) {
+            lengths.push_back(interleave.cheapest[alternative]);
+            --missing;
+        }
+    }
+    for (const auto& group : interleave.distinct) {
+        uint32_t body = kInfinite;
+        for (const uint32_t i : group) body = std::min(body, interleave.entries[i].body_length);
+        if (body == kInfinite) continue;
+        for (const uint32_t length : distinct_lengths(view.state, group[0], extra, head)) lengths.push_back(add_lengths(length, body));
+    }
+    if (lengths.size() < extra) return kInfinite;
+    std::nth_element(lengths.begin(), lengths.begin() + (extra - 1), lengths.end());
+    for (uint32_t i = 0; i < extra; ++i) total += with_separator(interleave, lengths[i]);
+    return static_cast<uint32_t>(std::min<uint64_t>(total, kInfinite - 1));
+}
+
+/// Lengths of the `count` shortest heads of an entry that differ from those seen and from each other.
+std::vector<uint32_t> InterleaveStore::distinct_lengths(const State& state, uint32_t entry, uint32_t count, ScalarPrefixId head) const {
+    if (count > kMaxDistinct) throw TooLarge("too many distinct entries are required");
+    return values_->shortest_lengths(definitions_[state.interleave].entries[entry].language, state.seen, count, head);
+}
+
+/// As `fill` with remaining obligations and at most `room` more entries: dynamic programming over (discharged obligations,
+/// entries), one alternative at a time.
+uint32_t InterleaveStore::cover(const View& view, uint32_t extra, uint32_t room, ScalarPrefixId head) const {
+    const State& state = view.state;
+    const Definition& interleave = definitions_[state.interleave];
+    const uint32_t most = static_cast<uint32_t>(
+        std::min<uint64_t>(uint64_t{extra} + std::popcount(state.obligations), room));
+    if (most < extra) return kInfinite;
+    if (most > kMaxDistinct) throw TooLarge("too many entries with obligations are required");
+    const uint32_t sets = std::bit_floor(interleave.obligations) * 2;
+    std::vector<uint32_t> best(size_t{sets} * (most + 1), kInfinite);
+    const auto cell = [&](std::vector<uint32_t>& table, uint32_t obligations, uint32_t count) -> uint32_t& {
+        return table[size_t{obligations} * (most + 1) + count];
+    };
+    cell(best, 0, 0) = 0;
+    const auto add = [&](const std::vector<uint32_t>& from, std::vector<uint32_t>& to, uint32_t obligations, uint32_t length, uint32_t more) {
+        for (uint32_t held = 0; held < sets; ++held) {
+            for (uint32_t count = 0; count + more <= most; ++count) {
+                const uint32_t before = from[size_t{held} * (most + 1) + count];
+                uint32_t& there = cell(to, held | (obligations & state.obligations), count + more);
+                there = std::min(there, add_lengths(before, length));
+            }
+        }
+    };
+    std::vector<uint32_t> free;
+    for (size_t i = 0; i < interleave.entries.size();) {
+        const uint32_t alternative = interleave.entries[i].alternative;
+        size_t end = i;
+        while (end < interleave.entries.size() && interleave.entries[end].alternative == alternative) ++end;
+        if (alternative == kRepeatable) {
+            for (; i < end; ++i) {
+                if (!interleave.entries[i].distinct) free.push_back(static_cast<uint32_t>(i));
+            }
+        } else if (has(view.open, alternative)) {
+            const bool required = has(interleave.required_words.data(), alternative);
+            const std::vector<uint32_t> before = best;
+            if (required) std::fill(best.begin(), best.end(), kInfinite);
+            for (size_t j = i; j < end; ++j) {
+                const Entry& entry = interleave.entries[j];
+                if (entry.length != kInfinite) add(before, best, entry.obligations, with_separator(interleave, entry.length), !required);
+            }
+        }
+        i = end;
+    }
+    // Repeatable entries may occur once per obligation and once per extra entry.
+    for (uint32_t round = 0; round < most; ++round) {
+        const std::vector<uint32_t> before = best;
+        for (const uint32_t i : free) {
+            const Entry& entry = interleave.entries[i];
+            if (entry.length != kInfinite) add(before, best, entry.obligations, with_separator(interleave, entry.length), 1);
+        }
+    }
+    for (const auto& group : interleave.distinct) {
+        if (most == 0) break;
+        for (const uint32_t key : distinct_lengths(state, group[0], most, head)) {
+            const std::vector<uint32_t> before = best;
+            for (const uint32_t i : group) {
+                const Entry& entry = interleave.entries[i];
+                const uint32_t length = add_lengths(key, entry.body_length);
+                if (length != kInfinite) add(before, best, entry.obligations, with_separator(interleave, length), 1);
+            }
+        }
+    }
+    uint32_t least = kInfinite;
+    for (uint32_t obligations = 0; obligations < sets; ++obligations) {
+        if ((obligations & state.obligations) != state.obligations) continue;
+        for (uint32_t count = extra; count <= most; ++count) least = std::min(least, cell(best, obligations, count));
+    }
+    return least;
+}
+
+}  // namespace core

@@ -1,0 +1,129 @@
+// Interleaves (RELAX NG): entries in any order, at most one per alternative, counted, with distinct heads.
+//
+// Invariants
+//  * A state contains only what matters for the future: open alternatives, remaining obligations, and how many entries must
+//    and may follow. Equal futures are the same state.
+//  * States are created lazily; an interleave of n alternatives costs n words of definition, not 2^n states.
+//  * `length` is exact. Any set of open alternatives can be written in some order, so the shortest text consists of the
+//    cheapest entries of the required alternatives and the cheapest other entries that counts and obligations demand.
+//    Distinct heads are JSON scalars, and no value has texts in two head languages of one interleave, so the number of
+//    remaining values does not depend on which values were used.
+// Not thread-safe: the shard's lock guards it.
+#pragma once
+
+#include <functional>
+
+#include "json_values.hpp"
+
+namespace core {
+
+using InterleaveId = Id<struct InterleaveTag>;
+
+class InterleaveStore {
+public:
+    static constexpr uint32_t kRepeatable = UINT32_MAX;  ///< the alternative of an entry that may occur any number of times
+    static constexpr uint32_t kMaxDistinct = 256;  ///< maximum number of distinct heads in one search
+
+    struct Entry {
+        ExprId head, body;  // the head is not nullable
+        uint32_t alternative;      // at most one entry per alternative
+        uint32_t obligations;     // obligations that the entry discharges
+        bool distinct = false;  // the head value differs from those of all other distinct entries; `alternative` is kRepeatable
+        RegexId language{};     // of a distinct head
+        uint32_t length = kInfinite;
+        uint32_t body_length = kInfinite;
+    };
+    struct Definition {
+        std::vector<Entry> entries;  // by alternative, repeatable ones last
+        std::vector<uint32_t> required;  // alternatives
+        uint32_t obligations;              // all must be discharged at the end
+        uint32_t low, high;          // number of entries
+        ExprId separator;
+        bool ordered;                // alternatives in ascending order, then repeatable entries
+
+        // Computed by `add` and `measure`.
+        uint32_t alternatives = 0;
+        std::vector<uint32_t> required_words;
+        std::vector<uint32_t> cheapest;   // by alternative: length of its shortest entry
+        std::vector<uint32_t> by_length;  // alternatives, and kRepeatable for repeatable entries, by ascending length
+        uint32_t shortest_repeatable = kInfinite;  // without distinct heads
+        std::vector<std::vector<uint32_t>> distinct;  // entry indices, grouped by head language
+        uint32_t separator_length = kInfinite;
+    };
+
+    /// Position relative to entries and separators.
+    enum class Turn : uint32_t {
+        First,  ///< at the start: an entry or the end may follow
+        Entry,  ///< after a separator: an entry must follow
+        After,  ///< after an entry: a separator or the end may follow
+    };
+
+    /// Required for distinct heads.
+    void set_values(JsonValues* values) { values_ = values; }
+    JsonValues* values() const { return values_; }
+
+    /// The state before any entry.
+    InterleaveId add(Definition definition);
+    /// Updates the lengths of the entries; call it when the lengths of expressions may have changed.
+    void measure(InterleaveId start, const std::function<uint32_t(ExprId)>& length);
+
+    const Definition& definition(InterleaveId id) const { return definitions_[states_[id.value].interleave]; }
+    /// Whether an entry may come next. It can be completed iff `length_after` is finite.
+    bool can_enter(InterleaveId id, uint32_t entry) const;
+    /// The state after an entry with this head (kUntracked: a head that differs from all others).
+    InterleaveId consume_entry(InterleaveId id, uint32_t entry, ScalarPrefixId head = JsonValues::kUntracked);
+    ValueSetId seen(InterleaveId id) const { return states_[id.value].seen; }
+    /// Whether the interleave may end here.
+    bool complete(InterleaveId id) const {
+        const State& state = states_[id.value];
+        return state.required == 0 && state.low == 0 && state.obligations == 0;
+    }
+    /// Whether the minimum length after a repeatable entry depends on the value of its head.
+    bool length_depends_on_head(InterleaveId id, uint32_t entry) const {
+        const State& state = states_[id.value];
+        return state.low > state.required + 1 || (state.obligations & ~definition(id).entries[entry].obligations) != 0;
+    }
+    /// Minimum length in bytes; kInfinite if there is no text.
+    uint32_t length(InterleaveId id, Turn turn) const { return shortest(view(id), turn, JsonValues::kUntracked); }
+    /// Minimum length of the separators and entries after an entry with this head; an upper bound for `kAnyScalar`.
+    uint32_t length_after(InterleaveId id, uint32_t entry, ScalarPrefixId head = JsonValues::kUntracked) const;
+
+    size_t bytes() const {
+        return states_.capacity() * sizeof(State) + words_.capacity() * sizeof(uint32_t) + index_.bytes() + definition_bytes_;
+    }
+
+private:
+    struct State {
+        uint32_t interleave;
+        uint32_t obligations;        // not discharged
+        uint32_t low, high;    // entries that must and may follow
+        ValueSetId seen;           // values of the distinct heads so far
+        uint32_t at;           // offset of the open alternatives in `words_`
+        uint32_t required;       // number of open required alternatives
+        uint32_t required_bytes; // their minimum length, with separators
+    };
+    struct View {
+        State state;
+        const uint32_t* open;
+    };
+
+    View view(InterleaveId id) const { return {states_[id.value], words_.data() + states_[id.value].at}; }
+    bool after(View& view, uint32_t entry, std::vector<uint32_t>& open) const;
+    InterleaveId intern(State state, const std::vector<uint32_t>& open);
+    void count_required(State& state, const uint32_t* open) const;
+    // `head`: of the last entry, which is not in `seen`.
+    uint32_t shortest(const View& view, Turn turn, ScalarPrefixId head) const;
+    uint32_t fill(const View& view, uint32_t extra, ScalarPrefixId head) const;
+    std::vector<uint32_t> distinct_lengths(const State& state, uint32_t entry, uint32_t count, ScalarPrefixId head) const;
+    uint32_t cover(const View& view, uint32_t extra, uint32_t room, ScalarPrefixId head) const;
+
+    std::vector<Definition> definitions_;
+    std::vector<State> states_;
+    std::vector<uint32_t> words_;
+    InternTable index_;
+    size_t definition_bytes_ = 0;
+    JsonValues* values_ = nullptr;
+    mutable std::vector<uint32_t> scratch_;
+};
+
+}  // namespace core

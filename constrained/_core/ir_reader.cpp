@@ -1,0 +1,260 @@
+#include "ir_reader.hpp"
+
+namespace core {
+
+namespace nb = nanobind;
+
+namespace {
+
+/// The classes of `grammars.ir` and the names of their attributes.
+struct Classes {
+    std::array<PyTypeObject*, kOps> types{};
+    PyObject *data, *ranges, *parts, *part, *low, *high, *regex, *rule, *packed, *entries, *head, *body, *slot,
+        *marks, *distinct, *needed, *ordered, *separator;
+
+    Classes() {
+        const nb::module_ ir = nb::module_::import_("grammars.ir");
+        const std::pair<Op, const char*> names[] = {
+            {Op::Literal, "Literal"},   {Op::Chars, "Chars"},       {Op::Concat, "Concat"},
+            {Op::Union, "Union"},       {Op::Intersection, "Intersection"}, {Op::Complement, "Complement"},
+            {Op::Repeat, "Repeat"},     {Op::EmptySet, "EmptySet"}, {Op::DecimalMultiple, "DecimalMultiple"},
+            {Op::Terminal, "Terminal"},
+            {Op::Call, "Call"},         {Op::Sequence, "Sequence"}, {Op::Choice, "Choice"},
+            {Op::Loop, "Loop"},         {Op::Interleave, "Interleave"},
+        };
+        for (const auto& [op, name] : names) {
+            types[static_cast<size_t>(op)] = reinterpret_cast<PyTypeObject*>(nb::object(ir.attr(name)).release().ptr());
+        }
+        const auto intern = [](const char* name) { return PyUnicode_InternFromString(name); };
+        data = intern("data"), ranges = intern("ranges"), parts = intern("parts"), part = intern("part");
+        low = intern("low"), high = intern("high"), regex = intern("regex"), rule = intern("rule"), packed = intern("packed");
+        entries = intern("entries"), head = intern("head"), body = intern("body"), slot = intern("slot");
+        marks = intern("marks"), distinct = intern("distinct"), needed = intern("required"), ordered = intern("ordered"), separator = intern("separator");
+    }
+
+    Op op_of(PyObject* node) const {
+        for (size_t op = 0; op < kOps; ++op) {
+            if (types[op] == Py_TYPE(node)) return static_cast<Op>(op);
+        }
+        PyErr_Format(PyExc_TypeError, "not a node of grammars.ir: %R", node);
+        throw nb::python_error();
+    }
+};
+
+const Classes& classes() {
+    static const Classes* const found = new Classes;  // never destroyed: the interpreter may be finalized before
+    return *found;
+}
+
+/// A borrowed attribute of a node. Nodes are immutable, so it lives as long as the node.
+PyObject* attribute(PyObject* node, PyObject* name) {
+    PyObject* value = PyObject_GetAttr(node, name);
+    if (!value) throw nb::python_error();
+    Py_DECREF(value);
+    return value;
+}
+
+std::span<PyObject* const> tuple(PyObject* value) {
+    if (!PyTuple_Check(value)) throw nb::type_error("malformed grammar: not a tuple");
+    return {reinterpret_cast<PyTupleObject*>(value)->ob_item, static_cast<size_t>(PyTuple_GET_SIZE(value))};
+}
+
+int32_t integer(PyObject* value) {
+    const long number = PyLong_AsLong(value);
+    if (number == -1 && PyErr_Occurred()) throw nb::python_error();
+    if (number < 0 || number > INT32_MAX) throw nb::value_error("malformed grammar: a number out of range");
+    return static_cast<int32_t>(number);
+}
+
+/// The upper bound of a repetition, or an alternative; -1: none.
+int32_t bound(PyObject* value) { return value == Py_None ? -1 : integer(value); }
+
+}  // namespace
+
+void IrReader::read(nb::dict rules, nb::handle start) {
+    for (const auto [name, body] : rules) number(name);
+    for (const auto [name, body] : rules) grammar.rules.push_back(add(body.ptr(), expr_nodes_, expr_stack_));
+    grammar.start = nb::cast<uint32_t>(rule_index_[start]);
+}
+
+void IrReader::remember(const std::vector<RegexId>& ids) {
+    for (const auto& [node, node_index] : fresh_) known_[nb::handle(node)] = nb::int_(ids[node_index].value);
+}
+
+/// The index of an object: emits its children, then the object.
+int32_t IrReader::add(PyObject* root, NodeIndex& nodes, std::vector<PyObject*>& stack) {
+    const bool is_regex = &nodes == &regex_nodes_;
+    const Classes& names = classes();
+    stack.push_back(root);
+    while (!stack.empty()) {
+        PyObject* const node = stack.back();
+        if (nodes.find(node) >= 0) {
+            stack.pop_back();
+            continue;
+        }
+        Op op = names.op_of(node);
+        if (is_regex && PyDict_GetItemWithError(known_.ptr(), node)) op = Op::Reference;
+        const size_t before = stack.size();
+        switch (op) {
+            case Op::Concat:
+            case Op::Union:
+            case Op::Intersection:
+            case Op::Sequence:
+            case Op::Choice: {
+                const auto parts = tuple(attribute(node, names.parts));
+                for (size_t i = parts.size(); i-- > 0;) {
+                    if (nodes.find(parts[i]) < 0) stack.push_back(parts[i]);
+                }
+                break;
+            }
+            case Op::Complement:
+            case Op::Repeat:
+            case Op::Loop: {
+                PyObject* const part = attribute(node, names.part);
+                if (nodes.find(part) < 0) stack.push_back(part);
+                break;
+            }
+            case Op::Interleave: {
+                const auto push = [&](PyObject* part) {
+                    if (nodes.find(part) < 0) stack.push_back(part);
+                };
+                for (PyObject* const entry : tuple(attribute(node, names.entries))) {
+                    push(attribute(entry, names.body));
+                    push(attribute(entry, names.head));
+                }
+                push(attribute(node, names.separator));
+                break;
+            }
+            default: break;
+        }
+        if (stack.size() > before) continue;
+        stack.pop_back();
+        if (is_regex != (op < Op::Terminal || op == Op::Reference)) throw nb::type_error("malformed grammar: a rule expression in place of a regular expression, or vice versa");
+        if (is_regex) {
+            emit_regex(node, op);
+        } else {
+            emit_expr(node, op);
+        }
+    }
+    return nodes.find(root);
+}
+
+void IrReader::emit_regex(PyObject* node, Op op) {
+    const Classes& names = classes();
+    auto& args = regexes.args;
+    int32_t a = 0, b = 0, c = 0;
+    switch (op) {
+        case Op::Reference: a = integer(PyDict_GetItem(known_.ptr(), node)); break;
+        case Op::Literal: {
+            char* bytes;
+            Py_ssize_t size;
+            if (PyBytes_AsStringAndSize(attribute(node, names.data), &bytes, &size)) throw nb::python_error();
+            a = static_cast<int32_t>(regexes.data.size()), b = static_cast<int32_t>(size);
+            regexes.data.insert(regexes.data.end(), bytes, bytes + size);
+            break;
+        }
+        case Op::DecimalMultiple: {
+            char* bytes;
+            Py_ssize_t size;
+            if (PyBytes_AsStringAndSize(attribute(node, names.packed), &bytes, &size)) throw nb::python_error();
+            if (size != DecimalMultiple::kPacked) throw nb::value_error("malformed grammar: a multiple");
+            a = static_cast<int32_t>(regexes.data.size()), b = static_cast<int32_t>(size);
+            regexes.data.insert(regexes.data.end(), bytes, bytes + size);
+            break;
+        }
+        case Op::Chars: {
+            const auto ranges = tuple(attribute(node, names.ranges));
+            a = static_cast<int32_t>(args.size()), b = static_cast<int32_t>(ranges.size());
+            for (PyObject* const range : ranges) {
+                const auto bounds = tuple(range);
+                if (bounds.size() != 2) throw nb::value_error("malformed grammar: a range of characters");
+                for (PyObject* const point : bounds) args.push_back(integer(point));
+            }
+            break;
+        }
+        case Op::Concat:
+        case Op::Union:
+        case Op::Intersection: {
+            const auto parts = tuple(attribute(node, names.parts));
+            a = static_cast<int32_t>(args.size()), b = static_cast<int32_t>(parts.size());
+            for (PyObject* const part : parts) args.push_back(regex_nodes_.find(part));
+            break;
+        }
+        case Op::Repeat:
+            b = integer(attribute(node, names.low)), c = bound(attribute(node, names.high));
+            [[fallthrough]];
+        case Op::Complement: a = regex_nodes_.find(attribute(node, names.part)); break;
+        default: break;
+    }
+    const auto node_index = static_cast<int32_t>(regexes.nodes.size());
+    regex_nodes_.insert(node, node_index);
+    regexes.nodes.push_back({op, a, b, c});
+    // Reading a literal is as fast as looking it up.
+    if (op != Op::Reference && op != Op::Literal) fresh_.emplace_back(node, node_index);
+}
+
+void IrReader::emit_expr(PyObject* node, Op op) {
+    const Classes& names = classes();
+    auto& args = grammar.args;
+    int32_t a = 0, b = 0, c = 0;
+    switch (op) {
+        case Op::Terminal: a = add(attribute(node, names.regex), regex_nodes_, regex_stack_); break;
+        case Op::Call: a = rule_of(node); break;
+        case Op::Sequence:
+        case Op::Choice: {
+            const auto parts = tuple(attribute(node, names.parts));
+            a = static_cast<int32_t>(args.size()), b = static_cast<int32_t>(parts.size());
+            for (PyObject* const part : parts) args.push_back(expr_nodes_.find(part));
+            break;
+        }
+        case Op::Interleave: {
+            const auto entries = tuple(attribute(node, names.entries)), needed = tuple(attribute(node, names.needed));
+            a = static_cast<int32_t>(args.size());
+            args.push_back(integer(attribute(node, names.low)));
+            args.push_back(bound(attribute(node, names.high)));
+            args.push_back(integer(attribute(node, names.marks)));
+            args.push_back(attribute(node, names.ordered) == Py_True);
+            args.push_back(expr_nodes_.find(attribute(node, names.separator)));
+            args.push_back(static_cast<int32_t>(entries.size()));
+            args.push_back(static_cast<int32_t>(needed.size()));
+            for (PyObject* const entry : entries) {
+                args.push_back(expr_nodes_.find(attribute(entry, names.head)));
+                args.push_back(expr_nodes_.find(attribute(entry, names.body)));
+                args.push_back(bound(attribute(entry, names.slot)));
+                args.push_back(integer(attribute(entry, names.marks)));
+                args.push_back(attribute(entry, names.distinct) == Py_True);
+            }
+            for (PyObject* const slot : needed) args.push_back(integer(slot));
+            break;
+        }
+        default:
+            a = expr_nodes_.find(attribute(node, names.part));
+            b = integer(attribute(node, names.low)), c = bound(attribute(node, names.high));
+    }
+    expr_nodes_.insert(node, static_cast<int32_t>(grammar.nodes.size()));
+    grammar.nodes.push_back({op, a, b, c});
+}
+
+/// Numbers a rule.
+uint32_t IrReader::number(nb::handle name) {
+    const auto rule = static_cast<uint32_t>(rule_index_.size());
+    rule_index_[name] = nb::int_(rule);
+    names_.push_back(nb::borrow(name));
+    return rule;
+}
+
+int32_t IrReader::rule_of(PyObject* call) {
+    PyObject* const name = attribute(call, classes().rule);
+    PyObject* const index = PyDict_GetItemWithError(rule_index_.ptr(), name);
+    if (index) return integer(index);
+    PyObject* const length = PyErr_Occurred() ? nullptr : PyDict_GetItemWithError(lengths_.ptr(), name);
+    if (!length) {
+        if (!PyErr_Occurred()) PyErr_SetObject(PyExc_KeyError, name);
+        throw nb::python_error();
+    }
+    const uint32_t rule = number(name);
+    grammar.lazy_rules.push_back({rule, static_cast<uint32_t>(integer(length))});
+    return static_cast<int32_t>(rule);
+}
+
+}  // namespace core

@@ -1,0 +1,282 @@
+#include "json_values.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace core {
+
+namespace {
+
+uint32_t hexadecimal(char digit) {
+    if (digit <= '9') return static_cast<uint32_t>(digit - '0');
+    return static_cast<uint32_t>((digit | 0x20) - 'a') + 10;
+}
+
+/// The characters of a JSON string; a lone surrogate is kept. The result is unspecified for other texts.
+std::u32string decode(std::string_view text) {
+    std::u32string found;
+    const auto put = [&](char32_t unit) {
+        const bool low = unit >= 0xDC00 && unit < 0xE000;
+        if (low && !found.empty() && found.back() >= 0xD800 && found.back() < 0xDC00) {
+            found.back() = 0x10000 + ((found.back() - 0xD800) << 10) + (unit - 0xDC00);
+        } else {
+            found.push_back(unit);
+        }
+    };
+    for (size_t i = 1; i < text.size() && text[i] != '"';) {
+        const auto lead = static_cast<uint8_t>(text[i]);
+        if (lead == '\\' && i + 1 < text.size()) {
+            const char kind = text[i + 1];
+            i += 2;
+            if (kind == 'u') {
+                char32_t unit = 0;
+                for (const size_t end = std::min(i + 4, text.size()); i < end; ++i) unit = unit << 4 | hexadecimal(text[i]);
+                put(unit);
+            } else {
+                constexpr std::string_view kinds = "bfnrt", meant = "\b\f\n\r\t";
+                const size_t at = kinds.find(kind);
+                found.push_back(static_cast<char32_t>(at == kinds.npos ? kind : meant[at]));
+            }
+            continue;
+        }
+        const int more = lead < 0x80 ? 0 : lead < 0xE0 ? 1 : lead < 0xF0 ? 2 : 3;
+        char32_t character = more == 0 ? lead : lead & (0x3F >> more);
+        for (int j = 1; j <= more && i + j < text.size(); ++j) character = character << 6 | (static_cast<uint8_t>(text[i + j]) & 0x3F);
+        found.push_back(character);
+        i += 1 + more;
+    }
+    return found;
+}
+
+/// Sign, digits before and after the point, without redundant zeros.
+struct Number {
+    bool negative;
+    std::string whole, fraction;
+
+    explicit Number(std::string_view text) {
+        negative = text.front() == '-';
+        if (negative) text.remove_prefix(1);
+        const size_t point = text.find('.');
+        whole = text.substr(0, point);
+        if (point != text.npos) fraction = text.substr(point + 1);
+        while (!fraction.empty() && fraction.back() == '0') fraction.pop_back();
+        if (whole == "0" && fraction.empty()) negative = false;
+    }
+    std::string plain() const { return (negative ? "-" : "") + whole + (fraction.empty() ? "" : "." + fraction); }
+};
+
+bool is_number(std::string_view text) { return text.front() == '-' || (text.front() >= '0' && text.front() <= '9'); }
+
+/// A key that is equal for all texts of a value: a quote and the code points, or the normalised number.
+std::string canonical(const std::string& text) {
+    if (is_number(text)) return Number(text).plain();
+    if (text.front() != '"') return text;
+    std::string key = "\"";
+    for (const char32_t character : decode(text)) key.append(reinterpret_cast<const char*>(&character), sizeof character);
+    return key;
+}
+
+std::u32string characters(std::string_view canonical) {
+    std::u32string found((canonical.size() - 1) / sizeof(char32_t), U'\0');
+    std::memcpy(found.data(), canonical.data() + 1, canonical.size() - 1);
+    return found;
+}
+
+}  // namespace
+
+JsonValues::JsonValues(RegexStore& regexes) : regexes_(regexes) {
+    texts_.push_back({0, 0, 0, 0});  // kNoText
+    texts_.push_back({0, 0, 0, 1});  // kStart
+    texts_.push_back({0, 0, 0, 0});  // kAnyText
+    seen_.emplace_back();
+    seen_index_[{}] = kNone.value;
+}
+
+// ---------------------------------------------------------------- texts
+
+ScalarPrefixId JsonValues::append(ScalarPrefixId text, uint8_t byte) {
+    return {text_index_.find_or_insert(
+        combine(text.value, byte), [&](uint32_t id) { return texts_[id].parent == text.value && texts_[id].byte == byte; },
+        [&] {
+            const Text before = texts_[text.value];
+            Text made{text.value, byte, 0, before.least};
+            if (before.escape == 5) {  // the letter after a backslash
+                made.escape = byte == 'u' ? 4 : 0;
+            } else if (before.escape > 0) {
+                made.escape = before.escape - 1;
+            } else {
+                ++made.least;  // an escape represents at least one byte
+                if (byte == '\\') made.escape = 5;
+            }
+            texts_.push_back(made);
+            return static_cast<uint32_t>(texts_.size() - 1);
+        })};
+}
+
+ScalarPrefixId JsonValues::complete(ScalarPrefixId text, RegexId rest) {
+    while (const uint32_t left = regexes_.min_length(rest)) {
+        const ByteSet possible = regexes_.first(rest);
+        for (size_t byte = possible._Find_first(); byte < possible.size(); byte = possible._Find_next(byte)) {
+            const RegexId next = regexes_.step(rest, static_cast<uint8_t>(byte));
+            if (regexes_.min_length(next) >= left) continue;  // exactly one less unless the length is a bound
+            text = append(text, static_cast<uint8_t>(byte));
+            rest = next;
+            break;
+        }
+        if (regexes_.min_length(rest) >= left) throw TooLarge("the shortest of the distinct items or keys was not found");
+    }
+    return text;
+}
+
+std::string JsonValues::bytes_of(ScalarPrefixId text) const {
+    std::string found;
+    for (; text != kStart; text = {texts_[text.value].parent}) found.push_back(static_cast<char>(texts_[text.value].byte));
+    std::reverse(found.begin(), found.end());
+    return found;
+}
+
+// ---------------------------------------------------------------- values
+
+/// The id of the value of a text.
+uint32_t JsonValues::value(const std::string& text) {
+    const auto [at, fresh] = value_index_.try_emplace(canonical(text), static_cast<uint32_t>(values_.size()));
+    if (fresh) {
+        values_.push_back(at);
+        bytes_ += at->first.size() + 64;
+    }
+    return at->second;
+}
+
+RegexId JsonValues::text(std::string_view text) {
+    return regexes_.literal({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+}
+
+/// All spellings of a value.
+RegexId JsonValues::spelled(uint32_t value) {
+    const auto [known, fresh] = spellings_.try_emplace(value, RegexStore::kEmptyLanguage);
+    return fresh ? known->second = spell(values_[value]->first) : known->second;
+}
+
+RegexId JsonValues::spell(const std::string& canonical) {
+    if (canonical.front() == '"') return spelled_string(characters(canonical));
+    if (!is_number(canonical)) return text(canonical);
+    const Number number(canonical);
+    const RegexId zeros = regexes_.repeat(this->text("0"), number.fraction.empty() ? 1 : 0, kInfinite);
+    const RegexId fraction = regexes_.concat(this->text("." + number.fraction), zeros);
+    const bool zero = number.whole == "0" && number.fraction.empty();
+    const RegexId sign = zero ? regexes_.repeat(this->text("-"), 0, 1) : this->text(number.negative ? "-" : "");
+    const RegexId tail = number.fraction.empty() ? regexes_.repeat(fraction, 0, 1) : fraction;
+    return regexes_.concat(sign, regexes_.concat(this->text(number.whole), tail));
+}
+
+RegexId JsonValues::spelled_string(const std::u32string& characters) {
+    RegexId whole = text("\"");
+    for (size_t i = characters.size(); i-- > 0;) whole = regexes_.concat(spelled_character(characters[i]), whole);
+    return regexes_.concat(text("\""), whole);
+}
+
+RegexId JsonValues::spelled_character(char32_t character) {
+    const auto at = characters_.find(character);
+    if (at != characters_.end()) return at->second;
+    std::vector<RegexId> ways;
+    const auto point = static_cast<int32_t>(character);
+    const bool surrogate = point >= 0xD800 && point < 0xE000;
+    if (point >= 0x20 && point != '"' && point != '\\' && !surrogate) ways.push_back(regexes_.chars(std::array{point, point}));
+    constexpr std::string_view kinds = "bfnrt\"\\/", meant = "\b\f\n\r\t\"\\/";
+    for (size_t i = 0; i < kinds.size(); ++i) {
+        if (meant[i] == point) ways.push_back(text(std::string("\\") + kinds[i]));
+    }
+    if (point < 0x10000) {
+        ways.push_back(escaped_unit(point));
+    } else {
+        const uint32_t offset = point - 0x10000;
+        ways.push_back(regexes_.concat(escaped_unit(0xD800 + (offset >> 10)), escaped_unit(0xDC00 + (offset & 0x3FF))));
+    }
+    return characters_[character] = regexes_.union_of(std::move(ways));
+}
+
+RegexId JsonValues::escaped_unit(uint32_t unit) {
+    RegexId whole = RegexStore::kEpsilon;
+    for (int i = 0; i < 4; ++i, unit >>= 4) {
+        ByteSet digit;
+        digit.set("0123456789abcdef"[unit & 15]).set("0123456789ABCDEF"[unit & 15]);
+        whole = regexes_.concat(regexes_.set(digit), whole);
+    }
+    return regexes_.concat(text("\\u"), whole);
+}
+
+// ---------------------------------------------------------------- sets of values
+
+ValueSetId JsonValues::add(ValueSetId seen, ScalarPrefixId text) {
+    const auto [known, fresh] = added_.try_emplace({seen, text}, ValueSetId{});
+    if (!fresh) return known->second;
+    std::vector<uint32_t> values = seen_[seen.value];
+    const uint32_t number = value(bytes_of(text));
+    const auto at = std::lower_bound(values.begin(), values.end(), number);
+    if (at == values.end() || *at != number) values.insert(at, number);
+    const auto [found, made] = seen_index_.try_emplace(values, static_cast<uint32_t>(seen_.size()));
+    if (made) {
+        bytes_ += 8 * values.size() + 96;
+        seen_.push_back(std::move(values));
+    }
+    return known->second = {found->second};
+}
+
+RegexId JsonValues::excluding(RegexId language, ValueSetId seen) {
+    if (seen == kNone) return language;
+    const auto [known, fresh] = excluding_.try_emplace({language, seen}, RegexStore::kEmptyLanguage);
+    if (!fresh) return known->second;
+    std::vector<RegexId> excluded;
+    for (const uint32_t number : seen_[seen.value]) excluded.push_back(spelled(number));
+    const RegexId made = regexes_.intersect({language, regexes_.complement(regexes_.union_of(std::move(excluded)))});
+    return known->second = made;
+}
+
+/// Appends the next shortest value of the language. Returns false if there is none.
+bool JsonValues::rank(Ranking& ranking, RegexId language) {
+    if (ranking.whole) return false;
+    const RegexId left = excluding(language, ranking.held);
+    const uint32_t length = regexes_.min_length(left);
+    if (length == kInfinite) {
+        ranking.whole = true;
+        return false;
+    }
+    const ScalarPrefixId text = complete(kStart, left);
+    ranking.values.emplace_back(value(bytes_of(text)), length);
+    ranking.held = add(ranking.held, text);
+    return true;
+}
+
+std::vector<uint32_t> JsonValues::shortest_lengths(RegexId language, ValueSetId seen, size_t count, ScalarPrefixId excluded_text) {
+    if (excluded_text == kAnyScalar) {
+        std::vector<uint32_t> lengths = shortest_lengths(language, seen, count + 1);
+        if (!lengths.empty()) lengths.erase(lengths.begin());
+        return lengths;
+    }
+    auto other = value_index_.end();  // a value without an id is in no ranking
+    if (excluded_text != kUntracked) other = value_index_.find(canonical(bytes_of(excluded_text)));
+    Ranking& ranking = rankings_[language];
+    std::vector<uint32_t> lengths;
+    for (size_t i = 0; lengths.size() < count && (i < ranking.values.size() || rank(ranking, language)); ++i) {
+        const auto [number, length] = ranking.values[i];
+        if (std::ranges::binary_search(seen_[seen.value], number)) continue;
+        if (other != value_index_.end() && other->second == number) continue;
+        lengths.push_back(length);
+    }
+    return lengths;
+}
+
+bool JsonValues::always_extensible(RegexId language) {
+    const auto [known, fresh] = always_extensible_.try_emplace(language, false);
+    if (!fresh) return known->second;
+    const ByteSet quote = ByteSet().set('"');
+    if (regexes_.first(language) != quote) return false;
+    const auto star = regexes_.star_of(regexes_.step(language, '"'));
+    return known->second = star && star->exit_bytes == quote;
+}
+
+size_t JsonValues::bytes() const {
+    return texts_.capacity() * sizeof(Text) + text_index_.bytes() + bytes_ + 64 * (added_.size() + excluding_.size() + spellings_.size());
+}
+
+}  // namespace core

@@ -1,0 +1,92 @@
+// JSON scalars compared by value: prefixes read so far, sets of values, and languages without the values of a set.
+//
+// Invariants
+//  * Two texts have the same value as in JSON: strings by their characters, however escaped; numbers by their exact decimal
+//    value; everything else by its text.
+//  * `excluding` removes every spelling of the values in the set except numbers with an exponent: languages of distinct
+//    numbers have no exponents.
+// Not thread-safe: the shard's lock guards it.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "regex.hpp"
+
+namespace core {
+
+using ScalarPrefixId = Id<struct ScalarPrefixTag>;  ///< the bytes of a scalar so far
+using ValueSetId = Id<struct ValueSetTag>;  ///< a set of values
+
+class JsonValues {
+public:
+    static constexpr ScalarPrefixId kUntracked{0};  ///< the bytes do not matter
+    static constexpr ScalarPrefixId kStart{1};   ///< the empty prefix
+    static constexpr ScalarPrefixId kAnyScalar{2};  ///< any scalar: results hold for every text
+    static constexpr ValueSetId kNone{0};
+
+    explicit JsonValues(RegexStore& regexes);
+
+    ScalarPrefixId append(ScalarPrefixId text, uint8_t byte);
+    /// The prefix followed by the first shortest text of `rest`, which must not be empty.
+    ScalarPrefixId complete(ScalarPrefixId text, RegexId rest);
+    /// Lower bound of the length of all spellings of the values with this prefix.
+    uint32_t min_text_length(ScalarPrefixId text) const { return texts_[text.value].least; }
+
+    /// The set with the value of a complete text.
+    ValueSetId add(ValueSetId seen, ScalarPrefixId text);
+    /// The texts of the language whose value is not in the set.
+    RegexId excluding(RegexId language, ValueSetId seen);
+    /// Ascending lengths of the `count` shortest values of a language that are not in the set; fewer if there are no more.
+    /// The value of `excluded_text` is left out too (`kAnyScalar`: the shortest value, so that each length is an upper
+    /// bound for every excluded value; `kUntracked`: none).
+    std::vector<uint32_t> shortest_lengths(RegexId language, ValueSetId seen, size_t count, ScalarPrefixId excluded_text = kUntracked);
+    /// Whether, whatever values are excluded, every text can be extended before its closing quote (a sufficient test).
+    bool always_extensible(RegexId language);
+
+    size_t bytes() const;
+
+private:
+    struct Text {
+        uint32_t parent;
+        uint8_t byte;
+        uint8_t escape;  // remaining bytes of an escape
+        uint32_t least;
+    };
+    /// The values of a language by ascending length. Excluding values does not change the order of the others, so one list
+    /// serves every set of values.
+    struct Ranking {
+        std::vector<std::pair<uint32_t, uint32_t>> values;  // number, length
+        ValueSetId held = kNone;
+        bool whole = false;
+    };
+
+    using Numbers = std::map<std::string, uint32_t>;  // canonical text -> number
+
+    std::string bytes_of(ScalarPrefixId text) const;
+    uint32_t value(const std::string& text);
+    bool rank(Ranking& ranking, RegexId language);
+    RegexId spelled(uint32_t number);
+    RegexId spell(const std::string& canonical);
+    RegexId spelled_string(const std::u32string& characters);
+    RegexId spelled_character(char32_t character);
+    RegexId escaped_unit(uint32_t unit);
+    RegexId text(std::string_view text);
+
+    RegexStore& regexes_;
+    std::vector<Text> texts_;
+    InternTable text_index_;
+    Numbers value_index_;
+    std::vector<Numbers::const_iterator> values_;     // by number
+    std::map<uint32_t, RegexId> spellings_;           // by number
+    std::map<char32_t, RegexId> characters_;
+    std::map<std::vector<uint32_t>, uint32_t> seen_index_;
+    std::vector<std::vector<uint32_t>> seen_;  // numbers of values, ascending
+    std::map<std::pair<ValueSetId, ScalarPrefixId>, ValueSetId> added_;
+    std::map<std::pair<RegexId, ValueSetId>, RegexId> excluding_;
+    std::map<RegexId, Ranking> rankings_;
+    std::map<RegexId, bool> always_extensible_;
+    size_t bytes_ = 0;
+};
+
+}  // namespace core

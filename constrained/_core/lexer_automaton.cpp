@@ -1,0 +1,447 @@
+#include "lexer_automaton.hpp"
+
+#include <algorithm>
+#include <queue>
+#include <unordered_set>
+
+#include "trie_walk.hpp"
+
+namespace core {
+
+/// A state under construction.
+struct LexerAutomaton::StateBuilder {
+    std::vector<Branch> branches;
+    std::vector<Item> items;
+    bool accepts = false;
+};
+
+LexerAutomaton::LexerAutomaton(std::shared_ptr<Shard> shard, const FlatGrammar& grammar, const Tokens& tokens,
+                               uint32_t fuel)
+    : BaseAutomaton(std::move(shard)),
+      regexes_(shard_->regexes),
+      lexer_(regexes_),
+      basic_lexer_(tokens.basic_lexer),
+      fuel_(fuel) {
+    const std::lock_guard guard(shard_->lock);
+    const auto count = static_cast<uint32_t>(tokens.ranks.size());
+    if (tokens.regexes.size() != count || tokens.inherits_rank_from.size() != count) {
+        throw std::invalid_argument("malformed grammar: tokens");
+    }
+    const auto length_of = [&](RegexId regex) {
+        return regexes_.min_length_within(regex, fuel);
+    };
+    std::vector<Lexer::Token> made;
+    std::vector<int32_t> token_of(grammar.terminals.size(), -1);  // by node
+    for (uint32_t i = 0; i < count; ++i) {
+        const RegexId regex = grammar.terminals[tokens.regexes[i]];
+        const uint32_t length = length_of(regex);
+        if (length == 0) throw std::invalid_argument("malformed grammar: empty token");
+        for (const int32_t host : tokens.inherits_rank_from[i]) {
+            if (static_cast<uint32_t>(host < 0 ? ~host : host) >= count) throw std::invalid_argument("malformed grammar: host");
+        }
+        token_of[tokens.regexes[i]] = static_cast<int32_t>(i);
+        made.push_back({length == kInfinite ? RegexStore::kEmptyLanguage : regex, tokens.ranks[i], tokens.inherits_rank_from[i]});
+        if (length != kInfinite) all_tokens_.push_back(i);
+    }
+    lexer_.set_tokens(std::move(made));
+    read_rules(grammar, exprs_, [&](int32_t row) {
+        const RegexId regex = grammar.terminals[row];
+        const uint32_t length = length_of(regex);
+        if (length == kInfinite) return RuleExprStore::kEmptyLanguage;
+        if (regex == RegexStore::kEpsilon) return RuleExprStore::kEpsilon;
+        const uint32_t symbol = token_of[row] >= 0 ? static_cast<uint32_t>(token_of[row]) : count + regex.value;
+        return exprs_.terminal({symbol}, length);
+    });
+
+    states_.push();  // kDead
+    states_.push();  // kFinished
+    push_fixed_states();
+    states_[kDead].verdict = Verdict::Dead;
+    states_[kFinished].verdict = Verdict::Live;
+    if (left_recursive() != UINT32_MAX || exprs_.rule_length(grammar.start) == kInfinite) return;
+    StateBuilder builder;
+    enter(gss_.push(exprs_.call(grammar.start), Gss::kEnd), RegexStore::kEmptyLanguage, builder);
+    const uint32_t start = intern(builder);
+    if (live(start)) {
+        start_ = start;
+    } else if (!search_exhausted_) {
+        explain(start);
+    }
+}
+
+// ---------------------------------------------------------------- parser states
+
+/// The parser state of a continuation.
+uint32_t LexerAutomaton::parser_state(ContinuationId after) {
+    if (gss_.closure(after) != kUnset) return gss_.closure(after);
+    ParserState made;
+    std::map<uint32_t, ContinuationId> symbols;
+    made.accepts = collect_first(after, [&](uint32_t symbol, ContinuationId rest) {
+        const auto [at, fresh] = symbols.try_emplace(symbol, rest);
+        if (!fresh) at->second = gss_.join(at->second, rest);
+    });
+    const auto tokens = static_cast<uint32_t>(lexer_.token_count());
+    std::vector<uint32_t> candidates;
+    for (const auto& [symbol, rest] : symbols) {
+        if (symbol < tokens) {
+            made.tokens.emplace_back(symbol, rest);
+            candidates.push_back(symbol);
+        } else {
+            made.items.emplace_back(RegexId{symbol - tokens}, rest);
+        }
+    }
+    if (!candidates.empty()) made.lexer = lexer_.start(basic_lexer_ ? all_tokens_ : candidates);
+    parser_states_.push_back(std::move(made));
+    return gss_.closure(after) = static_cast<uint32_t>(parser_states_.size() - 1);
+}
+
+/// Adds the branches and items of `after` at a token boundary.
+void LexerAutomaton::enter(ContinuationId after, RegexId rival, StateBuilder& builder) {
+    const uint32_t at = parser_state(after);
+    const ParserState& here = parser_states_[at];
+    builder.accepts |= here.accepts;
+    if (here.lexer != Lexer::kNone) builder.branches.push_back({at, here.lexer, rival});
+    for (const auto& [residual, rest] : here.items) builder.items.push_back({residual, rest});
+}
+
+// ---------------------------------------------------------------- states
+
+/// A lower bound of the bytes of a completion: the minimum length of its terminals, ignoring the lexer.
+uint32_t LexerAutomaton::bound(const Branch& branch) {
+    const auto& tokens = parser_states_[branch.parser_state].tokens;
+    uint32_t least = kInfinite;
+    for (const Lexer::LiveTerminal& terminal : lexer_[branch.lexer].terminals) {
+        if (terminal.residual == RegexStore::kEpsilon) continue;
+        const auto at = std::ranges::lower_bound(tokens, terminal.token, {}, &std::pair<uint32_t, ContinuationId>::first);
+        if (at == tokens.end() || at->first != terminal.token) continue;
+        const uint32_t rest = std::max(1u, regexes_.min_length(terminal.residual));
+        least = std::min(least, add_lengths(rest, gss_.min_length(at->second)));
+    }
+    return least;
+}
+
+uint32_t LexerAutomaton::intern(StateBuilder& builder) {
+    auto& [branches, items, accepts] = builder;
+    std::ranges::sort(branches);
+    branches.erase(std::unique(branches.begin(), branches.end()), branches.end());
+    uint32_t least = accepts ? 0 : kInfinite;
+    std::erase_if(branches, [&](const Branch& branch) {
+        // If every terminal of the branch would complete a rival, the branch is not the lexer's.
+        const RegexId own = lexer_[branch.lexer].rival;
+        if (branch.rival != RegexStore::kEmptyLanguage && regexes_.union_of({own, branch.rival}) == branch.rival) return true;
+        const uint32_t length = bound(branch);
+        least = std::min(least, length);
+        return length == kInfinite;
+    });
+    merge_items(items);
+    for (const Item& item : items) {
+        least = std::min(least, add_lengths(regexes_.min_length(item.residual), gss_.min_length(item.after)));
+    }
+    if (least == kInfinite) return kDead;
+    uint64_t hash = accepts;
+    for (const Branch& branch : branches) hash = combine(combine(combine(hash, branch.parser_state), branch.lexer), branch.rival.value);
+    for (const Item& item : items) hash = combine(combine(hash, item.residual.value), item.after.value);
+    return index_.find_or_insert(
+        hash,
+        [&](uint32_t id) {
+            const State& state = states_[id];
+            return heads_[id].accepts == accepts && state.branches_count == branches.size() && state.items_count == items.size() &&
+                   std::equal(branches.begin(), branches.end(), branches_.begin() + state.branches_at) &&
+                   std::equal(items.begin(), items.end(), items_.begin() + state.items_at);
+        },
+        [&] {
+            const uint32_t id = states_.push();
+            State& state = states_[id];
+            state.branches_at = static_cast<uint32_t>(branches_.size());
+            state.branches_count = static_cast<uint32_t>(branches.size());
+            state.items_at = static_cast<uint32_t>(items_.size());
+            state.items_count = static_cast<uint32_t>(items.size());
+            Head& head = heads_[heads_.push()];
+            head.accepts = accepts;
+            state.bound = least;
+            branches_.insert(branches_.end(), branches.begin(), branches.end());
+            items_.insert(items_.end(), items.begin(), items.end());
+            if (accepts) state.verdict = Verdict::Live, head.length = 0;
+            uint32_t partition = regexes_.partition_id(RegexStore::kEmptyLanguage);
+            for (const Branch& branch : branches) {
+                partition = regexes_.refine(partition, lexer_[branch.lexer].partition);
+                partition = regexes_.refine(partition, regexes_.partition_id(branch.rival));
+            }
+            for (const Item& item : items) partition = regexes_.refine(partition, regexes_.partition_id(item.residual));
+            state.partition = partition;
+            count_.store(id + 1, std::memory_order_release);
+            return id;
+        });
+}
+
+/// The state after one byte, which may be a dead end.
+uint32_t LexerAutomaton::unproven_next(uint32_t id, uint8_t byte) {
+    if (!shard_->alphabet[byte]) return kDead;
+    State& state = states_[id];
+    if (state.moves == kUnset) {
+        state.moves = static_cast<uint32_t>(moves_.size());
+        moves_.resize(moves_.size() + regexes_.partition_at(state.partition).count, kUnset);
+    }
+    const uint32_t slot = state.moves + regexes_.partition_at(state.partition).of[byte];
+    if (moves_[slot] != kUnset) return moves_[slot];
+    StateBuilder builder;
+    for (uint32_t i = 0; i < state.branches_count; ++i) {
+        Branch branch = branches_[state.branches_at + i];
+        branch.rival = regexes_.step(branch.rival, byte);
+        if (regexes_.nullable(branch.rival)) continue;
+        branch.lexer = lexer_.step(branch.lexer, byte);
+        const Lexer::State& read = lexer_[branch.lexer];
+        if (read.open) builder.branches.push_back(branch);
+        if (read.winner == Lexer::kNoToken) continue;
+        const auto& tokens = parser_states_[branch.parser_state].tokens;
+        const auto at = std::ranges::lower_bound(tokens, read.winner, {}, &std::pair<uint32_t, ContinuationId>::first);
+        if (at == tokens.end() || at->first != read.winner) continue;
+        enter(at->second, regexes_.union_of({branch.rival, read.rival}), builder);
+    }
+    std::optional<ContinuationId> arrived;
+    for (uint32_t i = 0; i < state.items_count; ++i) {
+        const Item item = items_[state.items_at + i];
+        const RegexId residual = regexes_.step(item.residual, byte);
+        if (residual == RegexStore::kEmptyLanguage) continue;
+        if (residual != RegexStore::kEpsilon) builder.items.push_back({residual, item.after});
+        if (regexes_.nullable(residual)) arrived = arrived ? gss_.join(*arrived, item.after) : item.after;
+    }
+    if (arrived) enter(*arrived, RegexStore::kEmptyLanguage, builder);
+    const uint32_t next = intern(builder);
+    moves_[slot] = next;
+    return next;
+}
+
+uint32_t LexerAutomaton::byte_next(uint32_t state, uint8_t byte) {
+    const uint32_t next = unproven_next(state, byte);
+    return live(next) ? next : kDead;
+}
+
+// ---------------------------------------------------------------- proofs
+
+bool LexerAutomaton::live(uint32_t state) {
+    if (states_[state].verdict == Verdict::Open) prove(state);
+    return states_[state].verdict == Verdict::Live;
+}
+
+/// Best-first search for a completion, ordered by the bound; it stops at a state with a known completion. All states on the
+/// path are proven with it, so a growing text costs one or two steps per byte.
+void LexerAutomaton::prove(uint32_t from) {
+    constexpr uint64_t kLead = 2;  // weight of a remaining byte relative to a read byte
+    struct Visit {
+        uint32_t state, parent, depth;
+        uint8_t byte;
+    };
+    struct Next {
+        uint64_t cost;
+        uint32_t visit;
+        bool operator<(const Next& other) const { return cost != other.cost ? cost > other.cost : visit < other.visit; }
+    };
+    std::vector<Visit> visits;
+    std::priority_queue<Next> queue;
+    std::unordered_set<uint32_t> seen;
+    const auto add = [&](uint32_t state, uint32_t parent, uint32_t depth, uint8_t byte) {
+        const State& here = states_[state];
+        if (here.verdict == Verdict::Dead || !seen.insert(state).second) return;
+        const uint64_t rest = here.verdict == Verdict::Live ? heads_[state].length : here.bound;
+        visits.push_back({state, parent, depth, byte});
+        queue.push({depth + kLead * rest, static_cast<uint32_t>(visits.size() - 1)});
+    };
+    add(from, 0, 0, 0);
+    uint32_t fuel = fuel_;
+    while (!queue.empty()) {
+        const uint32_t at = queue.top().visit;
+        queue.pop();
+        const Visit visit = visits[at];
+        if (states_[visit.state].verdict == Verdict::Live) {
+            uint32_t length = heads_[visit.state].length;
+            for (uint32_t i = at; i != 0; i = visits[i].parent) {
+                State& before = states_[visits[visits[i].parent].state];
+                before.verdict = Verdict::Live;
+                heads_[visits[visits[i].parent].state].length = length = add_lengths(length, 1);
+                before.witness = visits[i].byte;
+            }
+            return;
+        }
+        if (fuel-- == 0) {  // successors of a dead end are dead ends: search less for each
+            fuel_ = std::max(kLeastFuel, fuel_ / 2);
+            search_exhausted_ = true;
+            states_[from].verdict = Verdict::Dead;
+            return;
+        }
+        const uint32_t partition = states_[visit.state].partition;
+        ByteSet done;
+        for (int byte = 0; byte < 256; ++byte) {
+            const uint8_t group = regexes_.partition_at(partition).of[byte];
+            if (done[group] || !shard_->alphabet[byte]) continue;
+            done.set(group);
+            const uint32_t next = unproven_next(visit.state, static_cast<uint8_t>(byte));
+            if (next != kDead) add(next, at, visit.depth + 1, static_cast<uint8_t>(byte));
+        }
+    }
+    for (const Visit& visit : visits) states_[visit.state].verdict = Verdict::Dead;
+}
+
+/// Explains an unsatisfiable grammar: pairs of tokens that never stand next to each other in the states of a short search.
+void LexerAutomaton::explain(uint32_t from) {
+    constexpr size_t kLimit = 500;
+    const RegexId anything = regexes_.complement(RegexStore::kEmptyLanguage);
+    std::set<std::pair<uint32_t, uint32_t>> possible;
+    std::vector<uint32_t> states{from};
+    std::unordered_set<uint32_t> seen{from};
+    for (size_t i = 0; i < states.size() && i < kLimit; ++i) {
+        const State& state = states_[states[i]];
+        std::bitset<256> done;
+        for (int byte = 0; byte < 256; ++byte) {
+            const uint8_t group = regexes_.partition_at(state.partition).of[byte];
+            if (done[group] || !shard_->alphabet[byte]) continue;
+            done.set(group);
+            for (uint32_t k = 0; k < state.branches_count; ++k) {
+                const Branch branch = branches_[state.branches_at + k];
+                const RegexId rival = regexes_.step(branch.rival, static_cast<uint8_t>(byte));
+                const Lexer::State& read = lexer_[lexer_.step(branch.lexer, static_cast<uint8_t>(byte))];
+                if (read.winner == Lexer::kNoToken || regexes_.nullable(rival)) continue;
+                for (const auto& [token, rest] : parser_states_[branch.parser_state].tokens) {
+                    if (token != read.winner) continue;
+                    const RegexId taken = regexes_.union_of({rival, read.rival});
+                    const uint32_t follows = parser_state(rest);
+                    const std::vector<std::pair<uint32_t, ContinuationId>> others = parser_states_[follows].tokens;
+                    for (const auto& [other, unused] : others) {
+                        const RegexId free = regexes_.intersect(
+                            {lexer_.token(other).regex, regexes_.complement(regexes_.concat(taken, anything))});
+                        const bool fits = regexes_.min_length(free) != kInfinite;
+                        (fits ? possible : conflicting_tokens_).insert({token, other});
+                    }
+                }
+            }
+            const uint32_t next = unproven_next(states[i], static_cast<uint8_t>(byte));
+            if (next != kDead && seen.insert(next).second) states.push_back(next);
+        }
+    }
+    for (const auto& pair : possible) conflicting_tokens_.erase(pair);
+}
+
+/// Bytes that may come next.
+ByteSet LexerAutomaton::first_bytes(uint32_t id) {
+    ByteSet bytes;
+    for (int byte = 0; byte < 256; ++byte) bytes[byte] = byte_next(id, static_cast<uint8_t>(byte)) != kDead;
+    return bytes;
+}
+
+// ---------------------------------------------------------------- masks
+
+/// The machine of `walk_tokens` that computes a mask.
+class LexerMaskWalk {
+public:
+    using State = LexerAutomaton::Cell*;
+    LexerAutomaton& automaton;
+    TokenSet& tokens;
+    uint32_t worst = 0;
+
+    const ByteSet& first(State cell) { return spread(cell).first; }
+    const ByteSet& uniform(State cell) { return spread(cell).uniform; }
+    State step(State cell, uint8_t byte) { return spread(cell).next[byte]; }
+    bool finished(State cell) { return spread(cell).first.none(); }
+    bool exit(State) const { return false; }
+    void allow(std::span<const uint32_t> run, State cell) {
+        if (run.empty()) return;
+        tokens.add(run);
+        worst = std::max(worst, cell->length);
+    }
+    void refuse(std::span<const uint32_t>) {}
+    void leave(uint32_t, State) {}
+    bool ok() const { return true; }
+
+private:
+    const LexerAutomaton::Cell& spread(State cell) {
+        if (!cell->spread) automaton.spread(*cell);
+        return *cell;
+    }
+};
+
+LexerAutomaton::Cell* LexerAutomaton::cell(uint32_t state) {
+    if (state == kDead) return nullptr;
+    if (cell_of_.size() <= state) cell_of_.resize(states_.size(), nullptr);
+    if (!cell_of_[state]) {
+        if (cells_used_ == cells_.size()) cells_.emplace_back();
+        Cell& made = *(cell_of_[state] = &cells_[cells_used_++]);
+        made.state = state;
+        made.length = heads_[state].length;
+        made.spread = false;
+    }
+    return cell_of_[state];
+}
+
+void LexerAutomaton::spread(Cell& made) {
+    const RegexStore::Partition partition = regexes_.partition_at(states_[made.state].partition);  // a copy: the store grows
+    std::array<Cell*, 256> after;
+    ByteSet known, seen;  // partition classes, byte classes
+    std::array<Cell*, 256> of_class;
+    made.first.reset();
+    made.uniform.set();
+    for (int byte = 0; byte < 256; ++byte) {
+        made.next[byte] = nullptr;
+        if (!shard_->alphabet[byte]) continue;
+        const uint8_t group = partition.of[byte], byte_class = ByteClassTrie::byte_class(static_cast<uint8_t>(byte));
+        if (!known[group]) after[group] = cell(byte_next(made.state, static_cast<uint8_t>(byte)));
+        known.set(group);
+        made.next[byte] = after[group];
+        made.first[byte] = after[group] != nullptr;
+        if (seen[byte_class] && of_class[byte_class] != after[group]) made.uniform.reset(byte_class);
+        seen.set(byte_class);
+        of_class[byte_class] = after[group];
+    }
+    made.spread = true;
+}
+
+void LexerAutomaton::compute_mask(uint32_t id) {
+    scratch_.clear();
+    const uint32_t worst = id > kFinished ? walk_mask(id) : 0;
+    if (heads_[id].accepts) add_eos(scratch_);
+    publish_mask(id, shard_->masks.intern(scratch_), worst);
+}
+
+uint32_t LexerAutomaton::walk_mask(uint32_t id) {
+    constexpr int kFewBytes = 8;
+    cells_used_ = 0;
+    LexerMaskWalk walk{*this, scratch_};
+    Cell* const from = cell(id);
+    const ByteSet first = walk.first(from);
+    if (first.count() <= kFewBytes) {
+        const Trie& trie = shard_->trie;
+        for (size_t byte = first._Find_first(); byte < first.size(); byte = first._Find_next(byte)) {
+            const uint32_t node = trie.child(Trie::kRoot, static_cast<uint8_t>(byte));
+            if (node != Trie::kNone) walk_subtree(trie, walk, from, node);
+        }
+    } else {
+        walk_tokens(shard_->trie, shard_->vocabulary->tables.byte_class_trie, walk, from);
+    }
+    for (size_t i = 0; i < cells_used_; ++i) cell_of_[cells_[i].state] = nullptr;
+    return walk.worst;
+}
+
+// ---------------------------------------------------------------- completions
+
+/// Minimum number of tokens that spell the stored completion. The states on its path store its rest, so its first token
+/// always lowers the count by one.
+uint32_t LexerAutomaton::completion(uint32_t id) {
+    const uint32_t known = heads_[id].completion.load(std::memory_order_relaxed);
+    if (known != kUnset) return known;
+    uint32_t result = heads_[id].length;
+    if (result <= kLongText) {
+        std::vector<uint8_t> text;
+        for (uint32_t at = id; heads_[at].length > 0; at = unproven_next(at, text.back())) text.push_back(states_[at].witness);
+        result = shard_->trie.min_token_counts(text)[0];
+    }
+    heads_[id].completion.store(result, std::memory_order_release);
+    return result;
+}
+
+size_t LexerAutomaton::permanent_bytes() const {
+    return states_.size() * (sizeof(State) + sizeof(Head)) + branches_.capacity() * sizeof(Branch) +
+                         items_.capacity() * sizeof(Item) + moves_.capacity() * 4 + cells_.size() * sizeof(Cell) + 8 * cell_of_.capacity() +
+                         parser_states_.size() * sizeof(ParserState) + index_.bytes() + lexer_.bytes() +
+                         exprs_.bytes() + gss_.bytes();
+}
+
+}  // namespace core

@@ -1,0 +1,112 @@
+// Token lexicon: trie subtrees, for tokens that enter a terminal in their middle and for residuals with few first bytes.
+#include "token_lexicon.hpp"
+
+namespace core {
+
+/// Descends from `node` along the literal prefix of the residual, of which `read` bytes were read before. Returns the
+/// node where the prefix ends, or `Trie::kNone`.
+uint32_t TokenLexicon::spell_subtree(LexiconEntry& entry, uint32_t node, RegexId residual, size_t read) {
+    const uint32_t length = regexes_.min_length(residual);
+    const std::span<const uint8_t> text = regexes_.literal_prefix(residual)->text;
+    for (; read < text.size(); ++read) {
+        if (read > 0) {
+            if (const auto tokens = trie_.tokens(node); !tokens.empty()) {
+                entry.inner_tokens.add(tokens);
+                entry.max_remaining = std::max(entry.max_remaining, length - static_cast<uint32_t>(read));
+            }
+        }
+        if ((node = trie_.child(node, text[read])) == Trie::kNone) break;
+    }
+    return node;
+}
+
+/// Adds the inner tokens and boundary nodes of the subtree of `top`; `residual` is the rest of the terminal at `top`.
+void TokenLexicon::search_subtree(LexiconEntry& entry, uint32_t top, RegexId residual) {
+    std::vector<std::pair<uint32_t, RegexId>> work;
+    const auto visit = [&](uint32_t node, RegexId next) {
+        if (const auto tokens = trie_.tokens(node); !tokens.empty()) {
+            entry.inner_tokens.add(tokens);
+            entry.max_remaining = std::max(entry.max_remaining, regexes_.min_length(next));
+        }
+        if (trie_.leaf(node)) return;
+        if (node != Trie::kRoot && regexes_.nullable(next)) entry.boundary_nodes.push_back(node);
+        if (next != RegexStore::kEpsilon) work.emplace_back(node, next);
+    };
+    visit(top, residual);
+    while (!work.empty()) {
+        const auto [node, state] = work.back();
+        work.pop_back();
+        if (const auto prefix = regexes_.literal_prefix(state)) {
+            const uint32_t end = spell_subtree(entry, node, state, 0);
+            if (end != Trie::kNone) visit(end, prefix->tail);
+            continue;
+        }
+        const ByteSet& first = regexes_.first(state);
+        const uint32_t begin = trie_.children_begin(node), end = trie_.children_end(node);
+        if (node == Trie::kRoot || (end - begin > 8 && end - begin > 8 * first.count())) {
+            for (size_t byte = first._Find_first(); byte < first.size(); byte = first._Find_next(byte)) {
+                const uint32_t child = trie_.child(node, static_cast<uint8_t>(byte));
+                if (child != Trie::kNone) visit(child, regexes_.step(state, static_cast<uint8_t>(byte)));
+            }
+        } else {
+            for (uint32_t child = begin; child < end; ++child) {
+                if (first[trie_.byte(child)]) visit(child, regexes_.step(state, trie_.byte(child)));
+            }
+        }
+    }
+}
+
+void TokenLexicon::classify_subtree(RegexId residual, uint32_t node, LexiconEntry& into) {
+    if (const auto prefix = regexes_.literal_prefix(residual)) {  // interns no residual per byte
+        const uint32_t end = spell_subtree(into, node, residual, 1);
+        if (end != Trie::kNone) search_subtree(into, end, prefix->tail);
+        return;
+    }
+    const RegexId next = regexes_.step(residual, trie_.byte(node));
+    if (trie_.leaf(node) || regexes_.literal_prefix(next)) return search_subtree(into, node, next);
+    const LexiconEntry& known = known_subtree(node, next);
+    into.inner_tokens.add(known.inner_tokens);
+    into.max_remaining = std::max(into.max_remaining, known.max_remaining);
+    into.boundary_nodes.insert(into.boundary_nodes.end(), known.boundary_nodes.begin(), known.boundary_nodes.end());
+}
+
+/// As `search_subtree`, memoised by node and residual.
+const LexiconEntry& TokenLexicon::known_subtree(uint32_t top, RegexId residual) {
+    const uint64_t key = uint64_t{top} << 32 | residual.value;
+    if (const auto at = subtree_entries_.find(key); at != subtree_entries_.end()) return at->second;
+    LexiconEntry made = empty_entry();
+    const RegexId base = regexes_.without_exclusions(residual);
+    if (base == residual || !copy_subtree(made, top, residual, base)) search_subtree(made, top, residual);
+    made.inner_tokens.canonicalize();
+    const size_t size = made.bytes() + 48;
+    bytes_ += size;
+    subtree_bytes_ += size;
+    return subtree_entries_.emplace(key, std::move(made)).first->second;
+}
+
+/// Copies the entry of the base if the words that the residual excludes make no difference in the subtree.
+bool TokenLexicon::copy_subtree(LexiconEntry& entry, uint32_t top, RegexId residual, RegexId base) {
+    struct Pair {
+        uint32_t node;
+        RegexId mine, theirs;
+    };
+    if (regexes_.nullable(residual) != regexes_.nullable(base)) return false;
+    uint32_t worst = regexes_.min_length(residual);
+    std::vector<Pair> work{{top, residual, base}};
+    while (!work.empty()) {
+        const auto [node, mine, theirs] = work.back();
+        work.pop_back();
+        for (uint32_t child = trie_.children_begin(node); child < trie_.children_end(node); ++child) {
+            const RegexId next = regexes_.step(mine, trie_.byte(child)), other = regexes_.step(theirs, trie_.byte(child));
+            if (next == other) continue;
+            if (next == RegexStore::kEmptyLanguage || regexes_.nullable(next) != regexes_.nullable(other)) return false;
+            worst = std::max(worst, regexes_.min_length(next));
+            if (!trie_.leaf(child)) work.push_back({child, next, other});
+        }
+    }
+    entry = known_subtree(top, base);
+    entry.max_remaining = std::max(entry.max_remaining, worst);
+    return true;
+}
+
+}  // namespace core

@@ -1,0 +1,151 @@
+// Residuals that cannot die inside a loop C*.
+//
+// Free strings, excluded keys, and patterns that may match anywhere read any text of C* and decide only where C* is left, at
+// the closing quote. The tokens that stay inside C* are the same for all of them.
+#include <algorithm>
+
+#include "regex.hpp"
+
+namespace core {
+
+namespace {
+constexpr size_t kFewStates = 256;  // of a language that is explored exhaustively
+}
+
+/// Sufficient conditions on the form of the residual:
+///  * one part of the union begins with C*, or with C* without some words, so every text of C* can be completed;
+///  * every part of the union is a subset of C* followed by a language whose first bytes do not begin C. As C is
+///    prefix-free, such a text is not a prefix of a text of C*: the residual does not end inside the loop.
+std::optional<RegexStore::StarOf> RegexStore::star_of(RegexId id) {
+    const Node node = nodes_[id.value];
+    std::vector<RegexId> parts{id};
+    if (node.kind == Kind::Union) parts.assign(children(node).begin(), children(node).end());
+    std::optional<StarOf> found;
+    for (const RegexId part : parts) {
+        const auto [head, tail] = split_head(part);
+        const auto least = star_base(head);
+        if (!least) continue;
+        const uint32_t rest = add_lengths(least->rest, min_length(tail));
+        if (rest != kInfinite && (!found || rest < found->rest)) found = StarOf{least->part, rest, {}};
+    }
+    if (!found || !prefix_free(found->part)) return std::nullopt;
+    for (const RegexId part : parts) {
+        RegexId rest = part;
+        while (nodes_[rest.value].kind == Kind::Concat && subset_of_star(RegexId{nodes_[rest.value].a}, found->part)) {
+            rest = {nodes_[rest.value].b};
+        }
+        const RegexId leaving = split_head(rest).first;
+        found->exit_bytes |= first(leaving);
+        if (nullable(leaving) || (found->exit_bytes & first(found->part)).any()) return std::nullopt;
+    }
+    return found;
+}
+
+/// C, if the language is C* with a lower bound or without finitely many words; with a bound on the minimum rest between
+/// copies.
+std::optional<RegexStore::StarOf> RegexStore::star_base(RegexId id) {
+    const Node node = nodes_[id.value];
+    if (node.kind == Kind::Repeat && node.c == kInfinite && !nullable({node.a})) return StarOf{{node.a}, min_length(id), {}};
+    if (node.kind != Kind::Intersection) return std::nullopt;
+    std::optional<StarOf> loop;
+    uint32_t longest = 0;
+    for (uint32_t i = 0; i < node.b; ++i) {
+        const RegexId part = children_[node.a + i];
+        const Node& child = nodes_[part.value];
+        if (child.kind == Kind::Complement && nodes_[child.a].finite) {
+            longest = std::max(longest, max_length({child.a}));
+        } else if (loop || child.kind != Kind::Repeat || !(loop = star_base(part))) {
+            return std::nullopt;
+        }
+    }
+    // Any text longer than all excluded words completes it.
+    if (loop) loop->rest = add_lengths(loop->rest, add_lengths(longest, min_length(loop->part)));
+    return loop;
+}
+
+/// Explores the states: none that is nullable may have a continuation.
+bool RegexStore::prefix_free(RegexId part) {
+    const auto [at, fresh] = prefix_free_.try_emplace(part.value, false);
+    if (!fresh) return at->second;
+    std::vector<RegexId> seen{part};
+    for (size_t i = 0; i < seen.size(); ++i) {
+        if (seen.size() > kFewStates || (nullable(seen[i]) && seen[i] != kEpsilon)) return false;
+        const ByteSet possible = first(seen[i]);
+        for (size_t byte = possible._Find_first(); byte < possible.size(); byte = possible._Find_next(byte)) {
+            const RegexId next = step(seen[i], static_cast<uint8_t>(byte));
+            if (std::find(seen.begin(), seen.end(), next) == seen.end()) seen.push_back(next);
+        }
+    }
+    return prefix_free_[part.value] = true;
+}
+
+RegexId RegexStore::intersect_unsimplified(std::vector<RegexId> parts) {
+    for (size_t i = 0; i < parts.size() && parts.size() > 1;) {
+        const Node node = nodes_[parts[i].value];
+        const bool loop = node.kind == Kind::Repeat && node.b == 0 && node.c == kInfinite;
+        const bool idle = loop && std::ranges::any_of(parts, [&](RegexId other) {
+            return other != parts[i] && subset_of_star(other, {node.a});
+        });
+        idle ? void(parts.erase(parts.begin() + i)) : void(++i);
+    }
+    return intersect(std::move(parts));
+}
+
+/// Whether the language is a subset of C*, decided by form (false if the form does not show it).
+bool RegexStore::subset_of_star(RegexId id, RegexId part) {
+    const uint64_t key = uint64_t{id.value} << 32 | part.value;
+    if (const auto at = subset_of_star_.find(key); at != subset_of_star_.end()) return at->second;
+    const Node node = nodes_[id.value];
+    bool holds = id == part;
+    switch (node.kind) {
+        case Kind::EmptyLanguage:
+        case Kind::Epsilon: holds = true; break;
+        case Kind::Concat: {
+            holds = true;
+            RegexId rest = id;
+            for (; holds && nodes_[rest.value].kind == Kind::Concat; rest = {nodes_[rest.value].b}) {
+                holds = subset_of_star({nodes_[rest.value].a}, part);
+            }
+            holds = (holds && subset_of_star(rest, part)) || literal_in_star(id, part);
+            break;
+        }
+        case Kind::Set:
+        case Kind::Literal: holds = holds || literal_in_star(id, part); break;
+        case Kind::Union:
+            for (uint32_t i = 0; !holds; ++i) {
+                if (i == node.b) {
+                    holds = true;
+                } else if (!subset_of_star(children_[node.a + i], part)) {
+                    break;
+                }
+            }
+            break;
+        case Kind::Intersection:
+            for (uint32_t i = 0; i < node.b && !holds; ++i) holds = subset_of_star(children_[node.a + i], part);
+            break;
+        case Kind::Repeat: holds = holds || subset_of_star({node.a}, part); break;
+        case Kind::Complement:
+        case Kind::DecimalMultiple: break;
+    }
+    return subset_of_star_[key] = holds;
+}
+
+/// As `subset_of_star`, by exploring the derivatives of both languages in parallel.
+bool RegexStore::literal_in_star(RegexId id, RegexId part) {
+    const RegexId loop = repeat(part, 0, kInfinite);
+    std::vector<std::pair<RegexId, RegexId>> seen{{id, loop}};
+    for (size_t i = 0; i < seen.size(); ++i) {
+        const auto [mine, theirs] = seen[i];
+        if (seen.size() > kFewStates || (nullable(mine) && theirs != loop)) return false;
+        const ByteSet possible = first(mine);
+        for (size_t byte = possible._Find_first(); byte < possible.size(); byte = possible._Find_next(byte)) {
+            const RegexId other = step(theirs, static_cast<uint8_t>(byte));
+            if (other == kEmptyLanguage) return false;
+            const std::pair next{step(mine, static_cast<uint8_t>(byte)), other};
+            if (std::find(seen.begin(), seen.end(), next) == seen.end()) seen.push_back(next);
+        }
+    }
+    return true;
+}
+
+}  // namespace core

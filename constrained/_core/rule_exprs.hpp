@@ -1,0 +1,141 @@
+// Residuals of rules: hash-consed expressions over terminals and calls, and their first moves.
+//
+// Invariants
+//  * Equal ids mean equal expressions. A counted loop carries its remaining bounds; a loop without bounds has the same id
+//    after every item.
+//  * `moves(e)`: every way to begin e with a symbol: (terminal or call, residual of e). These are partial derivatives
+//    (Antimirov 1996) by symbols instead of characters. Moves also skip nullable parts, so callers need not check whether a
+//    called rule is nullable.
+//  * `min_length(e)`: bytes of the shortest text of e; `kInfinite` if e is the empty language. Moves that cannot be
+//    completed are left out.
+//  * No function recurses over expressions.
+// Not thread-safe: the shard's lock guards it.
+#pragma once
+
+#include <algorithm>
+#include <span>
+
+#include "interleave.hpp"
+#include "common.hpp"
+
+namespace core {
+
+/// A rule whose body is built on demand, with its minimum length. The body begins with a terminal.
+struct LazyRule {
+    uint32_t rule;
+    uint32_t min_length;
+};
+
+struct Move {
+    bool call;        // a call of rule `target`; otherwise terminal `target` (a RegexId)
+    uint32_t target;
+    ExprId rest;
+};
+
+class RuleExprStore {
+public:
+    static constexpr ExprId kEmptyLanguage{0};
+    static constexpr ExprId kEpsilon{1};
+
+    RuleExprStore();
+
+    /// `min_length`: of the language of the terminal, in bytes.
+    ExprId terminal(RegexId regex, uint32_t min_length);
+    ExprId call(uint32_t rule);
+    ExprId sequence(ExprId left, ExprId right);
+    ExprId choice(const std::vector<ExprId>& parts);
+    ExprId loop(ExprId part, uint32_t low, uint32_t high);
+    ExprId interleave(InterleaveStore::Definition definition);
+
+    /// Required for interleaves with distinct heads.
+    void set_values(JsonValues* values) { interleaves_.set_values(values); }
+    /// Whether some expression tracks a distinct head, see below.
+    bool tracks_distinct() const { return tracks_distinct_; }
+    /// Whether e follows a head that must be distinct, and so depends on the bytes of the head.
+    bool tracks_distinct(ExprId id) const { return nodes_[id.value].tracks_distinct; }
+    /// `e` after one more byte of the head.
+    ExprId read(ExprId id, uint8_t byte);
+    /// `e` if the head differs from all others.
+    ExprId assume_distinct(ExprId id);
+    /// `min_length` after the first shortest text of `rest`, the residual of the head.
+    uint32_t min_length_after(ExprId id, RegexId rest);
+    /// An upper bound of it for every head.
+    uint32_t min_length_bound_after(ExprId id) const { return min_length_after(nodes_[id.value], JsonValues::kAnyScalar); }
+    /// Minimum number of bytes after this head until a later head can equal it; 0 if distinctness may matter earlier.
+    uint32_t min_bytes_until_equal(ExprId id) const;
+
+    /// Sets the bodies of the rules, computes minimum lengths and detects left recursion.
+    void set_rules(std::vector<ExprId> bodies, std::span<const LazyRule> lazy_rules);
+    /// Declares rules without bodies, which expressions may call from now on.
+    void declare_lazy_rules(std::span<const LazyRule> lazy_rules);
+    /// Adds bodies of declared rules. Throws invalid_argument if a minimum length differs from the declared one, or a body
+    /// begins with a call.
+    void add_bodies(std::span<const uint32_t> rules, const std::vector<ExprId>& bodies);
+
+    /// Number of rules with a body.
+    size_t body_count() const {
+        return std::ranges::count_if(rules_, [](const Rule& rule) { return rule.body != kNoBody; });
+    }
+    bool has_body(uint32_t rule) const { return rules_[rule].body != kNoBody; }
+    ExprId body(uint32_t rule) const { return rules_[rule].body; }
+    uint32_t rule_length(uint32_t rule) const { return rules_[rule].min_length; }
+    /// A left-recursive rule, or UINT32_MAX.
+    uint32_t left_recursive() const { return left_recursive_; }
+    /// Whether an entry of an interleave has a nullable head: such a grammar is malformed.
+    bool has_nullable_entries() const { return has_nullable_entries_; }
+
+    /// Whether e contains the empty text.
+    bool nullable(ExprId id) const { return min_length(id) == 0; }
+    /// Topological order by first calls: no rule begins with a call of a rule of lower rank, except unit cycles.
+    uint32_t rank(uint32_t rule) const { return rules_[rule].rank; }
+    uint32_t min_length(ExprId id) const { return nodes_[id.value].min_length; }
+    std::span<const Move> moves(ExprId id);
+
+    size_t size() const { return nodes_.size(); }
+    size_t bytes() const {
+        return nodes_.capacity() * sizeof(Node) + children_.capacity() * 4 + moves_.capacity() * sizeof(Move) + index_.bytes() +
+               interleaves_.bytes();
+    }
+
+private:
+    enum class Kind : uint8_t { EmptyLanguage, Epsilon, Terminal, Call, Sequence, Choice, Loop, Interleave, Consumed };
+    static constexpr uint32_t kNoMoves = UINT32_MAX;
+    struct Node {
+        Kind kind;
+        uint32_t a, b, c;  // Terminal: regex, its length; Call: rule; Sequence: left, right; Choice: offset, count in
+                           // children_; Loop: part, low, high; Bag: state of it, turn; Taken (an entry of which the
+                           // head was read): state before it, entry, what was read of the head
+        bool tracks_distinct = false;
+        uint32_t min_length = kInfinite;
+        uint32_t moves_at = kNoMoves;
+        uint32_t moves_count = 0;
+    };
+    static constexpr ExprId kNoBody{UINT32_MAX};
+    struct Rule {
+        ExprId body;
+        uint32_t min_length = kInfinite;
+        uint32_t rank = 0;
+    };
+
+    ExprId add(Kind kind, uint32_t a, uint32_t b, uint32_t c, uint64_t hash);
+    ExprId interleave(InterleaveId state, InterleaveStore::Turn turn);
+    ExprId consumed(uint32_t state, uint32_t entry, ScalarPrefixId head);
+    const Node& first_of(ExprId id) const;
+    ExprId with_first(ExprId id, ExprId first);
+    uint32_t length_of(const Node& node) const;
+    uint32_t min_length_after(const Node& node, ScalarPrefixId head) const;
+    void find_left_recursion();
+
+    std::vector<Node> nodes_;
+    InternTable index_;
+    std::vector<ExprId> children_;
+    std::vector<Move> moves_;
+    std::vector<Rule> rules_;
+    InterleaveStore interleaves_;
+    std::vector<InterleaveId> read_interleaves_;  // before any entry
+    bool has_nullable_entries_ = false;
+    bool tracks_distinct_ = false;
+    uint32_t left_recursive_ = UINT32_MAX;
+};
+
+}  // namespace core

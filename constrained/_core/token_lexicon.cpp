@@ -1,0 +1,377 @@
+#include "token_lexicon.hpp"
+
+#include "trie_walk.hpp"
+
+namespace core {
+
+namespace {
+constexpr size_t kFewTokens = 512;   // kept as a list; more are kept as bits
+constexpr size_t kFewBytes = 4;      // looked up one by one
+constexpr size_t kManyExits = 4096;  // out of C*: too many to check one by one
+constexpr uint32_t kHighBound = 16;  // of a counter: relaxed so that more residuals share an entry
+}
+
+TokenLexicon::TokenLexicon(const TokenBytes& tokens, const Trie& trie, const ByteClassTrie& byte_class_trie, RegexStore& regexes)
+    : tokens_(tokens), trie_(trie), byte_class_trie_(byte_class_trie), regexes_(regexes), all_(tokens.size()), vocabulary_size_(tokens.size()) {
+    all_.add(trie.subtree_tokens(Trie::kRoot));
+    all_.make_dense();
+}
+
+/// A residual with the same entry, shared by as many residuals as possible: bounds that no token reaches and excluded
+/// words that no token ends make no difference.
+TokenLexicon::Standing TokenLexicon::representative(RegexId residual) {
+    const auto with_length = [&](RegexId key) {
+        const uint32_t length = regexes_.min_length(residual), looked_at = regexes_.min_length(key);
+        return Standing{key, length > looked_at ? length - looked_at : 0};
+    };
+    const auto counter = regexes_.counter(residual);
+    if (counter && (counter->low > 0 || counter->high != kInfinite) && counts(*counter)) {
+        const uint32_t top = star_tokens(counter->part).max_copies();
+        const uint32_t low = std::min(counter->low, top + 1);
+        const uint32_t high = counter->high > top ? kInfinite : counter->high;
+        return with_length(regexes_.concat(regexes_.repeat(counter->part, low, high), counter->tail));
+    }
+    const auto [relaxed, least] = regexes_.relax(residual, trie_.longest() + 1);
+    if (relaxed == residual) return without_words(residual);
+    const Lookup plain = at(relaxed);
+    const uint64_t reach = uint64_t{plain.entry.max_remaining} + plain.extra_length + trie_.longest();
+    return with_length(reach <= least ? relaxed : residual);  // see `from_relaxed`
+}
+
+/// The residual without its exclusions, if the entry is the same: the residual can be completed after any text of C*, so
+/// only tokens that leave C* could end an excluded word.
+TokenLexicon::Standing TokenLexicon::without_words(RegexId residual) {
+    const Standing itself{residual, 0};
+    const RegexId base = regexes_.without_exclusions(residual);
+    if (base == residual) return itself;
+    const auto star = regexes_.star_of(residual), free = regexes_.star_of(base);
+    if (!star || !free || star->part != free->part || star->exit_bytes != free->exit_bytes || !worth_star_tokens(*star)) return itself;
+    StarTokens& star_tokens = this->star_tokens(star->part);
+    uint32_t worst = add_lengths(star_tokens.max_copy_remaining(), star->rest);
+    struct Pair {
+        uint32_t node;
+        RegexId mine, theirs;
+    };
+    std::vector<Pair> work;
+    for (size_t byte = star->exit_bytes._Find_first(); byte < 256; byte = star->exit_bytes._Find_next(byte)) {
+        const Trie& trie = star_tokens.exit_tokens(static_cast<uint8_t>(byte)).trie;
+        work.push_back({Trie::kRoot, residual, base});
+        while (!work.empty()) {
+            const auto [node, mine, theirs] = work.back();
+            work.pop_back();
+            for (uint32_t child = trie.children_begin(node); child < trie.children_end(node); ++child) {
+                const RegexId next = regexes_.step(mine, trie.byte(child)), other = regexes_.step(theirs, trie.byte(child));
+                if (next == other) continue;
+                if (next == RegexStore::kEmptyLanguage || regexes_.nullable(next) != regexes_.nullable(other)) return itself;
+                worst = std::max(worst, regexes_.min_length(next));
+                if (!trie.leaf(child)) work.push_back({child, next, other});
+            }
+        }
+    }
+    const auto [entry, key, extra] = at(base);
+    const uint32_t known = add_lengths(entry.max_remaining, extra);
+    return {key, worst > known ? add_lengths(extra, worst - known) : extra};
+}
+
+TokenLexicon::Lookup TokenLexicon::at(RegexId residual) {
+    if (residual.value >= representatives_.size()) {
+        bytes_ += (regexes_.size() - representatives_.size()) * sizeof(Standing);
+        representatives_.resize(regexes_.size());
+    }
+    if (representatives_[residual.value].key == RegexStore::kEmptyLanguage) {
+        const Standing found = representative(residual);  // the table may grow during the call
+        representatives_[residual.value] = found;
+    }
+    const auto [key, extra] = representatives_[residual.value];
+    if (key.value >= entries_.size()) {
+        bytes_ += (regexes_.size() - entries_.size()) * sizeof(void*);
+        entries_.resize(regexes_.size());
+    }
+    if (!entries_[key.value]) {
+        auto made = make(key);
+        entries_[key.value] = std::move(made);
+    }
+    entries_[key.value]->used = true;
+    return {*entries_[key.value], key, extra};
+}
+
+std::unique_ptr<LexiconEntry> TokenLexicon::make(RegexId key) {
+    std::unique_ptr<LexiconEntry> entry;
+    const auto counter = regexes_.counter(key);
+    if (regexes_.first(key).count() <= kFewBytes) {
+        entry = from_search(key);
+    } else if (counter && counts(*counter) && (entry = from_counter(*counter))) {
+        // made
+    } else if (const auto star = regexes_.star_of(key); star && worth_star_tokens(*star)) {
+        entry = from_star(key, *star);
+    } else if (const RegexId base = regexes_.without_exclusions(key); base != key) {
+        entry = from_base(key, base);
+    } else if (!(entry = from_relaxed(key))) {
+        entry = from_walk(key);
+    }
+    entry->inner_tokens.canonicalize();
+    entry->inner_tokens.shrink();
+    entry->boundary_nodes.shrink_to_fit();
+    index_boundary(*entry);
+    bytes_ += entry->bytes();
+    ++count_;
+    return entry;
+}
+
+size_t LexiconEntry::bytes() const {
+    size_t total = sizeof(LexiconEntry) + inner_tokens.bytes() + 4 * boundary_nodes.capacity();
+    for (const auto& [byte, nodes] : boundary_children) total += sizeof(BoundaryChildren) + 4 * nodes.capacity();
+    return total;
+}
+
+void TokenLexicon::trim(size_t limit) {
+    if (bytes_ <= limit) return;
+    subtree_entries_.clear();
+    bytes_ -= std::exchange(subtree_bytes_, 0);
+    for (auto& entry : entries_) {
+        if (!entry || std::exchange(entry->used, false)) continue;
+        bytes_ -= entry->bytes();
+        entry.reset();
+        --count_;
+    }
+    if (bytes_ <= limit / 2) return;
+    representatives_ = std::vector<Standing>();
+    entries_ = std::vector<std::unique_ptr<LexiconEntry>>();
+    star_tokens_.clear();
+    bytes_ = count_ = 0;
+}
+
+void TokenLexicon::index_boundary(LexiconEntry& entry) const {
+    if (entry.boundary_nodes.empty()) return;
+    std::array<std::vector<uint32_t>, 256> by_byte;
+    for (const uint32_t exit : entry.boundary_nodes) {
+        for (uint32_t child = trie_.children_begin(exit); child < trie_.children_end(exit); ++child) {
+            by_byte[trie_.byte(child)].push_back(child);
+        }
+    }
+    for (size_t byte = 0; byte < by_byte.size(); ++byte) {
+        if (!by_byte[byte].empty()) entry.boundary_children.push_back({static_cast<uint8_t>(byte), std::move(by_byte[byte])});
+    }
+}
+
+/// Byte classes whose bytes all lead to the same residual.
+const ByteSet& TokenLexicon::uniform_classes(RegexId residual) {
+    const uint32_t id = regexes_.partition_id(residual);
+    if (id >= uniform_.size()) uniform_.resize(id + 64);
+    if (!uniform_[id]) {
+        const auto& group = regexes_.partition(residual).of;
+        std::array<int, 256> of_class;
+        of_class.fill(-1);
+        ByteSet& uniform = uniform_[id].emplace().set();
+        for (int byte = 0; byte < 256; ++byte) {
+            if (!regexes_.alphabet()[byte]) continue;
+            const uint8_t byte_class = ByteClassTrie::byte_class(static_cast<uint8_t>(byte));
+            if (of_class[byte_class] >= 0 && of_class[byte_class] != group[byte]) uniform.reset(byte_class);
+            of_class[byte_class] = group[byte];
+        }
+    }
+    return *uniform_[id];
+}
+
+// ---------------------------------------------------------------- any residual
+
+/// Collects ranges of allowed and refused tokens; the smaller side determines the set.
+struct TokenLexicon::ResidualMachine {
+    explicit ResidualMachine(TokenLexicon& lexicon) : lexicon(lexicon) {}
+
+    using State = RegexId;
+    TokenLexicon& lexicon;
+    std::vector<std::span<const uint32_t>> allowed, refused;
+    size_t allowed_count = 0, refused_count = 0;
+    std::vector<uint32_t> boundary_nodes;
+    uint32_t max_remaining = 0;
+
+    const ByteSet& first(State state) { return lexicon.regexes_.first(state); }
+    const ByteSet& uniform(State state) { return lexicon.uniform_classes(state); }
+    State step(State state, uint8_t byte) { return lexicon.regexes_.step(state, byte); }
+    bool finished(State state) { return state == RegexStore::kEpsilon; }
+    bool exit(State state) { return lexicon.regexes_.nullable(state); }
+    void allow(std::span<const uint32_t> run, State state) {
+        if (run.empty()) return;
+        allowed.push_back(run);
+        allowed_count += run.size();
+        max_remaining = std::max(max_remaining, lexicon.regexes_.min_length(state));
+    }
+    void refuse(std::span<const uint32_t> run) {
+        if (run.empty()) return;
+        refused.push_back(run);
+        refused_count += run.size();
+    }
+    void leave(uint32_t node, State) { boundary_nodes.push_back(node); }
+    bool ok() const { return true; }
+};
+
+std::unique_ptr<LexiconEntry> TokenLexicon::from_walk(RegexId residual) {
+    auto entry = std::make_unique<LexiconEntry>(LexiconEntry{TokenSet(vocabulary_size_), nullptr, 0, {}, {}});
+    walk_into(*entry, residual);
+    std::sort(entry->boundary_nodes.begin(), entry->boundary_nodes.end());
+    return entry;
+}
+
+/// Adds the inner tokens and boundary nodes of the residual to an entry.
+void TokenLexicon::walk_into(LexiconEntry& entry, RegexId residual) {
+    if (regexes_.first(residual).count() <= kFewBytes) return search_subtree(entry, Trie::kRoot, residual);
+    ResidualMachine machine(*this);
+    walk_tokens(trie_, byte_class_trie_, machine, residual);
+    entry.max_remaining = std::max(entry.max_remaining, machine.max_remaining);
+    entry.boundary_nodes.insert(entry.boundary_nodes.end(), machine.boundary_nodes.begin(), machine.boundary_nodes.end());
+    if (machine.allowed_count > kFewTokens && machine.refused_count < machine.allowed_count) {
+        TokenSet most = all_;
+        for (const auto run : machine.refused) most.remove(run);
+        entry.inner_tokens.add(most);
+    } else {
+        if (machine.allowed_count > kFewTokens) entry.inner_tokens.make_dense();
+        for (const auto run : machine.allowed) entry.inner_tokens.add(run);
+    }
+}
+
+/// A residual with few first bytes is mostly a literal: its bytes are looked up.
+std::unique_ptr<LexiconEntry> TokenLexicon::from_search(RegexId residual) {
+    auto entry = std::make_unique<LexiconEntry>(LexiconEntry{TokenSet(vocabulary_size_), nullptr, 0, {}, {}});
+    search_subtree(*entry, Trie::kRoot, residual);
+    std::sort(entry->boundary_nodes.begin(), entry->boundary_nodes.end());
+    return entry;
+}
+
+// ---------------------------------------------------------------- loops
+
+/// All tokens of C* are inner tokens; the few that leave C* are checked one trie node at a time.
+std::unique_ptr<LexiconEntry> TokenLexicon::from_star(RegexId residual, const RegexStore::StarOf& star) {
+    StarTokens& star_tokens = this->star_tokens(star.part);
+    const uint32_t worst = add_lengths(star_tokens.max_copy_remaining(), star.rest);
+    auto entry = std::make_unique<LexiconEntry>(LexiconEntry{TokenSet(vocabulary_size_), &star_tokens.all_tokens(), worst, {}, {}});
+    std::vector<std::pair<uint32_t, RegexId>> work;
+    for (size_t byte = star.exit_bytes._Find_first(); byte < 256; byte = star.exit_bytes._Find_next(byte)) {
+        const auto& [arrays, trie, nodes] = star_tokens.exit_tokens(static_cast<uint8_t>(byte));
+        work.emplace_back(Trie::kRoot, residual);
+        while (!work.empty()) {
+            const auto [node, state] = work.back();
+            work.pop_back();
+            for (uint32_t child = trie.children_begin(node); child < trie.children_end(node); ++child) {
+                const RegexId next = regexes_.step(state, trie.byte(child));
+                if (next == RegexStore::kEmptyLanguage) continue;
+                if (const auto tokens = trie.tokens(child); !tokens.empty()) {
+                    entry->inner_tokens.add(tokens);
+                    entry->max_remaining = std::max(entry->max_remaining, regexes_.min_length(next));
+                }
+                if (regexes_.nullable(next) && !trie_.leaf(nodes[child])) entry->boundary_nodes.push_back(nodes[child]);
+                if (next != RegexStore::kEpsilon && !trie.leaf(child)) work.emplace_back(child, next);
+            }
+        }
+    }
+    std::sort(entry->boundary_nodes.begin(), entry->boundary_nodes.end());
+    return entry;
+}
+
+/// Whether few tokens leave C*.
+bool TokenLexicon::worth_star_tokens(const RegexStore::StarOf& star) {
+    size_t count = 0;
+    for (size_t byte = star.exit_bytes._Find_first(); byte < 256; byte = star.exit_bytes._Find_next(byte)) {
+        count += star_tokens(star.part).exit_nodes(static_cast<uint8_t>(byte)).size();
+    }
+    return count <= kManyExits;
+}
+
+/// Whether the first byte after a copy of C tells another copy from the tail.
+bool TokenLexicon::counts(const RegexStore::Counter& counter) {
+    return !(regexes_.first(counter.part) & regexes_.first(counter.tail)).any() && !regexes_.nullable(counter.tail) &&
+           regexes_.prefix_free(counter.part);
+}
+
+/// Reads the tail at the trie nodes where tokens leave C* with one of its first bytes. Returns nullptr if there are too
+/// many of these nodes.
+std::unique_ptr<LexiconEntry> TokenLexicon::from_counter(const RegexStore::Counter& counter) {
+    StarTokens& star_tokens = this->star_tokens(counter.part);
+    const ByteSet& ends = regexes_.first(counter.tail);
+    size_t ways = 0;
+    for (size_t byte = ends._Find_first(); byte < ends.size(); byte = ends._Find_next(byte)) {
+        ways += star_tokens.exit_nodes(static_cast<uint8_t>(byte)).size();
+    }
+    if (ways > kManyExits) return nullptr;
+    const RegexId whole = regexes_.concat(regexes_.repeat(counter.part, counter.low, counter.high), counter.tail);
+    const uint32_t worst = add_lengths(regexes_.min_length(whole), star_tokens.max_copy_remaining());
+    auto entry = std::make_unique<LexiconEntry>(LexiconEntry{TokenSet(vocabulary_size_), &star_tokens.tokens_up_to(counter.high), worst, {}, {}});
+    if (counter.low == 0) walk_into(*entry, counter.tail);
+    for (size_t byte = ends._Find_first(); byte < ends.size(); byte = ends._Find_next(byte)) {
+        const RegexId next = regexes_.step(counter.tail, static_cast<uint8_t>(byte));
+        for (const auto& [node, copies] : star_tokens.exit_nodes(static_cast<uint8_t>(byte))) {
+            if (copies >= counter.low && copies <= counter.high) search_subtree(*entry, node, next);
+        }
+    }
+    std::sort(entry->boundary_nodes.begin(), entry->boundary_nodes.end());
+    return entry;
+}
+
+StarTokens& TokenLexicon::star_tokens(RegexId part) {
+    std::unique_ptr<StarTokens>& known = star_tokens_[part.value];
+    if (!known) {
+        known = std::make_unique<StarTokens>(part, tokens_, trie_, byte_class_trie_, regexes_,
+                                       [this](RegexId residual) -> const ByteSet& { return uniform_classes(residual); },
+                                       bytes_);
+    }
+    return *known;
+}
+
+// ---------------------------------------------------------------- any text but some words
+
+/// Walks both residuals in parallel where they differ, that is on the paths of the excluded words, and visits only
+/// subtrees with tokens of more than `agree` bytes: both residuals treat shorter tokens alike.
+std::unique_ptr<LexiconEntry> TokenLexicon::from_base(RegexId residual, RegexId base, uint32_t agree) {
+    const Lookup plain = at(base);
+    auto entry = std::make_unique<LexiconEntry>(LexiconEntry{plain.entry.inner_tokens, nullptr, plain.entry.max_remaining, plain.entry.boundary_nodes, {}});
+    if (plain.entry.star_tokens) entry->inner_tokens.add(*plain.entry.star_tokens);
+    entry->max_remaining = add_lengths(entry->max_remaining, plain.extra_length);
+    struct Pair {
+        uint32_t node;
+        RegexId mine, theirs;
+    };
+    std::vector<Pair> work{{Trie::kRoot, residual, base}};
+    std::vector<uint32_t> gained, lost;
+    const auto step = [&](RegexId state, uint8_t byte) {
+        return state == RegexStore::kEmptyLanguage ? state : regexes_.step(state, byte);
+    };
+    while (!work.empty()) {
+        const auto [node, mine, theirs] = work.back();
+        work.pop_back();
+        for (uint32_t child = trie_.children_begin(node); child < trie_.children_end(node); ++child) {
+            if (trie_.longest_in_subtree(child) <= agree) continue;
+            const RegexId next = step(mine, trie_.byte(child)), other = step(theirs, trie_.byte(child));
+            if (next == other) continue;
+            const bool allowed = next != RegexStore::kEmptyLanguage, was_allowed = other != RegexStore::kEmptyLanguage;
+            const auto tokens = trie_.tokens(child);
+            if (allowed && !tokens.empty()) {
+                if (!was_allowed) entry->inner_tokens.add(tokens);
+                entry->max_remaining = std::max(entry->max_remaining, regexes_.min_length(next));
+            } else if (was_allowed) {
+                entry->inner_tokens.remove(tokens);
+            }
+            if (trie_.leaf(child)) continue;
+            const bool exit = allowed && regexes_.nullable(next), was_exit = was_allowed && regexes_.nullable(other);
+            if (exit != was_exit) (exit ? gained : lost).push_back(child);
+            work.push_back({child, next, other});
+        }
+    }
+    std::sort(lost.begin(), lost.end());
+    std::erase_if(entry->boundary_nodes, [&](uint32_t node) { return std::binary_search(lost.begin(), lost.end(), node); });
+    entry->boundary_nodes.insert(entry->boundary_nodes.end(), gained.begin(), gained.end());
+    std::sort(entry->boundary_nodes.begin(), entry->boundary_nodes.end());
+    return entry;
+}
+
+/// Let S be the residual R with its high bounds lifted, the smallest of them n. S contains R, and every text of S of at
+/// most n bytes is in R because n bytes cannot exceed a bound. So a token of S that can be completed with w bytes is a
+/// token of R if it has at most n - w bytes; w is at most the entry's `max_remaining`.
+std::unique_ptr<LexiconEntry> TokenLexicon::from_relaxed(RegexId residual) {
+    const auto [relaxed, least] = regexes_.relax(residual, kHighBound);
+    if (relaxed == residual) return nullptr;
+    const Lookup plain = at(relaxed);
+    const uint32_t worst = add_lengths(plain.entry.max_remaining, plain.extra_length);
+    return worst < least ? from_base(residual, relaxed, least - worst) : nullptr;
+}
+
+}  // namespace core

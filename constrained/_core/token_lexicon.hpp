@@ -1,0 +1,108 @@
+// Classification of tokens by terminal residual: inner tokens stay inside the terminal, boundary tokens leave it.
+//
+// Invariant: an entry depends on the residual and the vocabulary alone, so all schemas and requests share it.
+// Six ways to build an entry; the cheapest applicable one is used:
+//   from_counter  C{m,n} and a tail: the tokens of C* by number of copies (`StarTokens`)
+//   from_base     a language without some words: the entry of the language, corrected on the paths of these words
+//   from_relaxed  bounds so high that only long tokens reach them: the entry without bounds, corrected at these tokens
+//   from_star     languages that cannot die inside C*, such as strings: the tokens of C*, plus a check of those that leave
+//   from_search   residuals with few first bytes, such as literals: these bytes are looked up in the trie
+//   from_walk     any other residual: one walk over the vocabulary
+// Not thread-safe: the shard's lock guards it.
+#pragma once
+
+#include <unordered_map>
+
+#include "star_tokens.hpp"
+#include "byte_class_trie.hpp"
+#include "regex.hpp"
+#include "mask_store.hpp"
+#include "trie.hpp"
+
+namespace core {
+
+struct LexiconEntry {
+    TokenSet inner_tokens;              ///< inner tokens: they may end the terminal only with their last byte
+    const TokenSet* star_tokens = nullptr;  ///< more inner tokens, shared with other entries
+    uint32_t max_remaining = 0;    ///< bound on the minimum rest of the terminal after an inner token, in bytes
+    std::vector<uint32_t> boundary_nodes;  ///< trie nodes with children where the terminal may end, ascending
+
+    /// Children of the boundary nodes with the same byte: how boundary tokens continue after the terminal.
+    struct BoundaryChildren {
+        uint8_t byte;
+        std::vector<uint32_t> nodes;
+    };
+    std::vector<BoundaryChildren> boundary_children;  ///< ascending by byte
+    bool used = true;            ///< since the last `TokenLexicon::trim`
+
+    size_t bytes() const;
+};
+
+class TokenLexicon {
+public:
+    TokenLexicon(const TokenBytes& tokens, const Trie& trie, const ByteClassTrie& byte_class_trie, RegexStore& regexes);
+
+    struct Lookup {
+        const LexiconEntry& entry;
+        RegexId key;            ///< the representative of all residuals with this entry
+        uint32_t extra_length;  ///< to add to `max_remaining`: what the representative leaves out
+    };
+    Lookup at(RegexId residual);
+
+    /// Adds the tokens of a trie subtree that enter the terminal with the last byte of `node`, and where they leave it.
+    /// The residual must be able to begin with that byte.
+    void classify_subtree(RegexId residual, uint32_t node, LexiconEntry& into);
+    LexiconEntry empty_entry() const { return {TokenSet(vocabulary_size_), nullptr, 0, {}, {}}; }
+
+    /// Above `limit` bytes, evicts the entries not used since the last call, and all if that does not suffice.
+    /// Invalidates all references to entries.
+    void trim(size_t limit);
+
+    size_t size() const { return count_; }
+    size_t bytes() const { return bytes_; }
+
+private:
+    /// The representative of a residual, and what to add to the representative's `max_remaining`.
+    struct Standing {
+        RegexId key = RegexStore::kEmptyLanguage;
+        uint32_t extra_length = 0;
+    };
+    Standing representative(RegexId residual);
+    Standing without_words(RegexId residual);
+    std::unique_ptr<LexiconEntry> make(RegexId key);
+    std::unique_ptr<LexiconEntry> from_walk(RegexId residual);
+    std::unique_ptr<LexiconEntry> from_search(RegexId residual);
+    void walk_into(LexiconEntry& entry, RegexId residual);
+    void search_subtree(LexiconEntry& entry, uint32_t top, RegexId residual);
+    uint32_t spell_subtree(LexiconEntry& entry, uint32_t node, RegexId residual, size_t read);
+    const LexiconEntry& known_subtree(uint32_t top, RegexId residual);
+    bool copy_subtree(LexiconEntry& entry, uint32_t top, RegexId residual, RegexId base);
+    std::unique_ptr<LexiconEntry> from_star(RegexId residual, const RegexStore::StarOf& star);
+    std::unique_ptr<LexiconEntry> from_counter(const RegexStore::Counter& counter);
+    bool counts(const RegexStore::Counter& counter);
+    bool worth_star_tokens(const RegexStore::StarOf& star);
+    StarTokens& star_tokens(RegexId part);
+    void index_boundary(LexiconEntry& entry) const;
+    std::unique_ptr<LexiconEntry> from_base(RegexId residual, RegexId base, uint32_t agree = 0);
+    std::unique_ptr<LexiconEntry> from_relaxed(RegexId residual);
+    const ByteSet& uniform_classes(RegexId residual);
+
+    struct ResidualMachine;
+
+    const TokenBytes& tokens_;
+    const Trie& trie_;
+    const ByteClassTrie& byte_class_trie_;
+    RegexStore& regexes_;
+    TokenSet all_;  // every token of the trie
+    uint32_t vocabulary_size_;
+    std::vector<Standing> representatives_;            // by residual; `kEmptyLanguage` if not computed
+    std::vector<std::unique_ptr<LexiconEntry>> entries_;   // by representative
+    size_t count_ = 0;
+    std::unordered_map<uint32_t, std::unique_ptr<StarTokens>> star_tokens_;  // by C
+    std::unordered_map<uint64_t, LexiconEntry> subtree_entries_;               // by trie node and residual
+    size_t subtree_bytes_ = 0;                                     // of `bytes_`
+    std::vector<std::optional<ByteSet>> uniform_;  // by partition
+    size_t bytes_ = 0;
+};
+
+}  // namespace core

@@ -1,0 +1,56 @@
+// Approximates how a tokenizer writes bytes as tokens: see spec/pieces.py. Shared by all texts over a vocabulary.
+//
+// Thread safety: may be used from any thread; a lock guards the caches.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace spec {
+
+class Retokenizer {
+public:
+    /// Token t is blob[offsets[t] .. offsets[t + 1]].
+    Retokenizer(std::string blob, std::vector<int64_t> offsets);
+
+    std::string_view token(uint32_t id) const {
+        return std::string_view(blob_).substr(offsets_[id], offsets_[id + 1] - offsets_[id]);
+    }
+    size_t size() const { return offsets_.size() - 1; }
+    /// The lowest id with these bytes.
+    std::optional<uint32_t> id(std::string_view bytes) const;
+    /// The lowest id of the token with this single byte.
+    std::optional<uint32_t> id(unsigned char byte) const { return bytes_[byte]; }
+
+    struct Next {
+        uint32_t token;
+        bool certain;  // the token cannot extend beyond `after`
+    };
+    /// The first token of `after` in the context of `before`.
+    std::optional<Next> next(std::string_view before, std::string_view after) const;
+
+private:
+    std::optional<Next> find(std::string_view window, size_t cut, bool cut_off) const;
+    std::vector<uint32_t> word(std::string_view text) const;
+    std::vector<uint32_t> merged(std::string_view text) const;
+
+    std::string blob_;
+    std::vector<int64_t> offsets_;
+    std::unordered_map<std::string_view, uint32_t> ids_;
+    std::array<std::optional<uint32_t>, 256> bytes_{};
+    mutable std::mutex lock_;
+    struct CachedNext {
+        uint64_t key = 0;
+        std::optional<Next> next;
+    };
+    mutable std::vector<CachedNext> cached_;  // results of `next`, by hash; a newer result replaces an older one
+    mutable std::unordered_map<std::string, std::vector<uint32_t>> words_;
+};
+
+}  // namespace spec
