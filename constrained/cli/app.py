@@ -14,34 +14,12 @@ from constrained.cli.bench import bench
 from constrained.cli.bench.schemas import report
 from constrained.cli.exit_status import EXIT_CODES, emit, report_errors
 from constrained.cli.options import (
-    Choice,
-    Closed,
-    Device,
-    EnsureAscii,
+    ConstraintOptions,
+    DecodingOptions,
     File,
-    Formats,
-    Indent,
-    MaxTokens,
-    MinP,
-    Model,
-    PropertyOrder,
-    Quiet,
-    Regex,
-    Sampler,
-    Schema,
-    SchemaDraft,
-    Seed,
-    Separators,
-    Stats,
-    Stream,
-    Strict,
-    Temperature,
-    TopK,
-    TopP,
-    Type,
-    Unsupported,
-    Whitespace,
-    json_schema_options,
+    JsonOptions,
+    OutputOptions,
+    with_option_groups,
 )
 from constrained.cli.serve import serve
 
@@ -51,14 +29,14 @@ if TYPE_CHECKING:
 
 
 class _Commands(TyperGroup):
-    """All commands; every one of them ends the same way."""
+    """All commands, with one way to report errors."""
 
     def invoke(self, ctx: Any) -> Any:
         with report_errors(traceback=bool(ctx.params.get("traceback"))):
             return super().invoke(ctx)
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return list(self.commands)  # in the order they are met
+        return list(self.commands)  # in the order of their declaration
 
 
 _EPILOG = f"""\b
@@ -77,9 +55,9 @@ Examples:
 app = typer.Typer(
     name="constrained",
     cls=_Commands,
-    help="Get valid, typed data out of a language model: the result follows your schema, type or pattern, always.",
+    help="Get valid, typed data out of a language model: the result always follows your schema, type or pattern.",
     epilog=_EPILOG,
-    rich_markup_mode=None,  # plain help: there at once, and the same in a pipe
+    rich_markup_mode=None,  # plain help: no import of rich, and identical in a pipe
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -87,8 +65,8 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(requested: bool) -> None:
+    if requested:
         import constrained
 
         emit(f"constrained {constrained.__version__}")
@@ -101,7 +79,7 @@ def _options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
     traceback: Annotated[
-        bool, typer.Option("--traceback", help="On an error show where it comes from (for developers).")
+        bool, typer.Option("--traceback", help="Show the traceback of an error (for developers).")
     ] = False,
 ) -> None:
     pass
@@ -116,71 +94,32 @@ Examples:
   echo "The parcel came late and broken." | constrained extract --choice positive,negative
 """
 )
+@with_option_groups
 def extract(
+    *,
     text: Annotated[
         str | None, typer.Argument(metavar="TEXT", help="The text; - or nothing: standard input.")
     ] = None,
-    schema: Schema = None,
-    type_: Type = None,
-    regex: Regex = None,
-    choice: Choice = None,
+    target: ConstraintOptions,
     file: File = None,
-    model: Model = None,
-    device: Device = None,
-    max_tokens: MaxTokens = None,
-    temperature: Temperature = None,
-    top_k: TopK = None,
-    top_p: TopP = None,
-    min_p: MinP = None,
-    seed: Seed = None,
-    sampler: Sampler = None,
-    whitespace: Whitespace = None,
-    property_order: PropertyOrder = None,
-    separators: Separators = None,
-    ensure_ascii: EnsureAscii = None,
-    closed: Closed = False,
-    draft: SchemaDraft = None,
-    formats: Formats = True,
-    strict: Strict = False,
-    unsupported: Unsupported = None,
-    indent: Indent = None,
-    stream: Stream = False,
-    stats: Stats = False,
-    quiet: Quiet = False,
+    decoding: DecodingOptions,
+    json: JsonOptions,
+    output: OutputOptions,
 ) -> None:
-    """Read a text into a value: JSON on standard output, complete and valid, or nothing and an error.
+    """Extract a value from a text: JSON on standard output, complete and valid, or nothing and an error.
 
-    The text is an argument, a file (--file), or what is piped in. What to read it into is a JSON Schema, a Python
-    type (a pydantic model, a dataclass, a TypedDict, ...), a regular expression, or a choice.
+    The text is an argument, a file (--file), or standard input. The value follows a JSON Schema, a Python type
+    (a pydantic model, a dataclass, a TypedDict, ...), a regular expression, or a choice.
     """
-    more = json_schema_options(
-        property_order, separators, ensure_ascii, closed, draft, formats, strict, unsupported
-    )
-    constraint = inputs.read_constraint(schema, type_, regex, choice, whitespace and whitespace.value, **more)
-    read = inputs.read_text(text, file, what="text")
+    constraint = inputs.read_constraint(target, json)
+    source = inputs.read_text(text, file, what="text")
 
-    def ask(constraint: Constraint) -> Prompt:
+    def make_prompt(constraint: Constraint) -> Prompt:
         from constrained.api import extraction_prompt
 
-        return extraction_prompt(read, constraint)
+        return extraction_prompt(source, constraint)
 
-    _run(
-        constraint,
-        ask,
-        model=model,
-        device=device,
-        max_tokens=max_tokens,
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-        min_p=min_p,
-        seed=seed,
-        sampler=sampler,
-        indent=indent,
-        stream=stream,
-        stats=stats,
-        quiet=quiet,
-    )
+    _run(constraint, make_prompt, decoding, output)
 
 
 @app.command(
@@ -191,95 +130,47 @@ Examples:
   constrained generate "A date:" --regex "20[0-9]{2}-(0[1-9]|1[0-2])" --stream
 """
 )
+@with_option_groups
 def generate(
+    *,
     prompt: Annotated[
         str | None, typer.Argument(metavar="PROMPT", help="The prompt; - or nothing: standard input.")
     ] = None,
-    schema: Schema = None,
-    type_: Type = None,
-    regex: Regex = None,
-    choice: Choice = None,
+    target: ConstraintOptions,
     file: File = None,
-    model: Model = None,
-    device: Device = None,
-    max_tokens: MaxTokens = None,
-    temperature: Temperature = None,
-    top_k: TopK = None,
-    top_p: TopP = None,
-    min_p: MinP = None,
-    seed: Seed = None,
-    sampler: Sampler = None,
-    whitespace: Whitespace = None,
-    property_order: PropertyOrder = None,
-    separators: Separators = None,
-    ensure_ascii: EnsureAscii = None,
-    closed: Closed = False,
-    draft: SchemaDraft = None,
-    formats: Formats = True,
-    strict: Strict = False,
-    unsupported: Unsupported = None,
-    indent: Indent = None,
     raw: Annotated[
-        bool, typer.Option("--raw", help="Use the prompt as it is: do not show the type to the model.")
+        bool, typer.Option("--raw", help="Use the prompt unchanged: do not describe the type to the model.")
     ] = False,
-    stream: Stream = False,
-    stats: Stats = False,
-    quiet: Quiet = False,
+    decoding: DecodingOptions,
+    json: JsonOptions,
+    output: OutputOptions,
 ) -> None:
     """Answer a prompt with a value that follows a schema, type, pattern or choice.
 
-    The type is shown to the model after the prompt, unless --raw is given.
+    The type is described to the model after the prompt, unless --raw is given.
     """
-    more = json_schema_options(
-        property_order, separators, ensure_ascii, closed, draft, formats, strict, unsupported
-    )
-    constraint = inputs.read_constraint(schema, type_, regex, choice, whitespace and whitespace.value, **more)
-    read = inputs.read_text(prompt, file, what="prompt")
+    constraint = inputs.read_constraint(target, json)
+    source = inputs.read_text(prompt, file, what="prompt")
 
-    def ask(constraint: Constraint) -> Prompt:
+    def make_prompt(constraint: Constraint) -> Prompt:
         from constrained.api import generation_prompt
 
-        return read if raw else generation_prompt(read, constraint)
+        return source if raw else generation_prompt(source, constraint)
 
-    _run(
-        constraint,
-        ask,
-        model=model,
-        device=device,
-        max_tokens=max_tokens,
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-        min_p=min_p,
-        seed=seed,
-        sampler=sampler,
-        indent=indent,
-        stream=stream,
-        stats=stats,
-        quiet=quiet,
-    )
+    _run(constraint, make_prompt, decoding, output)
 
 
 def _run(
     constraint: Constraint,
-    ask: Callable[[Constraint], Prompt],
-    *,
-    model: str | None,
-    device: str | None,
-    sampler: str | None,
-    indent: int | None,
-    stream: bool,
-    stats: bool,
-    quiet: bool,
-    **settings: Any,
+    make_prompt: Callable[[Constraint], Prompt],
+    decoding: DecodingOptions,
+    output: OutputOptions,
 ) -> None:
     from constrained.cli.generation import Verbosity, format_output, run_generation
 
-    voice = Verbosity.of(stats=stats, quiet=quiet, stream=stream)
-    output = run_generation(
-        constraint, ask, model=model, device=device, sampler=sampler, settings=settings, verbosity=voice
-    )
-    emit(format_output(output, constraint, indent))
+    verbosity = Verbosity.of(stats=output.stats, quiet=output.quiet, stream=output.stream)
+    result = run_generation(constraint, make_prompt, decoding, verbosity)
+    emit(format_output(result, constraint, output.indent))
 
 
 @app.command(
@@ -291,23 +182,14 @@ Examples:
   for schema in schemas/*.json; do constrained check "$schema" --quiet || exit 1; done
 """
 )
+@with_option_groups
 def check(
-    target: Annotated[
+    *,
+    path: Annotated[
         str | None, typer.Argument(metavar="SCHEMA_FILE|MODULE:NAME", help="What to check.")
     ] = None,
-    schema: Schema = None,
-    type_: Type = None,
-    regex: Regex = None,
-    choice: Choice = None,
-    whitespace: Whitespace = None,
-    property_order: PropertyOrder = None,
-    separators: Separators = None,
-    ensure_ascii: EnsureAscii = None,
-    closed: Closed = False,
-    draft: SchemaDraft = None,
-    formats: Formats = True,
-    strict: Strict = False,
-    unsupported: Unsupported = None,
+    target: ConstraintOptions,
+    json: JsonOptions,
     tokenizer: Annotated[
         str | None,
         typer.Option(
@@ -316,29 +198,27 @@ def check(
             help="Compile for this tokenizer [default: the bundled one].",
         ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only errors, and the exit code.")] = False,
+    json_report: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print only errors; the exit code tells the rest.")
+    ] = False,
 ) -> None:
-    """Can a constraint be enforced? What becomes of each keyword, and how big is it?
+    """Can a constraint be enforced? How is each keyword treated, and how large is the automaton?
 
-    Exits with 0 if all of it is enforced, and otherwise names everything that stands in the way.
+    Exits with 0 if all of it is enforced; otherwise it lists everything that cannot be.
     """
     from constrained.cli import checking
 
-    if target is not None:
-        schema, type_ = inputs.split_target(target, schema, type_)
-    more = json_schema_options(
-        property_order, separators, ensure_ascii, closed, draft, formats, strict, unsupported
-    )
-    options = (schema, type_, regex, choice, whitespace and whitespace.value)
-    checking.check(lambda: inputs.read_constraint(*options, **more), tokenizer, json=json, quiet=quiet)
+    if path is not None:
+        target = inputs.add_positional(path, target)
+    checking.check(lambda: inputs.read_constraint(target, json), tokenizer, as_json=json_report, quiet=quiet)
 
 
 @app.command()
 def demo(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the results, as JSON lines.")] = False,
 ) -> None:
-    """See it work: the bundled model reads typed objects out of texts, offline."""
+    """Watch the bundled model extract typed objects from texts, offline."""
     from constrained.cli import demo as show
 
     show.run(quiet=quiet)
@@ -353,9 +233,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """The command `constrained`.
 
     Args:
-        arguments: instead of those of the process.
+        arguments: the command line without the program's name; by default that of the process.
 
     Raises:
-        SystemExit: always, with a code out of `constrained.cli.exit_status.EXIT_CODES`.
+        SystemExit: always, with a code listed in `constrained.cli.exit_status.EXIT_CODES`.
     """
     app(args=list(sys.argv[1:] if arguments is None else arguments), prog_name="constrained")

@@ -1,8 +1,8 @@
-"""What `constrained check` finds out: whether a constraint can be enforced, what it becomes, and how big that is."""
+"""`constrained check`: whether a constraint can be enforced, how each keyword is treated, and the automaton's size."""
 
 from __future__ import annotations
 
-import json as json_text
+import json
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -23,55 +23,57 @@ if TYPE_CHECKING:
 CheckReport = dict[str, Any]
 
 
-def check(make: Callable[[], Constraint], tokenizer: str | None, *, json: bool, quiet: bool) -> None:
+def check(make: Callable[[], Constraint], tokenizer: str | None, *, as_json: bool, quiet: bool) -> None:
     """Compiles a constraint and writes a report to standard output.
 
     Args:
-        make: gives the constraint.
-        tokenizer: for whose tokens; None for the bundled model's.
-        json: write the report as JSON, also when the constraint cannot be enforced.
+        make: makes the constraint.
+        tokenizer: name or folder of the tokenizer; None for the bundled model's.
+        as_json: write the report as JSON, also if the constraint cannot be enforced.
         quiet: write nothing.
 
     Raises:
-        Failed: it cannot be enforced, and the report says why.
-        Described: the same, where no report was asked for.
+        CommandFailed: the constraint cannot be enforced, and the JSON report contains the reason.
+        ConstrainedError: the constraint cannot be enforced, without `as_json`.
     """
     silence_libraries()
     try:
-        found = examine(make(), tokenizer)
+        report = examine(make(), tokenizer)
     except ConstrainedError as error:
-        if not json:
+        if not as_json:
             raise
         emit(_dumped(error_report(error)))
         raise CommandFailed(exit_code_for(error)) from None
     if not quiet:
-        emit(_dumped(found) if json else render_report(found))
+        emit(_dumped(report) if as_json else render_report(report))
 
 
 def examine(constraint: Constraint, tokenizer: str | None = None) -> CheckReport:
-    """Compiles a constraint; what came out, as JSON values (times in milliseconds).
+    """Compiles a constraint and returns its report as JSON values; times in milliseconds.
 
     Raises:
-        Described: it cannot be enforced, or the tokenizer cannot be used.
+        ConstrainedError: the constraint cannot be enforced, or the tokenizer cannot be used.
     """
     for front_end in ("grammars.json_schema", "grammars.regex"):
-        import_module(front_end)  # what follows is timed without it
-    began = time.perf_counter()
+        import_module(front_end)  # so that its import is not timed
+    start = time.perf_counter()
     grammar = constraint.grammar
-    lowered = time.perf_counter()
+    grammar_seconds = time.perf_counter() - start
     nodes = {node for body in grammar.rules.values() for node in postorder(body)}
     keywords = [
         {"pointer": entry.pointer, "keyword": entry.keyword, "status": entry.status, "note": entry.note}
         for entry in constraint.report
     ]
     vocabulary = load_vocabulary(tokenizer)
-    _ = vocabulary.core  # built once, whatever is compiled
+    _ = vocabulary.core  # built once for all constraints, and not timed
     from constrained.automaton import compile
 
-    started = time.perf_counter()
+    start = time.perf_counter()
     automaton = compile(constraint, vocabulary)
-    compiled = time.perf_counter()
+    automaton_seconds = time.perf_counter() - start
+    start = time.perf_counter()
     automaton.fill_mask(automaton.start, automaton.new_mask())
+    mask_seconds = time.perf_counter() - start
     return {
         "supported": True,
         "constraint": constraint.render(),
@@ -87,15 +89,15 @@ def examine(constraint: Constraint, tokenizer: str | None = None) -> CheckReport
             "shortest_completion": automaton.shortest_completion(automaton.start),
         },
         "milliseconds": {
-            "grammar": round(1000 * (lowered - began), 3),
-            "automaton": round(1000 * (compiled - started), 3),
-            "first_mask": round(1000 * (time.perf_counter() - compiled), 3),
+            "grammar": round(1000 * grammar_seconds, 3),
+            "automaton": round(1000 * automaton_seconds, 3),
+            "first_mask": round(1000 * mask_seconds, 3),
         },
     }
 
 
 def error_report(error: ConstrainedError) -> CheckReport:
-    """What stands in the way, as JSON values."""
+    """The error of a constraint that cannot be enforced, as JSON values."""
     problems = [
         {
             "place": problem.place,
@@ -114,33 +116,33 @@ def error_report(error: ConstrainedError) -> CheckReport:
     }
 
 
-def render_report(found: CheckReport) -> str:
-    """The report for a reader."""
-    keywords, grammar, automaton, took = (
-        found[part] for part in ("keywords", "grammar", "automaton", "milliseconds")
+def render_report(report: CheckReport) -> str:
+    """The report as text for the terminal."""
+    keywords, grammar, automaton, milliseconds = (
+        report[part] for part in ("keywords", "grammar", "automaton", "milliseconds")
     )
-    lines = [f"supported: {found['constraint']}"]
+    lines = [f"supported: {report['constraint']}"]
     for entry in keywords:
         note = f"  ({entry['note']})" if entry["note"] else ""
         lines.append(f"  {entry['status']:<10}  {entry['pointer']}{note}")
     if keywords:
         counts = Counter(entry["status"] for entry in keywords)
-        said = [f"{counts['enforced']} enforced", f"{counts['annotation']} annotations"]
-        said += [f"{counts[status]} {status}" for status in ("unknown", "unchecked") if counts[status]]
-        lines.append(f"keywords: {', '.join(said)}")
+        tally = [f"{counts['enforced']} enforced", f"{counts['annotation']} annotations"]
+        tally += [f"{counts[status]} {status}" for status in ("unknown", "unchecked") if counts[status]]
+        lines.append(f"keywords: {', '.join(tally)}")
     lines += [
         f"grammar: {grammar['rules']} rules, {grammar['terminals']} terminals, "
-        f"{grammar['nodes']} nodes, built in {took['grammar']:.1f} ms",
+        f"{grammar['nodes']} nodes, built in {milliseconds['grammar']:.1f} ms",
         f"automaton over {automaton['tokens']} tokens: {automaton['states']} states so far, "
-        f"{automaton['bytes'] / 1024:.0f} KiB, compiled in {took['automaton']:.1f} ms, "
-        f"first mask in {took['first_mask']:.1f} ms",
-        f"shortest text: {automaton['shortest_completion']} tokens",
+        f"{automaton['bytes'] / 1024:.0f} KiB, compiled in {milliseconds['automaton']:.1f} ms, "
+        f"first mask in {milliseconds['first_mask']:.1f} ms",
+        f"shortest completion: {automaton['shortest_completion']} tokens",
     ]
     return "\n".join(lines)
 
 
 def load_vocabulary(tokenizer: str | None) -> Vocabulary:
-    """The tokens of a tokenizer by name or folder, or of the bundled model; no model is loaded.
+    """The vocabulary of a tokenizer by name or folder, or of the bundled model; no model is loaded.
 
     Raises:
         ModelError: it cannot be loaded.
@@ -157,7 +159,7 @@ def load_vocabulary(tokenizer: str | None) -> Vocabulary:
 
     if not (WEIGHTS / "tokenizer.json").is_file():
         raise ModelError("the bundled model is missing from this installation", action="name a --tokenizer")
-    config = json_text.loads((WEIGHTS / "config.json").read_bytes())
+    config = json.loads((WEIGHTS / "config.json").read_bytes())
     return Vocabulary.from_tokenizer(
         Tokenizer.from_file(str(WEIGHTS / "tokenizer.json")),
         size=config["vocab_size"],
@@ -181,4 +183,4 @@ def _pretrained(name: str) -> Any:
 
 
 def _dumped(report: CheckReport) -> str:
-    return json_text.dumps(report, ensure_ascii=False, indent=2, default=repr)
+    return json.dumps(report, ensure_ascii=False, indent=2, default=repr)

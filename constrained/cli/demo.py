@@ -1,4 +1,4 @@
-"""What `constrained demo` shows: the bundled model reads typed objects out of texts that it has never seen."""
+"""`constrained demo`: the bundled model extracts typed objects from texts outside its training data."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Person:
 
 @dataclass
 class Recipient:
-    """Who gets a parcel."""
+    """The recipient of a parcel."""
 
     name: str
     city: str
@@ -70,19 +70,19 @@ SHOWN: tuple[tuple[str, tuple[type, ...]], ...] = (
         (Flight,),
     ),
 )
-"""Texts, each with the type it is read into (the last one) and the types that this one uses."""
+"""Texts, each with the types that its type refers to, and its type last."""
 
 
 def run(*, quiet: bool) -> None:
-    """Extracts from every text and shows text, type, object and cost; `quiet`: only the JSON, a line each.
+    """Extracts from every text; shows text, type, object and statistics, or with `quiet` only one line of JSON each.
 
     Raises:
-        Described: as `constrained.load` and `Generator`.
+        ConstrainedError: as `constrained.load` and `Generator`.
     """
-    voice = Verbosity.of(stats=False, quiet=quiet)
-    with contextlib.redirect_stdout(sys.stderr), status_line(shown=voice.progress) as say:
-        say("loading the bundled model")
-        model = load_model(None, None, watched=voice.progress)
+    verbosity = Verbosity.of(stats=False, quiet=quiet)
+    with contextlib.redirect_stdout(sys.stderr), status_line(shown=verbosity.progress) as show_status:
+        show_status("loading the bundled model")
+        model = load_model(None, None, watched=verbosity.progress)
     for text, types in SHOWN:
         output = _extract(model, text, types[-1])
         if quiet:
@@ -102,7 +102,7 @@ def _extract(model: Any, text: str, kind: type) -> Any:
 
 
 def _validate(text: str, schema: Any) -> None:
-    """Asks an independent judge, before "valid" is printed."""
+    """Validates with an independent library, before "valid" is printed."""
     import jsonschema
 
     jsonschema.validate(
@@ -132,7 +132,7 @@ def _show(text: str, types: tuple[type, ...], output: Any) -> None:
                 "",
                 Pretty(output.value),
             ),
-            title="JSON, and the object made of it",
+            title="JSON, and the Python object",
             title_align="left",
         ),
     )

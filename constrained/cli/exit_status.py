@@ -1,4 +1,4 @@
-"""How a command ends: what it writes, its exit code, and a message a person can act on."""
+"""The end of a command: its result, its exit code, and its error message."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DOES_NOT_FIT = 3
 REJECTED = 4
 INTERNAL = 70
 INTERRUPTED = 128 + signal.SIGINT
-PIPE_CLOSED = 128 + 13  # SIGPIPE, which Windows has no name for
+PIPE_CLOSED = 128 + 13  # SIGPIPE, which Windows does not define
 
 _CODES: tuple[tuple[type[ConstrainedError], int], ...] = (
     (InvalidConstraint, BAD_INPUT),
@@ -46,19 +46,23 @@ Exit codes:
     0  done
     1  the constraint cannot be enforced: unsupported, unsatisfiable or too large
     2  bad input: wrong usage, an invalid schema or pattern, a file or model that cannot be read
-    3  no room: max_tokens or the model's context is too small for any complete answer
-    4  the type's own validation refused a complete answer
-   70  a mistake in this program
+    3  token limit: max_tokens or the model's context is too small for any complete result
+    4  the type's own validation rejected a complete result
+   70  an error in this program
   130  interrupted (Ctrl-C)
   141  the reader of the output went away"""
 
 
 class BadInput(ConstrainedError, ValueError):
-    """What was given on the command line cannot be used."""
+    """An argument or option of the command line, or a file it names, cannot be used."""
 
 
 class CommandFailed(Exception):
-    """A command has said all there is to say, and ends with this code."""
+    """Ends a command that has already reported its error.
+
+    Attributes:
+        code: the exit code.
+    """
 
     def __init__(self, code: int) -> None:
         self.code = code
@@ -71,11 +75,11 @@ def exit_code_for(error: ConstrainedError) -> int:
 
 
 def emit(text: str) -> None:
-    """Writes a result and a line end to standard output, in UTF-8 whatever the locale, in one piece.
+    """Writes a result and a newline to standard output in one call, in UTF-8 under any locale.
 
     Raises:
-        BadInput: it cannot be written.
-        BrokenPipeError: nobody reads it any more.
+        BadInput: the result cannot be written.
+        BrokenPipeError: the reader has closed the pipe.
     """
     if sys.stdout is None:
         raise BadInput("there is no standard output to write to")
@@ -92,19 +96,19 @@ def emit(text: str) -> None:
 
 @contextlib.contextmanager
 def report_errors(*, traceback: bool) -> Iterator[None]:
-    """Turns whatever ends a command into a message on standard error and an exit code.
+    """Turns the exceptions of a command into a message on standard error and an exit code.
 
     Args:
-        traceback: let exceptions through as they are, for whoever works on this program.
+        traceback: do not catch exceptions, so that developers see their tracebacks.
 
     Raises:
-        SystemExit: with a code out of `EXIT_CODES`.
+        SystemExit: with a code of `EXIT_CODES`.
     """
     try:
         yield
     except KeyboardInterrupt:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one must not disturb the way out
-        _complain("interrupted")
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not interrupt the exit
+        _print_error("interrupted")
         raise SystemExit(INTERRUPTED) from None
     except BrokenPipeError:
         _abandon(1)
@@ -114,22 +118,22 @@ def report_errors(*, traceback: bool) -> Iterator[None]:
     except ConstrainedError as error:
         if traceback:
             raise
-        _complain(f"error: {error}")
+        _print_error(f"error: {error}")
         raise SystemExit(exit_code_for(error)) from None
     except Exception as error:
-        # typer ends a command with exceptions of its own, and knows what to do with them.
+        # typer handles its own exceptions: errors of usage and exits.
         if traceback or type(error).__module__.startswith(("typer", "click")):
             raise
         reason = " ".join(str(error).split())
-        _complain(
+        _print_error(
             f"error: unexpected {type(error).__name__}: {reason}\n"
-            "  -> run it again as `constrained --traceback ...`, and report what that shows"
+            "  -> run it again as `constrained --traceback ...`, and report the traceback"
         )
         raise SystemExit(INTERNAL) from None
 
 
-def _complain(message: str) -> None:
-    with contextlib.suppress(OSError, ValueError, AttributeError):  # nobody may be listening there either
+def _print_error(message: str) -> None:
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # standard error may be closed, too
         data = message.encode("utf-8", "backslashreplace") + b"\n"
         sys.stderr.flush()
         sys.stderr.buffer.write(data)
@@ -137,7 +141,7 @@ def _complain(message: str) -> None:
 
 
 def _abandon(descriptor: int) -> None:
-    """Lets what is still buffered for a dead descriptor go nowhere when the interpreter ends."""
+    """Redirects a dead descriptor to null, so that flushing its buffer at exit raises no error."""
     with contextlib.suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, descriptor)

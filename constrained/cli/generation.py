@@ -1,4 +1,4 @@
-"""One generation: load a model, compile, write the text; with progress and statistics on standard error."""
+"""One generation: load a model, compile the constraint, decode; progress and statistics on standard error."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from constrained.cli.options import DecodingOptions, resolve_speculation_option
 
 if TYPE_CHECKING:
     from constrained.constraint import Constraint
@@ -18,19 +20,20 @@ if TYPE_CHECKING:
     from constrained.models import LanguageModel, Prompt
 
 StatusCallback = Callable[[str], None]
-"""Shows what is being done."""
+"""Shows the present step."""
 
 _TAIL = 48
+"""Characters of the output that the status line shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verbosity:
-    """What a command tells its user besides the result.
+    """What a command prints on standard error.
 
     Attributes:
-        progress: a line that says what is being done, where standard error is a terminal.
-        statistics: a line of figures at the end.
-        stream: the text while it is written.
+        progress: a line with the present step, on a terminal.
+        statistics: a line of statistics at the end.
+        stream: the completion while it is generated.
     """
 
     progress: bool
@@ -39,13 +42,15 @@ class Verbosity:
 
     @classmethod
     def of(cls, *, stats: bool, quiet: bool, stream: bool = False) -> Verbosity:
-        """By default both where a person is watching."""
-        watched = sys.stderr is not None and sys.stderr.isatty()
-        return cls(progress=watched and not quiet, statistics=stats or (watched and not quiet), stream=stream)
+        """Progress and statistics where standard error is a terminal, unless options say otherwise."""
+        terminal = sys.stderr is not None and sys.stderr.isatty()
+        return cls(
+            progress=terminal and not quiet, statistics=stats or (terminal and not quiet), stream=stream
+        )
 
 
 def load_model(name: str | None, device: str | None, *, watched: bool) -> LanguageModel:
-    """A model by name or folder, or the bundled one; other libraries keep quiet unless a download is watched.
+    """Loads a model by name or folder, or the bundled one; progress bars of downloads are shown if `watched`.
 
     Raises:
         ModelError, VocabularyError: as `constrained.load`.
@@ -57,12 +62,12 @@ def load_model(name: str | None, device: str | None, *, watched: bool) -> Langua
     if name is None:
         import torch
 
-        torch.set_num_threads(1)  # so small that threads would wait for each other longer than they compute
+        torch.set_num_threads(1)  # the model is so small that threads wait longer than they compute
     return loaded
 
 
 def silence_libraries(*, bars: bool = False) -> None:
-    """Silences the warnings of other libraries (and their progress bars), unless the environment asks for them."""
+    """Silences the warnings of other libraries, and their progress bars unless `bars`; the environment overrides it."""
     if not sys.warnoptions:
         warnings.simplefilter("ignore")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
@@ -73,71 +78,61 @@ def silence_libraries(*, bars: bool = False) -> None:
 
 def run_generation(
     constraint: Constraint,
-    ask: Callable[[Constraint], Prompt],
-    *,
-    model: str | None = None,
-    device: str | None = None,
-    sampler: str | None = None,
-    settings: dict[str, Any],
+    make_prompt: Callable[[Constraint], Prompt],
+    options: DecodingOptions,
     verbosity: Verbosity,
 ) -> Output:
-    """Writes one text.
+    """Generates one completion.
 
     Args:
-        constraint: what it satisfies.
-        ask: makes the prompt.
-        model: name or folder; None for the bundled model.
-        device: where the model goes.
-        sampler: name of one; None for the default of `Generator`.
-        settings: of the call: `max_tokens`, `temperature` and so on.
+        constraint: the completion satisfies it.
+        make_prompt: makes the prompt.
+        options: the model, its sampler and their settings.
         verbosity: what is shown meanwhile.
 
     Raises:
-        Described: as `constrained.load`, `Generator` and its call.
+        ConstrainedError: as `constrained.load`, `Generator` and its call.
     """
     with (
         contextlib.redirect_stdout(sys.stderr),
-        status_line(shown=verbosity.progress and not verbosity.stream) as say,
+        status_line(shown=verbosity.progress and not verbosity.stream) as show_status,
     ):
-        say("reading the constraint")
+        show_status("reading the constraint")
         from constrained.sampling import resolve_sampler
 
-        drawn_by = None if sampler is None else resolve_sampler(sampler)
-        _ = constraint.grammar  # what is wrong with it is known before a model is loaded
-        say("loading the model")
-        loaded = load_model(model, device, watched=verbosity.progress)
+        sampler = None if options.sampler is None else resolve_sampler(options.sampler)
+        _ = constraint.grammar  # errors in the constraint come before the model is loaded
+        show_status("loading the model")
+        model = load_model(options.model, options.device, watched=verbosity.progress)
         from constrained.automaton import compile
         from constrained.decoding import Generator
 
-        say("compiling the constraint")
-        began = time.perf_counter()
-        automaton = compile(constraint, loaded.vocabulary)
-        compiled = time.perf_counter() - began
-        generator = (
-            Generator(loaded, automaton)
-            if drawn_by is None
-            else Generator(loaded, automaton, sampler=drawn_by)
-        )
-        say("reading the prompt")
+        show_status("compiling the constraint")
+        start = time.perf_counter()
+        automaton = compile(constraint, model.vocabulary)
+        compile_seconds = time.perf_counter() - start
+        speculation = resolve_speculation_option(options.speculation)
+        generator = Generator(model, automaton, sampler=sampler, draft=speculation)
+        show_status("reading the prompt")
         output = None
         tokens = 0
         from constrained.cli.stream_display import live_display
 
-        with live_display(shown=verbosity.stream, is_json=constraint.is_json) as follow:
-            for chunk in generator.stream(ask(constraint), **settings):
+        with live_display(shown=verbosity.stream, is_json=constraint.is_json) as show_chunk:
+            for chunk in generator.stream(make_prompt(constraint), **options.settings()):
                 tokens += len(chunk.tokens)
-                follow(chunk)
-                say(f"{tokens} tokens  {_tail(chunk.text)}")
+                show_chunk(chunk)
+                show_status(f"{tokens} tokens  {_tail(chunk.text)}")
                 output = chunk.output
     assert output is not None, "a stream ended without its output"
     if verbosity.statistics:
-        print(format_statistics(output, compiled), file=sys.stderr)
+        print(format_statistics(output, compile_seconds), file=sys.stderr)
     return output
 
 
 @contextlib.contextmanager
 def status_line(*, shown: bool) -> Iterator[StatusCallback]:
-    """A line on standard error that changes with what is said, and goes away at the end."""
+    """A line on standard error that shows the present step and disappears at the end."""
     if not shown:
         yield lambda text: None
         return
@@ -154,24 +149,25 @@ def _tail(text: str) -> str:
     return line if len(line) <= _TAIL else "..." + line[3 - _TAIL :]
 
 
-def format_statistics(output: Output, compiled: float | None = None) -> str:
-    """What a text cost, in one line.
+def format_statistics(output: Output, compile_seconds: float | None = None) -> str:
+    """Statistics of one completion in one line.
 
     Args:
-        output: the text.
-        compiled: seconds of compilation, if they are to be told.
+        output: the completion.
+        compile_seconds: seconds of compilation; None leaves them out.
     """
     stats = output.stats
     parts = [
         f"{stats.tokens} tokens in {stats.seconds:.2f} s",
         f"{stats.forwards} forward passes",
         f"prompt {stats.prompt_tokens} tokens",
-        f"law {output.distribution}",
+        f"distribution {output.distribution}",
         f"ended: {output.finish}",
     ]
+    parts += [f"{stats.accepted} of {stats.drafted} draft tokens accepted"] if stats.drafted else []
     parts += [] if stats.attempts == 1 else [f"{stats.attempts} attempts"]
     parts += [] if output.distribution == "greedy" else [f"seed {stats.seed}"]
-    parts += [] if compiled is None else [f"compiled in {1000 * compiled:.1f} ms"]
+    parts += [] if compile_seconds is None else [f"compiled in {1000 * compile_seconds:.1f} ms"]
     return ", ".join(parts)
 
 
@@ -181,9 +177,9 @@ _LEXEMES = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+')
 
 
 def indent_json(text: str, indent: int) -> str:
-    """A JSON text on several lines, its strings and numbers exactly as they were written.
+    """Lays out JSON text on several lines without changing its strings and numbers.
 
-    Reading and writing it again would not do: `1e400`, `1.10` and long integers would come out as others.
+    `json.loads` and `json.dumps` would change `1e400`, `1.10` and long integers.
 
     Args:
         text: valid JSON.
@@ -209,7 +205,7 @@ def indent_json(text: str, indent: int) -> str:
 
 
 def format_output(output: Output, constraint: Constraint, indent: int | None) -> str:
-    """A text as it goes to standard output: as it was generated, or laid out with `indent`."""
+    """The text for standard output: as generated, or with `indent` spaces a level."""
     if indent is None or not constraint.is_json:
         return output.text
     return indent_json(output.text, indent)

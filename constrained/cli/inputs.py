@@ -1,4 +1,4 @@
-"""What a command is given: a text out of an argument, a file or a pipe, and a constraint out of options."""
+"""The inputs of a command: a text from an argument, a file or a pipe, and a constraint from options."""
 
 from __future__ import annotations
 
@@ -9,36 +9,38 @@ import importlib.util
 import os
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from constrained.cli.exit_status import BadInput
+from constrained.cli.options import ConstraintOptions, JsonOptions
 from constrained.errors import ConstrainedError
 
 if TYPE_CHECKING:
     from constrained.constraint import Constraint
 
 TEXT_LIMIT = 16 << 20
-"""Bytes of a text or schema that are read: far more than any model has room for."""
+"""Bytes that are read of a text or schema: far more than the context of any model."""
 
-_WAYS = "--schema FILE.json, --type module:Class, --regex PATTERN or --choice A,B,C"
+_ONE_CONSTRAINT = "pass one of --schema FILE.json, --type module:Class, --regex PATTERN, --choice A,B,C"
 
 
 # ---------------------------------------------------------------- texts
 
 
 def read_text(argument: str | None, file: Path | None, *, what: str) -> str:
-    """The text a command works on: its argument, a file, or else what is piped into it.
+    """The text of a command: its argument, the content of a file, or standard input.
 
     Args:
         argument: the text itself; ``-`` stands for standard input.
-        file: where to read it.
-        what: its name in messages.
+        file: file to read.
+        what: name of the text in error messages.
 
     Raises:
-        BadInput: there is none, there are two, it is blank, too big, not UTF-8, or cannot be read.
+        BadInput: there is no text, or two, or it is blank, too large, not UTF-8, or cannot be read.
     """
     if argument is not None and file is not None:
         raise BadInput(f"the {what} is given twice: as an argument and as --file", action="give one of them")
@@ -63,7 +65,7 @@ def _piped(what: str) -> str:
 def _checked(argument: str, what: str) -> str:
     try:
         argument.encode()
-    except UnicodeEncodeError as error:  # bytes that Python could not read in this locale; are they UTF-8?
+    except UnicodeEncodeError as error:  # bytes that Python could not decode in this locale: try UTF-8
         with contextlib.suppress(UnicodeDecodeError):
             return os.fsencode(argument).decode("utf-8")
         raise BadInput(f"the {what} is not valid UTF-8 at character {error.start}") from None
@@ -103,101 +105,103 @@ def _bounded(data: bytes, source: str) -> bytes:
 # ---------------------------------------------------------------- constraints
 
 
-def read_constraint(
-    schema: str | None = None,
-    type_: str | None = None,
-    regex: str | None = None,
-    choice: Sequence[str] | None = None,
-    whitespace: str | None = None,
-    **more: Any,
-) -> Constraint:
-    """The constraint that options name; exactly one of them.
+def read_constraint(options: ConstraintOptions, json_options: JsonOptions) -> Constraint:
+    """The constraint that options name.
 
     Args:
-        schema: a file with a JSON Schema, or the schema itself, beginning with ``{``.
-        type_: ``module:Name`` or ``path/to/file.py:Name``.
-        regex: a pattern.
-        choice: alternatives; each item may hold several, between commas.
-        whitespace: of JSON; None for the default.
-        more: other options of `constrained.json_schema`.
+        options: exactly one of them is set.
+        json_options: for constraints that are JSON.
 
     Raises:
-        BadInput: none or several are given, or a file or name cannot be read.
+        BadInput: none or several are set, or a file or name cannot be read.
         ConstraintError: as the constructors of `constrained`.
     """
     from constrained import constraint
 
-    given = [value for value in (schema, type_, regex, choice or None) if value is not None]
-    if len(given) != 1:
-        problem = "no constraint was given" if not given else "several constraints were given"
-        raise BadInput(problem, action=f"say what is wanted, once: {_WAYS}")
-    json_options: Any = more if whitespace is None else {"whitespace": whitespace, **more}
+    schema, type_, regex = options.schema, options.type_, options.regex
+    count = sum(value is not None for value in (schema, type_, regex, options.choice or None))
+    if count != 1:
+        problem = "no constraint was given" if not count else "several constraints were given"
+        raise BadInput(problem, action=_ONE_CONSTRAINT)
+    arguments = json_options.arguments()
     if schema is not None:
-        return _of_schema(schema, json_options)
+        return _schema_constraint(schema, arguments)
     if type_ is not None:
-        target = load_object(type_)
-        if isinstance(target, constraint.Constraint):
-            _refuse_json(json_options, f"{type_}, which is a finished constraint")
-            return target
-        if isinstance(target, (dict, bool)):
-            return constraint.json_schema(target, **json_options)
-        _refuse_json({name: more[name] for name in more if name not in _OF_TEXTS}, "a Python type")
-        return constraint.python_type(target, **json_options)
+        return _type_constraint(type_, arguments)
     if regex is not None:
-        _refuse_json(json_options, "--regex")
+        _refuse_json_options(arguments, "--regex")
         return constraint.regex(_checked(regex, "pattern"))
-    _refuse_json(json_options, "--choice")
-    parts = [part.strip() for item in choice or () for part in _checked(item, "choice").split(",")]
+    _refuse_json_options(arguments, "--choice")
+    parts = [part.strip() for item in options.choice or () for part in _checked(item, "choice").split(",")]
     return constraint.choice([part for part in parts if part])
 
 
-def split_target(target: str, schema: str | None, type_: str | None) -> tuple[str | None, str | None]:
-    """A positional target as (schema, type): a file is a schema, unless it is one of Python's with a name behind.
+def add_positional(target: str, options: ConstraintOptions) -> ConstraintOptions:
+    """The options with a positional argument as schema, or as type if it is not a file and has a colon.
 
     Raises:
-        BadInput: there is a constraint already.
+        BadInput: the options name a schema or a type already.
     """
-    if schema is not None or type_ is not None:
-        raise BadInput("several constraints were given", action=f"say what is wanted, once: {_WAYS}")
+    if options.schema is not None or options.type_ is not None:
+        raise BadInput("several constraints were given", action=_ONE_CONSTRAINT)
     is_type = ":" in target and not target.lstrip().startswith("{") and not Path(target).exists()
-    return (None, target) if is_type else (target, None)
+    return replace(options, type_=target) if is_type else replace(options, schema=target)
 
 
-def _of_schema(schema: str, options: dict[str, Any]) -> Constraint:
+def _type_constraint(name: str, arguments: dict[str, Any]) -> Constraint:
+    from constrained import constraint
+
+    target = load_object(name)
+    if isinstance(target, constraint.Constraint):
+        _refuse_json_options(arguments, f"{name}, which is a finished constraint")
+        return target
+    if isinstance(target, (dict, bool)):
+        return constraint.json_schema(target, **arguments)
+    _refuse_json_options(
+        {option: arguments[option] for option in arguments if option not in _TYPE_OPTIONS}, "a Python type"
+    )
+    return constraint.python_type(target, **arguments)
+
+
+def _schema_constraint(schema: str, arguments: dict[str, Any]) -> Constraint:
     from constrained import constraint
 
     inline = schema.lstrip().startswith("{")
     source: str | bytes = _checked(schema, "schema") if inline else read_file(Path(schema))
-    with contextlib.nullcontext() if inline else _about(schema):
-        return constraint.json_schema(source, **options)
+    with contextlib.nullcontext() if inline else _error_prefix(schema):
+        return constraint.json_schema(source, **arguments)
 
 
 @contextlib.contextmanager
-def _about(name: str) -> Iterator[None]:
-    """Puts the name of a file before what is wrong with it."""
+def _error_prefix(name: str) -> Iterator[None]:
+    """Puts the name of a file before the summary of an error."""
     try:
         yield
     except ConstrainedError as error:
         raise type(error)(f"{name}: {error.summary}", error.problems, action=error.action) from None
 
 
-_OF_TEXTS = ("separators", "ensure_ascii")
-_NAMES = {"additional_properties_default": "closed", "formats": "no-formats"}
+_TYPE_OPTIONS = ("whitespace", "separators", "ensure_ascii")
+_OPTION_NAMES = {
+    "additional_properties_default": "closed",
+    "draft": "json-schema-draft",
+    "formats": "no-formats",
+}
 
 
-def _refuse_json(options: dict[str, Any], what: str) -> None:
-    for name in options:
-        option = _NAMES.get(name, name).replace("_", "-")
-        raise BadInput(f"--{option} means nothing for {what}", action="leave it out")
+def _refuse_json_options(arguments: dict[str, Any], what: str) -> None:
+    for name in arguments:
+        option = _OPTION_NAMES.get(name, name).replace("_", "-")
+        raise BadInput(f"--{option} does not apply to {what}", action="leave it out")
 
 
 # ---------------------------------------------------------------- Python objects
 
 
 def load_object(name: str) -> Any:
-    """The object that ``module:Name`` or ``path/to/file.py:Name`` names; modules are found from the working folder.
+    """The object with the name ``module:Name`` or ``path/to/file.py:Name``; modules are found from the working folder.
 
-    What the module prints goes to standard error: standard output belongs to the result.
+    Output of the module goes to standard error, because standard output is for the result.
 
     Raises:
         BadInput: it cannot be found or imported.
@@ -205,7 +209,7 @@ def load_object(name: str) -> Any:
     module_name, colon, attribute = name.rpartition(":")
     if not colon or not module_name or not attribute:
         raise BadInput(
-            f"{name!r} names no Python object", action="write module:Name, or path/to/file.py:Name"
+            f"{name!r} does not name a Python object", action="write module:Name, or path/to/file.py:Name"
         )
     with contextlib.redirect_stdout(sys.stderr):
         module = _imported(module_name)
@@ -237,13 +241,13 @@ def _imported(name: str) -> Any:
             else f"install {error.name}"
         )
         raise BadInput(f"{name} needs {error.name}, which is not installed", action=extra) from None
-    except (Exception, SystemExit) as error:  # a module may do anything when it is imported
+    except (Exception, SystemExit) as error:  # an import runs any code
         raise BadInput(f"{name} cannot be imported: {_where(error)}") from None
 
 
 @contextlib.contextmanager
 def _importable(folder: Path) -> Iterator[None]:
-    # Only for a while: a user's json.py must not get in the way of what is imported later.
+    # Removed afterwards: a user's json.py must not shadow the standard module in later imports.
     sys.path.insert(0, str(folder))
     try:
         yield
@@ -253,7 +257,7 @@ def _importable(folder: Path) -> Iterator[None]:
 
 
 def _from_file(path: Path) -> Any:
-    name = f"_file_{path.stem}"  # not the stem alone, which may be an installed module's name
+    name = f"_file_{path.stem}"  # the stem alone could be the name of an installed module
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
@@ -266,7 +270,7 @@ def _from_file(path: Path) -> Any:
 def _where(error: BaseException) -> str:
     reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
     if isinstance(error, SyntaxError):
-        return reason  # says file and line itself
+        return reason  # it contains file and line
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if frame.filename != __file__ and "importlib" not in frame.filename]
     return f"{reason} ({Path(ours[-1].filename).name}, line {ours[-1].lineno})" if ours else reason

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import sys
-from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from constrained.cli.exit_status import BadInput
-from constrained.cli.options import Device
-
-
-class SpeculationMode(str, Enum):
-    """Whether to guess ahead."""
-
-    auto = "auto"
-    none = "none"
+from constrained.cli.options import Device, resolve_speculation_option, speculation_option
 
 
 def serve(
@@ -25,9 +17,9 @@ def serve(
         str | None,
         typer.Argument(metavar="MODEL", help="Name or folder of a causal model [default: the bundled one]."),
     ] = None,
-    host: Annotated[str, typer.Option("--host", help="Address to listen at.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="Port to listen at; 0: any that is free.")
+        int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0: any free port.")
     ] = 8000,
     api_key: Annotated[
         str | None,
@@ -35,62 +27,81 @@ def serve(
             "--api-key",
             envvar="CONSTRAINED_API_KEY",
             metavar="KEY",
-            help="What clients have to show [default: $CONSTRAINED_API_KEY, or nothing].",
+            help="The key that clients must send [default: $CONSTRAINED_API_KEY, or none].",
             show_envvar=False,
         ),
     ] = None,
     name: Annotated[
         str | None,
-        typer.Option("--name", help="What clients call the model [default: MODEL, or constrained-tiny]."),
+        typer.Option("--name", help="Name of the model for clients [default: MODEL, or constrained-tiny]."),
     ] = None,
     device: Device = None,
     isolate: Annotated[
         bool,
-        typer.Option("--isolate", help="Read each text in a pass of its own: bit-identical in any company."),
+        typer.Option(
+            "--isolate",
+            help="One forward pass for each sequence: results do not depend on the batch, to the last bit.",
+        ),
     ] = False,
     tool_format: Annotated[
         str | None,
         typer.Option(
             "--tool-format",
             metavar="NAME",
-            help="How the model writes calls: hermes, llama3, mistral or mistral-args [default: as its template does].",
+            help="How the model writes tool calls: hermes, llama3, mistral or mistral-args [default: by its template].",
         ),
     ] = None,
-    draft: Annotated[
-        SpeculationMode,
-        typer.Option("--draft", help="Guess ahead, or read one token at a time; the texts are the same."),
-    ] = SpeculationMode.none,
+    speculation: Annotated[
+        str,
+        speculation_option("Draft tokens: where they pay, never, or at most N a forward pass; same outputs."),
+    ] = "off",
     max_batch: Annotated[
-        int, typer.Option("--max-batch", metavar="N", min=1, help="Texts that are written side by side.")
+        int, typer.Option("--max-batch", metavar="N", min=1, help="Sequences that are decoded in one batch.")
     ] = 32,
     max_queue: Annotated[
-        int, typer.Option("--max-queue", metavar="N", min=0, help="Requests that may wait; more get 429.")
+        int,
+        typer.Option("--max-queue", metavar="N", min=0, help="Requests in the queue; further ones get 429."),
     ] = 128,
     max_tokens: Annotated[
-        int | None, typer.Option("--max-tokens", metavar="N", min=1, help="Of a text, whatever is asked for.")
+        int | None,
+        typer.Option(
+            "--max-tokens", metavar="N", min=1, help="Token limit of a completion, above the request's own."
+        ),
     ] = None,
     max_body: Annotated[
-        float, typer.Option("--max-body", metavar="MIB", min=0.001, help="Of a request.")
+        float, typer.Option("--max-body", metavar="MIB", min=0.001, help="Size limit of a request.")
     ] = 8.0,
     max_schema: Annotated[
-        float, typer.Option("--max-schema", metavar="MIB", min=0.001, help="Of a schema, as JSON.")
+        float, typer.Option("--max-schema", metavar="MIB", min=0.001, help="Size limit of a schema, as JSON.")
     ] = 1.0,
     compile_time: Annotated[
-        float, typer.Option("--compile-time", metavar="SECONDS", min=0.01, help="For a constraint.")
+        float,
+        typer.Option(
+            "--compile-time", metavar="SECONDS", min=0.01, help="Time limit for compiling a constraint."
+        ),
     ] = 10.0,
     compile_threads: Annotated[
-        int, typer.Option("--compile-threads", metavar="N", min=1, help="Constraints compiled side by side.")
+        int,
+        typer.Option(
+            "--compile-threads", metavar="N", min=1, help="Constraints that are compiled in parallel."
+        ),
     ] = 2,
     compile_memory: Annotated[
-        float, typer.Option("--compile-memory", metavar="MIB", min=1.0, help="For a constraint.")
+        float,
+        typer.Option(
+            "--compile-memory", metavar="MIB", min=1.0, help="Memory limit for compiling a constraint."
+        ),
     ] = 1024.0,
     grace: Annotated[
-        float, typer.Option("--grace", metavar="SECONDS", min=0.0, help="For running requests at the end.")
+        float,
+        typer.Option(
+            "--grace", metavar="SECONDS", min=0.0, help="Time for running requests to finish at shutdown."
+        ),
     ] = 60.0,
 ) -> None:
-    """Serve a model to OpenAI's clients: chat, completions, tools, structured outputs.
+    """Serve a model to OpenAI clients: chat, completions, tools, structured outputs.
 
-    Runs until SIGTERM or Ctrl-C, and then finishes the requests that run; a second Ctrl-C ends it at once.
+    Runs until SIGTERM or Ctrl-C and then finishes the running requests; a second Ctrl-C ends it at once.
     """
     from constrained.extras import MissingExtra
 
@@ -114,7 +125,7 @@ def serve(
         compile_seconds=compile_time,
         compile_threads=compile_threads,
         compile_memory=round(compile_memory * 2**20),
-        draft=None if draft is SpeculationMode.none else draft.value,
+        draft=resolve_speculation_option(speculation),
         grace_seconds=grace,
     )
     from constrained.cli.generation import silence_libraries
@@ -126,10 +137,10 @@ def serve(
     if model is None:
         import torch
 
-        torch.set_num_threads(1)  # so small that threads would wait for each other longer than they compute
+        torch.set_num_threads(1)  # the model is so small that threads wait longer than they compute
 
-    def told(where: str) -> None:
-        print(f"serving {settings.name} at {where}/v1", file=sys.stderr, flush=True)
+    def on_ready(url: str) -> None:
+        print(f"serving {settings.name} at {url}/v1", file=sys.stderr, flush=True)
 
     format = None if tool_format is None else FORMATS[tool_format]
-    run(loaded, settings, host=host, port=port, format=format, on_ready=told)
+    run(loaded, settings, host=host, port=port, format=format, on_ready=on_ready)

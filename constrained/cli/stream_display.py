@@ -1,4 +1,4 @@
-"""A text on standard error while it is written: for a person JSON as it grows, for a pipe its characters."""
+"""Shows a completion on standard error while it is generated: its partial JSON value on a terminal, else its text."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from constrained.decoding import Chunk
 
 ChunkCallback = Callable[["Chunk"], None]
-"""Shows a step of a text."""
+"""Shows the next chunk of a completion."""
 
 
 class _Value:
-    """The valid value so far, laid out; looked at only as often as the terminal is drawn."""
+    """The partial JSON value; parsed only when the terminal is redrawn."""
 
     text = ""
 
@@ -33,12 +33,12 @@ class _Value:
 
 @contextlib.contextmanager
 def live_display(*, shown: bool, is_json: bool, console: Console | None = None) -> Iterator[ChunkCallback]:
-    """Follows a text that is being written.
+    """Shows chunks of a completion.
 
     Args:
-        shown: False: nothing is shown.
-        is_json: it is JSON: on a terminal its value is shown as it grows, and not its characters.
-        console: where to; standard error by default.
+        shown: False: shows no chunk.
+        is_json: the completion is JSON: a terminal shows its partial value instead of its text.
+        console: target; standard error by default.
     """
     if not shown:
         yield lambda chunk: None
@@ -56,10 +56,10 @@ def live_display(*, shown: bool, is_json: bool, console: Console | None = None) 
     value = _Value()
     with Live(value, console=console, refresh_per_second=12, vertical_overflow="visible"):
 
-        def follow(chunk: Chunk) -> None:
+        def show(chunk: Chunk) -> None:
             value.text = chunk.text
 
-        yield follow
+        yield show
 
 
 def _write(chunk: Chunk) -> None:

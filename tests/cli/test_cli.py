@@ -20,8 +20,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from constrained import decoding, models, server
 from constrained.cli import main
 from constrained.cli.generation import indent_json
+from constrained.decoding.speculation import Speculation
 from tests.tools.cli_driver import replace_models
 
 PERSON = {
@@ -245,7 +247,7 @@ def test_check_lists_what_would_be_checked_afterwards(cli: Cli) -> None:
 
 def test_options_of_json_texts(cli: Cli) -> None:
     schema = json.dumps({"type": "object", "properties": {"é": {"type": "array"}}, "required": ["é"]})
-    wanted = ("extract", "x", "--schema", schema, "--closed", "--draft", "7")
+    wanted = ("extract", "x", "--schema", schema, "--closed", "--json-schema-draft", "7")
     escaped = '{"\\u00e9": [1,2]}'
     told = cli(*wanted, "--separators", ",", ": ", "--ensure-ascii", script=escaped)
     assert told.out == escaped + "\n"
@@ -324,5 +326,43 @@ def test_a_sampler_can_be_named(cli: Cli, sampler: str) -> None:
     )
     assert ended.code == 0
     assert re.fullmatch("[ab]{2}\n", ended.out)
-    assert f"law {'greedy' if sampler == 'awrs' else sampler}" in ended.err
+    assert f"distribution {'greedy' if sampler == 'awrs' else sampler}" in ended.err
     assert ("attempts" in ended.err) == (sampler in ("mcmc", "smc"))
+
+
+SPECULATION: list[tuple[tuple[str, ...], Any]] = [
+    ((), Speculation()),
+    (("--speculation", "auto"), Speculation()),
+    (("--speculation", "3"), Speculation(nodes=3)),
+    (("--speculation", "off"), None),
+]
+
+
+@pytest.mark.parametrize("command", ["extract", "generate"])
+@pytest.mark.parametrize(("arguments", "expected"), SPECULATION)
+def test_commands_speculate_by_default_as_the_functions_do(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, command: str, arguments: tuple[str, ...], expected: Any
+) -> None:
+    made: list[Any] = []
+
+    class Recorded(decoding.Generator):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            made.append(self)
+
+    monkeypatch.setattr(decoding, "Generator", Recorded)
+    assert cli(command, "Ada", "--schema", "person.json", *arguments).out == ADA + "\n"
+    assert [generator.draft for generator in made] == [expected]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"), [((), None), (("--speculation", "auto"), "auto"), (("--speculation", "3"), 3)]
+)
+def test_the_server_gets_its_speculation(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], expected: Any
+) -> None:
+    started: list[Any] = []
+    monkeypatch.setattr(models, "load", lambda *_, **__: None)
+    monkeypatch.setattr(server, "serve", lambda model, settings, **_: started.append(settings))
+    assert cli("serve", *arguments).code == 0
+    assert started[0].draft == (Speculation(nodes=3) if expected == 3 else expected)

@@ -39,19 +39,19 @@ MISTAKES: list[tuple[int, tuple[str, ...], tuple[str, ...]]] = [
     (
         2,
         ("extract", "x", "--choice", "a", "--whitespace", "none"),
-        ("--whitespace means nothing for --choice",),
+        ("--whitespace does not apply to --choice",),
     ),
     (2, ("extract", "x", *PERSON, "--whitespace", "lots"), ("'lots'", "bounded")),
-    (2, ("extract", "x", "--choice", "a", "--ensure-ascii"), ("--ensure-ascii means nothing for --choice",)),
+    (2, ("extract", "x", "--choice", "a", "--ensure-ascii"), ("--ensure-ascii does not apply to --choice",)),
     (
         2,
         ("extract", "x", "--type", "kinds.py:Person", "--closed"),
-        ("--closed means nothing for a Python type",),
+        ("--closed does not apply to a Python type",),
     ),
-    (2, ("extract", "x", *PERSON, "--draft", "9"), ("unknown draft", "2019-09")),
+    (2, ("extract", "x", *PERSON, "--json-schema-draft", "9"), ("unknown draft", "2019-09")),
     (2, ("extract", "x", *PERSON, "--separators", ";", ":"), ("separators", "';'")),
     # Python types
-    (2, ("extract", "x", "--type", "Person"), ("names no Python object", "module:Name")),
+    (2, ("extract", "x", "--type", "Person"), ("does not name a Python object", "module:Name")),
     (
         2,
         ("extract", "x", "--type", "no_such_module:Person"),
@@ -86,6 +86,17 @@ MISTAKES: list[tuple[int, tuple[str, ...], tuple[str, ...]]] = [
     ),
     (2, ("extract", "x", *PERSON, "--sampler", "cars", "--temperature", "0"), ("temperature 0",)),
     (2, ("extract", "x", *PERSON, "--max-tokens", "-3"), ("max_tokens is -3",)),
+    *(
+        (2, (*command, "--speculation", value), ("--speculation", f"'{value}'", "auto, off"))
+        for command in (("extract", "x", *PERSON), ("generate", "x", *PERSON), ("serve",))
+        for value in ("on", "0", "-1", "1.5", "")
+    ),
+    *((2, (*command, "--draft", "7"), ("--draft",)) for command in (("extract", "x", *PERSON), ("serve",))),
+    (
+        2,
+        ("extract", "x", "--type", "kinds.py:Person", "--json-schema-draft", "7"),
+        ("--json-schema-draft does not apply to a Python type",),
+    ),
     (2, ("extract", "x", *PERSON, "--max-tokens", "many"), ("--max-tokens", "integer")),
     (3, ("extract", "x", *PERSON, "--max-tokens", "5"), ("max_tokens=5", "the shortest one needs")),
     (2, ("extract", "x", *PERSON, "--no-such-option"), ("--no-such-option",)),

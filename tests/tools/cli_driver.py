@@ -24,10 +24,17 @@ class SlowModel(ScriptedModel):
     pause = 0.0
 
     def forward(self, *inputs: Any) -> Any:
+        self._think()
+        return super().forward(*inputs)
+
+    def forward_trees(self, *inputs: Any) -> Any:
+        self._think()
+        return super().forward_trees(*inputs)
+
+    def _think(self) -> None:
         if self.pause:
             print("thinking", file=sys.stderr, flush=True)
             time.sleep(self.pause)
-        return super().forward(*inputs)
 
 
 def replace_models(script: Any, pause: float = 0.0, put: Callable[[Any, str, Any], None] = setattr) -> None:

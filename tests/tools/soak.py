@@ -234,10 +234,10 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=2000)
     parser.add_argument("--clients", type=int, default=32)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--draft", choices=("auto", "none"), default="none")
+    parser.add_argument("--speculation", default="off")
     options = parser.parse_args()
     command = [sys.executable, "-m", "constrained.cli", "serve", "--port", "0", "--max-batch", "32"]
-    command += ["--draft", options.draft]
+    command += ["--speculation", options.speculation]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         try:
