@@ -343,7 +343,7 @@ def test_a_memory_is_kept_in_a_file(automaton, tmp_path) -> None:
     assert passes(loaded) < passes(DraftMemory())
     with pytest.raises(ValueError, match="another"):
         DraftMemory.load(path, "of another vocabulary", vocabulary.size)
-    with pytest.raises(ValueError, match="no table"):
+    with pytest.raises(ValueError, match="table of counts"):
         DraftMemory.load(path, vocabulary.fingerprint, 5)
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(ValueError, match="holds no memory"):
