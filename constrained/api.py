@@ -22,7 +22,7 @@ def extract(
     constraint: Any,
     *,
     sampler: str | Sampler | None = None,
-    draft: str | Speculation | None = "auto",
+    speculation: str | Speculation | None = "auto",
     **settings: Any,
 ) -> Any:
     """Reads a text into a typed value.
@@ -34,7 +34,7 @@ def extract(
         text: what to read; it has to fit into the model's context.
         constraint: a Python type, a JSON Schema, or a `Constraint`.
         sampler: a name or a configured sampler, as for `Generator`.
-        draft: as for `Generator`; by default tokens are guessed ahead where that pays.
+        speculation: as for `Generator`; by default draft tokens are verified where that saves time.
         settings: of the call: `max_tokens`, `temperature`, `top_k`, `top_p`, `min_p`, `seed`, as in `Generator`.
 
     Returns:
@@ -46,7 +46,7 @@ def extract(
     """
     # Before the constraint is compiled: nobody should wait for a compilation to hear of an empty file.
     _check_text(text)
-    generator = _generator(model, constraint, sampler, draft)
+    generator = _generator(model, constraint, sampler, speculation)
     return generator(extraction_prompt(text, generator.constraint), **settings).value
 
 
@@ -57,7 +57,7 @@ def generate(
     *,
     describe: bool = True,
     sampler: str | Sampler | None = None,
-    draft: str | Speculation | None = "auto",
+    speculation: str | Speculation | None = "auto",
     **settings: Any,
 ) -> Any:
     """Writes a typed value for a prompt.
@@ -69,7 +69,7 @@ def generate(
         describe: show the model what to answer with, after a prompt that is a text (`generation_prompt`). With False
             the prompt is used as it is, as messages and ids always are.
         sampler: a name or a configured sampler, as for `Generator`.
-        draft: as for `Generator`; by default tokens are guessed ahead where that pays.
+        speculation: as for `Generator`; by default draft tokens are verified where that saves time.
         settings: as for `extract`.
 
     Returns:
@@ -78,7 +78,7 @@ def generate(
     Raises:
         Described: as `Generator` and its call.
     """
-    generator = _generator(model, constraint, sampler, draft)
+    generator = _generator(model, constraint, sampler, speculation)
     if describe and isinstance(prompt, str) and prompt.strip():
         prompt = generation_prompt(prompt, generator.constraint)
     return generator(prompt, **settings).value
@@ -103,9 +103,9 @@ def generation_prompt(prompt: str, constraint: Constraint) -> str:
 
 
 def _generator(
-    model: Any, constraint: Any, sampler: str | Sampler | None, draft: str | Speculation | None
+    model: Any, constraint: Any, sampler: str | Sampler | None, speculation: str | Speculation | None
 ) -> Generator:
-    made = Generator(model, constraint, sampler=sampler, draft=draft)
+    made = Generator(model, constraint, sampler=sampler, speculation=speculation)
     if made.sampler == Local():
         made.sampler = Local(
             weights=False

@@ -38,7 +38,7 @@ TEXT = "Ana Novák, born 1987-03-14, speaks Czech and Spanish."
 def main() -> None:
     """Writes both files."""
     constraint = constrained.json_schema(SCHEMA)
-    generator = constrained.Generator(constrained.load(), constraint, draft="auto")
+    generator = constrained.Generator(constrained.load(), constraint, speculation="auto")
     output = generator(extraction_prompt(TEXT, constraint), max_tokens=120)
     # Colours are for terminals: say that this is one, and read back what was written to it.
     os.environ.update(FORCE_COLOR="1", COLUMNS=str(WIDTH), TERM="xterm-256color")

@@ -112,7 +112,7 @@ def run_generation(
         automaton = compile(constraint, model.vocabulary)
         compile_seconds = time.perf_counter() - start
         speculation = resolve_speculation_option(options.speculation)
-        generator = Generator(model, automaton, sampler=sampler, draft=speculation)
+        generator = Generator(model, automaton, sampler=sampler, speculation=speculation)
         show_status("reading the prompt")
         output = None
         tokens = 0

@@ -125,7 +125,7 @@ def serve(
         compile_seconds=compile_time,
         compile_threads=compile_threads,
         compile_memory=round(compile_memory * 2**20),
-        draft=resolve_speculation_option(speculation),
+        speculation=resolve_speculation_option(speculation),
         grace_seconds=grace,
     )
     from constrained.cli.generation import silence_libraries

@@ -56,7 +56,7 @@ class ContinuousBatch(Generic[MemberT]):
         model: LanguageModel,
         speculation: DraftScheduler | None = None,
         *,
-        draft_max_batch: int | None = None,
+        speculation_max_batch: int | None = None,
     ) -> None:
         """Starts without texts.
 
@@ -64,12 +64,12 @@ class ContinuousBatch(Generic[MemberT]):
             model: reads the texts.
             speculation: decides how many guesses a pass reads, for texts of all constraints; their answers then have
                 drafters. None to read one token at a time.
-            draft_max_batch: guess only while there are at most so many texts; None: always.
+            speculation_max_batch: guess only while there are at most so many texts; None: always.
         """
         self.sequences: list[MemberT] = []
         self._model = model
         self._drafting = speculation
-        self._drafted = draft_max_batch
+        self._drafted = speculation_max_batch
         self._cache: Cache | None = None
 
     def add(self, sequences: Sequence[MemberT]) -> None:

@@ -19,8 +19,12 @@ from constrained.decoding.partial_json import partial_json
 from constrained.decoding.request import DecodingRequest, dead_end_error, restart_decode
 from constrained.decoding.samples import Samples
 from constrained.decoding.sequence import DecodingParams, TokenSequence
-from constrained.decoding.speculation import DraftScheduler, Speculation, no_draft
-from constrained.decoding.speculation import resolve_speculation as choose_draft
+from constrained.decoding.speculation import (
+    DraftScheduler,
+    Speculation,
+    resolve_speculation,
+    speculation_obstacle,
+)
 from constrained.decoding.step import decode_sequences
 from constrained.errors import InvalidArgument, PromptError, RejectedValue
 from constrained.models import LanguageModel, Prompt, load
@@ -64,7 +68,7 @@ class Generator:
         model: the language model.
         constraint: what texts satisfy.
         sampler: how tokens are drawn.
-        draft: how tokens are guessed ahead, if they are.
+        speculation: how tokens are guessed ahead, if they are.
         automaton: the constraint, compiled for the model's vocabulary.
     """
 
@@ -77,7 +81,7 @@ class Generator:
         constraint: Any,
         *,
         sampler: str | Sampler | None = None,
-        draft: str | Speculation | None = None,
+        speculation: str | Speculation | None = None,
         chat: bool = True,
     ) -> None:
         """Compiles the constraint.
@@ -87,7 +91,7 @@ class Generator:
             constraint: a `Constraint`, a Python type, a JSON Schema, or an automaton that is compiled already.
             sampler: a name out of `constrained.sampling.SAMPLERS`, or a configured sampler. By default ``"local"``;
                 under a `predicate` ``"awrs"``, which draws the same tokens and asks about few of them.
-            draft: guess tokens ahead, so that one pass of the model gives several: ``"auto"`` or a configured `Speculation`.
+            speculation: guess tokens ahead, so that one pass of the model gives several: ``"auto"`` or a configured `Speculation`.
                 The tokens are the same as without. ``"auto"`` guesses where it pays, by what passes are measured to
                 take, and not at all for a model that is loaded with ``isolate=True``. By default nothing is guessed:
                 which passes read a tree depends on time then, and with it the last bits of `Output.logprob`.
@@ -95,13 +99,13 @@ class Generator:
 
         Raises:
             ConstraintError, ConstraintTooLarge: the constraint cannot be enforced.
-            InvalidArgument: the sampler is not known, the draft is none, or a configured `Speculation` was passed for a model
-                that reads no guesses (``"auto"`` does without them there, and `stats.no_draft` says why).
+            InvalidArgument: the sampler is not known, `speculation` is neither a `Speculation` nor ``"auto"``, or a configured `Speculation` was passed for a model
+                that reads no guesses (``"auto"`` does without them there, and `stats.no_speculation` says why).
             ModelError: the model cannot be loaded, or is no causal one.
         """
         if sampler is not None:
             self.sampler = resolve_sampler(sampler)
-        self.draft = choose_draft(draft)
+        self.speculation = resolve_speculation(speculation)
         self.model: LanguageModel = load(model)
         self.chat = chat
         # Two types can share an automaton and still read its texts into different values: the constraint is kept.
@@ -111,18 +115,20 @@ class Generator:
                 "awrs" if getattr(self.automaton, "checks_are_costly", False) else "local"
             )
         self._drafting: DraftScheduler | None = None
-        self._no_draft: str | None = None
-        if self.draft is not None:
-            self._no_draft = no_draft(self.model)
-            if draft == "auto" and self._no_draft is None and self.model.bitwise_reproducible:
-                self._no_draft = "logits that are the same bits in every pass are asked for"
-            if self._no_draft is None:
+        self._no_speculation: str | None = None
+        if self.speculation is not None:
+            self._no_speculation = speculation_obstacle(self.model)
+            if speculation == "auto" and self._no_speculation is None and self.model.bitwise_reproducible:
+                self._no_speculation = "logits that are the same bits in every pass are asked for"
+            if self._no_speculation is None:
                 chains = self.model.no_trees is not None
-                self._drafting = DraftScheduler(self.draft, self.automaton, self.constraint, chains=chains)
-            elif draft != "auto":
+                self._drafting = DraftScheduler(
+                    self.speculation, self.automaton, self.constraint, chains=chains
+                )
+            elif speculation != "auto":
                 raise InvalidArgument(
-                    f"nothing can be guessed ahead: {self._no_draft}",
-                    action='pass draft=None, or draft="auto", which guesses where it can',
+                    f"nothing can be guessed ahead: {self._no_speculation}",
+                    action='pass speculation=None, or speculation="auto", which guesses where it can',
                 )
 
     def __call__(
@@ -350,7 +356,7 @@ class Generator:
     def _output(self, answer: TokenSequence) -> Output:
         assert answer.finish
         answer.close()
-        answer.stats.no_draft = self._no_draft
+        answer.stats.no_speculation = self._no_speculation
         text = self.automaton.vocabulary.decode(answer.tokens).decode("utf-8")
         return Output(
             value=self.constraint.parse(text),
@@ -366,19 +372,21 @@ class Generator:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The automaton is compiled again where it is unpickled: it belongs to a process.
-        draft: str | Speculation | None = None if self.draft is None else replace(self.draft, memory=None)
-        if self._no_draft is not None:
-            draft = "auto"
-        return _restore, (self.model, self.constraint, self.sampler, draft, self.chat)
+        speculation: str | Speculation | None = (
+            None if self.speculation is None else replace(self.speculation, memory=None)
+        )
+        if self._no_speculation is not None:
+            speculation = "auto"
+        return _restore, (self.model, self.constraint, self.sampler, speculation, self.chat)
 
     def __repr__(self) -> str:
         return f"Generator({self.model!r}, {self.constraint!r}, sampler={self.sampler!r})"
 
 
 def _restore(
-    model: LanguageModel, constraint: Any, sampler: Sampler, draft: str | Speculation | None, chat: bool
+    model: LanguageModel, constraint: Any, sampler: Sampler, speculation: str | Speculation | None, chat: bool
 ) -> Generator:
-    return Generator(model, constraint, sampler=sampler, draft=draft, chat=chat)
+    return Generator(model, constraint, sampler=sampler, speculation=speculation, chat=chat)
 
 
 def _copies(prompts: Sequence[Sequence[int]]) -> list[int]:

@@ -35,7 +35,7 @@ class Stats:
             0 where it was taken over from another text.
         draft_seconds: seconds spent on guessing, for all texts of the batch together.
         forward_seconds: seconds spent in the model, likewise.
-        no_draft: why nothing could be guessed, where it was to be; None otherwise.
+        no_speculation: why nothing could be guessed, where it was to be; None otherwise.
         checks: questions put to the automaton: masks and single tokens.
         attempts: texts that were begun for this one; what they cost is counted here.
         backtracked_tokens: tokens that a greedy text took back because they led into dead ends of a predicate.
@@ -54,7 +54,7 @@ class Stats:
     passes: tuple[int, ...] = ()
     draft_seconds: float = 0.0
     forward_seconds: float = 0.0
-    no_draft: str | None = None
+    no_speculation: str | None = None
     checks: int = 0
     attempts: int = 1
     backtracked_tokens: int = 0

@@ -50,7 +50,7 @@ _budgets_lock = threading.Lock()
 
 @dataclass(frozen=True)
 class Speculation:
-    """How to guess ahead: the argument ``draft`` of `Generator`.
+    """How to guess ahead: the argument ``speculation`` of `Generator`.
 
     Attributes:
         nodes: tokens guessed for one text and pass, at most.
@@ -78,20 +78,20 @@ class Speculation:
             )
 
 
-def resolve_speculation(draft: Any) -> Speculation | None:
-    """The configuration that ``draft`` stands for.
+def resolve_speculation(speculation: Any) -> Speculation | None:
+    """The configuration for an argument ``speculation``: ``"auto"``, None, or a `Speculation`.
 
     Raises:
-        InvalidArgument: it stands for none.
+        InvalidArgument: the argument is something else.
     """
-    if draft is None or isinstance(draft, Speculation):
-        return draft
-    if draft == "auto":
+    if speculation is None or isinstance(speculation, Speculation):
+        return speculation
+    if speculation == "auto":
         return Speculation()
-    raise InvalidArgument(f"draft is {draft!r}", action='pass "auto", None, or a Draft')
+    raise InvalidArgument(f"speculation is {speculation!r}", action='pass "auto", None, or a Speculation')
 
 
-def no_draft(model: LanguageModel) -> str | None:
+def speculation_obstacle(model: LanguageModel) -> str | None:
     """Why nothing can be guessed ahead for a model; None where trees or at least chains can."""
     return None if model.no_trees is None else model.no_chains
 
@@ -100,24 +100,29 @@ class DraftScheduler:
     """What the drafts of one generator share. Safe to share between threads.
 
     Attributes:
-        draft: the configuration.
+        speculation: the configuration.
         memory: what was learned.
         drafts: makes drafters.
     """
 
     def __init__(
-        self, draft: Speculation, automaton: TokenAutomaton, constraint: Constraint, *, chains: bool = False
+        self,
+        speculation: Speculation,
+        automaton: TokenAutomaton,
+        constraint: Constraint,
+        *,
+        chains: bool = False,
     ) -> None:
         """Learns nothing yet.
 
         Args:
-            draft: the configuration.
+            speculation: the configuration.
             automaton: what may be said.
             constraint: what it was compiled from.
             chains: guess one continuation, for a model that reads no trees.
         """
-        self.draft = draft
-        self.memory = draft.memory or DraftMemory()
+        self.speculation = speculation
+        self.memory = speculation.memory or DraftMemory()
         self._automaton = automaton
         self._constraint = constraint
         self._drafts: DrafterFactory | None = None
@@ -135,7 +140,7 @@ class DraftScheduler:
                     outline,
                     self.memory,
                     getattr(self._constraint, "key", repr(self._constraint)),
-                    source_names=self.draft.sources,
+                    source_names=self.speculation.sources,
                     is_json=self._constraint.is_json,
                     chain_drafts=self._chains,
                 )
@@ -155,13 +160,13 @@ class DraftScheduler:
         """What passes of about so many texts cost, and how many guesses pay: the model's, for all its generators."""
         bucket = texts if texts <= 4 else next(size for size in _batches() if size >= texts)
         wrapped = getattr(model, "model", model)  # which may be wrapped anew for each call
-        key = (bucket, self.draft.nodes, self.draft.adapts)
+        key = (bucket, self.speculation.nodes, self.speculation.adapts)
         with _budgets_lock:
             known = _budgets.get(wrapped)
             if known is None:
                 known = _budgets[wrapped] = {}
             if key not in known:
-                known[key] = DraftBudget(self.draft.nodes, adapts=self.draft.adapts)
+                known[key] = DraftBudget(self.speculation.nodes, adapts=self.speculation.adapts)
             return known[key]
 
     def record_accepted(self, model: LanguageModel, texts: int, tokens: int) -> None:

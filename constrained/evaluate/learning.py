@@ -63,7 +63,7 @@ def sample_blocks(
         A block; one that ran out of its budget is the last.
     """
     sampler = CARS(attempts, parallel, Tries()) if learns else Rejection(attempts, parallel)
-    generator = Generator(model, constraint, sampler=sampler, draft=None)
+    generator = Generator(model, constraint, sampler=sampler, speculation=None)
     for number, size in enumerate(blocks):
         try:
             drawn = generator.sample(prompt, size, seed=seed, sequence=number, **settings)

@@ -73,7 +73,7 @@ class LanguageModel(ABC):
     asked about a model that reads trees."""
 
     bitwise_reproducible: bool = False
-    """Logits are asked to be the same bits in whatever pass they are read: nothing is guessed unless a `Draft` asks."""
+    """Logits are asked to be the same bits in whatever pass they are read: nothing is guessed unless a `Speculation` is configured."""
 
     @cached_property
     def fingerprint(self) -> str:

@@ -21,7 +21,7 @@ from starlette.responses import Response
 from constrained.automaton.cache import compile_cached
 from constrained.chat.reply import reply_constraint
 from constrained.chat.tools import ToolFormat
-from constrained.decoding.speculation import no_draft, resolve_speculation
+from constrained.decoding.speculation import resolve_speculation, speculation_obstacle
 from constrained.models import LanguageModel
 from constrained.server import prepare
 from constrained.server.compile_pool import CompilePool
@@ -131,11 +131,12 @@ class _Service:
     def __init__(self, model: LanguageModel, settings: ServerSettings, format: ToolFormat | None) -> None:
         self.settings = settings
         self.language_model = model
-        draft = resolve_speculation(settings.draft)
-        drafts = None if draft is None or no_draft(model) is not None else SpeculationCache(draft, model)
+        speculation = resolve_speculation(settings.speculation)
+        enabled = speculation is not None and speculation_obstacle(model) is None
+        drafts = SpeculationCache(speculation, model) if enabled and speculation else None
         shared = None if drafts is None else drafts.shared
         self.scheduler = Scheduler(
-            model, settings.max_batch, shared, draft_max_batch=settings.draft_max_batch
+            model, settings.max_batch, shared, speculation_max_batch=settings.speculation_max_batch
         )
         self.compile_pool = CompilePool(model, settings, format, drafts)
         self.metrics = Metrics(self.scheduler)

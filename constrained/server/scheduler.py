@@ -88,10 +88,10 @@ class Scheduler:
         max_sequences: int,
         speculation: DraftScheduler | None = None,
         *,
-        draft_max_batch: int | None = None,
+        speculation_max_batch: int | None = None,
     ) -> None:
         self._model = model
-        self._drafted = draft_max_batch
+        self._drafted = speculation_max_batch
         self._drafting = speculation
         self._rows = max_sequences
         self._changed = threading.Condition()
@@ -175,7 +175,7 @@ class Scheduler:
 
     def _loop(self) -> None:
         batch: ContinuousBatch[SequenceStream] = ContinuousBatch(
-            self._model, self._drafting, draft_max_batch=self._drafted
+            self._model, self._drafting, speculation_max_batch=self._drafted
         )
         trimming = MallocTrimmer()
         while self._wait():

@@ -23,8 +23,8 @@ class ServerSettings:
         compile_seconds: how long a request may wait for its constraint to be compiled.
         compile_threads: constraints that are compiled at the same time, each first in a process of its own.
         compile_memory: bytes that such a process may take for a constraint.
-        draft: ``"auto"`` or a `Speculation`: guess ahead, as in `Generator`; None: one token at a time. The texts are the same.
-        draft_max_batch: guess only while at most so many texts are written side by side.
+        speculation: ``"auto"`` or a `Speculation`, as for `Generator`; None: one token a pass. The texts are the same.
+        speculation_max_batch: largest batch in which tokens are drafted.
         grace_seconds: how long requests that run may take to finish when the server is told to stop.
 
     Raises:
@@ -41,8 +41,8 @@ class ServerSettings:
     compile_seconds: float = 10.0
     compile_threads: int = 2
     compile_memory: int = 1 << 30
-    draft: str | Speculation | None = None
-    draft_max_batch: int = 4
+    speculation: str | Speculation | None = None
+    speculation_max_batch: int = 4
     grace_seconds: float = 60.0
 
     def __post_init__(self) -> None:
@@ -53,12 +53,12 @@ class ServerSettings:
             ("max_schema", 1),
             ("compile_threads", 1),
             ("compile_memory", 1),
-            ("draft_max_batch", 1),
+            ("speculation_max_batch", 1),
             ("grace_seconds", 0),
         ):
             if getattr(self, name) < least:
                 raise InvalidArgument(f"{name} is {getattr(self, name)}", action=f"give at least {least}")
-        resolve_speculation(self.draft)
+        resolve_speculation(self.speculation)
         if self.compile_seconds <= 0:
             raise InvalidArgument(f"compile_seconds is {self.compile_seconds}", action="give a positive time")
         if self.max_tokens is not None and self.max_tokens < 1:

@@ -24,15 +24,15 @@ class SpeculationCache:
         shared: decides how many guesses a pass of the whole batch reads.
     """
 
-    def __init__(self, draft: Speculation, model: LanguageModel) -> None:
+    def __init__(self, speculation: Speculation, model: LanguageModel) -> None:
         """Learns nothing yet.
 
         Args:
-            draft: the configuration; a memory in it is used.
+            speculation: the configuration; a memory in it is used.
             model: whose texts.
         """
         self._chains = model.no_trees is not None
-        self._draft = replace(draft, memory=draft.memory or DraftMemory())
+        self._speculation = replace(speculation, memory=speculation.memory or DraftMemory())
         self._known: OrderedDict[str, tuple[TokenAutomaton, DraftScheduler]] = OrderedDict()
         self._lock = threading.Lock()
         constraint, automaton = compile_cached({"type": "object"}, model.vocabulary)
@@ -45,7 +45,7 @@ class SpeculationCache:
             if known is not None and known[0] is automaton:
                 self._known.move_to_end(constraint.key)
                 return known[1]
-        made = DraftScheduler(self._draft, automaton, constraint, chains=self._chains)
+        made = DraftScheduler(self._speculation, automaton, constraint, chains=self._chains)
         with self._lock:
             self._known[constraint.key] = automaton, made
             while len(self._known) > CACHE_SIZE:

@@ -28,24 +28,24 @@ WISHES: list[tuple[Any, str, int]] = [
 class Writer:
     """A text as a batch wants it."""
 
-    def __init__(self, generator: Generator, prompt: str, limit: int, sequence: int = 0) -> None:
-        (task,) = generator._tasks([prompt], [sequence], 7, max_tokens=limit, temperature=1.0)
+    def __init__(self, generator: Generator, prompt: str, limit: int, number: int = 0) -> None:
+        (task,) = generator._tasks([prompt], [number], 7, max_tokens=limit, temperature=1.0)
         self.takes = 0
-        self.answer = task.new_sequence()
+        self.sequence = task.new_sequence()
         self.sampler: Any = generator.sampler
         self.cancelled = False
 
     @property
     def unread(self) -> Sequence[int]:
-        return self.answer.unread
+        return self.sequence.unread
 
     @property
     def finished(self) -> bool:
-        return self.cancelled or bool(self.answer.finish)
+        return self.cancelled or bool(self.sequence.finish)
 
     def advance(self, logits: Any) -> None:
         self.takes += 1
-        self.answer.step(logits, self.sampler)
+        self.sequence.step(logits, self.sampler)
 
 
 MODELS: dict[str, Callable[[], LanguageModel]] = {
@@ -77,7 +77,7 @@ def test_texts_that_come_and_go_are_what_they_are_alone(kind: str) -> None:
         assert len(batch.sequences) <= i + 1
     while batch.sequences:
         batch.step()
-    assert [tuple(writer.answer.tokens) for writer in writers] == alone
+    assert [tuple(writer.sequence.tokens) for writer in writers] == alone
 
 
 @pytest.mark.parametrize("kind", MODELS)
@@ -85,11 +85,13 @@ def test_guesses_change_how_fast_texts_come_and_not_which(kind: str) -> None:
     """Trees of different shapes side by side, texts that join between them, end within them, or are given up."""
     model = MODELS[kind]()
     alone = [
-        Generator(model, wanted, chat=False, draft=None)(prompt, seed=7, max_tokens=limit, temperature=1.0)
+        Generator(model, wanted, chat=False, speculation=None)(
+            prompt, seed=7, max_tokens=limit, temperature=1.0
+        )
         for wanted, prompt, limit in WISHES
     ]
     draft = Speculation(nodes=12, adapts=False, memory=DraftMemory())
-    generators = [Generator(model, wanted, chat=False, draft=draft) for wanted, _, _ in WISHES]
+    generators = [Generator(model, wanted, chat=False, speculation=draft) for wanted, _, _ in WISHES]
     drafting = generators[0]._drafting
     passes = []
     for _ in range(2):  # the second time it has seen the texts
@@ -97,7 +99,7 @@ def test_guesses_change_how_fast_texts_come_and_not_which(kind: str) -> None:
             Writer(generator, prompt, limit)
             for generator, (_, prompt, limit) in zip(generators, WISHES, strict=True)
         ]
-        gone = Writer(generators[0], "another prompt", 30, sequence=5)
+        gone = Writer(generators[0], "another prompt", 30, number=5)
         batch: ContinuousBatch[Writer] = ContinuousBatch(model, drafting)
         steps = 0
         for i, writer in enumerate(writers):
@@ -110,7 +112,7 @@ def test_guesses_change_how_fast_texts_come_and_not_which(kind: str) -> None:
         while batch.sequences:
             batch.step()
             steps += 1
-        assert [tuple(writer.answer.tokens) for writer in writers] == [one.tokens for one in alone]
+        assert [tuple(writer.sequence.tokens) for writer in writers] == [one.tokens for one in alone]
         assert batch._cache is None
         passes.append(steps)
     assert passes[1] < passes[0], "and they were guessed"
@@ -124,9 +126,9 @@ def test_nothing_is_guessed_while_texts_are_many(monkeypatch: pytest.MonkeyPatch
         model, "forward_trees", lambda *inputs: widths.append(len(inputs[0])) or reads(*inputs)
     )
     draft = Speculation(nodes=12, adapts=False)
-    generator = Generator(model, WISHES[0][0], chat=False, draft=draft)
-    long, short = Writer(generator, "some numbers", 30), Writer(generator, "some numbers", 4, sequence=1)
-    batch: ContinuousBatch[Writer] = ContinuousBatch(model, generator._drafting, draft_max_batch=1)
+    generator = Generator(model, WISHES[0][0], chat=False, speculation=draft)
+    long, short = Writer(generator, "some numbers", 30), Writer(generator, "some numbers", 4, number=1)
+    batch: ContinuousBatch[Writer] = ContinuousBatch(model, generator._drafting, speculation_max_batch=1)
     batch.add([long])
     batch.add([short])
     while batch.sequences:
@@ -138,7 +140,7 @@ def test_nothing_is_guessed_while_texts_are_many(monkeypatch: pytest.MonkeyPatch
 def test_copies_of_a_prompt_read_it_once() -> None:
     model = MODELS["joined rows"]()
     generator = Generator(model, {"type": "array", "items": {"type": "integer"}}, chat=False)
-    three = [Writer(generator, "some numbers", 20, sequence=i) for i in range(3)]
+    three = [Writer(generator, "some numbers", 20, number=i) for i in range(3)]
     batch: ContinuousBatch[Writer] = ContinuousBatch(model)
     batch.add(three)
     while batch.sequences:
@@ -146,14 +148,14 @@ def test_copies_of_a_prompt_read_it_once() -> None:
     alone = [
         generator("some numbers", seed=7, sequence=i, max_tokens=20, temperature=1.0).tokens for i in range(3)
     ]
-    assert [tuple(writer.answer.tokens) for writer in three] == alone
+    assert [tuple(writer.sequence.tokens) for writer in three] == alone
     assert len(set(alone)) > 1
 
 
 def test_what_is_given_up_leaves_and_its_memory_with_it() -> None:
     model = MODELS["joined rows"]()
     generator = Generator(model, {"type": "array", "items": {"type": "integer"}}, chat=False)
-    stays, goes = Writer(generator, "some numbers", 20), Writer(generator, "x", 20, sequence=3)
+    stays, goes = Writer(generator, "some numbers", 20), Writer(generator, "x", 20, number=3)
     batch: ContinuousBatch[Writer] = ContinuousBatch(model)
     batch.add([stays])
     batch.add([goes])
@@ -162,7 +164,7 @@ def test_what_is_given_up_leaves_and_its_memory_with_it() -> None:
     while batch.sequences:
         batch.step()
     expected = generator("some numbers", seed=7, max_tokens=20, temperature=1.0).tokens
-    assert tuple(stays.answer.tokens) == expected
+    assert tuple(stays.sequence.tokens) == expected
     assert batch._cache is None
     batch.add([Writer(generator, "x", 20)])
     batch.clear()

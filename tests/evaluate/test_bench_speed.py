@@ -87,7 +87,9 @@ def test_a_recorded_text_takes_as_many_passes_as_its_replay(nodes: int) -> None:
     assert one.recorded is not None
     automaton = constrained.compile(SCHEMA, model.vocabulary)
     names = ("forced", "ngram", "copying")
-    gen = constrained.Generator(model, automaton, draft=Speculation(nodes=nodes, adapts=False, sources=names))
+    gen = constrained.Generator(
+        model, automaton, speculation=Speculation(nodes=nodes, adapts=False, sources=names)
+    )
     with (
         ForwardCounter(model.model) as watch,
         ForcedOutput(model.model, len(one.prompt), one.recorded, model.vocabulary.eos_ids[0]),

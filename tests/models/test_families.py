@@ -142,7 +142,7 @@ def test_guesses_have_the_logits_of_their_branches_and_can_be_taken_back(name: s
 def test_texts_with_guesses_are_those_without(name: str, seeds: int) -> None:
     model = load(name)
     plain = constrained.Generator(model, SCHEMA)
-    guessing = constrained.Generator(model, SCHEMA, draft=Speculation(nodes=12, adapts=False))
+    guessing = constrained.Generator(model, SCHEMA, speculation=Speculation(nodes=12, adapts=False))
     prompts = [some(random.Random(seed), length) for seed, length in enumerate((2, 25, 9))]
     accepted = 0
     for seed in range(seeds):
@@ -151,7 +151,7 @@ def test_texts_with_guesses_are_those_without(name: str, seeds: int) -> None:
         assert [one.tokens for one in found] == [one.tokens for one in wanted]
         assert found[0].tokens == guessing(prompts[0], **settings).tokens
         for one, other in zip(found, wanted, strict=True):
-            assert one.stats.no_draft is None
+            assert one.stats.no_speculation is None
             assert one.logprob == pytest.approx(other.logprob, abs=2e-3)
             accepted += one.stats.accepted
             assert one.stats.forwards + one.stats.accepted >= other.stats.forwards
@@ -166,7 +166,7 @@ def test_samplers_of_many_texts_say_the_same_with_guesses(name: str, sampler: st
     model, prompt = load(name), some(random.Random(4), 11)
     plain = constrained.Generator(model, constraint, sampler=sampler).sample(prompt, 4, **settings)
     drafting = constrained.Generator(
-        model, constraint, sampler=sampler, draft=Speculation(nodes=8, adapts=False)
+        model, constraint, sampler=sampler, speculation=Speculation(nodes=8, adapts=False)
     )
     found = drafting.sample(prompt, 4, **settings)
     assert [one.tokens for one in found] == [one.tokens for one in plain]
@@ -176,12 +176,12 @@ def test_samplers_of_many_texts_say_the_same_with_guesses(name: str, sampler: st
 @pytest.mark.parametrize("name", STEPS)
 def test_where_nothing_can_be_guessed_it_is_said(name: str) -> None:
     model = load(name)
-    out = constrained.Generator(model, SCHEMA, draft="auto")([5, 6], max_tokens=30, seed=1)
-    assert out.stats.no_draft is not None
-    assert "reads no trees" in out.stats.no_draft
+    out = constrained.Generator(model, SCHEMA, speculation="auto")([5, 6], max_tokens=30, seed=1)
+    assert out.stats.no_speculation is not None
+    assert "reads no trees" in out.stats.no_speculation
     assert out.tokens == constrained.Generator(model, SCHEMA)([5, 6], max_tokens=30, seed=1).tokens
     with pytest.raises(InvalidArgument, match="nothing can be guessed ahead"):
-        constrained.Generator(model, SCHEMA, draft=Speculation())
+        constrained.Generator(model, SCHEMA, speculation=Speculation())
 
 
 # ---------------------------------------------------------------- what a model is read like
@@ -237,7 +237,7 @@ def test_a_model_that_sees_the_future_is_refused() -> None:
         pytest.warns(UserWarning, match="without trees"),
         pytest.raises(ModelError, match="cannot be read as a causal"),
     ):
-        constrained.Generator(of_ids(seeded(lambda: BertLMHeadModel(config))), SCHEMA, draft="auto")
+        constrained.Generator(of_ids(seeded(lambda: BertLMHeadModel(config))), SCHEMA, speculation="auto")
     config.is_decoder = True
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -260,7 +260,9 @@ def test_attention_that_takes_no_mask_reads_chains() -> None:
     assert (model.no_chains, model.isolate) == (None, True)
     plain = constrained.Generator(load("Gemma 3"), SCHEMA)([3, 4], seed=1, max_tokens=25)
     assert (
-        constrained.Generator(model, SCHEMA, draft=Speculation(nodes=6))([3, 4], seed=1, max_tokens=25).tokens
+        constrained.Generator(model, SCHEMA, speculation=Speculation(nodes=6))(
+            [3, 4], seed=1, max_tokens=25
+        ).tokens
         == plain.tokens
     )
 

@@ -71,7 +71,7 @@ def test_guesses_change_no_text() -> None:
     ]
     texts, steps = [], []
     for draft in (None, Speculation(nodes=8, adapts=False)):
-        with served(model, draft=draft) as server, ThreadPoolExecutor(3) as pool:
+        with served(model, speculation=draft) as server, ThreadPoolExecutor(3) as pool:
             answers = list(
                 pool.map(lambda one: server.post("/v1/completions", {"model": MODEL, **one}), asked)
             )
@@ -131,7 +131,7 @@ def test_a_client_that_goes_away_stops_its_text(stream: bool) -> None:
             gone.start()
             assert model.reached.wait(60)
             wait_until(lambda: server.service.scheduler.running == 1)
-            held = weakref.ref(server.service.scheduler._running[0].texts[0])
+            held = weakref.ref(server.service.scheduler._running[0].sequences[0])
             if stream:
                 model.gate.set()
             gone.join()
@@ -209,7 +209,7 @@ def _status(server: Served) -> int | None:
 def test_a_dead_scheduler_is_noticed(caplog: pytest.LogCaptureFixture) -> None:
     """What runs and waits is told, /health says 503 with the reason, and nothing more is taken."""
     model = GatedModel("hello")
-    with served(model, max_batch=1, draft=None) as server, ThreadPoolExecutor(2) as pool:
+    with served(model, max_batch=1, speculation=None) as server, ThreadPoolExecutor(2) as pool:
         asked = [pool.submit(server.chat) for _ in range(2)]
         assert model.reached.wait(60)
         wait_until(lambda: server.service.scheduler.waiting == 1)

@@ -113,7 +113,7 @@ def generator(
 ) -> constrained.Generator:
     """A generator over an automaton of its own; an adversary takes the place of all sources."""
     automaton = constrained.compile(constraint, model.vocabulary)
-    made = constrained.Generator(model, automaton, sampler=sampler, draft=draft)
+    made = constrained.Generator(model, automaton, sampler=sampler, speculation=draft)
     if adversary is not None:
         drafting = made._drafting
         assert drafting is not None

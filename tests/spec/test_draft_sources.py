@@ -26,7 +26,7 @@ TEXT = '{\n  "name": "Gießen-Nord",\n  "kind": "emu"\n}'
 
 def scripted(draft: Speculation | None) -> constrained.Generator:
     model = ScriptedModel(fresh(small_bpe_vocabulary()), TEXT)
-    return constrained.Generator(model, constrained.json_schema(SCHEMA, whitespace="any"), draft=draft)
+    return constrained.Generator(model, constrained.json_schema(SCHEMA, whitespace="any"), speculation=draft)
 
 
 @pytest.mark.parametrize("sampler", [Local(), Local(weights=False), CARS(parallel=1)])

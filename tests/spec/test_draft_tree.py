@@ -103,7 +103,7 @@ def test_one_row_can_become_several_that_went_different_ways() -> None:
 def test_texts_of_a_transformers_model_are_the_same(name: str) -> None:
     model = MODELS[name]()
     plain = constrained.Generator(model, SCHEMA)
-    guessing = constrained.Generator(model, SCHEMA, draft=Speculation(nodes=24, adapts=False))
+    guessing = constrained.Generator(model, SCHEMA, speculation=Speculation(nodes=24, adapts=False))
     prompts = ["A name and tags:", "Short", "Another prompt, which is longer than the others."]
     settings = {"max_tokens": 40, "seed": 3, "temperature": 0.8}
     wanted, found = plain.batch(prompts, **settings), guessing.batch(prompts, **settings)
@@ -119,21 +119,21 @@ def test_texts_of_a_transformers_model_are_the_same(name: str) -> None:
 def test_a_model_that_reads_no_guesses_says_so() -> None:
     model = MODELS["sdpa"]()
     model.__dict__["capabilities"] = Capabilities(ForwardMode.STEPS, no_trees="it is too old")
-    made = constrained.Generator(model, SCHEMA, draft="auto")
+    made = constrained.Generator(model, SCHEMA, speculation="auto")
     for generator in (made, pickle.loads(pickle.dumps(made))):
         out = generator("x", max_tokens=30)
-        assert out.stats.no_draft == "it is too old"
+        assert out.stats.no_speculation == "it is too old"
         assert out.stats.drafted == 0
-    assert constrained.Generator(model, SCHEMA)("x", max_tokens=30).stats.no_draft is None
+    assert constrained.Generator(model, SCHEMA)("x", max_tokens=30).stats.no_speculation is None
     with pytest.raises(InvalidArgument, match="it is too old"):
-        constrained.Generator(model, SCHEMA, draft=Speculation())
+        constrained.Generator(model, SCHEMA, speculation=Speculation())
 
 
 def test_a_guess_never_goes_beyond_the_context() -> None:
     """A model of 256 learned positions fails when it is asked about the 257th."""
     model = gpt2()
     draft = Speculation(nodes=64, adapts=False)
-    made = constrained.Generator(model, constrained.regex("a{200,}"), draft=draft)
+    made = constrained.Generator(model, constrained.regex("a{200,}"), speculation=draft)
     out = made([7] * 30)
     assert len(out.tokens) + 30 <= 256
 
@@ -142,7 +142,7 @@ def test_streams_have_the_same_chunks() -> None:
     model = MODELS["sdpa"]()
     settings = {"max_tokens": 40, "seed": 1, "temperature": 1.0}
     plain = list(constrained.Generator(model, SCHEMA).stream("x", **settings))
-    found = list(constrained.Generator(model, SCHEMA, draft="auto").stream("x", **settings))
+    found = list(constrained.Generator(model, SCHEMA, speculation="auto").stream("x", **settings))
     assert [chunk.delta for chunk in found] == [chunk.delta for chunk in plain]
     assert [chunk.tokens for chunk in found] == [chunk.tokens for chunk in plain]
     assert found[-1].output is not None

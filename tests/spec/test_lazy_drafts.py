@@ -81,7 +81,7 @@ def test_texts_are_the_same_however_often_guessing_rests(sampler, seed: int, mon
     script = b'"green"' if sampler != "local" else TEXT.encode()
 
     def run(draft):
-        made = constrained.Generator(words(script), constraint, sampler=sampler, draft=draft)
+        made = constrained.Generator(words(script), constraint, sampler=sampler, speculation=draft)
         return made("Ann likes tea.", max_tokens=60, seed=seed, temperature=1.0)
 
     plain = run(None)
@@ -97,12 +97,12 @@ def test_texts_are_the_same_however_often_guessing_rests(sampler, seed: int, mon
 def test_what_passes_cost_is_known_to_all_generators_of_a_model() -> None:
     """Of the first text three passes are plain; a later generator, under another schema, guesses from its first pass."""
     model = words(TEXT.encode(), margin=50.0)
-    first = constrained.Generator(model, SCHEMA, draft="auto")("Ann", max_tokens=80)
+    first = constrained.Generator(model, SCHEMA, speculation="auto")("Ann", max_tokens=80)
     assert first.stats.draft_seconds > 0
-    second = constrained.Generator(model, {"enum": [TEXT]}, draft="auto")
+    second = constrained.Generator(model, {"enum": [TEXT]}, speculation="auto")
     assert second._drafting is not None
     assert second._drafting.budget(model, 1).costs.sample_count(1) >= 3
-    other = constrained.Generator(model, SCHEMA, draft=Speculation(nodes=8))
+    other = constrained.Generator(model, SCHEMA, speculation=Speculation(nodes=8))
     assert other._drafting is not None
     assert other._drafting.budget(model, 1).costs.sample_count(1) == 0
 
@@ -110,7 +110,7 @@ def test_what_passes_cost_is_known_to_all_generators_of_a_model() -> None:
 @pytest.mark.parametrize(("texts", "shared"), [(1, 1), (3, 3), (5, 6), (7, 8), (9, 12), (16, 16), (17, 24)])
 def test_batches_of_nearly_one_size_share_a_budget(texts: int, shared: int) -> None:
     model = words(TEXT.encode())
-    drafting = constrained.Generator(model, SCHEMA, draft="auto")._drafting
+    drafting = constrained.Generator(model, SCHEMA, speculation="auto")._drafting
     assert drafting is not None
     assert drafting.budget(model, texts) is drafting.budget(model, shared)
     assert drafting.budget(model, texts) is not drafting.budget(model, 4 * texts)

@@ -129,7 +129,7 @@ def _asked(model: LanguageModel, schema: Any, patience: int | None, seed: int) -
     """(questions, tokens) of one text; None where none is written: refused, too large, longer than 64 tokens."""
     sampler = AWRS(cached=False, patience=patience or model.vocabulary.size)
     try:
-        generator = Generator(model, json_schema(schema), sampler=sampler, draft=None)
+        generator = Generator(model, json_schema(schema), sampler=sampler, speculation=None)
         out = generator(_PROMPT, seed=seed, temperature=1.0, max_tokens=64)
     except ConstrainedError:
         return None
@@ -160,7 +160,7 @@ def measure_predicate_cost(model: LanguageModel, milliseconds: float, seed: int)
                 pass
             return not text.endswith("  ")
 
-        generator = Generator(model, regex(_PATTERN) & predicate(slow), sampler=sampler, draft=None)
+        generator = Generator(model, regex(_PATTERN) & predicate(slow), sampler=sampler, speculation=None)
         Generator(model, regex(_PATTERN))("A line of text:", seed=seed, max_tokens=2)
         began = time.perf_counter()
         out = generator("A line of text:", seed=seed, temperature=1.0, max_tokens=_TOKENS)

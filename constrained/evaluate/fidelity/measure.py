@@ -94,7 +94,7 @@ class TaskMeasurement:
         """One set."""
         entry = SAMPLER_ENTRIES[sampler]
         row = FidelityRow(self.task.name, sampler, size, repeat)
-        generator = Generator(self.model, self.task.constraint, sampler=entry.make(), draft=None)
+        generator = Generator(self.model, self.task.constraint, sampler=entry.make(), speculation=None)
         try:
             found = generator.sample(
                 self.prompt,

@@ -103,7 +103,7 @@ def generate_with_masks(
 def compile_constrained(model: LanguageModel, schema: Any) -> Generator:
     """This library's compiled schema, read a token at a time, as the other engines' are."""
     constraint: Constraint = json_schema(schema)
-    return Generator(model, constraint, draft=None)
+    return Generator(model, constraint, speculation=None)
 
 
 def _timed(

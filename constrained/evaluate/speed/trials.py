@@ -119,7 +119,9 @@ def _jobs(
 def _job(
     model: HuggingFaceModel, constraint: Any, prompts: list[list[int]], limit: int, **settings: Any
 ) -> Job:
-    made = {draft: Generator(model, constraint, draft="auto" if draft else None) for draft in (True, False)}
+    made = {
+        draft: Generator(model, constraint, speculation="auto" if draft else None) for draft in (True, False)
+    }
     return {
         draft: lambda one=one: one.batch(prompts, max_tokens=limit, **settings)  # type: ignore[misc]
         for draft, one in made.items()

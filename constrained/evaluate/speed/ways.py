@@ -108,7 +108,7 @@ def decoding_methods(
 
 def _ours(model: HuggingFaceModel, limit: int, sampler: str, draft: Any, **settings: Any) -> DecodingMethod:
     def way(case: SpeedCase) -> DecodeCall:
-        made = Generator(model, json_schema(case.schema), sampler=sampler, draft=draft)
+        made = Generator(model, json_schema(case.schema), sampler=sampler, speculation=draft)
 
         def write() -> DecodedTokens:
             out = made(case.prompt, max_tokens=limit, **settings)

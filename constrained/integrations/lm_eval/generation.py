@@ -59,7 +59,7 @@ class BatchWriter:
     Args:
         model: the language model.
         sampler: of texts under a schema; free texts are drawn from the model as it is.
-        draft: as for `Generator`, for texts under a schema; they are then written one by one.
+        speculation: as for `Generator`, for texts under a schema; they are then written one by one.
         options: for `json_schema`.
         encode: the ids of a prompt.
         context: positions that are read.
@@ -71,7 +71,7 @@ class BatchWriter:
         self,
         model: LanguageModel,
         sampler: Sampler,
-        draft: Any,
+        speculation: Any,
         options: Mapping[str, Any],
         encode: Callable[[str], list[int]],
         *,
@@ -82,7 +82,7 @@ class BatchWriter:
         self.tally = RequestTally()
         self._model = model
         self._sampler = sampler
-        self._draft = draft
+        self._speculation = speculation
         self._options = options
         self._encode = encode
         self._context = context
@@ -108,7 +108,7 @@ class BatchWriter:
                 constraint, automaton = compile_cached(
                     json_schema(one.schema, **self._options), self._model.vocabulary
                 )
-                if isinstance(self._sampler, TokenSampler) and self._draft is None:
+                if isinstance(self._sampler, TokenSampler) and self._speculation is None:
                     bound.append((place, self._begun(one, automaton, self._sampler), constraint))
                 else:
                     found[place] = self._alone(one, constraint)
@@ -164,7 +164,7 @@ class BatchWriter:
 
     def _alone(self, one: EvalRequest, constraint: Constraint) -> str:
         """A text by a sampler that writes many for one, or with guesses."""
-        generator = Generator(self._model, constraint, sampler=self._sampler, draft=self._draft)
+        generator = Generator(self._model, constraint, sampler=self._sampler, speculation=self._speculation)
         asked = generator(
             self._ids(one), sequence=one.sequence, seed=self._seed, max_tokens=one.limit, **one.settings
         )

@@ -54,7 +54,7 @@ class ConstrainedLM(TemplateLM):  # type: ignore[misc]
         max_length: int | None = None,
         max_gen_toks: int = 256,
         sampler: str | Sampler = "local",
-        draft: Any = None,
+        speculation: Any = None,
         schema: str = "json_schema",
         on_refusal: str = "empty",
         seed: int | None = None,
@@ -74,7 +74,7 @@ class ConstrainedLM(TemplateLM):  # type: ignore[misc]
             max_gen_toks: tokens of a text, where the task names no number.
             sampler: of texts under a schema. Those of the model's own law draw at temperature 1 where the task names
                 none; the others are greedy then.
-            draft: as for `Generator`.
+            speculation: as for `Generator`.
             schema: where documents have their schema: names of members with dots between them; empty: nowhere.
             on_refusal: ``empty``: a schema that cannot be enforced, or not within the limit of tokens, is counted and
                 has an empty answer; ``error``: it ends the run.
@@ -109,7 +109,7 @@ class ConstrainedLM(TemplateLM):  # type: ignore[misc]
         self.max_length = min((one for one in (max_length, loaded.context) if one), default=2048)
         self.max_gen_toks = int(max_gen_toks)
         self.tally = RequestTally()
-        self._draft = draft
+        self._speculation = speculation
         self._place = schema or ""
         self._strict = on_refusal == "error"
         self._seed = seed
@@ -127,7 +127,7 @@ class ConstrainedLM(TemplateLM):  # type: ignore[misc]
         writer = BatchWriter(
             self.model,
             self.sampler,
-            self._draft,
+            self._speculation,
             self._options,
             self.tok_encode,
             context=self.max_length,
