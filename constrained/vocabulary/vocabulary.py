@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -9,6 +10,7 @@ from hashlib import blake2b
 from itertools import pairwise
 from threading import Lock
 from typing import TYPE_CHECKING, Any, overload
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -343,7 +345,9 @@ class Vocabulary:
                 table_file=table_file,
             )
 
-        return open_tables(self.fingerprint, self.size, build)
+        made = open_tables(self.fingerprint, self.size, build)
+        _with_core[id(self)] = self
+        return made
 
     @cached_property
     def shard_pool(self) -> ShardPool:
@@ -380,3 +384,16 @@ class Vocabulary:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self.tokens.offsets.setflags(write=False)
+
+
+_with_core: WeakValueDictionary[int, Vocabulary] = WeakValueDictionary()
+
+
+def _release_cores() -> None:
+    """Frees the native tables before the interpreter ends: other libraries may keep a `Vocabulary` alive beyond that."""
+    for vocabulary in list(_with_core.values()):
+        vocabulary.__dict__.pop("shard_pool", None)
+        vocabulary.__dict__.pop("core", None)
+
+
+atexit.register(_release_cores)

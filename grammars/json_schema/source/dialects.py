@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -82,6 +83,8 @@ class SchemaDialect:
     @cached_property
     def native_keywords(self) -> Keywords:
         """What a native reader must know of the keywords."""
+        # Other libraries may keep this module alive beyond the end of the interpreter; native objects must be gone by then.
+        atexit.register(self.__dict__.pop, "native_keywords", None)
         checks = keyword_value_kinds(self.name, self.handlers)
         return Keywords(
             checks,
