@@ -1,6 +1,6 @@
 """Everything that can go wrong, in one tree.
 
-    Described                               any of these: summary, problems with their places, what to do next
+    ConstrainedError                        any of these: summary, problems with their places, what to do next
     ├── ConstraintError (ValueError)        a constraint cannot be used; raised before any model runs
     │   ├── InvalidConstraint               not a constraint at all: bad JSON Schema, regex or grammar text
     │   ├── UnsupportedConstraint           means something, but nothing that can be enforced
@@ -187,7 +187,7 @@ class BudgetExhausted(ConstrainedError, RuntimeError):
         problems: Problems = (),
         *,
         action: str | None = None,
-        learned: Mapping[str, Any] | None = None,
+        diagnostics: Mapping[str, Any] | None = None,
     ) -> None:
-        self.diagnostics: dict[str, Any] = dict(learned or {})
+        self.diagnostics: dict[str, Any] = dict(diagnostics or {})
         super().__init__(summary, problems, action=action)

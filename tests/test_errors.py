@@ -19,7 +19,7 @@ def example(kind: type[ConstrainedError]) -> ConstrainedError:
         "DoesNotFit": {"needed": 9, "limit": 3},
         "Truncated": {"text": '{"a', "value": {}},
         "RejectedValue": {"text": '{"a": 1}', "value": {"a": 1}},
-        "BudgetExhausted": {"learned": {"draws": 5}},
+        "BudgetExhausted": {"diagnostics": {"draws": 5}},
     }
     return kind(
         "it is wrong", Problem("#/a", "for a reason", 1), action="repair it", **facts.get(kind.__name__, {})

@@ -82,5 +82,5 @@ def dead_end_error(attempts: int, constraint: Any = None) -> BudgetExhausted:
             for predicate in getattr(constraint, "predicates", ())
         ],
         action="check that prefixes the constraint accepts can be completed; or sample at a temperature",
-        learned={"attempts": attempts, "accepted": 0},
+        diagnostics={"attempts": attempts, "accepted": 0},
     )

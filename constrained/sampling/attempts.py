@@ -92,7 +92,7 @@ class AttemptTally:
             f"{len(self.accepted)} of {self.target_count} texts after {self.attempts} attempts: "
             f"the model's text is valid with probability {bound}",
             action="raise the budget (attempts=...), ask for the wanted form in the prompt, or use sampler='smc'",
-            learned={
+            diagnostics={
                 "attempts": self.attempts,
                 "accepted": len(self.accepted),
                 "forwards": forwards,

@@ -207,5 +207,5 @@ def test_a_missing_library_names_the_extra(monkeypatch):
         monkeypatch.setitem(sys.modules, name, None)
     for name in [name for name in sys.modules if name.startswith("constrained.integrations.langchain")]:
         monkeypatch.delitem(sys.modules, name)
-    with pytest.raises(MissingExtra, match=r"pip install 'constrained\[langchain\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'constrained-generation\[langchain\]'"):
         import constrained.integrations.langchain  # noqa: F401

@@ -271,5 +271,5 @@ def test_without_the_harness_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
     for name in [name for name in sys.modules if name.startswith("constrained.integrations.lm_eval")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "lm_eval", None)
-    with pytest.raises(MissingExtra, match=r"constrained\[lm-eval\]"):
+    with pytest.raises(MissingExtra, match=r"constrained-generation\[lm-eval\]"):
         importlib.import_module("constrained.integrations.lm_eval")
