@@ -31,6 +31,7 @@ _HOMES = {
     "BudgetExhausted": "errors",
     "CARS": "sampling",
     "Chunk": "decoding",
+    "ConstrainedError": "errors",
     "Constraint": "constraint",
     "ConstraintError": "errors",
     "ConstraintLogitsProcessor": "integrations.transformers",
@@ -120,6 +121,7 @@ if TYPE_CHECKING:
     from constrained.decoding import Speculation as Speculation
     from constrained.decoding import Stats as Stats
     from constrained.errors import BudgetExhausted as BudgetExhausted
+    from constrained.errors import ConstrainedError as ConstrainedError
     from constrained.errors import ConstraintError as ConstraintError
     from constrained.errors import ConstraintTooLarge as ConstraintTooLarge
     from constrained.errors import DoesNotFit as DoesNotFit

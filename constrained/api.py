@@ -42,7 +42,7 @@ def extract(
 
     Raises:
         PromptError: the text is empty, or too long (`PromptTooLong`).
-        Described: as `Generator` and its call.
+        ConstrainedError: as `Generator` and its call.
     """
     # Before the constraint is compiled: nobody should wait for a compilation to hear of an empty file.
     _check_text(text)
@@ -76,7 +76,7 @@ def generate(
         An instance of the type (for a JSON Schema: the JSON value; for a regex the text; for a choice the chosen one).
 
     Raises:
-        Described: as `Generator` and its call.
+        ConstrainedError: as `Generator` and its call.
     """
     generator = _generator(model, constraint, sampler, speculation)
     if describe and isinstance(prompt, str) and prompt.strip():

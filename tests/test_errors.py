@@ -8,6 +8,7 @@ import re
 
 import pytest
 
+import constrained
 from constrained import errors
 from grammars.errors import ConstrainedError, Problem
 
@@ -55,6 +56,13 @@ def test_the_tree_in_the_docstring_is_the_tree() -> None:
         if parents:
             assert parents[-1] in kind.__mro__[1:]
         parents.append(kind)
+
+
+@pytest.mark.parametrize("kind", EVERY)
+def test_the_public_base_class_catches_every_error(kind: type[ConstrainedError]) -> None:
+    assert hasattr(constrained, kind.__name__)
+    with pytest.raises(constrained.ConstrainedError, match="it is wrong"):
+        raise example(kind)
 
 
 def test_constraint_errors_are_those_of_grammars() -> None:

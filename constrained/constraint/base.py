@@ -72,20 +72,6 @@ class Constraint:
         """The constraint in one short line, for messages."""
         raise NotImplementedError
 
-    def __and__(self, other: Any) -> Constraint:
-        """Both at once, where one of them is a `predicate`; the other can be whatever `as_constraint` takes.
-
-        Raises:
-            UnsupportedConstraint: both are grammars.
-            ConstraintError: as `as_constraint`.
-        """
-        from constrained.constraint import as_constraint
-        from constrained.constraint.predicate import intersect_constraints
-
-        return intersect_constraints(self, as_constraint(other))
-
-    __rand__ = __and__  # the order says nothing
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Constraint) and type(self) is type(other) and self.key == other.key
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from constrained.constraint.base import Constraint, digest, shorten
+from constrained.constraint.coerce import as_constraint
 from constrained.constraint.json_text import read_value
 from constrained.errors import (
     InvalidConstraint,
@@ -162,8 +163,6 @@ def tag(begin: str, content: Any, end: str, *, at_least: int = 0, at_most: int |
             a number.
         ConstraintError: as `as_constraint`.
     """
-    from constrained.constraint import as_constraint
-
     inner = as_constraint(content)
     for marker in (begin, end):
         _check_marker(marker)
@@ -277,7 +276,5 @@ def after(marker: str, content: Any) -> Constraint:
         InvalidConstraint: an empty marker.
         ConstraintError: as `as_constraint`.
     """
-    from constrained.constraint import as_constraint
-
     _check_marker(marker)
     return _AfterMarkerConstraint(marker, as_constraint(content))

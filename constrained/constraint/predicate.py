@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from constrained.constraint.base import Constraint, digest
+from constrained.constraint.coerce import as_constraint
 from constrained.constraint.text import regex
 from constrained.errors import InvalidConstraint, Problem, UnsupportedConstraint
 from constrained.predicates import CheckKind, Predicate
@@ -81,6 +82,17 @@ class PredicateConstraint(Constraint):
         """The grammar, and the names of the predicates."""
         return f"{self.inner.render()}, checked by {' and '.join(p.name for p in self.predicates)}"
 
+    def __and__(self, other: Any) -> PredicateConstraint:
+        """The conjunction with another constraint, or with anything that `as_constraint` takes.
+
+        Raises:
+            UnsupportedConstraint: both contain a grammar.
+            ConstraintError: `as_constraint` refuses `other`.
+        """
+        return intersect_constraints(self, as_constraint(other))
+
+    __rand__ = __and__  # a grammar or type on the left does not define `&`
+
     def __repr__(self) -> str:
         return " & ".join([repr(self.inner), *(f"predicate({p.name})" for p in self.predicates)])
 
@@ -95,7 +107,7 @@ def predicate(
     workers: int = 0,
     timeout: float | None = None,
     memory_limit: int = 64 << 20,
-) -> Constraint:
+) -> PredicateConstraint:
     """Text that a function of yours accepts: a parser, a type checker, a chemistry toolkit.
 
     Join it to a grammar with ``&``: ``json_schema(schema) & predicate(f)``. The grammar is asked first, and the value
@@ -168,13 +180,13 @@ def predicate(
     return PredicateConstraint(_ANY_TEXT, (box,))
 
 
-def intersect_constraints(one: Constraint, other: Constraint) -> Constraint:
-    """What ``one & other`` means.
+def intersect_constraints(one: PredicateConstraint, other: Constraint) -> PredicateConstraint:
+    """The conjunction ``one & other``; equal predicates are kept once.
 
     Raises:
-        UnsupportedConstraint: neither is a predicate.
+        UnsupportedConstraint: both contain a grammar.
     """
-    parts = [one, other]
+    parts: list[Constraint] = [one, other]
     predicates = tuple(p for part in parts if isinstance(part, PredicateConstraint) for p in part.predicates)
     inner = [part.inner if isinstance(part, PredicateConstraint) else part for part in parts]
     grammars = [part for part in inner if part is not _ANY_TEXT] or [_ANY_TEXT]

@@ -178,7 +178,7 @@ class Generator:
             An output per prompt, in their order.
 
         Raises:
-            Described: as `__call__`, before the first token, naming the prompt by its index where there are several.
+            ConstrainedError: as `__call__`, before the first token, naming the prompt by its index where there are several.
         """
         began = time.perf_counter()
         tasks = self._tasks(prompts, sequences, seed, **settings)
@@ -234,7 +234,7 @@ class Generator:
         Raises:
             InvalidArgument: a setting is out of range, or the texts would be greedy: n times the same one.
             BudgetExhausted: the sampler's budget was spent before there were n texts.
-            Described: as `__call__`.
+            ConstrainedError: as `__call__`.
         """
         began = time.perf_counter()
         if limits.nonnegative_int("n", n) < 1:

@@ -114,7 +114,7 @@ def test_twenty_hostile_constraints_in_a_row_leave_the_server_to_the_others() ->
         ThreadPoolExecutor(20) as clients,
     ):
         assert server.chat(structured_outputs={"regex": "[a-z]+"}).status_code == 200
-        trials = server.service.compiling._trials
+        trials = server.service.compile_pool._trials
         for trial in trials:
             trial(asked({"regex": "b"}), HERMES, None)
         hostile = [clients.submit(server.chat, structured_outputs=slow(name=f"b{i}")) for i in range(20)]

@@ -93,7 +93,7 @@ class BatchWriter:
         """The text of each request, in one batch.
 
         Raises:
-            Described: a schema is refused, if this writer is strict.
+            ConstrainedError: a schema is refused, if this writer is strict.
             InvalidArgument: a setting is out of range, or the sampler has no use for it.
         """
         found = [""] * len(batch)

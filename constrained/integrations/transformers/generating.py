@@ -105,7 +105,7 @@ def decode(
 
     Raises:
         InvalidArgument: something is asked for that is not honoured; names it.
-        Described: as `Generator` and its call.
+        ConstrainedError: as `Generator` and its call.
     """
     import torch
 
