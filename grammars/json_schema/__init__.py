@@ -128,20 +128,20 @@ def lower_schema(
     if unsupported not in get_args(UnsupportedKeywordPolicy):
         raise InvalidConstraint(f"unsupported={unsupported!r} is not known", action="use 'refuse' or 'check'")
     documents = SchemaRegistry(registry)
-    chosen = select_dialect(schema, draft, documents)
+    dialect = select_dialect(schema, draft, documents)
     if not formats:
-        chosen = replace(chosen, formats={})
-    size = require_valid_schema(schema, chosen)
+        dialect = replace(dialect, formats={})
+    size = require_valid_schema(schema, dialect)
     if property_order not in get_args(PropertyOrder):
         raise InvalidConstraint(
             f"property_order={property_order!r} is not known", action="use 'schema' or 'any'"
         )
-    spaced = punctuation_for(whitespace, separators)
+    punctuation = punctuation_for(whitespace, separators)
 
     def lowering_of(schema: Any) -> SchemaLowering:
         return SchemaLowering(
-            SchemaDocument(schema, chosen, documents, require_valid_schema),
-            spaced,
+            SchemaDocument(schema, dialect, documents, require_valid_schema),
+            punctuation,
             ordered=property_order == "schema",
             closed=not additional_properties_default,
         )
@@ -152,16 +152,20 @@ def lower_schema(
         else None
     )
     lowering = lowering_of(schema if copy is None else copy)
-    put_off = None if copy is None else LazySchemaRules(lowering.document, chosen.native_keywords, spaced)
-    grammar = lowering.run(put_off)
+    lazy_rules = (
+        None if copy is None else LazySchemaRules(lowering.document, dialect.native_keywords, punctuation)
+    )
+    grammar = lowering.run(lazy_rules)
     unchecked = tuple(
-        sorted(lowering.problems.values(), key=lambda problem: document_order(schema, problem.place))
+        sorted(
+            lowering.diagnostics.problems.values(), key=lambda problem: document_order(schema, problem.place)
+        )
     )
 
     def read() -> Iterator[tuple[SchemaNode, list[tuple[str, bool, str]]]]:
         """What each schema says, in the order in which a lowering that puts nothing off reads them."""
         whole = lowering
-        if put_off is not None and put_off.lengths:
+        if lazy_rules is not None and lazy_rules.lengths:
             whole = lowering_of(copy)
             whole.run()
         return whole.expansion.report_rows()
@@ -177,14 +181,14 @@ def lower_schema(
     if unknown:
         raise _unsupported(unknown, "correct or remove them, or leave strict out")
     if grammar.start not in productive_rules(rules_built_so_far(grammar), lowering.productive()):
-        conflicts = list(lowering.conflicts.values())[:_MAX_CONFLICTS]
+        conflicts = list(lowering.diagnostics.conflicts.values())[:_MAX_CONFLICTS]
         conflicts = conflicts or [Problem(grammar.start, "every value of it would have to contain itself")]
         raise UnsatisfiableConstraint(
             "no value satisfies the schema", conflicts, action="change one of these places"
         )
     if ensure_ascii is not None:
         grammar = restrict_escapes(grammar, ensure_ascii)
-    return LoweredSchema(grammar, report, unchecked, chosen.name)
+    return LoweredSchema(grammar, report, unchecked, dialect.name)
 
 
 def _unsupported(problems: Sequence[Problem], action: str) -> UnsupportedConstraint:

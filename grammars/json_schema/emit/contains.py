@@ -24,34 +24,34 @@ CountTransitions = dict[CountState, list[ir.Expr]]
 
 
 def contains_array_expr(
-    shape: TypeConstraints,
-    goal: Callable[[Conjunction], ir.Expr],
-    impossible: Callable[[Conjunction], bool],
-    layout: JsonPunctuation,
+    constraints: TypeConstraints,
+    conjunction_expr: Callable[[Conjunction], ir.Expr],
+    known_empty: Callable[[Conjunction], bool],
+    punctuation: JsonPunctuation,
 ) -> ir.Expr:
     """Arrays of a shape that counts items.
 
     Args:
-        shape: at least one of its limits is `TypeConstraints.counted`.
-        goal: the expression of the values of a goal.
-        impossible: whether a goal is known to have no values.
-        layout: the punctuation.
+        constraints: with at least one `TypeConstraints.contains_constraints`.
+        conjunction_expr: the expression of the values of a conjunction.
+        known_empty: whether a conjunction is known to have no values.
+        punctuation: terminals of the punctuation.
 
     Raises:
         ConstraintTooLarge: the counts are too high, or too many at once.
     """
-    parts, high = shape.contains_constraints, shape.max_items
-    size = max(shape.min_items, high or 0, *(len(part.items.prefix) for part in parts))
-    size = max([size, *(len(items.prefix) for items in shape.items)])
+    parts, high = constraints.contains_constraints, constraints.max_items
+    size = max(constraints.min_items, high or 0, *(len(part.items.prefix) for part in parts))
+    size = max([size, *(len(items.prefix) for items in constraints.items)])
 
     listed = max(
-        [0, *(len(part.items.prefix) for part in parts), *(len(items.prefix) for items in shape.items)]
+        [0, *(len(part.items.prefix) for part in parts), *(len(items.prefix) for items in constraints.items)]
     )
-    ways: dict[CountState, list[tuple[ir.Expr, tuple[int, ...]]]] = {}
+    options_at: dict[CountState, list[tuple[ir.Expr, tuple[int, ...]]]] = {}
 
     def items_at(index: int, counts: tuple[int, ...]) -> list[tuple[ir.Expr, tuple[int, ...]]]:
         """What may stand at a position, each with the counts after it."""
-        options = [(tuple(node for items in shape.items for node in items.schemas_at(index)), counts)]
+        options = [(tuple(node for items in constraints.items for node in items.schemas_at(index)), counts)]
         for k, part in enumerate(parts):
             wanted = tuple(part.items.schemas_at(index))
             if not wanted or (part.max_contains is None and counts[k] == part.min_contains):
@@ -64,33 +64,33 @@ def contains_array_expr(
                 if part.max_contains is None or counts[k] < part.max_contains:
                     chosen = (*nodes, *wanted) if counts[k] < part.min_contains else nodes
                     more = (*reached[:k], reached[k] + 1, *reached[k + 1 :])
-                    if not impossible(tuple(dict.fromkeys((*nodes, *wanted)))):
+                    if not known_empty(tuple(dict.fromkeys((*nodes, *wanted)))):
                         split.append((chosen, more))
             options = split
-        found = ((goal(tuple(dict.fromkeys(nodes))), reached) for nodes, reached in options)
-        return [(item, reached) for item, reached in found if item is not ir.EMPTY_LANGUAGE]
+        transitions = ((conjunction_expr(tuple(dict.fromkeys(nodes))), reached) for nodes, reached in options)
+        return [(item, reached) for item, reached in transitions if item is not ir.EMPTY_LANGUAGE]
 
     def edges(state: CountState) -> CountTransitions:
         index, counts = state
         if high is not None and index >= high:
             return {}
-        alike = min(index, listed), counts  # positions after the listed ones
-        if alike not in ways:
-            ways[alike] = items_at(*alike)
-        found: CountTransitions = {}
+        position_class = min(index, listed), counts  # positions after the listed ones
+        if position_class not in options_at:
+            options_at[position_class] = items_at(*position_class)
+        transitions: CountTransitions = {}
         following = min(index + 1, size)
-        for item, reached in ways[alike]:
-            found.setdefault((following, reached), []).append(item)
-        return found
+        for item, reached in options_at[position_class]:
+            transitions.setdefault((following, reached), []).append(item)
+        return transitions
 
     def may_end(state: CountState) -> bool:
         index, counts = state
-        return index >= shape.min_items and all(
+        return index >= constraints.min_items and all(
             count >= part.min_contains for count, part in zip(counts, parts, strict=True)
         )
 
     start: CountState = (0, (0,) * len(parts))
-    if high is not None and high < shape.min_items:
+    if high is not None and high < constraints.min_items:
         return ir.EMPTY_LANGUAGE
     known: dict[CountState, CountTransitions] = {}
     tails: dict[CountState, ir.Expr] = {}  # one item has been written at least
@@ -111,30 +111,32 @@ def contains_array_expr(
             continue
         stack.pop()
         if state not in tails:
-            tails[state] = _tail(state, known[state], tails, layout, end=may_end(state))
+            tails[state] = _tail(state, known[state], tails, punctuation, end=may_end(state))
     first = [
         ir.sequence(
             ir.choice(*items),
-            tails[other] if other != start else _tail(start, known[start], tails, layout, end=may_end(start)),
+            tails[other]
+            if other != start
+            else _tail(start, known[start], tails, punctuation, end=may_end(start)),
         )
         for other, items in known[start].items()
     ]
-    full = ir.sequence(layout.open_array, ir.choice(*first))
-    return ir.choice(layout.empty_array, full) if may_end(start) else full
+    full = ir.sequence(punctuation.open_array, ir.choice(*first))
+    return ir.choice(punctuation.empty_array, full) if may_end(start) else full
 
 
 def _tail(
     state: CountState,
     edges: CountTransitions,
     tails: dict[CountState, ir.Expr],
-    layout: JsonPunctuation,
+    punctuation: JsonPunctuation,
     *,
     end: bool,
 ) -> ir.Expr:
     """What follows an item after which a state is reached."""
-    ways = [layout.close_array] if end else []
+    options_at = [punctuation.close_array] if end else []
     for other, items in edges.items():
         if other != state:
-            ways.append(ir.sequence(layout.comma, ir.choice(*items), tails[other]))
-    again = ir.loop(ir.sequence(layout.comma, ir.choice(*edges.get(state, ()))), 0, None)
-    return ir.sequence(again, ir.choice(*ways))
+            options_at.append(ir.sequence(punctuation.comma, ir.choice(*items), tails[other]))
+    again = ir.loop(ir.sequence(punctuation.comma, ir.choice(*edges.get(state, ()))), 0, None)
+    return ir.sequence(again, ir.choice(*options_at))

@@ -1,8 +1,8 @@
-"""Rules of plain schemas, put off until a text comes to them.
+"""Deferred rules of large schemas: a rule's body is lowered only when a completion first reaches it.
 
-What a schema says by itself shows in a glance whether its objects and arrays can be lowered later: nothing in it can be
-refused, and the length of its shortest text is plain. The glance is native (`grammars/_core/deferral_analysis.hpp`). What a rule
-that is put off leads to and is not plain is lowered at once, so whatever is wrong with a schema shows at once, too.
+A rule can be deferred where its schema, read by itself, cannot be refused and the length of its shortest text is known.
+A native analysis (`DeferralAnalysis`, see `grammars/_core`) decides that without lowering anything. Schemas below a
+deferred rule that cannot be deferred are lowered at once, so every error in a schema is raised at compile time.
 """
 
 from __future__ import annotations
@@ -19,45 +19,45 @@ from grammars.regex.analysis import widths
 
 
 @cache
-def _punctuation_lengths(layout: JsonPunctuation) -> tuple[int, ...]:
-    """Bytes of the shortest texts of a layout's terminals, all of them ASCII, in the order that `DeferralAnalysis` asks for."""
+def _punctuation_lengths(punctuation: JsonPunctuation) -> tuple[int, ...]:
+    """Bytes of the shortest texts of the punctuation, in the order in which `DeferralAnalysis` takes them."""
     terminals = (
-        layout.open_object,
-        layout.close_object,
-        layout.empty_object,
-        layout.open_array,
-        layout.close_array,
-        layout.empty_array,
-        layout.comma,
+        punctuation.open_object,
+        punctuation.close_object,
+        punctuation.empty_object,
+        punctuation.open_array,
+        punctuation.close_array,
+        punctuation.empty_array,
+        punctuation.comma,
     )
     regexes = [terminal.regex for terminal in terminals if isinstance(terminal, ir.Terminal)]
-    return tuple(widths(regex)[0] for regex in (*regexes, layout.colon))
+    return tuple(widths(regex)[0] for regex in (*regexes, punctuation.colon))
 
 
 class LazySchemaRules:
-    """The rules of one document that wait for their bodies.
+    """The deferred rules of one document.
 
     Args:
-        document: made of a copy (`grammars._core.copy_document`).
-        keywords: of its draft.
-        layout: what is written around values.
+        document: made of a copy (`grammars._core.copy_document`), because schemas are read later.
+        keywords: of its dialect.
+        punctuation: terminals of the punctuation.
 
     Attributes:
-        lengths: bytes of the shortest text, by rule.
+        lengths: bytes of the shortest text, by deferred rule.
     """
 
-    def __init__(self, document: SchemaDocument, keywords: Keywords, layout: JsonPunctuation) -> None:
-        lengths = _punctuation_lengths(layout)
+    def __init__(self, document: SchemaDocument, keywords: Keywords, punctuation: JsonPunctuation) -> None:
+        lengths = _punctuation_lengths(punctuation)
         self._document = document
         self._root = document.root
         self._analysis = DeferralAnalysis(document.root.value, keywords, lengths)
         self._shortest_container = min(lengths[2], lengths[5])
-        self._alone: dict[str, SchemaNode] = {}
-        self._cases: dict[str, tuple[Conjunction, TypeConstraints]] = {}
+        self._nodes: dict[str, SchemaNode] = {}
+        self._disjuncts: dict[str, tuple[Conjunction, TypeConstraints]] = {}
         self.lengths: dict[str, int] = {}
 
     def deferred_call(self, node: SchemaNode) -> ir.Call | None:
-        """The call of a rule that stands for all values of a schema, put off; None where there is none."""
+        """A call of the deferred rule of all values of a schema; None where the schema cannot be deferred."""
         if node.made or node.resource is not self._root:
             return None
         length = self._analysis.deferred_length(node.value, node.pointer, True)
@@ -70,11 +70,11 @@ class LazySchemaRules:
         name = node.pointer
         if name not in self.lengths:
             self.lengths[name] = length
-            self._alone[name] = node
+            self._nodes[name] = node
         return ir.Call(name)
 
     def _resolved(self, reference: str) -> SchemaNode:
-        """What `SchemaDocument.resolve` finds, for references that are pointers as nodes have them; there are many."""
+        """`SchemaDocument.resolve` with a short cut for plain pointers through objects, which are most references."""
         root = self._root
         value = root.value
         for token in reference[2:].split("/"):
@@ -84,25 +84,25 @@ class LazySchemaRules:
         node = self._document.nodes[reference] = SchemaNode(value, reference, root, root.base)
         return node
 
-    def defer(self, name: str, case: Conjunction, shape: TypeConstraints) -> bool:
-        """Puts off the rule of a case, if it can be."""
+    def defer(self, name: str, disjunct: Conjunction, constraints: TypeConstraints) -> bool:
+        """Defers the rule of a disjunct; False if it cannot be deferred."""
         length = 0
-        if not case:
+        if not disjunct:
             length = self._shortest_container
-        elif len(case) == 1 and not case[0].made and case[0].resource is self._root:
-            length = self._analysis.deferred_length(case[0].value, name)
+        elif len(disjunct) == 1 and not disjunct[0].made and disjunct[0].resource is self._root:
+            length = self._analysis.deferred_length(disjunct[0].value, name)
         if length and name not in self.lengths:
             self.lengths[name] = length
-            self._cases[name] = case, shape
+            self._disjuncts[name] = disjunct, constraints
         return bool(length)
 
     def deferred_disjunct(self, name: str) -> tuple[Conjunction, TypeConstraints | None]:
-        """What a rule is of; the shape is None where it is that of the only schema."""
-        node = self._alone.get(name)
-        return self._cases[name] if node is None else ((node,), None)
+        """The disjunct of a deferred rule and its constraints; None stands for those of its only schema."""
+        node = self._nodes.get(name)
+        return self._disjuncts[name] if node is None else ((node,), None)
 
     def pending_eager(self) -> Iterator[SchemaNode]:
-        """Schemas that rules put off since the last call lead to, and that must be lowered at once."""
+        """Schemas below the rules deferred since the last call that cannot be deferred themselves."""
         document = self._document
         for pointer, reference, steps in self._analysis.pending_eager():
             if pointer is not None:

@@ -1,22 +1,141 @@
-"""Objects and arrays: from a shape to the expression of everything between the brackets.
+"""Objects: from constraints to the expression of everything between the braces.
 
-Members stand in this order: the declared properties in the order of the schema, then required names that no
-schema declares, then any number of others. One expression for each place between members (`tail`: one has been
-written) is shared by everything before it, so the size is linear in the number of properties. A key may be
-written twice among the others: readers keep the last, so the value stays valid.
+Members stand in this order: the declared properties in the order of the schema, then required names that no schema
+declares, then any number of undeclared members. Each position between members has one expression, shared by all
+prefixes that reach it, so the size is linear in the number of properties. A key may occur twice among the undeclared
+members: readers keep the last, so the value stays valid.
 
-Where members are counted, stand in any order, or items of an array must differ, they are the entries of a bag. No
-key comes twice in any order, nor where that would make up for a key that is asked for.
+Where members are counted or stand in any order they are entries of an interleaving. No key occurs twice in any
+order, nor where a second occurrence would count towards ``minProperties``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from grammars import ir
+from grammars.errors import ConstraintTooLarge, Problem
+from grammars.json_schema.emit.diagnostics import Diagnostics, require_few_distinct
+from grammars.json_schema.emit.negated_objects.obligations import SchemaOracle, collect_obligations
+from grammars.json_schema.emit.negated_objects.ordered import object_with_obligations
+from grammars.json_schema.source.constraints import Conjunction, TypeConstraints
+from grammars.json_schema.source.members import declared_names, key_classes, member_schemas
 from grammars.json_schema.text.punctuation import JsonPunctuation
 from grammars.transform.interleave import interleave
+
+MAX_NEGATED_OBJECTS = 500
+"""Most objects of one document that must violate something."""
+
+
+class ObjectLowering:
+    """Lowers the objects of one document.
+
+    Args:
+        oracle: answers questions about schemas.
+        diagnostics: receives what goes wrong.
+        punctuation: terminals of the punctuation.
+        ordered: members come in the order of the schema.
+        closed: where members are declared and no keyword speaks of others, there are no others.
+    """
+
+    def __init__(
+        self,
+        oracle: SchemaOracle,
+        diagnostics: Diagnostics,
+        punctuation: JsonPunctuation,
+        *,
+        ordered: bool,
+        closed: bool,
+    ) -> None:
+        self.oracle = oracle
+        self.diagnostics = diagnostics
+        self.punctuation = punctuation
+        self.ordered_members = ordered
+        self.closed_objects = closed
+        self.negated_object_count = 0
+
+    def object(self, disjunct: Conjunction, constraints: TypeConstraints) -> tuple[ir.Expr, list[str] | None]:
+        """The objects of a disjunct.
+
+        Returns:
+            The expression, and the rules that suffice for it to derive some text; None where that is not known.
+        """
+        place = disjunct[0].pointer if disjunct else "#"
+        if constraints.negated_objects:
+            return self.negated_object_expr(disjunct, constraints, place), None
+        names = declared_names(constraints)
+        required = frozenset(constraints.required)
+        members: list[PropertyMember] = []
+        rules: list[str] = []
+        for name in names:
+            allowed = not constraints.property_names or self.oracle.key_allowed(
+                constraints.property_names, name
+            )
+            value = (
+                self.oracle.conjunction_expr(member_schemas(constraints, name))
+                if allowed
+                else ir.EMPTY_LANGUAGE
+            )
+            is_required = name in required
+            if is_required:
+                if value is ir.EMPTY_LANGUAGE:
+                    self.diagnostics.conflict(
+                        disjunct, f"the property {name!r} is required, and no value of it is allowed"
+                    )
+                    return ir.EMPTY_LANGUAGE, None
+                rules += _called_rules(value)
+            members.append(PropertyMember(name, is_required, value))
+        low, high = constraints.min_properties, constraints.max_properties
+        at_least = max(low, len(required))
+        if high is not None and at_least > high:
+            self.diagnostics.conflict(
+                disjunct, f"at most {high} properties are allowed, and at least {at_least} are required"
+            )
+            return ir.EMPTY_LANGUAGE, None
+        others = [
+            (
+                self.oracle.allowed_keys(constraints.property_names, keys),
+                self.oracle.conjunction_expr(conjunction),
+            )
+            for keys, conjunction in key_classes(constraints, names, place)
+            if conjunction or not (self.closed_objects and constraints.members)
+        ]
+        if others:
+            require_few_distinct(disjunct, "minProperties", low - len(required))
+        expr = object_expr(members, others, low, high, self.punctuation, ordered=self.ordered_members)
+        return expr, rules if low <= len(required) else None
+
+    def negated_object_expr(self, disjunct: Conjunction, constraints: TypeConstraints, place: str) -> ir.Expr:
+        """The objects of a disjunct that must violate at least one constraint of each `NegatedObject`."""
+        self.negated_object_count += 1
+        if self.negated_object_count > MAX_NEGATED_OBJECTS:
+            raise ConstraintTooLarge(
+                "too many negated conditions on objects",
+                Problem(place, f"more than {MAX_NEGATED_OBJECTS} objects that must violate a schema"),
+                action="simplify oneOf, not or if",
+            )
+        obligations = collect_obligations(constraints, self.oracle, place)
+        if obligations is None:
+            self.diagnostics.conflict(disjunct, "every object matches the schema under `not`")
+            return ir.EMPTY_LANGUAGE
+        return object_with_obligations(
+            *obligations,
+            constraints.min_properties,
+            constraints.max_properties,
+            self.punctuation,
+            constraints.negated_objects[0].place,
+            ordered=self.ordered_members,
+        )
+
+
+def _called_rules(value: ir.Expr) -> Iterable[str]:
+    """At most one rule: if it derives some text, then so does `value`."""
+    if isinstance(value, ir.Call):
+        return (value.rule,)
+    if isinstance(value, ir.Choice) and not any(isinstance(part, ir.Terminal) for part in value.parts):
+        return _called_rules(value.parts[0])
+    return ()
 
 
 class PropertyMember(NamedTuple):
@@ -32,7 +151,7 @@ def object_expr(
     others: Sequence[tuple[ir.Regex, ir.Expr]],
     low: int,
     high: int | None,
-    layout: JsonPunctuation,
+    punctuation: JsonPunctuation,
     *,
     ordered: bool = True,
 ) -> ir.Expr:
@@ -41,18 +160,18 @@ def object_expr(
     Unless `ordered`, all of them stand in any order.
     """
     members = [member for member in members if member.required or member.value is not ir.EMPTY_LANGUAGE]
-    more = ir.choice(*(ir.sequence(layout.key(keys), value) for keys, value in others))
+    more = ir.choice(*(ir.sequence(punctuation.key(keys), value) for keys, value in others))
     needed = sum(member.required for member in members)
     if low <= needed:
         low = 0  # the required members see to it
     if high is not None and (high > ir.MAX_COUNT or (more is ir.EMPTY_LANGUAGE and high >= len(members))):
         high = None
     if low == 0 and high is None and ordered:
-        return _uncounted(members, more, needed, layout)
+        return _uncounted(members, more, needed, punctuation)
     if low > ir.MAX_COUNT and more is ir.EMPTY_LANGUAGE:
         return ir.EMPTY_LANGUAGE
     low = min(low, ir.MAX_COUNT)
-    return interleaved_members(members, others, low, high, layout, ordered=ordered)
+    return interleaved_members(members, others, low, high, punctuation, ordered=ordered)
 
 
 def interleaved_members(
@@ -60,20 +179,20 @@ def interleaved_members(
     others: Sequence[tuple[ir.Regex, ir.Expr]],
     low: int,
     high: int | None,
-    layout: JsonPunctuation,
+    punctuation: JsonPunctuation,
     *,
     ordered: bool,
 ) -> ir.Expr:
     """`object_expr` where members are counted, or stand in any order."""
     entries = [
-        ir.InterleaveEntry(layout.property_key(member.name), member.value, slot)
+        ir.InterleaveEntry(punctuation.property_key(member.name), member.value, slot)
         for slot, member in enumerate(members)
     ]
     needed = [slot for slot, member in enumerate(members) if member.required]
     if ordered and low <= len(needed) + 1:  # a key that comes twice satisfies nothing
-        entries += [ir.InterleaveEntry(layout.key(keys), value) for keys, value in others]
+        entries += [ir.InterleaveEntry(punctuation.key(keys), value) for keys, value in others]
     else:
-        colon = ir.Terminal(layout.colon)
+        colon = ir.Terminal(punctuation.colon)
         entries += [
             ir.InterleaveEntry(ir.Terminal(keys), ir.sequence(colon, value), distinct=True)
             for keys, value in others
@@ -81,18 +200,18 @@ def interleaved_members(
 
     def between(least: int) -> ir.Expr:
         return interleave(
-            entries, required=needed, low=least, high=high, separator=layout.comma, ordered=ordered
+            entries, required=needed, low=least, high=high, separator=punctuation.comma, ordered=ordered
         )
 
-    full = ir.sequence(layout.open_object, between(max(low, 1)), layout.close_object)
-    return full if needed or low else ir.choice(layout.empty_object, full)
+    full = ir.sequence(punctuation.open_object, between(max(low, 1)), punctuation.close_object)
+    return full if needed or low else ir.choice(punctuation.empty_object, full)
 
 
 def _uncounted(
-    members: Sequence[PropertyMember], more: ir.Expr, needed: int, layout: JsonPunctuation
+    members: Sequence[PropertyMember], more: ir.Expr, needed: int, punctuation: JsonPunctuation
 ) -> ir.Expr:
     """`object_expr` where the number of members is free. Nothing here can be `ir.NEVER` but the first `head`."""
-    comma, close = layout.comma, layout.close_object
+    comma, close = punctuation.comma, punctuation.close_object
     head: ir.Expr = ir.EMPTY_LANGUAGE  # a member must follow
     tail: ir.Expr = close  # one was just written
     if more is not ir.EMPTY_LANGUAGE:
@@ -104,74 +223,13 @@ def _uncounted(
         if required:
             open_end = False
             if i == 0 or not members[i - 1].required:  # or else nothing comes to it without a comma
-                head = ir.Sequence((layout.property_key(name), value, tail))
+                head = ir.Sequence((punctuation.property_key(name), value, tail))
             if i:
-                tail = ir.Sequence((layout.next_property_key(name), value, tail))
+                tail = ir.Sequence((punctuation.next_property_key(name), value, tail))
         else:
-            given = ir.Sequence((layout.property_key(name), value, tail))
+            given = ir.Sequence((punctuation.property_key(name), value, tail))
             head = given if head is ir.EMPTY_LANGUAGE else ir.Choice((given, head))
             following = ir.Sequence((comma, head))
             tail = ir.Choice((close, following)) if open_end else following
-    full = ir.sequence(layout.open_object, head)
-    return ir.choice(layout.empty_object, full) if needed == 0 else full
-
-
-def array_expr(
-    prefix: Sequence[ir.Expr],
-    rest: Callable[[], ir.Expr],
-    low: int,
-    high: int | None,
-    layout: JsonPunctuation,
-) -> ir.Expr:
-    """Arrays of these items, then any number of `rest`, and from `low` to `high` items in all."""
-    prefix = prefix if high is None else prefix[:high]
-    for i, item in enumerate(prefix):
-        if item is ir.EMPTY_LANGUAGE:
-            prefix, high = prefix[:i], i
-            break
-    size = len(prefix)
-    if high is not None and high < low:
-        return ir.EMPTY_LANGUAGE
-    more = ir.EMPTY_LANGUAGE if high is not None and high <= size else rest()
-    following = ir.sequence(layout.comma, more)
-
-    def repeat(written: int) -> ir.Expr:
-        least, most = max(0, low - written), None if high is None else high - written
-        return ir.sequence(ir.loop(following, least, most), layout.close_array)
-
-    if size:
-        tail = repeat(size)
-        for i in range(size - 1, 0, -1):
-            tail = ir.sequence(layout.comma, prefix[i], tail)
-            if i >= low:
-                tail = ir.choice(layout.close_array, tail)
-        full = ir.sequence(layout.open_array, prefix[0], tail)
-    elif high == 0 or more is ir.EMPTY_LANGUAGE:
-        full = ir.EMPTY_LANGUAGE
-    else:
-        full = ir.sequence(layout.open_array, more, repeat(1))
-    return ir.choice(layout.empty_array, full) if low == 0 else full
-
-
-def unique_array_expr(
-    listed: Sequence[ir.Expr],
-    scalars: Sequence[ir.Regex],
-    low: int,
-    high: int | None,
-    layout: JsonPunctuation,
-) -> ir.Expr:
-    """Arrays of `low` to `high` items of which no two are equal.
-
-    Args:
-        listed: the texts of each value that may be an item.
-        scalars: languages of strings or numbers (these without exponent), without a value in common with each other
-            and with `listed`.
-        low: least number of items.
-        high: greatest number of items, if there is one.
-        layout: terminals of the punctuation.
-    """
-    entries = [ir.InterleaveEntry(value, ir.EPSILON, slot) for slot, value in enumerate(listed)]
-    entries += [ir.InterleaveEntry(ir.Terminal(regex), ir.EPSILON, distinct=True) for regex in scalars]
-    items = interleave(entries, low=max(low, 1), high=high, separator=layout.comma)
-    full = ir.EMPTY_LANGUAGE if high == 0 else ir.sequence(layout.open_array, items, layout.close_array)
-    return ir.choice(layout.empty_array, full) if low == 0 else full
+    full = ir.sequence(punctuation.open_object, head)
+    return ir.choice(punctuation.empty_object, full) if needed == 0 else full

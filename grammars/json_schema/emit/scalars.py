@@ -1,17 +1,53 @@
-"""Scalars under many alternatives: one term of unions and intersections instead of a case for every combination.
+"""Null, booleans, numbers, strings and enumerated values: from constraints to terminals.
 
-What schemas say about a string, or about a number, is a regular language, and so is what any combination of them
-says. Alternatives that stand side by side are then no longer multiplied: `cases` does that for values in general.
+What schemas say about a string, or about a number, is a regular language, and so is every Boolean combination of such
+schemas. `ScalarLanguages` therefore computes scalars under many alternatives as one regex of unions and intersections,
+where `DnfExpansion` would multiply the alternatives.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any
 
 from grammars import ir
+from grammars.errors import ConstraintTooLarge, Problem
+from grammars.json_schema.emit.diagnostics import Diagnostics, rule_name
 from grammars.json_schema.resolve.expand import DnfExpansion
+from grammars.json_schema.resolve.validate import InstanceValidator
+from grammars.json_schema.source import constraints as f
 from grammars.json_schema.source.constraints import Conjunction, TypeConstraints
-from grammars.json_schema.source.document import SchemaNode
+from grammars.json_schema.source.document import SchemaNode, child_pointer
+from grammars.json_schema.text import numbers, strings
+from grammars.json_schema.text.literals import value_expr, value_regex
+from grammars.json_schema.text.multiple_of import multiples_of
+from grammars.json_schema.text.numbers import INTEGRAL_NUMBER, decimal, decimal_spellings, exclude_numbers
+from grammars.json_schema.text.punctuation import JsonPunctuation
+from grammars.json_schema.text.strings import strings_excluding
+
+SCALAR_TERM_THRESHOLD = 8
+"""Combinations of alternatives from which on the scalars of a conjunction are one term instead of disjuncts."""
+
+NULL = ir.terminal("null")
+_TRUE, _FALSE = ir.terminal("true"), ir.terminal("false")
+BOOLEAN = ir.Terminal(ir.union(ir.literal("true"), ir.literal("false")))
+STRING, NUMBER, INTEGER = (
+    ir.Terminal(strings.ANY_STRING),
+    ir.Terminal(numbers.ANY_NUMBER),
+    ir.Terminal(numbers.ANY_INTEGER),
+)
+_STRINGS = ("min_length", "max_length", "patterns")
+SINGLE_TYPE_TERMINALS: dict[f.ParsedSchema, ir.Expr] = {
+    f.SINGLE_TYPE["null"]: NULL,
+    f.SINGLE_TYPE["boolean"]: BOOLEAN,
+    f.SINGLE_TYPE["string"]: STRING,
+    f.SINGLE_TYPE["number"]: NUMBER,
+    f.SINGLE_TYPE["integer"]: INTEGER,
+}
+"""Terminals of schemas that say a type and nothing else."""
+_CANONICAL_CHARACTER = strings.CANONICAL_ESCAPES.unit(ir.ANY_CHAR.ranges)
 
 
 class ScalarLanguages:
@@ -24,34 +60,269 @@ class ScalarLanguages:
     """
 
     def __init__(
-        self, cases: DnfExpansion, shaped: Callable[[Conjunction, TypeConstraints], ir.Regex], every: ir.Regex
+        self,
+        expansion: DnfExpansion,
+        constraint_regex: Callable[[Conjunction, TypeConstraints], ir.Regex],
+        all_texts: ir.Regex,
     ) -> None:
-        self.cases = cases
-        self.constraint_regex = shaped
-        self.all_texts = every
+        self.expansion = expansion
+        self.constraint_regex = constraint_regex
+        self.all_texts = all_texts
         self.known: dict[SchemaNode, ir.Regex] = {}
 
-    def of(self, goal: Conjunction) -> ir.Regex:
+    def of(self, conjunction: Conjunction) -> ir.Regex:
         """The texts that satisfy all of some schemas, one at least."""
-        stack: list[tuple[SchemaNode, bool]] = [(node, False) for node in goal]
+        stack: list[tuple[SchemaNode, bool]] = [(node, False) for node in conjunction]
         while stack:
             node, entered = stack.pop()
             if node in self.known:
                 continue
-            also, either = self.cases.scalar_parts(node)
+            all_of, any_of = self.expansion.scalar_parts(node)
             if not entered:
                 stack.append((node, True))
-                stack += [(part, False) for branches in (also, *either) for part in branches]
+                stack += [(part, False) for branches in (all_of, *any_of) for part in branches]
                 continue
-            texts = [self.known[part] for part in also]
-            texts += [ir.union(*(self.known[part] for part in branches)) for branches in either]
-            facts = self.cases.parse_schema(node)
-            if facts.limits:
-                texts.append(self.constraint_regex((node,), facts.constraints))
+            texts = [self.known[part] for part in all_of]
+            texts += [ir.union(*(self.known[part] for part in branches)) for branches in any_of]
+            parsed = self.expansion.parse_schema(node)
+            if parsed.limits:
+                texts.append(self.constraint_regex((node,), parsed.constraints))
             self.known[node] = self.intersection(texts)
-        return self.intersection([self.known[node] for node in goal])
+        return self.intersection([self.known[node] for node in conjunction])
 
     def intersection(self, texts: list[ir.Regex]) -> ir.Regex:
         """The texts of all these languages."""
         less = dict.fromkeys(text for text in texts if text is not self.all_texts)
         return ir.intersection(*less) if less else self.all_texts
+
+
+class ScalarLowering:
+    """Lowers the scalars of one document.
+
+    Args:
+        expansion: the schemas of the document.
+        validator: judges enumerated values.
+        diagnostics: receives what goes wrong.
+        punctuation: written inside enumerated arrays and objects.
+        ordered: the members of enumerated objects keep their order.
+    """
+
+    def __init__(
+        self,
+        expansion: DnfExpansion,
+        validator: InstanceValidator,
+        diagnostics: Diagnostics,
+        punctuation: JsonPunctuation,
+        *,
+        ordered: bool,
+    ) -> None:
+        self.expansion = expansion
+        self.validator = validator
+        self.diagnostics = diagnostics
+        self.punctuation = punctuation
+        self.ordered_members = ordered
+        self.strings = ScalarLanguages(expansion, self.string_regex, strings.ANY_STRING)
+        self.numbers = ScalarLanguages(expansion, self.number_regex, numbers.ANY_NUMBER)
+        self.enum_exprs: dict[tuple[str, ...], ir.Expr] = {}
+
+    def scalar_term(self, conjunction: Conjunction) -> ir.Expr | None:
+        """A goal that only scalars satisfy, by one of many combinations of alternatives; None for other goals."""
+        types, ways = self.expansion.types_and_branches(conjunction)
+        if types & (f.ARRAY | f.OBJECT) or ways < SCALAR_TERM_THRESHOLD:
+            return None
+        values: list[Any] = [None] if types & f.NULL else []
+        values += [True, False] if types & f.BOOLEAN else []
+        texts = [
+            value_regex(value, self.punctuation)
+            for value in values
+            if self.validator.satisfies_all(conjunction, value)
+        ]
+        texts += [self.strings.of(conjunction)] if types & f.STRING else []
+        texts += [self.numbers.of(conjunction)] if types & f.NUMBER else []
+        texts = [text for text in texts if not isinstance(text, ir.EmptySet)]
+        if not texts:
+            self.diagnostics.conflict(conjunction, "schemas that must hold together exclude each other")
+        return ir.choice(*map(ir.Terminal, texts))
+
+    def string_regex(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Regex:
+        """The JSON strings of a shape."""
+        self.diagnostics.note_unsupported(
+            TypeConstraints(
+                types=constraints.types & f.STRING, unsupported_keywords=constraints.unsupported_keywords
+            )
+        )
+        return self.enum_string_regex(disjunct, constraints)
+
+    def number_regex(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Regex:
+        """The numbers of a shape; those that are listed without exponent, too, as most others are."""
+        self.diagnostics.note_unsupported(
+            TypeConstraints(
+                types=constraints.types & f.NUMBER, unsupported_keywords=constraints.unsupported_keywords
+            )
+        )
+        if not constraints.types & f.NUMBER:
+            return ir.EMPTY_SET
+        if constraints.enum_values is None:
+            expr = self.number(disjunct, constraints)
+            return expr.regex if isinstance(expr, ir.Terminal) else ir.EMPTY_SET
+        listed = [value for value in self.validator.listed(constraints) if type(value) in (int, float)]
+        exponents = [decimal_spellings(decimal(value)) for value in listed if "e" in json.dumps(value)]
+        return ir.union(*(value_regex(value, self.punctuation) for value in listed), *exponents)
+
+    def enum_expr(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Expr:
+        """The listed values that satisfy everything else, in one terminal."""
+        try:
+            return self._enumerated(disjunct, constraints)
+        except RecursionError:
+            raise ConstraintTooLarge(
+                "a listed value is nested too deeply", Problem(rule_name(disjunct), "in enum or const")
+            ) from None
+
+    def _enumerated(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Expr:
+        plain = len(vars(constraints)) == 1 or (len(vars(constraints)) == 2 and constraints.types == f.STRING)
+        if plain and set(map(type, constraints.enum_values or ())) == {
+            str
+        }:  # any number of names, and nothing else is said
+            key = tuple(constraints.enum_values or ())
+            if key not in self.enum_exprs:
+                self.enum_exprs[key] = ir.Terminal(ir.union(*map(strings.encode_json_string, key)))
+            return self.enum_exprs[key]
+        values = self.validator.listed(constraints)
+        if not values:
+            self.diagnostics.conflict(disjunct, "none of the listed values satisfies the other keywords")
+            return ir.EMPTY_LANGUAGE
+        return self.enum_values_expr(values)
+
+    def enum_values_expr(self, values: Sequence[Any]) -> ir.Expr:
+        """The texts of values that stand in the schema."""
+        if self.ordered_members:
+            return ir.Terminal(ir.union(*(value_regex(value, self.punctuation) for value in values)))
+        return ir.choice(*(value_expr(value, self.punctuation) for value in values))
+
+    def scalars(self, disjunct: Conjunction, constraints: TypeConstraints) -> list[ir.Expr]:
+        """Null, booleans, numbers and strings of a shape."""
+        parts: list[ir.Expr] = []
+        if constraints.types & f.NULL:
+            parts.append(NULL)
+        if constraints.types & f.BOOLEAN:
+            for value, text in ((True, _TRUE), (False, _FALSE)):
+                if not any(other is value for other in constraints.excluded_values):
+                    parts.append(text)
+            if parts[-2:] == [_TRUE, _FALSE]:
+                parts[-2:] = [BOOLEAN]
+        if constraints.types & f.NUMBER:
+            parts.append(self.number(disjunct, constraints))
+        if constraints.types & f.STRING:
+            parts.append(self.string(disjunct, constraints))
+        return parts
+
+    def number(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Expr:
+        """Numbers of a shape."""
+        excluded = [
+            decimal_spellings(decimal(value))
+            for value in constraints.excluded_values
+            if type(value) in (int, float)
+        ]
+        if not constraints.types & f.INTEGER:
+            excluded.append(
+                INTEGRAL_NUMBER if self.expansion.document.dialect.integral_floats else numbers.ANY_INTEGER
+            )
+        for number in constraints.non_divisors:
+            excluded.append(self.multiples(disjunct, (number,), numbers.UNBOUNDED, whole=False))
+        if excluded:
+            types = f.NUMBER if constraints.types & f.NON_INTEGER else f.INTEGER
+            rest = self.number(
+                disjunct,
+                TypeConstraints(types=types, bounds=constraints.bounds, divisors=constraints.divisors),
+            )
+            return (
+                ir.Terminal(exclude_numbers(rest.regex, excluded)) if isinstance(rest, ir.Terminal) else rest
+            )
+        whole = not constraints.types & f.NON_INTEGER
+        if constraints.bounds.empty():
+            self.diagnostics.conflict(disjunct, f"no number is {constraints.bounds}")
+            return ir.EMPTY_LANGUAGE
+        if constraints.divisors:
+            regex = self.multiples(disjunct, constraints.divisors, constraints.bounds, whole)
+        elif whole:
+            if constraints.bounds == numbers.UNBOUNDED:
+                return INTEGER
+            regex = numbers.integers(constraints.bounds)
+        elif constraints.bounds == numbers.UNBOUNDED:
+            return NUMBER
+        else:
+            regex = numbers.numbers_between(constraints.bounds)
+        if isinstance(regex, ir.EmptySet):
+            self.diagnostics.conflict(
+                disjunct,
+                f"no {'integer' if whole else 'number'} is {constraints.bounds} and a multiple as asked",
+            )
+            return ir.EMPTY_LANGUAGE
+        return ir.Terminal(regex)
+
+    def multiples(
+        self, disjunct: Conjunction, steps: Sequence[Decimal], bounds: numbers.Bounds, whole: bool
+    ) -> ir.Regex:
+        """The multiples of all steps; what is wrong with them is told with its places."""
+        try:
+            return multiples_of(tuple(steps), bounds, whole)
+        except ConstraintTooLarge as error:
+            reason = error.problems[0].reason
+            problems = [
+                Problem(
+                    child_pointer(part.pointer, "multipleOf"), reason, part.value["multipleOf"], "multipleOf"
+                )
+                for node in disjunct
+                for part in (node, node.negates)
+                if part is not None and isinstance(part.value, dict) and "multipleOf" in part.value
+            ]
+            raise ConstraintTooLarge(error.summary, problems or error.problems, action=error.action) from None
+
+    def string(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Expr:
+        """Strings of a shape."""
+        excluded = [value for value in constraints.excluded_values if isinstance(value, str)]
+        if excluded:
+            said = {name: vars(constraints)[name] for name in _STRINGS if name in vars(constraints)}
+            rest = self.string(disjunct, TypeConstraints(**said))
+            if not isinstance(rest, ir.Terminal):
+                return rest
+            return ir.Terminal(ir.intersection(rest.regex, strings_excluding(excluded)))
+        low, high = constraints.min_length, constraints.max_length
+        if high is not None and low > high:
+            self.diagnostics.conflict(
+                disjunct, f"no string is at least {low} and at most {high} characters long"
+            )
+            return ir.EMPTY_LANGUAGE
+        if not constraints.patterns:
+            return STRING if low == 0 and high is None else ir.Terminal(strings.string_of_length(low, high))
+        least = max(pattern.shortest for pattern in constraints.patterns)
+        most = min((p.longest for p in constraints.patterns if p.longest is not None), default=None)
+        if (high is not None and least > high) or (most is not None and (most < low or most < least)):
+            self.diagnostics.conflict(
+                disjunct, "no string has this length and matches every pattern and format"
+            )
+            return ir.EMPTY_LANGUAGE
+        bodies = [pattern.json_body for pattern in constraints.patterns]
+        if low > least or (high is not None and (most is None or most > high)):
+            bodies.append(ir.repeat(_CANONICAL_CHARACTER, low, high))
+        regex = ir.concat(strings.QUOTE, ir.intersection(*bodies), strings.QUOTE)
+        if isinstance(regex, ir.EmptySet):
+            self.diagnostics.conflict(disjunct, "no string matches the pattern")
+            return ir.EMPTY_LANGUAGE
+        return ir.Terminal(regex)
+
+    def enum_string_regex(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Regex:
+        """The JSON strings of a case."""
+        if not constraints.types & f.STRING:
+            return ir.EMPTY_SET
+        if constraints.enum_values is not None:
+            values = [v for v in self.validator.listed(constraints) if isinstance(v, str)]
+            return ir.union(*(strings.encode_json_string(value) for value in values))
+        expr = self.string(disjunct, constraints)
+        return expr.regex if isinstance(expr, ir.Terminal) else ir.EMPTY_SET
+
+    def allowed_keys(self, names: Conjunction, keys: ir.Regex) -> ir.Regex:
+        """Keys of a class that ``propertyNames`` allows."""
+        for node in names:
+            keys = ir.intersection(keys, self.strings.of((node,)))
+        return keys

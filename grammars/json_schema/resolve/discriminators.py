@@ -70,17 +70,19 @@ class ValueSummary(NamedTuple):
 
 def discriminators_of(node: SchemaNode, parse_schema: Callable[[SchemaNode], ParsedSchema]) -> Discriminators:
     """What a schema says by itself about single members of objects."""
-    shape = parse_schema(node).constraints
+    constraints = parse_schema(node).constraints
     known: dict[str, EqualityKeys] = {}
-    for members in shape.members:
+    for members in constraints.members:
         for name, part in members.properties.items():
             values = listed(part, parse_schema)
             if values is not None:
                 known[name] = known[name] & values if name in known else values
     excluded = [
-        found for denied in shape.negated_objects if (found := _excluded(denied, parse_schema)) is not None
+        found
+        for denied in constraints.negated_objects
+        if (found := _excluded(denied, parse_schema)) is not None
     ]
-    return Discriminators(frozenset(shape.required), known, tuple(excluded))
+    return Discriminators(frozenset(constraints.required), known, tuple(excluded))
 
 
 def listed(node: SchemaNode, parse_schema: Callable[[SchemaNode], ParsedSchema]) -> EqualityKeys | None:
@@ -112,10 +114,10 @@ def _excluded(
     values = listed(part, parse_schema)
     if not values:
         return None
-    facts = parse_schema(part)
-    said = facts.constraints.__dict__.keys()
-    if not (facts.is_flat and facts.constraints.types & STRING and said <= {"types", "enum_values"}):
+    parsed = parse_schema(part)
+    said = parsed.constraints.__dict__.keys()
+    if not (parsed.is_flat and parsed.constraints.types & STRING and said <= {"types", "enum_values"}):
         return None
-    if set(map(type, facts.constraints.enum_values or ())) != {str}:
+    if set(map(type, parsed.constraints.enum_values or ())) != {str}:
         return None
     return name, values, denied.required

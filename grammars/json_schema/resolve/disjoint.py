@@ -18,67 +18,70 @@ MAX_PROOF_STEPS = 20_000
 class EmptinessProver:
     """Proves goals empty. What it does not prove may be empty all the same; so "exactly one" is read as "any"."""
 
-    def __init__(self, cases: DnfExpansion, admits: InstanceValidator) -> None:
-        self.cases = cases
-        self.admits = admits
+    def __init__(self, expansion: DnfExpansion) -> None:
+        self.expansion = expansion
+        self.validator = InstanceValidator(expansion)
         self.steps = 0
         self.known: dict[tuple[frozenset[SchemaNode], int], bool] = {}
 
-    def apart(self, a: SchemaNode, b: SchemaNode) -> bool:
+    def are_disjoint(self, a: SchemaNode, b: SchemaNode) -> bool:
         """Whether two schemas have no value in common, as far as can be seen."""
-        if self.cases.value_summary(a).is_disjoint(self.cases.value_summary(b)):
+        if self.expansion.value_summary(a).is_disjoint(self.expansion.value_summary(b)):
             return True
         for one, other in ((a, b), (b, a)):
-            if self.cases.value_summary(one).values is not None:
-                listed = self.cases.parse_schema(one).constraints.enum_values or ()
+            if self.expansion.value_summary(one).values is not None:
+                listed = self.expansion.parse_schema(one).constraints.enum_values or ()
                 return not any(
-                    self.admits.satisfies_all((one, other), value, possibly=True) for value in listed
+                    self.validator.satisfies_all((one, other), value, possibly=True) for value in listed
                 )
         return self.is_empty((a, b))
 
-    def is_empty(self, goal: Conjunction, depth: int = MAX_PROOF_DEPTH) -> bool:
+    def is_empty(self, conjunction: Conjunction, depth: int = MAX_PROOF_DEPTH) -> bool:
         """Whether no value satisfies all the schemas, as far as can be seen."""
-        key = frozenset(goal), depth
+        key = frozenset(conjunction), depth
         if key not in self.known:
             self.steps += 1
             if self.steps > MAX_PROOF_STEPS:
                 return False
             self.known[key] = all(
-                self.has_no_values(self.cases.constraints_of(case), depth)
-                for case in self.cases.expand(goal, relaxed=True)
+                self.has_no_values(self.expansion.constraints_of(disjunct), depth)
+                for disjunct in self.expansion.expand(conjunction, relaxed=True)
             )
         return self.known[key]
 
-    def has_no_values(self, shape: TypeConstraints, depth: int) -> bool:
+    def has_no_values(self, constraints: TypeConstraints, depth: int) -> bool:
         """Whether no value has a shape, as far as can be seen. Keywords that cannot be enforced only narrow it."""
-        types = shape.types
-        if shape.enum_values is not None:
+        types = constraints.types
+        if constraints.enum_values is not None:
             return not any(
-                self.admits.meets_constraints(shape, value, possibly=True) for value in shape.enum_values
+                self.validator.meets_constraints(constraints, value, possibly=True)
+                for value in constraints.enum_values
             )
         if types & (f.NULL | f.BOOLEAN):
             return False
-        if types & f.NUMBER and not shape.bounds.empty():
-            low, high = shape.bounds.integers()
+        if types & f.NUMBER and not constraints.bounds.empty():
+            low, high = constraints.bounds.integers()
             if types & f.NON_INTEGER or low is None or high is None or low <= high:
                 return False
-        if types & f.STRING and not self.has_no_strings(shape):
+        if types & f.STRING and not self.has_no_strings(constraints):
             return False
-        if types & f.ARRAY and (shape.max_items is None or shape.min_items <= shape.max_items):
+        if types & f.ARRAY and (
+            constraints.max_items is None or constraints.min_items <= constraints.max_items
+        ):
             return False
-        return not types & f.OBJECT or self.has_no_objects(shape, depth)
+        return not types & f.OBJECT or self.has_no_objects(constraints, depth)
 
-    def has_no_strings(self, shape: TypeConstraints) -> bool:
+    def has_no_strings(self, constraints: TypeConstraints) -> bool:
         """Whether the lengths that are asked exclude each other."""
-        least = max([shape.min_length, *(pattern.shortest for pattern in shape.patterns)])
-        highs = [shape.max_length, *(pattern.longest for pattern in shape.patterns)]
+        least = max([constraints.min_length, *(pattern.shortest for pattern in constraints.patterns)])
+        highs = [constraints.max_length, *(pattern.longest for pattern in constraints.patterns)]
         return any(high is not None and high < least for high in highs)
 
-    def has_no_objects(self, shape: TypeConstraints, depth: int) -> bool:
+    def has_no_objects(self, constraints: TypeConstraints, depth: int) -> bool:
         """Whether a required member, or the count of members, can never be as asked."""
-        most = shape.max_properties
-        if most is not None and max(shape.min_properties, len(shape.required)) > most:
+        most = constraints.max_properties
+        if most is not None and max(constraints.min_properties, len(constraints.required)) > most:
             return True
         return depth > 0 and any(
-            self.is_empty(member_schemas(shape, name), depth - 1) for name in shape.required
+            self.is_empty(member_schemas(constraints, name), depth - 1) for name in constraints.required
         )

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations, islice
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from grammars.errors import ConstraintTooLarge, InvalidConstraint, Problem
 from grammars.json_schema.resolve.discriminators import (
@@ -42,10 +42,10 @@ MAX_DISJUNCTS = 10_000
 _NOTHING_SAID = TypeConstraints()
 
 
-def _unknown(keyword: str, draft: str) -> str:
+def _unknown(keyword: str, dialect: str) -> str:
     later = {"additionalItems": "items", "dependencies": "dependentRequired, dependentSchemas"}
     hint = f" (now {later[keyword]})" if keyword in later else ""
-    return f"unknown to draft {draft}{hint}"
+    return f"unknown to draft {dialect}{hint}"
 
 
 class ConjunctionClosure(NamedTuple):
@@ -64,19 +64,31 @@ class ConjunctionClosure(NamedTuple):
     types: int | None
 
 
+class DisjointnessProver(Protocol):
+    """Proves that schemas have no value in common; see `grammars.json_schema.resolve.disjoint`."""
+
+    def are_disjoint(self, a: SchemaNode, b: SchemaNode) -> bool:
+        """Whether two schemas are proved to have no value in common."""
+        ...
+
+    def is_empty(self, conjunction: Conjunction) -> bool:
+        """Whether a conjunction is proved to have no values."""
+        ...
+
+
 class DnfExpansion:
     """Reads schemas and expands goals; remembers both.
 
     Args:
         document: where the schemas stand.
-
-    Attributes:
-        are_disjoint: whether two schemas are known to have no value in common; knows nothing until it is set.
+        new_prover: makes the prover of this expansion, which itself expands conjunctions (with `relaxed`).
     """
 
-    def __init__(self, document: SchemaDocument) -> None:
+    def __init__(
+        self, document: SchemaDocument, new_prover: Callable[[DnfExpansion], DisjointnessProver]
+    ) -> None:
         self.document = document
-        self.are_disjoint: Callable[[SchemaNode, SchemaNode], bool] = lambda a, b: False
+        self.prover = new_prover(self)
         self.visited_nodes: list[SchemaNode] = []
         self.acyclic: set[SchemaNode] = set()
         self.constraints_cache: dict[frozenset[SchemaNode], TypeConstraints] = {}
@@ -96,33 +108,33 @@ class DnfExpansion:
         if node.negates is not None:
             node.parsed = negate_schema(node.negates, self.document, self.parse_schema)
             return node.parsed
-        node.parsed = facts = ParsedSchema()
+        node.parsed = parsed = ParsedSchema()
         if not node.made:
             self.visited_nodes.append(node)
         schema = node.value
-        draft = node.dialect
+        dialect = node.dialect
         if schema is False:
-            facts.constraints.types = 0
-            facts.limits = True
-            return facts
+            parsed.constraints.types = 0
+            parsed.limits = True
+            return parsed
         if schema is True:
-            return facts
-        limiting = draft.assertion_keywords
+            return parsed
+        limiting = dialect.assertion_keywords
         if len(said := limiting.keys() & schema.keys()) <= 1:  # nothing, or most often a type alone
             if not said:
-                return facts
+                return parsed
             if "type" in said and isinstance(name := schema["type"], str):
-                node.parsed = facts = SINGLE_TYPE[name]
-                return facts
-        if draft.ref_overrides_siblings and "$ref" in schema:
-            limiting["$ref"](facts, schema["$ref"], node, self.document)
+                node.parsed = parsed = SINGLE_TYPE[name]
+                return parsed
+        if dialect.ref_overrides_siblings and "$ref" in schema:
+            limiting["$ref"](parsed, schema["$ref"], node, self.document)
         else:
             for keyword, value in schema.items():
                 function = limiting.get(keyword)
                 if function is not None:
-                    function(facts, value, node, self.document)
-        facts.limits = facts.constraints.limits()
-        return facts
+                    function(parsed, value, node, self.document)
+        parsed.limits = parsed.constraints.limits()
+        return parsed
 
     def report_rows(self) -> Iterator[tuple[SchemaNode, list[tuple[str, bool, str]]]]:
         """The `entries` of every schema that was read, in that order."""
@@ -131,15 +143,15 @@ class DnfExpansion:
     def keyword_rows(self, node: SchemaNode) -> list[tuple[str, bool, str]]:
         """(keyword, enforced, note) for the report: what each keyword of a schema came to."""
         schema = node.value
-        draft = node.dialect
-        alone = draft.ref_overrides_siblings and "$ref" in schema if isinstance(schema, dict) else False
+        dialect = node.dialect
+        alone = dialect.ref_overrides_siblings and "$ref" in schema if isinstance(schema, dict) else False
         found = []
         for keyword, value in schema.items() if isinstance(schema, dict) else ():
-            function = draft.handlers.get(keyword)
+            function = dialect.handlers.get(keyword)
             if function is None:
-                found.append((keyword, False, _unknown(keyword, draft.name)))
+                found.append((keyword, False, _unknown(keyword, dialect.name)))
             elif alone and keyword != "$ref":
-                found.append((keyword, False, f"ignored next to $ref in draft {draft.name}"))
+                found.append((keyword, False, f"ignored next to $ref in draft {dialect.name}"))
             else:
                 note = function(ParsedSchema(), value, node, self.document)
                 found.append((keyword, note is None, note or ""))
@@ -147,15 +159,15 @@ class DnfExpansion:
 
     def scalar_parts(self, node: SchemaNode) -> tuple[list[SchemaNode], list[Sequence[SchemaNode]]]:
         """What a scalar must satisfy besides the shape of a schema: all of some schemas, and of each list one."""
-        facts = self.parse_schema(node)
+        parsed = self.parse_schema(node)
         if node not in self.acyclic:
             self.check_acyclic(node)
-        either = [branches for _, branches in facts.any_of]
-        either += map(self.exactly_one, facts.one_of)
-        either += map(self.not_one, facts.none_or_many)
-        if facts.violated_unevaluated is not None:  # no scalar leaves anything unevaluated
+        either = [branches for _, branches in parsed.any_of]
+        either += map(self.exactly_one, parsed.one_of)
+        either += map(self.not_one, parsed.none_or_many)
+        if parsed.violated_unevaluated is not None:  # no scalar leaves anything unevaluated
             either.append(())
-        return list(facts.all_of), either
+        return list(parsed.all_of), either
 
     # ------------------------------------------------------------ goals
 
@@ -185,9 +197,9 @@ class DnfExpansion:
             InvalidConstraint: a schema refers to itself for the same value.
         """
         if len(conjunction) == 1:  # by far the most common: one schema that refers to no other
-            facts = self.parse_schema(conjunction[0])
-            if facts.is_flat:
-                return [conjunction if facts.limits else ()]
+            parsed = self.parse_schema(conjunction[0])
+            if parsed.is_flat:
+                return [conjunction if parsed.limits else ()]
         key = frozenset(conjunction), relaxed
         found = self.disjuncts_cache.get(key)
         if found is None:
@@ -214,8 +226,8 @@ class DnfExpansion:
                 )
             seen, choices, types, tags = pending.pop()
             if not choices:
-                case = self._limiting(seen)
-                finished.setdefault(frozenset(case), case)
+                disjunct = self._limiting(seen)
+                finished.setdefault(frozenset(disjunct), disjunct)
                 continue
             if any(branch in seen for branch in choices[0]):  # holds already
                 pending.append((seen, choices[1:], types, tags))
@@ -274,27 +286,27 @@ class DnfExpansion:
             if node in seen:
                 continue
             seen[node] = None
-            facts = node.parsed or self.parse_schema(node)
+            parsed = node.parsed or self.parse_schema(node)
             if node.negation is not None and node.negation in seen:
                 return None
-            if facts.limits:
-                types &= facts.constraints.types
-            if facts.all_of:
+            if parsed.limits:
+                types &= parsed.constraints.types
+            if parsed.all_of:
                 if node not in self.acyclic:
                     self.check_acyclic(node)
-                stack.extend(reversed(facts.all_of))
-            if facts.any_of:
-                choices.extend(branches for _, branches in facts.any_of)
-            for branches in facts.one_of:
+                stack.extend(reversed(parsed.all_of))
+            if parsed.any_of:
+                choices.extend(branches for _, branches in parsed.any_of)
+            for branches in parsed.one_of:
                 choices.append(branches if relaxed else self.exactly_one(branches))
             if not relaxed:
-                choices.extend(self.not_one(branches) for branches in facts.none_or_many)
-                if facts.unevaluated is not None:
+                choices.extend(self.not_one(branches) for branches in parsed.none_or_many)
+                if parsed.unevaluated is not None:
                     choices.insert(
-                        0, self.unevaluated_disjuncts(facts.unevaluated)
+                        0, self.unevaluated_disjuncts(parsed.unevaluated)
                     )  # it picks branches of the others, too
-                if facts.violated_unevaluated is not None:
-                    stack.extend(map(negation_of, self.unevaluated_disjuncts(facts.violated_unevaluated)))
+                if parsed.violated_unevaluated is not None:
+                    stack.extend(map(negation_of, self.unevaluated_disjuncts(parsed.violated_unevaluated)))
         return types
 
     def exactly_one(self, branches: Sequence[SchemaNode]) -> list[SchemaNode]:
@@ -305,7 +317,7 @@ class DnfExpansion:
             self.exactly_one_cache[key] = found = []
             overlapping: dict[SchemaNode, dict[SchemaNode, None]] = {branch: {} for branch in branches}
             for first, second in combinations(overlapping, 2):
-                if not self.are_disjoint(first, second):
+                if not self.prover.are_disjoint(first, second):
                     overlapping[first][second] = overlapping[second][first] = None
             for branch in branches:
                 others = [negation_of(other) for other in overlapping[branch]]
@@ -333,7 +345,7 @@ class DnfExpansion:
             conjunction_of(self.document, [first, second])
             for i, second in enumerate(branches)
             for first in branches[:i]
-            if not self.are_disjoint(first, second)
+            if not self.prover.are_disjoint(first, second)
         ]
         return [none, *pairs]
 
@@ -365,11 +377,11 @@ class DnfExpansion:
             path.append(node)
             on_path.add(node)
             stack.append((node, True))
-            facts = node.parsed or self.parse_schema(node)
-            stack.extend((other, False) for other in facts.all_of)
-            for _, branches in facts.any_of:
+            parsed = node.parsed or self.parse_schema(node)
+            stack.extend((other, False) for other in parsed.all_of)
+            for _, branches in parsed.any_of:
                 stack.extend((other, False) for other in branches)
-            for branches in (*facts.one_of, *facts.none_or_many):
+            for branches in (*parsed.one_of, *parsed.none_or_many):
                 stack.extend((other, False) for other in branches)
 
     # ------------------------------------------------------------ cases
@@ -381,8 +393,8 @@ class DnfExpansion:
         if len(disjunct) == 1:
             return self.parse_schema(disjunct[0]).constraints
         key = frozenset(disjunct)
-        shape = self.constraints_cache.get(key)
-        if shape is None:
+        constraints = self.constraints_cache.get(key)
+        if constraints is None:
             first, *others = [(node.parsed or self.parse_schema(node)).constraints for node in disjunct]
-            shape = self.constraints_cache[key] = first.conjoin(*others)
-        return shape
+            constraints = self.constraints_cache[key] = first.conjoin(*others)
+        return constraints

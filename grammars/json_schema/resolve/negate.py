@@ -43,16 +43,16 @@ Limits = tuple[int, dict[str, Any]]
 
 
 def negate_schema(
-    node: SchemaNode, document: SchemaDocument, facts_of: Callable[[SchemaNode], ParsedSchema]
+    node: SchemaNode, document: SchemaDocument, parse_schema: Callable[[SchemaNode], ParsedSchema]
 ) -> ParsedSchema:
     """What holds of the values that `node` does not allow.
 
     Args:
         node: a schema that is not itself a negation.
         document: where it belongs.
-        facts_of: what a schema says by itself.
+        parse_schema: reads the keywords of one schema.
     """
-    shape, branches = TypeConstraints(types=f.EVERY_TYPE), []
+    constraints, branches = TypeConstraints(types=f.EVERY_TYPE), []
     seen: dict[SchemaNode, None] = {}
     stack = [node]
     while stack:  # all that holds together fails together
@@ -63,20 +63,20 @@ def negate_schema(
         if part.negates is not None:
             branches.append(part.negates)
             continue
-        facts = facts_of(part)
-        if facts.limits:
-            shape = shape.conjoin(facts.constraints)
-        stack.extend(reversed(facts.all_of))
-        for _, either in facts.any_of:
+        parsed = parse_schema(part)
+        if parsed.limits:
+            constraints = constraints.conjoin(parsed.constraints)
+        stack.extend(reversed(parsed.all_of))
+        for _, either in parsed.any_of:
             branches.append(conjunction_of(document, [negation_of(branch) for branch in either]))
-        if facts.unevaluated is not None:
-            branches.append(unevaluated_violation(document, facts.unevaluated))
-        for one in facts.one_of:
+        if parsed.unevaluated is not None:
+            branches.append(unevaluated_violation(document, parsed.unevaluated))
+        for one in parsed.one_of:
             branches.append(none_or_many_of(document, one))
     slots: list[tuple[TypeConstraints, tuple[SchemaNode, ...]]] = []
-    if shape.enum_values is not None:
-        slots += _values(node, shape, document)
-    slots += [(slot, ()) for slot in _slots(node, shape, document)]
+    if constraints.enum_values is not None:
+        slots += _values(node, constraints, document)
+    slots += [(slot, ()) for slot in _slots(node, constraints, document)]
     result = ParsedSchema()
     if len(slots) + len(branches) == 1:
         if branches:
@@ -97,15 +97,15 @@ def negate_schema(
 
 
 def _values(
-    node: SchemaNode, shape: TypeConstraints, document: SchemaDocument
+    node: SchemaNode, constraints: TypeConstraints, document: SchemaDocument
 ) -> list[tuple[TypeConstraints, tuple[SchemaNode, ...]]]:
     """All but the listed values; and those of them that the rest of the shape does not allow (left to `_slots`)."""
     types, excluded, also = f.EVERY_TYPE, [], []
     whole_floats = document.dialect.integral_floats
-    listed = shape.enum_values or ()
+    listed = constraints.enum_values or ()
     for i, value in enumerate(listed):
         kind = type_bit_of(value, whole_floats)
-        if not kind & shape.types:
+        if not kind & constraints.types:
             continue
         if kind == f.NULL:
             types &= ~f.NULL
@@ -123,23 +123,23 @@ def const_schema(document: SchemaDocument, node: SchemaNode, label: str, value: 
             [const_schema(document, node, f"{label}/{i}", item) for i, item in enumerate(value)]
         )
         size = len(value)
-        shape = TypeConstraints(types=f.ARRAY, items=(items,), min_items=size, max_items=size)
+        constraints = TypeConstraints(types=f.ARRAY, items=(items,), min_items=size, max_items=size)
     elif isinstance(value, dict):
         members = MemberSchemas(
             {name: const_schema(document, node, f"{label}/{name}", item) for name, item in value.items()},
             additional=false_schema(document, node),
         )
-        shape = TypeConstraints(types=f.OBJECT, members=(members,), required=tuple(value))
+        constraints = TypeConstraints(types=f.OBJECT, members=(members,), required=tuple(value))
     else:
-        shape = TypeConstraints(enum_values=[value])
-    return constraint_schema(document, node, label, shape)
+        constraints = TypeConstraints(enum_values=[value])
+    return constraint_schema(document, node, label, constraints)
 
 
-def _slots(node: SchemaNode, shape: TypeConstraints, document: SchemaDocument) -> list[TypeConstraints]:
+def _slots(node: SchemaNode, constraints: TypeConstraints, document: SchemaDocument) -> list[TypeConstraints]:
     """Shapes of which one holds where something in a shape (but its listed values) fails."""
-    types = shape.types
+    types = constraints.types
     free = f.EVERY_TYPE & ~types
-    if shape.enum_values is not None:
+    if constraints.enum_values is not None:
         free = 0  # the values of other types are allowed already: none of them is among the listed ones
     groups: list[list[Limits]] = [[(free & (f.NULL | f.BOOLEAN), {})] if free & (f.NULL | f.BOOLEAN) else []]
     for kinds, limits in (
@@ -150,8 +150,10 @@ def _slots(node: SchemaNode, shape: TypeConstraints, document: SchemaDocument) -
     ):
         group: list[Limits] = [(free & kinds, {})] if free & kinds else []
         if types & kinds:
-            group += [(types & kinds, said) for said in limits(node, shape, document)]
-            problems = tuple(problem for problem in shape.unsupported_keywords if problem[0] & types & kinds)
+            group += [(types & kinds, said) for said in limits(node, constraints, document)]
+            problems = tuple(
+                problem for problem in constraints.unsupported_keywords if problem[0] & types & kinds
+            )
             if problems:
                 group.append((types & kinds, {"unsupported_keywords": problems}))
         groups.append(group)
@@ -159,8 +161,8 @@ def _slots(node: SchemaNode, shape: TypeConstraints, document: SchemaDocument) -
     for i in range(max(map(len, groups))):
         alternatives = [group[i] for group in groups if i < len(group)]
         said: dict[str, Any] = {"types": 0}
-        if shape.enum_values is not None:
-            said["enum_values"] = shape.enum_values
+        if constraints.enum_values is not None:
+            said["enum_values"] = constraints.enum_values
         for kinds, limit in alternatives:
             said["types"] |= kinds
             for name, value in limit.items():
@@ -169,23 +171,27 @@ def _slots(node: SchemaNode, shape: TypeConstraints, document: SchemaDocument) -
     return slots
 
 
-def _numbers(node: SchemaNode, shape: TypeConstraints, document: SchemaDocument) -> list[dict[str, Any]]:
-    bounds = shape.bounds
+def _numbers(
+    node: SchemaNode, constraints: TypeConstraints, document: SchemaDocument
+) -> list[dict[str, Any]]:
+    bounds = constraints.bounds
     found: list[dict[str, Any]] = []
     if bounds.low is not None:
         found.append({"bounds": Bounds(high=bounds.low, high_exclusive=not bounds.low_exclusive)})
     if bounds.high is not None:
         found.append({"bounds": Bounds(low=bounds.high, low_exclusive=not bounds.high_exclusive)})
-    return found + [{"non_divisors": (step,)} for step in dict.fromkeys(shape.divisors)]
+    return found + [{"non_divisors": (step,)} for step in dict.fromkeys(constraints.divisors)]
 
 
-def _strings(node: SchemaNode, shape: TypeConstraints, document: SchemaDocument) -> list[dict[str, Any]]:
-    low, high = shape.min_length, shape.max_length
-    if not shape.patterns:
+def _strings(
+    node: SchemaNode, constraints: TypeConstraints, document: SchemaDocument
+) -> list[dict[str, Any]]:
+    low, high = constraints.min_length, constraints.max_length
+    if not constraints.patterns:
         shorter = [{"max_length": low - 1}] if low > 0 else []
         longer = [{"min_length": high + 1}] if high is not None else []
         return [*shorter, *longer]
-    sources = [pattern.source for pattern in shape.patterns]
+    sources = [pattern.source for pattern in constraints.patterns]
     lengths = [ir.repeat(ir.ANY_CHAR, low, high)] if low or high is not None else []
     if lengths:
         sources.append(f"length {low} to {high}")
@@ -193,17 +199,17 @@ def _strings(node: SchemaNode, shape: TypeConstraints, document: SchemaDocument)
     def others(texts: list[ir.Regex]) -> ir.Regex:
         return ir.difference(ir.TEXT, ir.intersection(*texts, *lengths))
 
-    surely = others([pattern.superset for pattern in shape.patterns])
-    perhaps = [pattern.value_language for pattern in shape.patterns]
+    surely = others([pattern.superset for pattern in constraints.patterns])
+    perhaps = [pattern.value_language for pattern in constraints.patterns]
     return [{"patterns": (StringPattern(f"not {' and '.join(sources)}", surely, lambda: others(perhaps)),)}]
 
 
-def _arrays(node: SchemaNode, shape: TypeConstraints, document: SchemaDocument) -> list[dict[str, Any]]:
+def _arrays(node: SchemaNode, constraints: TypeConstraints, document: SchemaDocument) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
-    wrong = _wrong_items(shape.items, document, node)
+    wrong = _wrong_items(constraints.items, document, node)
     if wrong.prefix or wrong.additional is not None:
         found.append({"contains_constraints": (ContainsConstraint(wrong, 1, None, node.pointer),)})
-    for counted in shape.contains_constraints:
+    for counted in constraints.contains_constraints:
         if counted.min_contains:
             found.append(
                 {
@@ -220,16 +226,16 @@ def _arrays(node: SchemaNode, shape: TypeConstraints, document: SchemaDocument) 
                     )
                 }
             )
-    if shape.unique_items:
+    if constraints.unique_items:
         place = child_pointer(node.pointer, "uniqueItems")
         problem = Problem(
             place, "cannot be denied: two equal items are no regular condition", True, "uniqueItems"
         )
         found.append({"unsupported_keywords": ((f.ARRAY, problem),)})
-    if shape.min_items:
-        found.append({"max_items": shape.min_items - 1})
-    if shape.max_items is not None:
-        found.append({"min_items": shape.max_items + 1})
+    if constraints.min_items:
+        found.append({"max_items": constraints.min_items - 1})
+    if constraints.max_items is not None:
+        found.append({"min_items": constraints.max_items + 1})
     return found
 
 
@@ -245,20 +251,26 @@ def _wrong_items(parts: Sequence[ItemSchemas], document: SchemaDocument, node: S
     return ItemSchemas(prefix, wrong(size))
 
 
-def _objects(node: SchemaNode, shape: TypeConstraints, document: SchemaDocument) -> list[dict[str, Any]]:
+def _objects(
+    node: SchemaNode, constraints: TypeConstraints, document: SchemaDocument
+) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
-    members = tuple(part for part in shape.members if _limits_members(part))
-    if members or len(shape.required) > 1 or shape.property_names:
+    members = tuple(part for part in constraints.members if _limits_members(part))
+    if members or len(constraints.required) > 1 or constraints.property_names:
         found.append(
-            {"negated_objects": (NegatedObject(members, shape.required, shape.property_names, node.pointer),)}
+            {
+                "negated_objects": (
+                    NegatedObject(members, constraints.required, constraints.property_names, node.pointer),
+                )
+            }
         )
-    elif shape.required:
-        absent = MemberSchemas({shape.required[0]: false_schema(document, node)})
+    elif constraints.required:
+        absent = MemberSchemas({constraints.required[0]: false_schema(document, node)})
         found.append({"members": (absent,)})
-    if shape.min_properties:
-        found.append({"max_properties": shape.min_properties - 1})
-    if shape.max_properties is not None:
-        found.append({"min_properties": shape.max_properties + 1})
+    if constraints.min_properties:
+        found.append({"max_properties": constraints.min_properties - 1})
+    if constraints.max_properties is not None:
+        found.append({"min_properties": constraints.max_properties + 1})
     return found
 
 

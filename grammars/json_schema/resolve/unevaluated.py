@@ -76,11 +76,11 @@ class UnevaluatedExpansion:
     def __init__(
         self,
         document: SchemaDocument,
-        facts_of: Callable[[SchemaNode], ParsedSchema],
+        parse_schema: Callable[[SchemaNode], ParsedSchema],
         exactly_one: Callable[[Sequence[SchemaNode]], Sequence[SchemaNode]],
     ) -> None:
         self.document = document
-        self.facts_of = facts_of
+        self.facts_of = parse_schema
         self.exactly_one = exactly_one
 
     def alternatives(self, node: SchemaNode) -> list[SchemaNode]:
@@ -100,11 +100,13 @@ class UnevaluatedExpansion:
                 "subschemas are nested too deeply", Problem(child_pointer(node.pointer, keyword), "too deep")
             ) from None
         return [
-            constraint_schema(self.document, node, f"{keyword} {i}", self.shape(node, outcome), outcome.nodes)
+            constraint_schema(
+                self.document, node, f"{keyword} {i}", self.constraints(node, outcome), outcome.nodes
+            )
             for i, outcome in enumerate(outcomes)
         ]
 
-    def shape(self, node: SchemaNode, outcome: Evaluation) -> TypeConstraints:
+    def constraints(self, node: SchemaNode, outcome: Evaluation) -> TypeConstraints:
         """What is said of what a set of subschemas does not speak of."""
         document, free = self.document, true_schema(self.document, node)
         members: tuple[MemberSchemas, ...] = ()
@@ -124,12 +126,12 @@ class UnevaluatedExpansion:
 
     def evaluations(self, node: SchemaNode, start: SchemaNode) -> list[Evaluation]:
         """The sets of subschemas of `node`, itself among them unless it is where the question started."""
-        facts = self.facts_of(node)
-        found = [self.local_evaluation(node, facts, start)]
-        for other in facts.all_of:
+        parsed = self.facts_of(node)
+        found = [self.local_evaluation(node, parsed, start)]
+        for other in parsed.all_of:
             if other.negates is None:  # what does not hold evaluates nothing
                 found = self.product_of([found, self.evaluations(other, start)], start)
-        for keyword, branches in facts.any_of:
+        for keyword, branches in parsed.any_of:
             inner = [self.evaluations(branch, start) for branch in branches]
             speaking = [[o for o in options if o.evaluates_any()] for options in inner]
             if keyword == "anyOf":
@@ -141,16 +143,16 @@ class UnevaluatedExpansion:
             else:
                 continue
             found = self.product_of([found, sets], start)
-        for branches in facts.one_of:
+        for branches in parsed.one_of:
             inner = [self.evaluations(branch, start) for branch in self.exactly_one(branches)]
             if any(outcome.evaluates_any() for options in inner for outcome in options):
                 found = self.product_of([found, [o for options in inner for o in options]], start)
-        for other in facts.annotating:
+        for other in parsed.annotating:
             options = [o for o in self.evaluations(other, start) if o.evaluates_any()]
             found = self.product_of([found, [_SILENT, *options]], start)
         return found
 
-    def local_evaluation(self, node: SchemaNode, facts: ParsedSchema, start: SchemaNode) -> Evaluation:
+    def local_evaluation(self, node: SchemaNode, parsed: ParsedSchema, start: SchemaNode) -> Evaluation:
         """What the keywords of a schema speak of by themselves."""
         said = node.value if isinstance(node.value, dict) else {}
         every_member = every_item = False
@@ -158,11 +160,11 @@ class UnevaluatedExpansion:
         members: tuple[MemberSchemas, ...] = ()
         contained: tuple[SchemaNode, ...] = ()
         if PROPERTIES in start.value and not node.made:
-            members = facts.constraints.members
+            members = parsed.constraints.members
             every_member = any(part.additional is not None for part in members)
             every_member = every_member or (node is not start and PROPERTIES in said)
         if ITEMS in start.value and not node.made:
-            parts = facts.constraints.items
+            parts = parsed.constraints.items
             first = max((len(part.prefix) for part in parts), default=0)
             every_item = any(part.additional is not None for part in parts)
             every_item = every_item or (node is not start and ITEMS in said)

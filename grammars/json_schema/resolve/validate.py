@@ -27,39 +27,41 @@ from grammars.json_schema.text.numbers import decimal
 class InstanceValidator:
     """Judges values by what schemas say."""
 
-    def __init__(self, cases: DnfExpansion) -> None:
-        self.cases = cases
-        self.whole_floats = cases.document.dialect.integral_floats
+    def __init__(self, expansion: DnfExpansion) -> None:
+        self.expansion = expansion
+        self.whole_floats = expansion.document.dialect.integral_floats
 
-    def satisfies_all(self, goal: Conjunction, value: Any, *, possibly: bool = False) -> bool:
+    def satisfies_all(self, conjunction: Conjunction, value: Any, *, possibly: bool = False) -> bool:
         """Whether a value satisfies all the schemas of a goal."""
-        return all(self.satisfies_schema(node, value, possibly) for node in goal)
+        return all(self.satisfies_schema(node, value, possibly) for node in conjunction)
 
     def satisfies_schema(self, node: SchemaNode, value: Any, possibly: bool = False) -> bool:
         """Whether a value satisfies a schema."""
         if node.negates is not None:
             return not self.satisfies_schema(node.negates, value, not possibly)
-        facts = node.parsed or self.cases.parse_schema(node)
-        if facts.limits and not self.meets_constraints(facts.constraints, value, possibly):
+        parsed = node.parsed or self.expansion.parse_schema(node)
+        if parsed.limits and not self.meets_constraints(parsed.constraints, value, possibly):
             return False
-        if facts.is_flat:
+        if parsed.is_flat:
             return True
-        self.cases.check_acyclic(node)
+        self.expansion.check_acyclic(node)
         return (
-            all(self.satisfies_schema(other, value, possibly) for other in facts.all_of)
+            all(self.satisfies_schema(other, value, possibly) for other in parsed.all_of)
             and all(
                 any(self.satisfies_schema(other, value, possibly) for other in branches)
-                for _, branches in facts.any_of
+                for _, branches in parsed.any_of
             )
-            and all(self.satisfies_exactly_one(branches, value, possibly) for branches in facts.one_of)
+            and all(self.satisfies_exactly_one(branches, value, possibly) for branches in parsed.one_of)
             and all(
                 not self.satisfies_exactly_one(branches, value, not possibly)
-                for branches in facts.none_or_many
+                for branches in parsed.none_or_many
             )
-            and (facts.unevaluated is None or self.satisfies_unevaluated(facts.unevaluated, value, possibly))
             and (
-                facts.violated_unevaluated is None
-                or not self.satisfies_unevaluated(facts.violated_unevaluated, value, not possibly)
+                parsed.unevaluated is None or self.satisfies_unevaluated(parsed.unevaluated, value, possibly)
+            )
+            and (
+                parsed.violated_unevaluated is None
+                or not self.satisfies_unevaluated(parsed.violated_unevaluated, value, not possibly)
             )
         )
 
@@ -77,70 +79,79 @@ class InstanceValidator:
     def satisfies_unevaluated(self, node: SchemaNode, value: Any, possibly: bool) -> bool:
         """Whether all that a schema leaves unevaluated is as it says."""
         return any(
-            self.satisfies_schema(other, value, possibly) for other in self.cases.unevaluated_disjuncts(node)
+            self.satisfies_schema(other, value, possibly)
+            for other in self.expansion.unevaluated_disjuncts(node)
         )
 
-    def listed(self, shape: TypeConstraints) -> list[Any]:
+    def listed(self, constraints: TypeConstraints) -> list[Any]:
         """Those of a shape's listed values that satisfy the rest of it."""
         return [
-            value for value in shape.enum_values or () if self.meets_constraints(shape, value, listed=True)
+            value
+            for value in constraints.enum_values or ()
+            if self.meets_constraints(constraints, value, listed=True)
         ]
 
     def meets_constraints(
-        self, shape: TypeConstraints, value: Any, possibly: bool = False, *, listed: bool = False
+        self, constraints: TypeConstraints, value: Any, possibly: bool = False, *, listed: bool = False
     ) -> bool:
         """Whether a value has a shape; it is known to be one of the listed values when `listed`."""
         kind = type_bit_of(value, self.whole_floats)
-        if not kind & shape.types:
+        if not kind & constraints.types:
             return False
-        if shape.enum_values is not None and not listed:
+        if constraints.enum_values is not None and not listed:
             wanted = equality_key(value)
-            if not any(equality_key(other) == wanted for other in shape.enum_values):
+            if not any(equality_key(other) == wanted for other in constraints.enum_values):
                 return False
-        if shape.excluded_values and kind not in (f.ARRAY, f.OBJECT):
+        if constraints.excluded_values and kind not in (f.ARRAY, f.OBJECT):
             wanted = equality_key(value)
-            if any(equality_key(other) == wanted for other in shape.excluded_values):
+            if any(equality_key(other) == wanted for other in constraints.excluded_values):
                 return False
         if kind & f.NUMBER:
             number = decimal(value)
             return (
-                shape.bounds.contains_number(number)
-                and all(_divides(step, number) for step in shape.divisors)
-                and not any(_divides(step, number) for step in shape.non_divisors)
+                constraints.bounds.contains_number(number)
+                and all(_divides(step, number) for step in constraints.divisors)
+                and not any(_divides(step, number) for step in constraints.non_divisors)
             )
         if kind == f.STRING:
-            if len(value) < shape.min_length or (
-                shape.max_length is not None and len(value) > shape.max_length
+            if len(value) < constraints.min_length or (
+                constraints.max_length is not None and len(value) > constraints.max_length
             ):
                 return False
             if possibly:
-                return all(pattern.may_match(value) for pattern in shape.patterns)
-            return all(pattern.matches(value) for pattern in shape.patterns)
+                return all(pattern.may_match(value) for pattern in constraints.patterns)
+            return all(pattern.matches(value) for pattern in constraints.patterns)
         if kind == f.ARRAY:
-            if len(value) < shape.min_items or (shape.max_items is not None and len(value) > shape.max_items):
+            if len(value) < constraints.min_items or (
+                constraints.max_items is not None and len(value) > constraints.max_items
+            ):
                 return False
-            if shape.unique_items and len({equality_key(item) for item in value}) < len(value):
+            if constraints.unique_items and len({equality_key(item) for item in value}) < len(value):
                 return False
             return all(
-                self.satisfies_all(_on(shape.items, i), item, possibly=possibly)
+                self.satisfies_all(_on(constraints.items, i), item, possibly=possibly)
                 for i, item in enumerate(value)
-            ) and all(self.contains_valid(counted, value, possibly) for counted in shape.contains_constraints)
-        return kind != f.OBJECT or self.members_valid(shape, value, possibly)
+            ) and all(
+                self.contains_valid(counted, value, possibly) for counted in constraints.contains_constraints
+            )
+        return kind != f.OBJECT or self.members_valid(constraints, value, possibly)
 
-    def members_valid(self, shape: TypeConstraints, value: dict[str, Any], possibly: bool) -> bool:
+    def members_valid(self, constraints: TypeConstraints, value: dict[str, Any], possibly: bool) -> bool:
         """Whether an object's keys and members are what the shape asks."""
-        if len(value) < shape.min_properties or (
-            shape.max_properties is not None and len(value) > shape.max_properties
+        if len(value) < constraints.min_properties or (
+            constraints.max_properties is not None and len(value) > constraints.max_properties
         ):
             return False
-        if any(name not in value for name in shape.required):
+        if any(name not in value for name in constraints.required):
             return False
         for name, item in value.items():
-            if shape.property_names and not self.satisfies_all(shape.property_names, name, possibly=possibly):
+            if constraints.property_names and not self.satisfies_all(
+                constraints.property_names, name, possibly=possibly
+            ):
                 return False
-            if not self.satisfies_all(_on(shape.members, name), item, possibly=possibly):
+            if not self.satisfies_all(_on(constraints.members, name), item, possibly=possibly):
                 return False
-        return all(self.violates(denied, value, not possibly) for denied in shape.negated_objects)
+        return all(self.violates(denied, value, not possibly) for denied in constraints.negated_objects)
 
     def contains_valid(self, counted: ContainsConstraint, value: Sequence[Any], possibly: bool) -> bool:
         """Whether as many items as asked satisfy the schema of their position."""
@@ -148,8 +159,8 @@ class InstanceValidator:
         def count(possibly: bool) -> int:
             goals = (tuple(counted.items.schemas_at(i)) for i in range(len(value)))
             return sum(
-                bool(goal) and self.satisfies_all(goal, item, possibly=possibly)
-                for goal, item in zip(goals, value, strict=True)
+                bool(conjunction) and self.satisfies_all(conjunction, item, possibly=possibly)
+                for conjunction, item in zip(goals, value, strict=True)
             )
 
         return counted.min_contains <= count(possibly) and (

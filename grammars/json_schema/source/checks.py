@@ -35,10 +35,10 @@ _OF_DRAFT_4 = {
 }
 
 
-def keyword_value_kinds(draft: str, keywords: Iterable[str]) -> dict[str, str]:
+def keyword_value_kinds(dialect: str, keywords: Iterable[str]) -> dict[str, str]:
     """What the values of a draft's keywords must be."""
     keywords = list(keywords)
-    checks = {**_CHECKS, **_OF_DRAFT_4} if draft == "4" else dict(_CHECKS)
+    checks = {**_CHECKS, **_OF_DRAFT_4} if dialect == "4" else dict(_CHECKS)
     if "prefixItems" not in keywords:
         checks["items"] = "schema or list"
     return {keyword: checks.get(keyword, "any") for keyword in keywords}

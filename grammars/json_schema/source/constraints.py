@@ -237,10 +237,10 @@ class ParsedSchema:
 
 
 def _alone(types: int) -> ParsedSchema:
-    facts = ParsedSchema()
-    facts.constraints.types = types
-    facts.limits = True
-    return facts
+    parsed = ParsedSchema()
+    parsed.constraints.types = types
+    parsed.limits = True
+    return parsed
 
 
 SINGLE_TYPE = {name: _alone(types) for name, types in TYPES.items()}

@@ -171,8 +171,8 @@ _2020: dict[str, KeywordHandler] = {
 }
 
 SCHEMA_DIALECTS: dict[str, SchemaDialect] = {
-    draft.name: draft
-    for draft in (
+    dialect.name: dialect
+    for dialect in (
         SchemaDialect(
             "4",
             "http://json-schema.org/draft-04/schema",
@@ -198,7 +198,7 @@ SCHEMA_DIALECTS: dict[str, SchemaDialect] = {
 }
 """The drafts by name."""
 DEFAULT_DIALECT = SCHEMA_DIALECTS["2020-12"]
-_BY_URI = {draft.uri: draft for draft in SCHEMA_DIALECTS.values()}
+_BY_URI = {dialect.uri: dialect for dialect in SCHEMA_DIALECTS.values()}
 
 
 _VALIDATION = "/vocab/validation"
@@ -232,9 +232,9 @@ def select_dialect(
     if isinstance(uri, str) and uri.rstrip("#") not in _BY_URI and registry is not None:
         meta = registry.get(uri.rstrip("#"))
         vocabularies = meta.get("$vocabulary") if isinstance(meta, dict) else None
-        draft = DEFAULT_DIALECT.dialect_of(meta)
+        dialect = DEFAULT_DIALECT.dialect_of(meta)
         if isinstance(vocabularies, dict) and not any(item.endswith(_VALIDATION) for item in vocabularies):
-            table = {keyword: lower for keyword, lower in draft.handlers.items() if keyword not in _LIMITS}
-            return replace(draft, handlers=table)
-        return draft
+            table = {keyword: lower for keyword, lower in dialect.handlers.items() if keyword not in _LIMITS}
+            return replace(dialect, handlers=table)
+        return dialect
     return DEFAULT_DIALECT.dialect_of(schema)

@@ -154,17 +154,17 @@ class SchemaDocument:
     def __init__(
         self,
         schema: Any,
-        draft: SchemaDialect,
+        dialect: SchemaDialect,
         registry: SchemaRegistry | None = None,
-        check: Callable[[Any, SchemaDialect], object] = lambda schema, draft: None,
+        check: Callable[[Any, SchemaDialect], object] = lambda schema, dialect: None,
     ) -> None:
-        self.dialect = draft
+        self.dialect = dialect
         self.nodes: dict[str, SchemaNode] = {}
         self.by_uri: dict[str, SchemaNode] | None = None
         self._dynamic: dict[str, dict[str, SchemaNode]] = {}
         self._registry = registry
         self._check = check
-        self.root = self._document(schema, draft, "#", "")
+        self.root = self._document(schema, dialect, "#", "")
 
     def _document(self, schema: Any, dialect: SchemaDialect, pointer: str, uri: str) -> SchemaNode:
         """The node of a whole document that was found at a URI."""
@@ -285,15 +285,15 @@ class SchemaDocument:
             self._name_all(self.root, self.by_uri)
         return self.by_uri
 
-    def _other(self, uri: str, draft: SchemaDialect) -> SchemaNode | None:
+    def _other(self, uri: str, dialect: SchemaDialect) -> SchemaNode | None:
         """Another document, from the registry."""
         schema = self._registry.get(uri) if self._registry is not None else None
         if schema is None:
             return None
-        draft = draft.dialect_of(schema)
-        self._check(schema, draft)
+        dialect = dialect.dialect_of(schema)
+        self._check(schema, dialect)
         named = self._identified()
-        node = named[uri] = self._document(schema, draft, f"{uri}#", uri)
+        node = named[uri] = self._document(schema, dialect, f"{uri}#", uri)
         self._name_all(node, named)
         return node
 

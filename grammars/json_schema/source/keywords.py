@@ -25,14 +25,14 @@ KeywordHandler = Callable[[ParsedSchema, Any, SchemaNode, SchemaDocument], "str 
 
 
 def mark_unsupported(
-    facts: ParsedSchema, node: SchemaNode, keyword: str, reason: str, types: int = f.EVERY_TYPE
+    parsed: ParsedSchema, node: SchemaNode, keyword: str, reason: str, types: int = f.EVERY_TYPE
 ) -> None:
     """Notes a keyword that cannot be enforced; it matters only where values of these types are possible."""
     problem = Problem(child_pointer(node.pointer, keyword), reason, node.value[keyword], keyword)
-    facts.constraints.unsupported_keywords += ((types, problem),)
+    parsed.constraints.unsupported_keywords += ((types, problem),)
 
 
-def annotation(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
+def annotation(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """A keyword that limits nothing."""
     return ""
 
@@ -40,34 +40,34 @@ def annotation(facts: ParsedSchema, value: Any, node: SchemaNode, document: Sche
 # ---------------------------------------------------------------- any value
 
 
-def type_(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
+def type_(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """The value has one of these types."""
     names = [value] if isinstance(value, str) else value
     types = 0
     for name in names:
         types |= f.TYPES[name]
-    facts.constraints.types &= types
+    parsed.constraints.types &= types
     return None
 
 
-def enum(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
+def enum(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """The value equals one of these."""
     _must_be_json(value, node, "enum")
-    facts.constraints.enum_values = (
+    parsed.constraints.enum_values = (
         list(value)
-        if facts.constraints.enum_values is None
-        else f.intersect_enums(facts.constraints.enum_values, value)
+        if parsed.constraints.enum_values is None
+        else f.intersect_enums(parsed.constraints.enum_values, value)
     )
     return None
 
 
-def const(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
+def const(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """The value equals this one."""
     _must_be_json(value, node, "const")
-    facts.constraints.enum_values = (
+    parsed.constraints.enum_values = (
         [value]
-        if facts.constraints.enum_values is None
-        else f.intersect_enums(facts.constraints.enum_values, [value])
+        if parsed.constraints.enum_values is None
+        else f.intersect_enums(parsed.constraints.enum_values, [value])
     )
     return None
 
@@ -87,87 +87,87 @@ def _must_be_json(value: Any, node: SchemaNode, keyword: str) -> None:
 # ---------------------------------------------------------------- numbers
 
 
-def minimum(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
+def minimum(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """Numbers are at least this."""
-    _limit(facts, Bounds(low=decimal(value)))
+    _limit(parsed, Bounds(low=decimal(value)))
     return None
 
 
-def maximum(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
+def maximum(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """Numbers are at most this."""
-    _limit(facts, Bounds(high=decimal(value)))
+    _limit(parsed, Bounds(high=decimal(value)))
     return None
 
 
 def exclusive_minimum(
-    facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
+    parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
 ) -> str | None:
     """Numbers are above this."""
-    _limit(facts, Bounds(low=decimal(value), low_exclusive=True))
+    _limit(parsed, Bounds(low=decimal(value), low_exclusive=True))
     return None
 
 
 def exclusive_maximum(
-    facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
+    parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
 ) -> str | None:
     """Numbers are below this."""
-    _limit(facts, Bounds(high=decimal(value), high_exclusive=True))
+    _limit(parsed, Bounds(high=decimal(value), high_exclusive=True))
     return None
 
 
 def exclusive_minimum_4(
-    facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
+    parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
 ) -> str | None:
     """Draft 4: a switch that makes ``minimum`` exclusive."""
     if value and "minimum" in node.value:
-        _limit(facts, Bounds(low=decimal(node.value["minimum"]), low_exclusive=True))
+        _limit(parsed, Bounds(low=decimal(node.value["minimum"]), low_exclusive=True))
     return None
 
 
 def exclusive_maximum_4(
-    facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
+    parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
 ) -> str | None:
     """Draft 4: a switch that makes ``maximum`` exclusive."""
     if value and "maximum" in node.value:
-        _limit(facts, Bounds(high=decimal(node.value["maximum"]), high_exclusive=True))
+        _limit(parsed, Bounds(high=decimal(node.value["maximum"]), high_exclusive=True))
     return None
 
 
-def _limit(facts: ParsedSchema, bounds: Bounds) -> None:
-    facts.constraints.bounds = facts.constraints.bounds.intersect_bounds(bounds)
+def _limit(parsed: ParsedSchema, bounds: Bounds) -> None:
+    parsed.constraints.bounds = parsed.constraints.bounds.intersect_bounds(bounds)
 
 
-def multiple_of(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
+def multiple_of(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """Numbers are multiples of this."""
-    facts.constraints.divisors += (decimal(value),)
+    parsed.constraints.divisors += (decimal(value),)
     return None
 
 
 # ---------------------------------------------------------------- strings
 
 
-def min_length(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
+def min_length(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """Strings have at least so many code points."""
-    facts.constraints.min_length = int(value)
+    parsed.constraints.min_length = int(value)
     return None
 
 
-def max_length(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
+def max_length(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """Strings have at most so many code points."""
-    facts.constraints.max_length = int(value)
+    parsed.constraints.max_length = int(value)
     return None
 
 
-def pattern_(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
+def pattern_(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """Strings contain a match of this ECMA-262 pattern."""
-    found = _read_pattern(facts, value, child_pointer(node.pointer, "pattern"), "pattern", f.STRING)
-    if found is not None and found not in facts.constraints.patterns:
-        facts.constraints.patterns += (found,)
+    found = _read_pattern(parsed, value, child_pointer(node.pointer, "pattern"), "pattern", f.STRING)
+    if found is not None and found not in parsed.constraints.patterns:
+        parsed.constraints.patterns += (found,)
     return None
 
 
 def _read_pattern(
-    facts: ParsedSchema, source: str, place: str, keyword: str, types: int
+    parsed: ParsedSchema, source: str, place: str, keyword: str, types: int
 ) -> StringPattern | None:
     """A pattern that stands in the schema; what is wrong with it is told with its place there."""
     try:
@@ -179,75 +179,75 @@ def _read_pattern(
             raise InvalidConstraint(
                 "the schema is malformed", problem, action="correct the pattern"
             ) from None
-        facts.constraints.unsupported_keywords += ((types, problem),)
+        parsed.constraints.unsupported_keywords += ((types, problem),)
         return None
 
 
-def format_(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
+def format_(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """Strings have this format; a name that is not known says nothing."""
     found = node.dialect.formats.get(value)
     if found is None:
         if value in FORMATS:
             return "formats are annotations here"
         return f"unknown format {value!r}"
-    facts.constraints.patterns += (format_pattern(found),)
+    parsed.constraints.patterns += (format_pattern(found),)
     return None
 
 
 # ---------------------------------------------------------------- arrays
 
 
-def _items_of(facts: ParsedSchema) -> f.ItemSchemas:
-    if not facts.constraints.items:
-        facts.constraints.items = (f.ItemSchemas(),)
-    return facts.constraints.items[0]
+def _items_of(parsed: ParsedSchema) -> f.ItemSchemas:
+    if not parsed.constraints.items:
+        parsed.constraints.items = (f.ItemSchemas(),)
+    return parsed.constraints.items[0]
 
 
-def prefix_items(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
+def prefix_items(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """The first items, one by one."""
-    _items_of(facts).prefix = [document.child(node, "prefixItems", i) for i in range(len(value))]
+    _items_of(parsed).prefix = [document.child(node, "prefixItems", i) for i in range(len(value))]
     return None
 
 
-def items(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
+def items(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """All items after the first ones."""
-    _items_of(facts).additional = document.child(node, "items")
+    _items_of(parsed).additional = document.child(node, "items")
     return None
 
 
 def items_before_2020(
-    facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
+    parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
 ) -> str | None:
     """Up to 2019-09 a list of schemas stands here for what ``prefixItems`` is now."""
     if not isinstance(value, list):
-        return items(facts, value, node, document)
-    _items_of(facts).prefix = [document.child(node, "items", i) for i in range(len(value))]
+        return items(parsed, value, node, document)
+    _items_of(parsed).prefix = [document.child(node, "items", i) for i in range(len(value))]
     return None
 
 
 def additional_items(
-    facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
+    parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
 ) -> str | None:
     """Items after those of a list of schemas in ``items``."""
     if not isinstance(node.value.get("items"), list):
         return "says nothing without a list of items"
-    _items_of(facts).additional = document.child(node, "additionalItems")
+    _items_of(parsed).additional = document.child(node, "additionalItems")
     return None
 
 
-def min_items(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
+def min_items(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """Arrays have at least so many items."""
-    facts.constraints.min_items = int(value)
+    parsed.constraints.min_items = int(value)
     return None
 
 
-def max_items(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
+def max_items(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """Arrays have at most so many items."""
-    facts.constraints.max_items = int(value)
+    parsed.constraints.max_items = int(value)
     return None
 
 
-def contains(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
+def contains(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """So many items satisfy this: one at least, where nothing else is said."""
     counts = node.value if "minContains" in node.dialect.handlers else {}
     least, most = int(counts.get("minContains", 1)), counts.get("maxContains")
@@ -256,125 +256,131 @@ def contains(facts: ParsedSchema, value: Any, node: SchemaNode, document: Schema
             f.ItemSchemas(additional=document.child(node, "contains")),
             child_pointer(node.pointer, "contains"),
         )
-        facts.constraints.contains_constraints = (
+        parsed.constraints.contains_constraints = (
             f.ContainsConstraint(items, least, None if most is None else int(most), place),
         )
     return None
 
 
 def count_of_contains(
-    facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
+    parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
 ) -> str | None:
     """How many items satisfy ``contains``: said with it."""
     return None if "contains" in node.value else "says nothing without contains"
 
 
-def unique_items(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
+def unique_items(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """No two items of an array are equal."""
-    facts.constraints.unique_items = bool(value)
+    parsed.constraints.unique_items = bool(value)
     return None
 
 
 # ---------------------------------------------------------------- objects
 
 
-def _members_of(facts: ParsedSchema) -> f.MemberSchemas:
-    if not facts.constraints.members:
-        facts.constraints.members = (f.MemberSchemas(),)
-    return facts.constraints.members[0]
+def _members_of(parsed: ParsedSchema) -> f.MemberSchemas:
+    if not parsed.constraints.members:
+        parsed.constraints.members = (f.MemberSchemas(),)
+    return parsed.constraints.members[0]
 
 
-def properties(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
+def properties(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """Members by key."""
-    _members_of(facts).properties = document.children(node, "properties", value)
+    _members_of(parsed).properties = document.children(node, "properties", value)
     return None
 
 
 def pattern_properties(
-    facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
+    parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
 ) -> str | None:
     """Members whose key contains a match of a pattern."""
-    members = _members_of(facts)
+    members = _members_of(parsed)
     for source in value:
         place = child_pointer(node.pointer, "patternProperties", source)
-        found = _read_pattern(facts, source, place, "patternProperties", f.OBJECT)
+        found = _read_pattern(parsed, source, place, "patternProperties", f.OBJECT)
         if found is not None:
             members.patterns.append((found, document.child(node, "patternProperties", source)))
     return None
 
 
 def additional_properties(
-    facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
+    parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
 ) -> str | None:
     """Members whose key is neither declared nor matched in this schema object."""
-    _members_of(facts).additional = document.child(node, "additionalProperties")
+    _members_of(parsed).additional = document.child(node, "additionalProperties")
     return None
 
 
-def required(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
+def required(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """Keys that must be there."""
-    facts.constraints.required = tuple(dict.fromkeys(value))
+    parsed.constraints.required = tuple(dict.fromkeys(value))
     return None
 
 
-def property_names(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
+def property_names(
+    parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
+) -> str | None:
     """Every key, as a string."""
-    facts.constraints.property_names += (document.child(node, "propertyNames"),)
+    parsed.constraints.property_names += (document.child(node, "propertyNames"),)
     return None
 
 
-def min_properties(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
+def min_properties(
+    parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
+) -> str | None:
     """Objects have at least so many members."""
-    facts.constraints.min_properties = int(value)
+    parsed.constraints.min_properties = int(value)
     return None
 
 
-def max_properties(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
+def max_properties(
+    parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
+) -> str | None:
     """Objects have at most so many members."""
-    facts.constraints.max_properties = int(value)
+    parsed.constraints.max_properties = int(value)
     return None
 
 
 def dependent_required(
-    facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
+    parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
 ) -> str | None:
     """Keys that a key brings with it."""
     for name, needed in value.items():
         _depend(
-            facts, node, document, "dependentRequired", name, {"type": "object", "required": [name, *needed]}
+            parsed, node, document, "dependentRequired", name, {"type": "object", "required": [name, *needed]}
         )
     return None
 
 
 def dependent_schemas(
-    facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
+    parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
 ) -> str | None:
     """A schema for the whole object that a key brings with it."""
     for name in value:
         schema = document.child(node, "dependentSchemas", name)
         _depend(
-            facts, node, document, "dependentSchemas", name, {"type": "object", "required": [name]}, schema
+            parsed, node, document, "dependentSchemas", name, {"type": "object", "required": [name]}, schema
         )
     return None
 
 
-def dependencies(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
+def dependencies(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """Up to draft 7: names that a name requires, or a schema that it brings."""
     for name, needed in value.items():
         if isinstance(needed, list):
             _depend(
-                facts, node, document, "dependencies", name, {"type": "object", "required": [name, *needed]}
+                parsed, node, document, "dependencies", name, {"type": "object", "required": [name, *needed]}
             )
         else:
             schema = document.child(node, "dependencies", name)
             _depend(
-                facts, node, document, "dependencies", name, {"type": "object", "required": [name]}, schema
+                parsed, node, document, "dependencies", name, {"type": "object", "required": [name]}, schema
             )
     return None
 
 
 def _depend(
-    facts: ParsedSchema,
+    parsed: ParsedSchema,
     node: SchemaNode,
     document: SchemaDocument,
     keyword: str,
@@ -390,79 +396,79 @@ def _depend(
         both.parsed = ParsedSchema()
         both.parsed.all_of = (given, *also)
         given = both
-    facts.any_of += ((keyword, [absent, given]),)
+    parsed.any_of += ((keyword, [absent, given]),)
 
 
 # ---------------------------------------------------------------- schemas on the same value
 
 
-def ref(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
+def ref(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """The schema that this points at holds too."""
-    facts.all_of += (enter_resource(document, node, document.resolve(node, value)),)
+    parsed.all_of += (enter_resource(document, node, document.resolve(node, value)),)
     return None
 
 
-def dynamic_ref(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
+def dynamic_ref(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """The first schema on the way here with the anchor that this points at; or just what it points at."""
     target = document.resolve(node, value)
     anchor = value.partition("#")[2]
     if isinstance(target.value, dict) and anchor and target.value.get("$dynamicAnchor") == anchor:
-        facts.all_of += (resolve_dynamic_ref(document, node, anchor, target),)
+        parsed.all_of += (resolve_dynamic_ref(document, node, anchor, target),)
     else:
-        facts.all_of += (enter_resource(document, node, target),)
+        parsed.all_of += (enter_resource(document, node, target),)
     return None
 
 
-def recursive_ref(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
+def recursive_ref(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """2019-09: the first resource on the way here that lets itself be extended; or this one, if it does not."""
     target = document.resolve(node, value)
     if isinstance(target.value, dict) and target.value.get("$recursiveAnchor") is True:
         target = resolve_dynamic_ref(document, node, RECURSIVE_ANCHOR, target)
-    facts.all_of += (target,)
+    parsed.all_of += (target,)
     return None
 
 
-def all_of(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
+def all_of(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """All of these hold."""
-    facts.all_of += tuple(document.child(node, "allOf", i) for i in range(len(value)))
+    parsed.all_of += tuple(document.child(node, "allOf", i) for i in range(len(value)))
     return None
 
 
-def any_of(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
+def any_of(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """One of these holds, or more."""
-    facts.any_of += (("anyOf", [document.child(node, "anyOf", i) for i in range(len(value))]),)
+    parsed.any_of += (("anyOf", [document.child(node, "anyOf", i) for i in range(len(value))]),)
     return None
 
 
-def one_of(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
+def one_of(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """Exactly one of these holds."""
-    facts.one_of += ([document.child(node, "oneOf", i) for i in range(len(value))],)
+    parsed.one_of += ([document.child(node, "oneOf", i) for i in range(len(value))],)
     return None
 
 
-def not_(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
+def not_(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """This does not hold."""
-    facts.all_of += (negation_of(document.child(node, "not")),)
+    parsed.all_of += (negation_of(document.child(node, "not")),)
     return None
 
 
-def if_(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
+def if_(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """Says nothing alone; chooses between ``then`` and ``else``."""
     arms = [keyword for keyword in ("then", "else") if keyword in node.value]
     given = document.child(node, "if")
     if not arms:
-        facts.annotating += (given,)
+        parsed.annotating += (given,)
         return "says nothing without then and else"
     branches = [given, negation_of(given)]
     if "then" in arms:
         branches[0] = conjunction_of(document, [given, document.child(node, "then")])
     if "else" in arms:
         branches[1] = conjunction_of(document, [negation_of(given), document.child(node, "else")])
-    facts.any_of += (("if", branches),)
+    parsed.any_of += (("if", branches),)
     return None
 
 
-def then(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
+def then(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """What holds when ``if`` does, or does not: said with it."""
     return None if "if" in node.value else "says nothing without if"
 
@@ -470,8 +476,8 @@ def then(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocu
 # ---------------------------------------------------------------- what other keywords leave
 
 
-def unevaluated(facts: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
+def unevaluated(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """Members or items of which no subschema that holds speaks."""
     if value is not True and value != {}:
-        facts.unevaluated = node
+        parsed.unevaluated = node
     return None

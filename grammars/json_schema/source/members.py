@@ -12,26 +12,26 @@ from grammars.json_schema.text.patterns import StringPattern
 from grammars.json_schema.text.strings import strings_excluding
 
 
-def member_schemas(shape: TypeConstraints, name: str) -> Conjunction:
+def member_schemas(constraints: TypeConstraints, name: str) -> Conjunction:
     """The schemas for the value of a key."""
-    if len(shape.members) == 1:  # by far the most common: one schema object speaks of members
-        members = shape.members[0]
+    if len(constraints.members) == 1:  # by far the most common: one schema object speaks of members
+        members = constraints.members[0]
         if members.patterns:
             return tuple(members.schemas_at(name))
         node = members.properties.get(name, members.additional)
         return () if node is None else (node,)
-    return tuple(dict.fromkeys(node for members in shape.members for node in members.schemas_at(name)))
+    return tuple(dict.fromkeys(node for members in constraints.members for node in members.schemas_at(name)))
 
 
 def key_class_schemas(parts: Sequence[MemberSchemas], matched: Collection[StringPattern]) -> Conjunction:
     """The schemas for the values of keys that are not declared and match these patterns."""
-    goal: dict[SchemaNode, None] = {}
+    conjunction: dict[SchemaNode, None] = {}
     for members in parts:
         found = [node for pattern, node in members.patterns if pattern in matched]
         if not found and members.additional is not None:
             found = [members.additional]
-        goal.update(dict.fromkeys(found))
-    return tuple(goal)
+        conjunction.update(dict.fromkeys(found))
+    return tuple(conjunction)
 
 
 def forbidden_patterns(parts: Sequence[MemberSchemas]) -> set[StringPattern]:
@@ -39,30 +39,30 @@ def forbidden_patterns(parts: Sequence[MemberSchemas]) -> set[StringPattern]:
     return {pattern for members in parts for pattern, node in members.patterns if node.value is False}
 
 
-def declared_names(shape: TypeConstraints) -> list[str]:
+def declared_names(constraints: TypeConstraints) -> list[str]:
     """Properties in the order of the schemas, then names that are only required."""
     names: dict[str, None] = {}
-    for members in shape.members:
+    for members in constraints.members:
         names.update(dict.fromkeys(members.properties))
-    names.update(dict.fromkeys(shape.required))
+    names.update(dict.fromkeys(constraints.required))
     return list(names)
 
 
 def key_classes(
-    shape: TypeConstraints, names: Sequence[str], place: str
+    constraints: TypeConstraints, names: Sequence[str], place: str
 ) -> list[tuple[ir.Regex, Conjunction]]:
     """The keys that are not declared, as disjoint classes, each with the schemas for its values.
 
     Raises:
         ConstraintTooLarge: patterns can be matched together in too many ways.
     """
-    if not any(members.patterns for members in shape.members):
-        rest = tuple(dict.fromkeys(m.additional for m in shape.members if m.additional is not None))
+    if not any(members.patterns for members in constraints.members):
+        rest = tuple(dict.fromkeys(m.additional for m in constraints.members if m.additional is not None))
         return [] if any(node.value is False for node in rest) else [(strings_excluding(names), rest)]
-    patterns = dict.fromkeys(pattern for members in shape.members for pattern, _ in members.patterns)
+    patterns = dict.fromkeys(pattern for members in constraints.members for pattern, _ in members.patterns)
     found = []
-    for keys in partition_keys(list(patterns), forbidden_patterns(shape.members), place):
-        goal = key_class_schemas(shape.members, keys.matched)
-        if not any(node.value is False for node in goal):
-            found.append((keys.key_regex(names), goal))
+    for keys in partition_keys(list(patterns), forbidden_patterns(constraints.members), place):
+        conjunction = key_class_schemas(constraints.members, keys.matched)
+        if not any(node.value is False for node in conjunction):
+            found.append((keys.key_regex(names), conjunction))
     return found

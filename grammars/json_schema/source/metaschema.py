@@ -11,26 +11,26 @@ from grammars.json_schema.source.document import child_pointer
 _MAX_PROBLEMS = 10
 
 
-def require_valid_schema(schema: Any, draft: SchemaDialect) -> int:
+def require_valid_schema(schema: Any, dialect: SchemaDialect) -> int:
     """Refuses what is not a schema; about how many schemas it is made of otherwise.
 
     Raises:
         InvalidConstraint: names the places.
     """
-    count = draft.native_keywords.count_subschemas(schema)
+    count = dialect.native_keywords.count_subschemas(schema)
     if not count:
         raise InvalidConstraint(
-            "the schema is malformed", _problems(schema, draft), action=f"correct it (draft {draft.name})"
+            "the schema is malformed", _problems(schema, dialect), action=f"correct it (draft {dialect.name})"
         )
     return count
 
 
-def _problems(schema: Any, draft: SchemaDialect) -> list[Problem]:
+def _problems(schema: Any, dialect: SchemaDialect) -> list[Problem]:
     """What `jsonschema` finds wrong, place by place."""
     import jsonschema.validators
 
     validator = jsonschema.validators.validator_for(
-        {"$schema": draft.uri + "#" * (draft.ref_overrides_siblings)}
+        {"$schema": dialect.uri + "#" * (dialect.ref_overrides_siblings)}
     )
     try:
         errors = list(validator(validator.META_SCHEMA).iter_errors(schema))

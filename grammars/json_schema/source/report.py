@@ -63,8 +63,3 @@ class KeywordReport:
     def entries(self) -> list[KeywordEntry]:
         """All entries."""
         return list(self)
-
-    @property
-    def annotations(self) -> list[KeywordEntry]:
-        """What is not enforced."""
-        return [entry for entry in self if entry.status != "enforced"]

@@ -35,15 +35,15 @@ def constraint_schema(
     document: SchemaDocument,
     node: SchemaNode,
     label: str,
-    shape: TypeConstraints,
+    constraints: TypeConstraints,
     also: Sequence[SchemaNode] = (),
 ) -> SchemaNode:
     """A schema that says what a shape says, and more schemas."""
     found = document.made(node, label, {})
     if found.parsed is None:
         found.parsed = ParsedSchema()
-        found.parsed.constraints = shape
-        found.parsed.limits = shape.limits()
+        found.parsed.constraints = constraints
+        found.parsed.limits = constraints.limits()
         found.parsed.all_of = tuple(also)
     return found
 

@@ -25,7 +25,7 @@ def equality_key(value: Any) -> Hashable:
     return "object", frozenset((name, equality_key(item)) for name, item in value.items())
 
 
-def value_regex(value: Any, layout: JsonPunctuation) -> ir.Regex:
+def value_regex(value: Any, punctuation: JsonPunctuation) -> ir.Regex:
     """The texts of one value: members in their order, numbers as `json.dumps` writes them, free whitespace."""
     if isinstance(value, str):
         return encode_json_string(value)
@@ -33,36 +33,36 @@ def value_regex(value: Any, layout: JsonPunctuation) -> ir.Regex:
         return ir.concat(ir.literal(str(int(value))), ir.optional(ir.literal(".0")))
     if isinstance(value, (list, tuple)):
         if not value:
-            return _regex(layout.empty_array)
-        parts = [_regex(layout.open_array)]
+            return _regex(punctuation.empty_array)
+        parts = [_regex(punctuation.open_array)]
         for i, item in enumerate(value):
-            parts += [layout.comma.regex] if i else []
-            parts.append(value_regex(item, layout))
-        return ir.concat(*parts, _regex(layout.close_array))
+            parts += [punctuation.comma.regex] if i else []
+            parts.append(value_regex(item, punctuation))
+        return ir.concat(*parts, _regex(punctuation.close_array))
     if isinstance(value, dict):
         if not value:
-            return _regex(layout.empty_object)
-        parts = [_regex(layout.open_object)]
+            return _regex(punctuation.empty_object)
+        parts = [_regex(punctuation.open_object)]
         for i, (name, item) in enumerate(value.items()):
-            parts += [layout.comma.regex] if i else []
-            parts += [encode_json_string(name), layout.colon, value_regex(item, layout)]
-        return ir.concat(*parts, _regex(layout.close_object))
+            parts += [punctuation.comma.regex] if i else []
+            parts += [encode_json_string(name), punctuation.colon, value_regex(item, punctuation)]
+        return ir.concat(*parts, _regex(punctuation.close_object))
     return ir.literal(json.dumps(value))
 
 
-def value_expr(value: Any, layout: JsonPunctuation) -> ir.Expr:
+def value_expr(value: Any, punctuation: JsonPunctuation) -> ir.Expr:
     """The texts of one value with members in every order, in other respects as `value_regex`."""
     if not _may_be_reordered(value):
-        return ir.Terminal(value_regex(value, layout))
+        return ir.Terminal(value_regex(value, punctuation))
     if isinstance(value, dict):
         entries = [
-            ir.InterleaveEntry(layout.property_key(name), value_expr(item, layout), slot)
+            ir.InterleaveEntry(punctuation.property_key(name), value_expr(item, punctuation), slot)
             for slot, (name, item) in enumerate(value.items())
         ]
-        inside = interleave(entries, required=range(len(entries)), separator=layout.comma)
-        return ir.sequence(layout.open_object, inside, layout.close_object)
-    items = [part for item in value for part in (layout.comma, value_expr(item, layout))]
-    return ir.sequence(layout.open_array, *items[1:], layout.close_array)
+        inside = interleave(entries, required=range(len(entries)), separator=punctuation.comma)
+        return ir.sequence(punctuation.open_object, inside, punctuation.close_object)
+    items = [part for item in value for part in (punctuation.comma, value_expr(item, punctuation))]
+    return ir.sequence(punctuation.open_array, *items[1:], punctuation.close_array)
 
 
 def _may_be_reordered(value: Any) -> bool:

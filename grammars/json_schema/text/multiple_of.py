@@ -16,7 +16,6 @@ from typing import Literal
 
 from grammars import ir
 from grammars.errors import ConstraintTooLarge, Problem
-from grammars.json_schema.text import numbers
 from grammars.json_schema.text.numbers import Bounds
 
 MAX_PLACES = 400
@@ -43,14 +42,6 @@ def multiples_of(steps: tuple[Decimal, ...], bounds: Bounds, integers_only: bool
     return _Multiples(
         least_common_multiple([*steps, *([Decimal(1)] if integers_only else [])]), integers_only
     ).within(bounds)
-
-
-def non_multiples_of(step: Decimal, bounds: Bounds, integers_only: bool) -> ir.Regex:
-    """The numbers within bounds that are no multiples of a step, written without an exponent. Raises as above."""
-    every = numbers.integers(bounds) if integers_only else numbers.numbers_between(bounds)
-    if not integers_only:
-        every = ir.intersection(every, numbers.DECIMAL_NOTATION)
-    return ir.difference(every, multiples_of((step,), numbers.UNBOUNDED, integers_only))
 
 
 def least_common_multiple(steps: list[Decimal]) -> Fraction:

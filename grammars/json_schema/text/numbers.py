@@ -288,18 +288,26 @@ def numbers_between(bounds: Bounds) -> ir.Regex:
     return ir.union(*options)
 
 
-def spellings_of_number(value: Decimal | int | float) -> ir.Regex:
-    """Every text of one number that has no exponent; those of zero with an exponent too.
+# ---------------------------------------------------------------- excluded numbers
 
-    All texts of another number would be no regular language, because an exponent counts zeros. `DECIMAL_NOTATION` less these
-    is every number but this one.
-    """
-    number = value if isinstance(value, Decimal) else decimal(value)
-    if not number:
-        return ir.concat(_SIGN, _IS_ZERO)
-    whole, _, fraction = format(abs(number), "f").partition(".")
+INTEGRAL_NUMBER = ir.concat(ANY_INTEGER, ir.optional(ir.concat(_POINT, ir.repeat(_ZERO, 1))))
+"""Numbers without exponent whose value is an integer."""
+
+
+def decimal_spellings(value: Decimal) -> ir.Regex:
+    """Every text without exponent of one number."""
+    whole, _, fraction = format(abs(value), "f").partition(".")
     fraction = fraction.rstrip("0")
-    sign = "-" if number < 0 else ""
+    sign = _SIGN if value == 0 else _MINUS if value < 0 else ir.EMPTY_STRING
     if fraction:
-        return ir.concat(ir.literal(f"{sign}{whole}.{fraction}"), _ZEROS)
-    return ir.concat(ir.literal(f"{sign}{whole}"), _NO_FRACTION)
+        return ir.concat(sign, ir.literal(f"{whole}.{fraction}"), _ZEROS)
+    return ir.concat(sign, ir.literal(whole), _NO_FRACTION)
+
+
+def exclude_numbers(regex: ir.Regex, excluded: list[ir.Regex]) -> ir.Regex:
+    """Numbers of a language, without exponent, that are in none of the excluded languages.
+
+    The texts with an exponent that equal a given number are not a regular language (the exponent counts zeros), so
+    exponents are left out.
+    """
+    return ir.difference(ir.intersection(regex, DECIMAL_NOTATION), ir.union(*excluded))

@@ -17,7 +17,7 @@ from jsonschema import Draft202012Validator
 
 from grammars.errors import ConstraintTooLarge, UnsatisfiableConstraint
 from grammars.json_schema import PropertyOrder, lower_schema
-from grammars.json_schema.emit import lowering
+from grammars.json_schema.emit import objects
 from tests.grammars.json_schema.official_suite import VOCABULARY, TokenAutomaton, accepts
 
 ORDERS: tuple[PropertyOrder, ...] = ("any", "schema")
@@ -182,7 +182,7 @@ def test_too_many_objects_with_conditions_are_refused_at_their_place(monkeypatch
     overlapping = {"oneOf": [{"properties": {"a": {"const": 1}}}, {"properties": {"b": {"const": 1}}}]}
     schema = {"type": "object", "properties": {f"p{i}": {"type": "object", **overlapping} for i in range(3)}}
     lower_schema(schema)
-    monkeypatch.setattr(lowering, "MAX_NEGATED_OBJECTS", 5)
+    monkeypatch.setattr(objects, "MAX_NEGATED_OBJECTS", 5)
     with pytest.raises(ConstraintTooLarge, match="more than 5 objects") as refusal:
         lower_schema(schema)
     assert "#/properties/p2" in refusal.value.problems[0].place

@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 
 from grammars.errors import UnsatisfiableConstraint, UnsupportedConstraint
 from grammars.json_schema import lower_schema
-from grammars.json_schema.emit import lowering
+from grammars.json_schema.emit import scalars
 from tests.grammars.json_schema.official_suite import VOCABULARY, TokenAutomaton, accepts
 from tests.grammars.json_schema.test_random_walks import walk
 
@@ -107,7 +107,7 @@ def test_both_readings_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
         "allOf": [{"anyOf": [{"pattern": c}, {"minLength": 2}, {"const": "a"}]} for c in "ab1"],
     }
     one = TokenAutomaton(lower_schema(schema).grammar, VOCABULARY)
-    monkeypatch.setattr(lowering, "SCALAR_TERM_THRESHOLD", 10**9)
+    monkeypatch.setattr(scalars, "SCALAR_TERM_THRESHOLD", 10**9)
     other = TokenAutomaton(lower_schema(schema).grammar, VOCABULARY)
     for text in STRINGS:
         assert accepts(one, text, True) == accepts(other, text, True)

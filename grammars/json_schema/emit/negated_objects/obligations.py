@@ -58,32 +58,34 @@ Discharge = SchemaNode | bool | None
 """What fulfils an obligation: a value of this schema, any value (True), none at all (None)."""
 
 
-def collect_obligations(shape: TypeConstraints, judge: SchemaOracle, place: str) -> ObjectObligations | None:
+def collect_obligations(
+    constraints: TypeConstraints, oracle: SchemaOracle, place: str
+) -> ObjectObligations | None:
     """The members of an object and what they must fulfil; None when that is impossible.
 
     Raises:
         ConstraintTooLarge: too many obligations, or patterns of keys.
     """
-    names = dict.fromkeys(declared_names(shape))
-    for denied in shape.negated_objects:
+    names = dict.fromkeys(declared_names(constraints))
+    for denied in constraints.negated_objects:
         for members in denied.members:
             names.update(dict.fromkeys(members.properties))
         names.update(dict.fromkeys(denied.required))
     goals: dict[str, Conjunction] = {}
     values: dict[str, ir.Expr] = {}
-    required = set(shape.required)
+    required = set(constraints.required)
     for name in names:
-        goals[name] = goal = _on_name(shape.members, name)
+        goals[name] = conjunction = _on_name(constraints.members, name)
         values[name] = (
-            judge.conjunction_expr(goal)
-            if judge.key_allowed(shape.property_names, name)
+            oracle.conjunction_expr(conjunction)
+            if oracle.key_allowed(constraints.property_names, name)
             else ir.EMPTY_LANGUAGE
         )
         if name in required and values[name] is ir.EMPTY_LANGUAGE:
             return None
-    keys = _classes(shape, names, judge, place)
+    keys = _classes(constraints, names, oracle, place)
     open_: list[NegatedObject] = []
-    for denied in shape.negated_objects:
+    for denied in constraints.negated_objects:
         if any(values[name] is ir.EMPTY_LANGUAGE for name in denied.required):
             continue  # a key that is never there fails already
         absent = [name for name in denied.required if name not in required]
@@ -92,11 +94,11 @@ def collect_obligations(shape: TypeConstraints, judge: SchemaOracle, place: str)
             for name in names
             if denied.constrains_key(name)
             and values[name] is not ir.EMPTY_LANGUAGE
-            and (found := _witness(denied, _on_name(denied.members, name), goals[name], judge, name))
+            and (found := _witness(denied, _on_name(denied.members, name), goals[name], oracle, name))
         }
         if any(found is ALWAYS_DISCHARGED and name in required for name, found in by_name.items()):
             continue
-        elsewhere = any(key.discharge(denied, judge) is not None for key in keys)
+        elsewhere = any(key.discharge(denied, oracle) is not None for key in keys)
         if len(absent) + len(by_name) == 0 and not elsewhere:
             return None
         if elsewhere or len(absent) + len(by_name) > 1:
@@ -108,7 +110,7 @@ def collect_obligations(shape: TypeConstraints, judge: SchemaOracle, place: str)
             required.add(name)
             if isinstance(found, SchemaNode):
                 goals[name] = (*goals[name], found)
-                values[name] = judge.conjunction_expr(goals[name])
+                values[name] = oracle.conjunction_expr(goals[name])
                 if values[name] is ir.EMPTY_LANGUAGE:
                     return None
     if len(open_) > MAX_OBLIGATIONS:
@@ -117,8 +119,8 @@ def collect_obligations(shape: TypeConstraints, judge: SchemaOracle, place: str)
             Problem(place, f"{len(open_)} schemas that must not hold here; at most {MAX_OBLIGATIONS}"),
             action="simplify oneOf, not or if at this place",
         )
-    written = [_declared(name, name in required, values[name], goals[name], open_, judge) for name in names]
-    others = [key.other(open_, judge) for key in keys]
+    written = [_declared(name, name in required, values[name], goals[name], open_, oracle) for name in names]
+    others = [key.other(open_, oracle) for key in keys]
     return ObjectObligations(written, others, len(open_))
 
 
@@ -133,37 +135,37 @@ def _on_name(parts: Sequence[MemberSchemas], name: str) -> Conjunction:
 def _witness(
     denied: NegatedObject,
     nodes: Iterable[SchemaNode],
-    goal: Conjunction,
-    judge: SchemaOracle,
+    conjunction: Conjunction,
+    oracle: SchemaOracle,
     name: str | None,
 ) -> Discharge:
     """What fulfils an obligation at a key whose values have a goal; `nodes` are the denied schemas there."""
     if name is not None and denied.property_names:
-        wrong_name = negation_of(conjunction_of(judge.document, denied.property_names))
-        if judge.key_allowed((wrong_name,), name):  # surely
+        wrong_name = negation_of(conjunction_of(oracle.document, denied.property_names))
+        if oracle.key_allowed((wrong_name,), name):  # surely
             return ALWAYS_DISCHARGED
     wrong = [
         node
         for node in nodes
-        if not is_true_schema(node) and not any(node.is_identical(other) for other in goal)
+        if not is_true_schema(node) and not any(node.is_identical(other) for other in conjunction)
     ]
     if not wrong:
         return None
-    if any(node.value is False for node in wrong) or judge.known_empty((*goal, *wrong)):
+    if any(node.value is False for node in wrong) or oracle.known_empty((*conjunction, *wrong)):
         return ALWAYS_DISCHARGED
-    found = negation_of(conjunction_of(judge.document, wrong))
-    return None if judge.known_empty((*goal, found)) else found
+    found = negation_of(conjunction_of(oracle.document, wrong))
+    return None if oracle.known_empty((*conjunction, found)) else found
 
 
 def _able(
-    base: ir.Expr, goal: Conjunction, wanted: dict[int, SchemaNode], judge: SchemaOracle
+    base: ir.Expr, conjunction: Conjunction, wanted: dict[int, SchemaNode], oracle: SchemaOracle
 ) -> tuple[int, Callable[[int], ir.Expr]]:
     """What the values of a goal can fulfil, and those that fulfil some of it."""
     known = {0: base}
 
     def value(mask: int) -> ir.Expr:
         if mask not in known:
-            known[mask] = judge.conjunction_expr((*goal, *(wanted[bit] for bit in _bits(mask))))
+            known[mask] = oracle.conjunction_expr((*conjunction, *(wanted[bit] for bit in _bits(mask))))
         return known[mask]
 
     return sum(1 << bit for bit in wanted if value(1 << bit) is not ir.EMPTY_LANGUAGE), value
@@ -183,8 +185,8 @@ def _fulfils(
     open_: Sequence[NegatedObject],
     witness: Callable[[NegatedObject], Discharge],
     base: ir.Expr,
-    goal: Conjunction,
-    judge: SchemaOracle,
+    conjunction: Conjunction,
+    oracle: SchemaOracle,
 ) -> _MemberDischarges:
     fulfils = 0
     wanted: dict[int, SchemaNode] = {}
@@ -194,11 +196,11 @@ def _fulfils(
             fulfils |= 1 << bit
         elif isinstance(found, SchemaNode):
             wanted[bit] = next((other for other in wanted.values() if _equal(other, found)), found)
-    able, value = _able(base, goal, wanted, judge)
+    able, value = _able(base, conjunction, wanted, oracle)
     alike = {
         bit: sum(1 << other for other in _bits(able) if wanted[other] is wanted[bit]) for bit in _bits(able)
     }
-    one_of = _one_of({bit: wanted[bit].negates for bit in _bits(able)}, goal, judge)
+    one_of = _one_of({bit: wanted[bit].negates for bit in _bits(able)}, conjunction, oracle)
     return _MemberDischarges(fulfils, able, value, one_of, alike)
 
 
@@ -217,9 +219,9 @@ def _declared(
     name: str,
     required: bool,
     value: ir.Expr,
-    goal: Conjunction,
+    conjunction: Conjunction,
     open_: Sequence[NegatedObject],
-    judge: SchemaOracle,
+    oracle: SchemaOracle,
 ) -> DeclaredMember:
     left_out = sum(1 << bit for bit, denied in enumerate(open_) if name in denied.required)
     if value is ir.EMPTY_LANGUAGE:
@@ -228,20 +230,22 @@ def _declared(
     def witness(denied: NegatedObject) -> Discharge:
         if not denied.constrains_key(name):
             return None
-        return _witness(denied, _on_name(denied.members, name), goal, judge, name)
+        return _witness(denied, _on_name(denied.members, name), conjunction, oracle, name)
 
-    found = _fulfils(open_, witness, value, goal, judge)
+    found = _fulfils(open_, witness, value, conjunction, oracle)
     return DeclaredMember(
         name, required, found.fulfils, found.able, left_out, found.value, found.one_of, found.alike
     )
 
 
-def _one_of(denied: dict[int, SchemaNode | None], goal: Conjunction, judge: SchemaOracle) -> dict[int, int]:
+def _one_of(
+    denied: dict[int, SchemaNode | None], conjunction: Conjunction, oracle: SchemaOracle
+) -> dict[int, int]:
     """By what a value may fail to fulfil, what it then fulfils for certain: denied schemas that are apart."""
     certain = dict.fromkeys(denied, 0)
     for first, second in combinations(denied, 2):
         a, b = denied[first], denied[second]
-        if a is not None and b is not None and a is not b and judge.known_empty((*goal, a, b)):
+        if a is not None and b is not None and a is not b and oracle.known_empty((*conjunction, a, b)):
             certain[first] |= 1 << second
             certain[second] |= 1 << first
     return certain
@@ -256,49 +260,53 @@ class _UndeclaredClass(NamedTuple):
     matched: frozenset[StringPattern]
     broken: frozenset[int]
 
-    def discharge(self, denied: NegatedObject, judge: SchemaOracle) -> Discharge:
+    def discharge(self, denied: NegatedObject, oracle: SchemaOracle) -> Discharge:
         """What a member with such a key must have for a value to fulfil an obligation."""
         if id(denied) in self.broken:
             return ALWAYS_DISCHARGED
         return _witness(
-            denied, key_class_schemas(denied.members, self.matched), self.conjunction_expr, judge, None
+            denied, key_class_schemas(denied.members, self.matched), self.conjunction_expr, oracle, None
         )
 
-    def other(self, open_: Sequence[NegatedObject], judge: SchemaOracle) -> UndeclaredMember:
+    def other(self, open_: Sequence[NegatedObject], oracle: SchemaOracle) -> UndeclaredMember:
         """This class with what it fulfils."""
         return UndeclaredMember(
             self.keys,
             *_fulfils(
-                open_, lambda denied: self.discharge(denied, judge), self.value, self.conjunction_expr, judge
+                open_,
+                lambda denied: self.discharge(denied, oracle),
+                self.value,
+                self.conjunction_expr,
+                oracle,
             ),
         )
 
 
 def _classes(
-    shape: TypeConstraints, names: Iterable[str], judge: SchemaOracle, place: str
+    constraints: TypeConstraints, names: Iterable[str], oracle: SchemaOracle, place: str
 ) -> list[_UndeclaredClass]:
     """The keys that are not declared, in classes of which every schema here says the same."""
-    parts = [shape.members, *(denied.members for denied in shape.negated_objects)]
+    parts = [constraints.members, *(denied.members for denied in constraints.negated_objects)]
     patterns = list(
         dict.fromkeys(pattern for part in parts for members in part for pattern, _ in members.patterns)
     )
 
     found = []
-    for class_ in partition_keys(patterns, forbidden_patterns(shape.members), place):
+    for class_ in partition_keys(patterns, forbidden_patterns(constraints.members), place):
         matched = frozenset(class_.matched)
-        goal = key_class_schemas(shape.members, matched)
-        if any(node.value is False for node in goal):
+        conjunction = key_class_schemas(constraints.members, matched)
+        if any(node.value is False for node in conjunction):
             continue
-        value = judge.conjunction_expr(goal)
+        value = oracle.conjunction_expr(conjunction)
         if value is ir.EMPTY_LANGUAGE:
             continue
         keys = class_.key_regex(list(names))
-        split = [(judge.allowed_keys(shape.property_names, keys), frozenset[int]())]
-        for denied in shape.negated_objects:
+        split = [(oracle.allowed_keys(constraints.property_names, keys), frozenset[int]())]
+        for denied in constraints.negated_objects:
             if denied.property_names:
-                wrong = (negation_of(conjunction_of(judge.document, denied.property_names)),)
+                wrong = (negation_of(conjunction_of(oracle.document, denied.property_names)),)
                 split = [
-                    (judge.allowed_keys(goal_, keys), broken | more)
+                    (oracle.allowed_keys(goal_, keys), broken | more)
                     for keys, broken in split
                     for goal_, more in (
                         (denied.property_names, frozenset[int]()),
@@ -306,7 +314,7 @@ def _classes(
                     )
                 ]
         found += [
-            _UndeclaredClass(keys, goal, value, matched, broken)
+            _UndeclaredClass(keys, conjunction, value, matched, broken)
             for keys, broken in split
             if not isinstance(keys, ir.EmptySet)
         ]

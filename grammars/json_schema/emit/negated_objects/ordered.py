@@ -71,7 +71,7 @@ def object_with_obligations(
     count: int,
     low: int,
     high: int | None,
-    layout: JsonPunctuation,
+    punctuation: JsonPunctuation,
     place: str,
     *,
     ordered: bool = True,
@@ -88,10 +88,12 @@ def object_with_obligations(
         able |= other.may_discharge
     if ordered and able.bit_count() <= 1:
         try:
-            return _ObligationAutomaton(members, others, (1 << count) - 1, low, high, layout, place).expr()
+            return _ObligationAutomaton(
+                members, others, (1 << count) - 1, low, high, punctuation, place
+            ).expr()
         except _DistinctKeysNeeded:
             pass
-    return interleaved_object(members, others, count, low, high, layout, place, ordered=ordered)
+    return interleaved_object(members, others, count, low, high, punctuation, place, ordered=ordered)
 
 
 class _DistinctKeysNeeded(Exception):
@@ -106,7 +108,7 @@ class _ObligationAutomaton:
         full: int,
         low: int,
         high: int | None,
-        layout: JsonPunctuation,
+        punctuation: JsonPunctuation,
         place: str,
     ) -> None:
         self.members = [
@@ -119,7 +121,7 @@ class _ObligationAutomaton:
         needed = sum(member.required for member in self.members)
         self.low = 0 if low <= needed else low
         self.high = high
-        self.layout = layout
+        self.layout = punctuation
         self.place = place
         self.top = self.low if high is None else high  # counts beyond are alike
         self.known_ends: dict[ObligationState, tuple[ir.Expr, ir.Expr]] = {}
@@ -129,7 +131,7 @@ class _ObligationAutomaton:
 
     def expr(self) -> ir.Expr:
         """The whole object."""
-        layout = self.layout
+        punctuation = self.layout
         reached = self.reachable()
         after = {state: self.end(state) for state in reached[-1]}  # (head, tail) of each state
         closes = {state for state in after if self.may_close(state)}
@@ -144,9 +146,9 @@ class _ObligationAutomaton:
                     if following in after:
                         values.append(ir.sequence(member.value_for(chosen), after[following][1]))
                 written = ir.choice(*values)
-                head = ir.sequence(layout.property_key(member.name), written)
+                head = ir.sequence(punctuation.property_key(member.name), written)
                 if member.required:
-                    here[state] = head, ir.sequence(layout.next_property_key(member.name), written)
+                    here[state] = head, ir.sequence(punctuation.next_property_key(member.name), written)
                     continue
                 skipped = state[0] | member.discharges_if_absent, state[1]
                 close: ir.Expr = ir.EMPTY_LANGUAGE
@@ -154,14 +156,14 @@ class _ObligationAutomaton:
                     head = ir.choice(head, after[skipped][0])
                     if skipped in closes:
                         closes_here.add(state)
-                        close = layout.close_object
-                here[state] = head, ir.choice(close, ir.sequence(layout.comma, head))
+                        close = punctuation.close_object
+                here[state] = head, ir.choice(close, ir.sequence(punctuation.comma, head))
             after, closes = here, closes_here
         start = (0, 0)
         if start not in after:
             return ir.EMPTY_LANGUAGE
-        full = ir.sequence(layout.open_object, after[start][0])
-        return ir.choice(layout.empty_object, full) if start in closes else full
+        full = ir.sequence(punctuation.open_object, after[start][0])
+        return ir.choice(punctuation.empty_object, full) if start in closes else full
 
     def written(self, state: ObligationState, fulfils: int) -> ObligationState | None:
         """The state after one more member; None when that is too many."""
@@ -296,10 +298,10 @@ class _ObligationAutomaton:
         return self.known_ends[state]
 
     def _end(self, state: ObligationState) -> tuple[ir.Expr, ir.Expr]:
-        layout = self.layout
+        punctuation = self.layout
         mask, count = state
-        close, comma = layout.close_object, layout.comma
-        member = [ir.sequence(layout.key(other.keys), other.value_for(0)) for other in self.others]
+        close, comma = punctuation.close_object, punctuation.comma
+        member = [ir.sequence(punctuation.key(other.keys), other.value_for(0)) for other in self.others]
         if mask == self.full:
             more = ir.choice(*member)
             least, most = max(0, self.low - count), None if self.high is None else self.high - count
@@ -320,7 +322,7 @@ class _ObligationAutomaton:
                 heads.append(ir.sequence(any_value, self.known_ends[following][1]))
             missing = self.full & ~mask & ~other.discharges
             if missing and not missing & ~other.may_discharge and following[1] >= self.low:
-                heads.append(ir.sequence(layout.key(other.keys), other.value_for(missing), close))
+                heads.append(ir.sequence(punctuation.key(other.keys), other.value_for(missing), close))
         ways = ir.choice(*heads)
         again = ir.loop(ir.sequence(comma, ir.choice(*same)), 0, None)
         tail = ir.sequence(again, comma, ways)

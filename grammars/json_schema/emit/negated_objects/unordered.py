@@ -6,8 +6,7 @@ out, one bag is made for every set of members whose absence is relied on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import chain, combinations
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from grammars import ir
@@ -30,7 +29,7 @@ def interleaved_object(
     count: int,
     low: int,
     high: int | None,
-    layout: JsonPunctuation,
+    punctuation: JsonPunctuation,
     place: str,
     *,
     ordered: bool,
@@ -47,7 +46,7 @@ def interleaved_object(
             for member in members
             if member.name not in absent
         ]
-        ways.append(_object(there, others, left, low, high, layout, place, ordered=ordered))
+        ways.append(_object(there, others, left, low, high, punctuation, place, ordered=ordered))
     return ir.choice(*ways)
 
 
@@ -82,7 +81,7 @@ def _object(
     marks: int,
     low: int,
     high: int | None,
-    layout: JsonPunctuation,
+    punctuation: JsonPunctuation,
     place: str,
     *,
     ordered: bool,
@@ -90,11 +89,11 @@ def _object(
     """Objects whose members have all these marks."""
     telling, matters = _telling(members, marks)
     entries = [
-        ir.InterleaveEntry(layout.property_key(member.name), value, slot, brought)
+        ir.InterleaveEntry(punctuation.property_key(member.name), value, slot, brought)
         for slot, member in enumerate(members)
         for value, brought in _values(member, marks, [marks] if member is telling else matters, place)
     ]
-    colon = ir.Terminal(layout.colon)
+    colon = ir.Terminal(punctuation.colon)
     for other in others:
         keys = ir.Terminal(other.keys)
         entries += [
@@ -109,12 +108,12 @@ def _object(
         obligations=marks,
         low=max(low, 1),
         high=high,
-        separator=layout.comma,
+        separator=punctuation.comma,
         ordered=ordered,
     )
-    full = ir.sequence(layout.open_object, inside, layout.close_object)
+    full = ir.sequence(punctuation.open_object, inside, punctuation.close_object)
     empty = not (marks or low or any(member.required for member in members))
-    return ir.choice(layout.empty_object, full) if empty else full
+    return ir.choice(punctuation.empty_object, full) if empty else full
 
 
 def _telling(members: Sequence[DeclaredMember], marks: int) -> tuple[DeclaredMember | None, list[int]]:
@@ -173,8 +172,3 @@ def _too_many(place: str) -> ConstraintTooLarge:
         Problem(place, f"more than {MAX_DISCHARGE_SETS} ways to fulfil them"),
         action="simplify oneOf, not or if at this place",
     )
-
-
-def subsets(parts: Sequence[T]) -> Iterator[tuple[T, ...]]:
-    """All ways to choose some of a few, fewest first."""
-    return chain.from_iterable(combinations(parts, size) for size in range(len(parts) + 1))

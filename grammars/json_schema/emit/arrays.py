@@ -1,0 +1,118 @@
+"""Arrays: from constraints to the expression of everything between the brackets.
+
+``contains`` is lowered in `grammars.json_schema.emit.contains`, ``uniqueItems`` in `grammars.json_schema.emit.unique_items`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from grammars import ir
+from grammars.json_schema.emit.contains import contains_array_expr
+from grammars.json_schema.emit.diagnostics import Diagnostics
+from grammars.json_schema.emit.unique_items import UniqueItemsLowering
+from grammars.json_schema.source.constraints import Conjunction, TypeConstraints
+from grammars.json_schema.text.punctuation import JsonPunctuation
+
+
+class ArrayLowering:
+    """Lowers the arrays of one document.
+
+    Args:
+        conjunction_expr: the expression of the values of a conjunction.
+        known_empty: whether a conjunction is proved to have no values.
+        unique_items: lowers arrays with ``uniqueItems``.
+        diagnostics: receives what goes wrong.
+        punctuation: terminals of the punctuation.
+    """
+
+    def __init__(
+        self,
+        conjunction_expr: Callable[[Conjunction], ir.Expr],
+        known_empty: Callable[[Conjunction], bool],
+        unique_items: UniqueItemsLowering,
+        diagnostics: Diagnostics,
+        punctuation: JsonPunctuation,
+    ) -> None:
+        self.conjunction_expr = conjunction_expr
+        self.known_empty = known_empty
+        self.unique_items = unique_items
+        self.diagnostics = diagnostics
+        self.punctuation = punctuation
+
+    def array(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Expr:
+        """Arrays of a shape."""
+        if constraints.max_items is not None and constraints.min_items > constraints.max_items:
+            self.diagnostics.conflict(
+                disjunct,
+                f"at least {constraints.min_items} and at most {constraints.max_items} items are asked",
+            )
+            return ir.EMPTY_LANGUAGE
+        unique = constraints.unique_items and (constraints.max_items is None or constraints.max_items > 1)
+        if constraints.contains_constraints:
+            if unique:
+                self.diagnostics.note_unique_unsupported(disjunct, "next to contains")
+                return ir.EMPTY_LANGUAGE
+            expr = contains_array_expr(constraints, self.conjunction_expr, self.known_empty, self.punctuation)
+            if expr is ir.EMPTY_LANGUAGE:
+                self.diagnostics.conflict(disjunct, "no items are as many as are asked")
+            return expr
+        size = max((len(items.prefix) for items in constraints.items), default=0)
+        if constraints.max_items is not None:
+            size = min(size, constraints.max_items)
+
+        def item(index: int) -> ir.Expr:
+            return self.conjunction_expr(
+                tuple(dict.fromkeys(node for items in constraints.items for node in items.schemas_at(index)))
+            )
+
+        if unique:
+            different = self.unique_items.unique_array(disjunct, constraints, size)
+            if different is not None:
+                return different
+        prefix = [item(i) for i in range(size)]
+        expr = array_expr(
+            prefix, lambda: item(size), constraints.min_items, constraints.max_items, self.punctuation
+        )
+        if expr is ir.EMPTY_LANGUAGE:
+            self.diagnostics.conflict(
+                disjunct, f"at least {constraints.min_items} items are asked, and not as many are allowed"
+            )
+        return expr
+
+
+def array_expr(
+    prefix: Sequence[ir.Expr],
+    rest: Callable[[], ir.Expr],
+    low: int,
+    high: int | None,
+    punctuation: JsonPunctuation,
+) -> ir.Expr:
+    """Arrays of these items, then any number of `rest`, and from `low` to `high` items in all."""
+    prefix = prefix if high is None else prefix[:high]
+    for i, item in enumerate(prefix):
+        if item is ir.EMPTY_LANGUAGE:
+            prefix, high = prefix[:i], i
+            break
+    size = len(prefix)
+    if high is not None and high < low:
+        return ir.EMPTY_LANGUAGE
+    more = ir.EMPTY_LANGUAGE if high is not None and high <= size else rest()
+    following = ir.sequence(punctuation.comma, more)
+
+    def repeat(written: int) -> ir.Expr:
+        least, most = max(0, low - written), None if high is None else high - written
+        return ir.sequence(ir.loop(following, least, most), punctuation.close_array)
+
+    if size:
+        tail = repeat(size)
+        for i in range(size - 1, 0, -1):
+            tail = ir.sequence(punctuation.comma, prefix[i], tail)
+            if i >= low:
+                tail = ir.choice(punctuation.close_array, tail)
+        full = ir.sequence(punctuation.open_array, prefix[0], tail)
+    elif high == 0 or more is ir.EMPTY_LANGUAGE:
+        full = ir.EMPTY_LANGUAGE
+    else:
+        full = ir.sequence(punctuation.open_array, more, repeat(1))
+    return ir.choice(punctuation.empty_array, full) if low == 0 else full

@@ -1,0 +1,78 @@
+"""What goes wrong while a document is lowered, by place: keywords that cannot be enforced, and contradictions."""
+
+from __future__ import annotations
+
+import json
+
+from grammars.errors import ConstraintTooLarge, Problem
+from grammars.json_schema.source.constraints import Conjunction, TypeConstraints
+from grammars.json_schema.source.document import child_pointer
+from grammars.transform.interleave import MAX_DISTINCT_ENTRIES
+
+
+class Diagnostics:
+    """Collects problems instead of raising at the first.
+
+    Attributes:
+        problems: keywords that cannot be enforced, by JSON Pointer.
+        conflicts: places that no value satisfies, by rule name, with the reason.
+    """
+
+    def __init__(self) -> None:
+        self.problems: dict[str, Problem] = {}
+        self.conflicts: dict[str, Problem] = {}
+
+    def note_unsupported(self, constraints: TypeConstraints) -> None:
+        """Keeps the keywords that cannot be enforced and apply to a type that is still possible."""
+        for types, problem in constraints.unsupported_keywords:
+            if types & constraints.types:
+                self.problems.setdefault(problem.place, problem)
+
+    def note_unique_unsupported(self, disjunct: Conjunction, reason: str) -> None:
+        """Keeps that ``uniqueItems`` of an array cannot be enforced."""
+        place = keyword_pointer(disjunct, "uniqueItems")
+        self.problems[place] = Problem(place, f"is not supported {reason}", True, "uniqueItems")
+
+    def conflict(self, disjunct: Conjunction, reason: str) -> None:
+        """Keeps why a disjunct has no values."""
+        name = rule_name(disjunct)
+        self.conflicts.setdefault(name, Problem(name, reason))
+
+
+def rule_name(disjunct: Conjunction) -> str:
+    """The name of a disjunct's rule."""
+    if len(disjunct) == 1:
+        return disjunct[0].pointer
+    return " & ".join(node.pointer for node in disjunct) or "any value"
+
+
+def keyword_pointer(disjunct: Conjunction, keyword: str) -> str:
+    """JSON Pointer of the first occurrence of a keyword in a disjunct; the rule name where it does not occur."""
+    nodes = [node for node in disjunct if isinstance(node.value, dict) and node.value.get(keyword)]
+    return child_pointer(nodes[0].pointer, keyword) if nodes else rule_name(disjunct)
+
+
+def require_few_distinct(disjunct: Conjunction, keyword: str, count: int) -> None:
+    """Checks that a minimum of different items or keys is within the limit of interleaving.
+
+    Raises:
+        ConstraintTooLarge: `count` is above `MAX_DISTINCT_ENTRIES`.
+    """
+    if count > MAX_DISTINCT_ENTRIES:
+        place = keyword_pointer(disjunct, keyword)
+        reason = f"requires {count} different ones; at most {MAX_DISTINCT_ENTRIES} can be required"
+        raise ConstraintTooLarge(
+            "too many different items or keys are required",
+            Problem(place, reason, count, keyword),
+            action=f"lower {keyword}",
+        )
+
+
+def empty_types_reason(disjunct: Conjunction) -> str:
+    """Why no type of value is left."""
+    if any(node.value is False for node in disjunct):
+        return "the schema false allows no value"
+    types = [json.dumps(node.value["type"]) for node in disjunct if "type" in node.value]
+    if len(types) > 1:
+        return f"the types {' and '.join(types)} exclude each other"
+    return "the schemas that apply and the schemas under `not` exclude each other"

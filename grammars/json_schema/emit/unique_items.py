@@ -1,0 +1,138 @@
+"""``uniqueItems``: arrays whose items all differ.
+
+Supported where the items are enumerated values, or scalars whose texts differ whenever their values do: strings,
+and numbers without exponent. Items that are arbitrary arrays or objects are reported as unsupported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+from grammars import ir
+from grammars.json_schema.emit.diagnostics import Diagnostics, require_few_distinct
+from grammars.json_schema.emit.scalars import ScalarLowering
+from grammars.json_schema.resolve.expand import DnfExpansion
+from grammars.json_schema.resolve.validate import InstanceValidator
+from grammars.json_schema.source import constraints as f
+from grammars.json_schema.source.constraints import Conjunction, TypeConstraints, type_bit_of
+from grammars.json_schema.text import numbers
+from grammars.json_schema.text.literals import equality_key, value_regex
+from grammars.json_schema.text.punctuation import JsonPunctuation
+from grammars.transform.interleave import interleave
+
+_SCALAR = f.STRING | f.NUMBER
+
+
+def unique_array_expr(
+    listed: Sequence[ir.Expr],
+    scalars: Sequence[ir.Regex],
+    low: int,
+    high: int | None,
+    punctuation: JsonPunctuation,
+) -> ir.Expr:
+    """Arrays of `low` to `high` items of which no two are equal.
+
+    Args:
+        listed: the texts of each value that may be an item.
+        scalars: languages of strings or numbers (these without exponent), without a value in common with each other
+            and with `listed`.
+        low: least number of items.
+        high: greatest number of items, if there is one.
+        punctuation: terminals of the punctuation.
+    """
+    entries = [ir.InterleaveEntry(value, ir.EPSILON, slot) for slot, value in enumerate(listed)]
+    entries += [ir.InterleaveEntry(ir.Terminal(regex), ir.EPSILON, distinct=True) for regex in scalars]
+    items = interleave(entries, low=max(low, 1), high=high, separator=punctuation.comma)
+    full = (
+        ir.EMPTY_LANGUAGE
+        if high == 0
+        else ir.sequence(punctuation.open_array, items, punctuation.close_array)
+    )
+    return ir.choice(punctuation.empty_array, full) if low == 0 else full
+
+
+class UniqueItemsLowering:
+    """Lowers the arrays of one document whose items must differ.
+
+    Args:
+        expansion: the schemas of the document.
+        validator: judges enumerated values.
+        scalars: lowers the items that are scalars.
+        diagnostics: receives what goes wrong.
+        punctuation: terminals of the punctuation.
+    """
+
+    def __init__(
+        self,
+        expansion: DnfExpansion,
+        validator: InstanceValidator,
+        scalars: ScalarLowering,
+        diagnostics: Diagnostics,
+        punctuation: JsonPunctuation,
+    ) -> None:
+        self.expansion = expansion
+        self.validator = validator
+        self.scalars = scalars
+        self.diagnostics = diagnostics
+        self.punctuation = punctuation
+
+    def unique_array(self, disjunct: Conjunction, constraints: TypeConstraints, size: int) -> ir.Expr | None:
+        """Arrays of a shape whose items must differ; None, with a problem noted, where that cannot be told."""
+        conjunction = tuple(
+            dict.fromkeys(node for items in constraints.items for node in items.schemas_at(size))
+        )
+        kinds = (
+            self.distinct_items(conjunction) if size == 0 else "next to a list of schemas for the first items"
+        )
+        if isinstance(kinds, str):
+            self.diagnostics.note_unique_unsupported(disjunct, kinds)
+            return None
+        listed, scalars = kinds
+        if scalars:
+            require_few_distinct(disjunct, "minItems", constraints.min_items)
+        expr = unique_array_expr(
+            listed, scalars, constraints.min_items, constraints.max_items, self.punctuation
+        )
+        if expr is ir.EMPTY_LANGUAGE:
+            self.diagnostics.conflict(
+                disjunct, f"{constraints.min_items} different items are asked, and not as many are allowed"
+            )
+        return expr
+
+    def distinct_items(self, conjunction: Conjunction) -> tuple[list[ir.Expr], list[ir.Regex]] | str:
+        """The values of a goal: each listed one, and languages of scalars; or why they cannot be told apart."""
+        values: dict[Hashable, list[Any]] = {}
+        languages: dict[int, list[ir.Regex]] = {f.STRING: [], f.NUMBER: []}
+        for disjunct in self.expansion.expand(conjunction):
+            constraints = self.expansion.constraints_of(disjunct)
+            self.diagnostics.note_unsupported(constraints)
+            if constraints.enum_values is not None:
+                found = self.validator.listed(constraints)
+            elif constraints.types & (f.ARRAY | f.OBJECT):
+                return "for items that are arrays or objects, unless they are listed"
+            else:
+                found = [None] if constraints.types & f.NULL else []
+                found += [True, False] if constraints.types & f.BOOLEAN else []
+                for kind, lower in ((f.NUMBER, self.scalars.number), (f.STRING, self.scalars.string)):
+                    if constraints.types & kind and isinstance(
+                        expr := lower(disjunct, constraints), ir.Terminal
+                    ):
+                        languages[kind].append(expr.regex)
+            for value in found:
+                values.setdefault(equality_key(value), []).append(value)
+        listed: list[ir.Expr] = []
+        for equal in values.values():
+            kind = type_bit_of(equal[0], whole_floats=True)
+            language = languages[f.STRING if kind == f.STRING else f.NUMBER] if kind & _SCALAR else []
+            if language:  # more of the same type may come: they are compared as texts
+                language += [value_regex(value, self.punctuation) for value in equal]
+            else:
+                listed.append(self.scalars.enum_values_expr(equal))
+        scalars = []
+        for kind, language in languages.items():
+            if language:
+                regex = ir.union(*language)
+                plain = regex is numbers.ANY_INTEGER or kind == f.STRING
+                scalars.append(regex if plain else ir.intersection(regex, numbers.DECIMAL_CHARACTERS))
+        return listed, scalars
