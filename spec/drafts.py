@@ -1,99 +1,122 @@
-"""Drafts of many texts under one constraint: natively where the automaton is native, in Python otherwise.
+"""Drafters: what proposes the draft tokens of one sequence.
 
-The Python drafter (`spec.drafter`) is the definition; the native one (`spec/_core`) does the same in a twentieth of the
-time. Tests compare their trees.
+The drafter itself is native (`spec/_core`). tests/reference/spec defines in Python what it computes; tests compare the
+two node by node.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple, Protocol
 
-from spec.drafter import ReferenceDrafter
+from spec import _core
 from spec.memory import DraftMemory
-from spec.native import core as _core
-from spec.pieces import Retokenizer
 from spec.protocols import DraftAutomaton
-from spec.sources import DRAFT_SOURCES
-from spec.sources.forced import ForcedLiterals
+from spec.sources import DRAFT_SOURCES, merge_ngram_scopes, source_bits
 
 
 class DraftTreeProtocol(Protocol):
-    """What the decoding loop reads of a tree, see `spec.tree.DraftTree`."""
+    """Draft tokens as a tree. Node 0 is the end of the sequence; a parent comes before its children."""
 
     @property
     def token(self) -> Sequence[int]:
-        """Ids; -1 for the root."""
+        """Token id of each node; -1 for the root."""
 
     @property
     def parent(self) -> Sequence[int]:
-        """Node before it."""
+        """Parent of each node; -1 for the root."""
 
     @property
     def sources(self) -> Sequence[int]:
-        """By node: bit i is set if source i guessed it, see `proposing_sources`."""
+        """Native bit set of the sources that proposed each node, see `proposing_sources`."""
 
     @property
     def depth(self) -> Sequence[int]:
-        """Tokens after the root."""
+        """Tokens between the root and each node."""
 
     @property
     def path_probability(self) -> Sequence[float]:
-        """Probability of the way to the node."""
+        """Estimated probability that all tokens up to and including each node are accepted; falls with the index."""
 
     def child(self, node: int, token: int) -> int:
-        """The child with a token, or -1."""
+        """The child of a node that has this token, or -1."""
 
     def path(self, node: int) -> list[int]:
-        """The nodes from the root to a node, the root left out."""
+        """The nodes from the root to a node, without the root."""
 
     def __len__(self) -> int:
-        """Nodes, the root included."""
+        """Number of nodes, the root included."""
 
 
 class DrafterProtocol(Protocol):
-    """The drafts of one text, see `spec.drafter.ReferenceDrafter`."""
+    """Proposes the draft tokens of one sequence."""
 
     @property
     def drafted_total(self) -> int:
-        """Nodes that were read so far."""
+        """Draft tokens that the model has verified so far."""
 
     @property
     def accepted_total(self) -> int:
-        """Of these, how many became tokens of the text."""
+        """Draft tokens that were accepted."""
 
     @property
     def drafted_by_source(self) -> Sequence[int]:
-        """Nodes that were read, by source."""
+        """Verified draft tokens by source; a token that two sources proposed counts for both."""
 
     @property
     def accepted_by_source(self) -> Sequence[int]:
-        """Of these, how many became tokens of the text."""
+        """Accepted draft tokens by source."""
 
     def draft(self, nodes: int, depth: int = ...) -> DraftTreeProtocol:
-        """The best tree at the end of the text."""
+        """The best draft tree of at most `nodes` nodes and `depth` levels."""
 
     def mark_verified(self, nodes: int) -> None:
-        """So many nodes of the tree were read by the model."""
+        """Tells that the model reads the first `nodes` nodes of the last tree."""
 
     def commit(self, token: int) -> None:
-        """The text went on with a token, which is no end of it."""
+        """Appends a token, which is not an end-of-sequence token."""
 
     def prime(self, tokens: Sequence[int]) -> None:
-        """Learns the names of a made-up text of the constraint, and their order; nothing of its values."""
+        """Learns the names in an example completion, and their order; its values are ignored."""
 
     def observe_top_tokens(self, top_tokens: list[int]) -> None:
-        """What the model finds likely after the last token, best first."""
+        """Tells which tokens the model ranks highest after the last token, best first."""
 
     def copy(self) -> DrafterProtocol:
-        """Drafts for a text that begins as this one does."""
+        """An independent drafter in the present state."""
+
+
+class DraftCounts(NamedTuple):
+    """What speculation brought for one sequence.
+
+    Attributes:
+        drafted: draft tokens that the model verified.
+        accepted: draft tokens that were accepted.
+        by_source: (drafted, accepted) of each source that proposed any.
+    """
+
+    drafted: int = 0
+    accepted: int = 0
+    by_source: dict[str, tuple[int, int]] = {}  # noqa: RUF012 - a default that nobody changes
+
+
+def draft_counts(drafter: DrafterProtocol) -> DraftCounts:
+    """The counts of a drafter."""
+    pairs = zip(drafter.drafted_by_source, drafter.accepted_by_source, strict=True)
+    by_source = {name: counts for name, counts in zip(DRAFT_SOURCES, pairs, strict=True) if counts[0]}
+    return DraftCounts(drafter.drafted_total, drafter.accepted_total, by_source)
+
+
+def proposing_sources(tree: DraftTreeProtocol, node: int) -> int:
+    """The sources that proposed a node: bit i is set for the i-th name of `DRAFT_SOURCES`."""
+    return merge_ngram_scopes(tree.sources[node])
 
 
 class DrafterFactory:
-    """Makes drafters for texts of one automaton.
+    """Makes drafters for sequences of one automaton.
 
-    Attributes:
-        native: whether they are native.
+    An automaton without `automaton_table` (one that is written in Python) cannot be followed natively: decoding then runs
+    without draft tokens, see `constrained.decoding.speculation.speculation_obstacle`.
     """
 
     def __init__(
@@ -104,83 +127,105 @@ class DrafterFactory:
         *,
         source_names: Collection[str] = DRAFT_SOURCES,
         is_json: bool = True,
-        native: bool = True,
         chain_drafts: bool = False,
     ) -> None:
-        """Settles how.
+        """A factory.
 
         Args:
-            automaton: what may be said.
-            memory: what was learned.
-            constraint: a key: texts with the same one learn from each other.
-            source_names: of the sources to use.
-            is_json: texts are JSON.
-            native: False to draft in Python in any case.
+            automaton: draft tokens follow its transitions.
+            memory: what was learned from earlier sequences.
+            constraint: a key; sequences under one key learn from each other.
+            source_names: the sources to use, out of `DRAFT_SOURCES`.
+            is_json: completions are JSON.
             chain_drafts: draft chains, not trees.
         """
-        self._automaton: Any = automaton
+        self._automaton = automaton
         self._memory = memory
         self._constraint = constraint
-        self._names = frozenset(source_names)
+        self._sources = source_bits(source_names)
         self._is_json = is_json
         self._chains = chain_drafts
-        table = getattr(automaton, "automaton_table", None)
-        self.native = native and table is not None and memory.core is not None
-        self._literals: ForcedLiterals = {}
-        if self.native:
-            self._automaton_view = _core.AutomatonView(table, memory.native_retokenizer(automaton.vocabulary))
-        else:
-            self._pieces = Retokenizer(automaton.vocabulary)
+        self._automaton_view = _core.AutomatonView(
+            automaton.automaton_table, memory.retokenizer(automaton.vocabulary)
+        )
 
     def new_drafter(self, prompt: Sequence[int]) -> DrafterProtocol:
-        """A drafter for the text after a prompt."""
-        scope = self._memory.for_constraint(self._constraint)
-        if not self.native:
-            return ReferenceDrafter(
-                self._automaton,
-                self._pieces,
-                self._memory,
-                scope,
-                prompt=prompt,
-                source_names=self._names,
-                literals=self._literals,
-                is_json=self._is_json,
-                chain_drafts=self._chains,
-            )
-        bits = sum(1 << i for i, name in enumerate(DRAFT_SOURCES) if name in self._names)
-        if "ngram" in self._names:
-            bits |= 3 << len(DRAFT_SOURCES)
-        made: DrafterProtocol = _core.Drafter(
+        """A drafter for the sequence after a prompt."""
+        return _core.Drafter(
             self._automaton_view,
             self._memory.core,
-            scope.core,
+            self._memory.for_constraint(self._constraint).core,
             self._automaton.start,
             list(prompt),
-            bits,
+            self._sources,
             self._is_json,
             list(self._automaton.vocabulary.eos_ids),
             self._chains,
         )
-        return made
 
     def prime(self, tokens: Sequence[int]) -> None:
-        """Learns the order of names from a made-up text, once for each constraint."""
+        """Learns the order of names from an example completion, once for each constraint."""
         scope = self._memory.for_constraint(self._constraint)
         if not scope.primed:
             scope.primed = True
             self.new_drafter(()).prime(list(tokens))
 
 
-def counts_by_source(drafting: DrafterProtocol) -> dict[str, tuple[int, int]]:
-    """(drafted, accepted) of each source that guessed anything."""
-    pairs = zip(
-        DRAFT_SOURCES, zip(drafting.drafted_by_source, drafting.accepted_by_source, strict=True), strict=True
-    )
-    return {name: counts for name, counts in pairs if counts[0]}
+class LazyDrafter:
+    """A drafter that is constructed at the first draft; while speculation pauses, committed tokens are only recorded.
 
+    So a sequence for which nothing is drafted costs next to nothing.
 
-def proposing_sources(tree: DraftTreeProtocol, node: int) -> int:
-    """Who guessed a node: bit i is set for the i-th name of `DRAFT_SOURCES`, whatever its scope."""
-    bits = tree.sources[node]
-    own = bits & ((1 << len(DRAFT_SOURCES)) - 1)
-    return own | (1 << DRAFT_SOURCES.index("ngram") if bits > own else 0)
+    Attributes:
+        active: the last forward pass had a draft.
+    """
+
+    def __init__(self, make: Callable[[], DrafterProtocol]) -> None:
+        """A drafter that `make` constructs at the beginning of the sequence."""
+        self._make = make
+        self._drafter: DrafterProtocol | None = None
+        self._unlearned: list[int] = []
+        self.active = False
+
+    def draft(self, nodes: int, depth: int = 1 << 30) -> DraftTreeProtocol:
+        """See `DrafterProtocol.draft`; first learns the tokens that were committed during a pause."""
+        if self._drafter is None:
+            self._drafter = self._make()
+        for token in self._unlearned:
+            self._drafter.commit(token)
+        self._unlearned.clear()
+        self.active = True
+        return self._drafter.draft(nodes, depth)
+
+    def pause(self) -> None:
+        """Tells that the next pass has no draft."""
+        self.active = False
+
+    def commit(self, token: int) -> None:
+        """See `DrafterProtocol.commit`."""
+        if self.active and self._drafter is not None:
+            self._drafter.commit(token)
+        else:
+            self._unlearned.append(token)
+
+    def mark_verified(self, nodes: int) -> None:
+        """See `DrafterProtocol.mark_verified`."""
+        if self._drafter is not None:
+            self._drafter.mark_verified(nodes)
+
+    def observe_top_tokens(self, top_tokens: list[int]) -> None:
+        """See `DrafterProtocol.observe_top_tokens`; without effect during a pause."""
+        if self.active and self._drafter is not None:
+            self._drafter.observe_top_tokens(top_tokens)
+
+    def copy(self) -> LazyDrafter:
+        """An independent drafter in the present state."""
+        twin = LazyDrafter(self._make)
+        twin._drafter = None if self._drafter is None else self._drafter.copy()
+        twin._unlearned = list(self._unlearned)
+        twin.active = self.active
+        return twin
+
+    def counts(self) -> DraftCounts:
+        """What speculation brought so far."""
+        return DraftCounts() if self._drafter is None else draft_counts(self._drafter)

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from spec.native import core
+from spec import _core
 
 if TYPE_CHECKING:
     import torch
@@ -42,7 +42,6 @@ _ROUNDS = 10
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
 _WORD = 0xFFFFFFFF
-_FEW = 8  # up to here Python ints are faster than numpy's call overhead
 
 T = TypeVar("T")
 
@@ -130,28 +129,14 @@ class GumbelNoise:
 
         Returns:
             uint32 [n].
+
+        Raises:
+            ValueError: the position is out of range.
         """
-        if core is not None and 0 <= position <= _WORD:
-            found = np.empty(len(ids), dtype=np.uint32)
-            tokens = np.ascontiguousarray(ids, dtype=np.int64)
-            core.philox_words(self.seed, self.sequence, self.purpose, position, tokens, found)
-            return found
-        ids = np.asarray(ids, dtype=np.uint64)
-        # Four neighbouring ids share a block: compute each block once when the ids are dense enough to pay for it.
-        blocks = ids >> np.uint64(2)
-        first, last = (int(blocks.min()), int(blocks.max())) if len(ids) else (0, -1)
-        dense = last - first + 1 < len(ids)
-        counter = np.arange(first, last + 1, dtype=np.uint64) if dense else blocks
-        if len(counter) <= _FEW:
-            table = (
-                np.array([self._blocks(position, block) for block in counter.tolist()], np.uint64)
-                .reshape(-1, 4)
-                .T
-            )
-        else:
-            table = np.stack(self._blocks(position, counter))
-        column = blocks - np.uint64(first) if dense else np.arange(len(ids), dtype=np.uint64)
-        words: NDArray[np.uint32] = table[ids & np.uint64(3), column].astype(np.uint32)
+        _check_position(position)
+        words = np.empty(len(ids), dtype=np.uint32)
+        tokens = np.ascontiguousarray(ids, dtype=np.int64)
+        _core.philox_words(self.seed, self.sequence, self.purpose, position, tokens, words)
         return words
 
     def gumbel(self, position: int, ids: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
@@ -171,8 +156,12 @@ class GumbelNoise:
 
     def _blocks(self, position: int, block: Any) -> tuple[Any, Any, Any, Any]:
         """The four words of each block of four ids, in the number or array type of `block`."""
-        if not 0 <= position <= _WORD:
-            raise ValueError(f"position {position} is out of range: it must be in 0 .. 2**32 - 1")
+        _check_position(position)
         rest = block * 0
         counter = (block, rest + position, rest + self.sequence, rest + self.purpose)
         return philox4x32(counter, (self.seed & _WORD, self.seed >> 32))
+
+
+def _check_position(position: int) -> None:
+    if not 0 <= position <= _WORD:
+        raise ValueError(f"position {position} is out of range: it must be in 0 .. 2**32 - 1")

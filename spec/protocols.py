@@ -1,12 +1,12 @@
-"""What drafting asks of an automaton and of a vocabulary, and nothing more."""
+"""What speculation needs of an automaton and of a vocabulary."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-DEAD = 0
-"""The state that nothing leads out of."""
+if TYPE_CHECKING:
+    from typing_extensions import CapsuleType
 
 
 class DraftVocabulary(Protocol):
@@ -14,29 +14,24 @@ class DraftVocabulary(Protocol):
 
     @property
     def tokens(self) -> Sequence[bytes]:
-        """Bytes by id; empty for an id that is never text."""
+        """Bytes by token id; empty for special tokens."""
 
     @property
     def eos_ids(self) -> Sequence[int]:
-        """Ids that end a text."""
-
-    @property
-    def ids_by_bytes(self) -> dict[bytes, int]:
-        """The lowest id of each token's bytes."""
+        """Ids that end a sequence."""
 
 
 class DraftAutomaton(Protocol):
-    """A token automaton: states are ints that never change their meaning, and `DEAD` is one of them."""
+    """A token automaton that the native drafter can follow."""
 
     @property
     def vocabulary(self) -> DraftVocabulary:
-        """Over which tokens."""
+        """The vocabulary of its tokens."""
 
-    def next(self, state: int, token: int) -> int:
-        """The state after a token, `DEAD` if it is not allowed."""
+    @property
+    def start(self) -> int:
+        """The initial state."""
 
-    def accepts(self, state: int) -> bool:
-        """Whether the text so far is complete."""
-
-    def forced(self, state: int) -> bytes:
-        """What every completion begins with."""
+    @property
+    def automaton_table(self) -> CapsuleType:
+        """Its transition functions as a C table, see spec/_core/table.hpp."""

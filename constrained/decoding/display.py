@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from constrained.automaton import TokenAutomaton
     from constrained.decoding.output import Output, Stats
 
-TokenSource = Literal["model", "forced", "literal", "copying", "skeleton", "suffix", "ngram", "recycle"]
+TokenSource = Literal[
+    "model", "forced", "literal", "prompt_lookup", "slot_ngrams", "suffix", "ngram", "token_recycling"
+]
 """``model``: it was chosen among others, and nobody had guessed it; ``forced``: the constraint leaves no other
 characters; ``literal``: it leaves few, and all of them were guessed; then the sources of guesses that the model agreed
 with (of several for one token the first in this order)."""
@@ -30,15 +32,15 @@ _LOOKS: dict[TokenSource, tuple[str, str]] = {
     "model": ("bold green", "rgba(46, 160, 67, .30)"),
     "forced": ("cyan", "rgba(56, 139, 253, .22)"),
     "literal": ("blue", "rgba(9, 105, 218, .30)"),
-    "copying": ("magenta", "rgba(191, 57, 137, .25)"),
-    "skeleton": ("yellow", "rgba(210, 153, 34, .30)"),
+    "prompt_lookup": ("magenta", "rgba(191, 57, 137, .25)"),
+    "slot_ngrams": ("yellow", "rgba(210, 153, 34, .30)"),
     "suffix": ("bright_red", "rgba(248, 81, 73, .25)"),
     "ngram": ("bright_yellow", "rgba(219, 171, 9, .22)"),
-    "recycle": ("bright_magenta", "rgba(163, 113, 247, .25)"),
+    "token_recycling": ("bright_magenta", "rgba(163, 113, 247, .25)"),
 }
 """By source, in the order of the legend: the style for terminals, the background for notebooks."""
 
-_GUESSES: tuple[TokenSource, ...] = ("copying", "skeleton", "suffix", "ngram", "recycle")
+_GUESSES: tuple[TokenSource, ...] = ("prompt_lookup", "slot_ngrams", "suffix", "ngram", "token_recycling")
 _SHOWN = 5  # of the other tokens
 _UNLIMITED = 1 << 30
 

@@ -117,7 +117,7 @@ class Generator:
         self._drafting: DraftScheduler | None = None
         self._no_speculation: str | None = None
         if self.speculation is not None:
-            self._no_speculation = speculation_obstacle(self.model)
+            self._no_speculation = speculation_obstacle(self.model, self.automaton)
             if speculation == "auto" and self._no_speculation is None and self.model.bitwise_reproducible:
                 self._no_speculation = "logits that are the same bits in every pass are asked for"
             if self._no_speculation is None:

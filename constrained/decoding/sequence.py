@@ -20,8 +20,7 @@ from constrained.sampling import (
     Randomness,
     TokenSampler,
 )
-from spec.drafts import counts_by_source
-from spec.waiting import LazyDrafter
+from spec.drafts import LazyDrafter
 
 if TYPE_CHECKING:
     from constrained.automaton import TokenAutomaton
@@ -185,8 +184,7 @@ class TokenSequence:
         self.stats.draft_origins = bytes(guessed for guessed, _ in self.draft_origins)
         self.stats.passes = tuple(number for _, number in self.draft_origins)
         if self.drafter is not None:
-            self.stats.drafted, self.stats.accepted = self.drafter.drafted_total, self.drafter.accepted_total
-            self.stats.sources = counts_by_source(self.drafter)
+            self.stats.drafted, self.stats.accepted, self.stats.sources = self.drafter.counts()
 
     @property
     def next_position_id(self) -> int:

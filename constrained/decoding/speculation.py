@@ -23,12 +23,11 @@ from constrained.errors import InvalidArgument, VocabularyError
 from constrained.models import Logits
 from constrained.sampling import Distribution, LogitsWarper
 from spec.budget import DraftBudget
-from spec.drafts import DrafterFactory, DrafterProtocol, DraftTreeProtocol, proposing_sources
+from spec.drafts import DrafterFactory, DrafterProtocol, DraftTreeProtocol, LazyDrafter, proposing_sources
 from spec.memory import DraftMemory
 from spec.noise import GumbelNoise
 from spec.rehearsal import SchemaWarmup
 from spec.sources import DRAFT_SOURCES
-from spec.waiting import LazyDrafter
 
 if TYPE_CHECKING:
     from constrained.automaton import TokenAutomaton
@@ -91,9 +90,19 @@ def resolve_speculation(speculation: Any) -> Speculation | None:
     raise InvalidArgument(f"speculation is {speculation!r}", action='pass "auto", None, or a Speculation')
 
 
-def speculation_obstacle(model: LanguageModel) -> str | None:
-    """Why nothing can be guessed ahead for a model; None where trees or at least chains can."""
+def speculation_obstacle(model: LanguageModel, automaton: Any = None) -> str | None:
+    """Why there are no draft tokens for a model, and an automaton; None where draft trees or at least chains are possible.
+
+    An automaton that is not native has no `automaton_table`, which the native drafter follows.
+    """
+    if automaton is not None and not hasattr(draft_automaton(automaton), "automaton_table"):
+        return "the automaton has no automaton_table: it is not a native one"
     return None if model.no_trees is None else model.no_chains
+
+
+def draft_automaton(automaton: Any) -> Any:
+    """The automaton that drafts follow: predicates are evaluated for verified tokens only, drafts follow the grammar."""
+    return getattr(automaton, "relaxed_automaton", automaton)
 
 
 class DraftScheduler:
@@ -134,10 +143,8 @@ class DraftScheduler:
         """Makes drafters; it is made itself when the first guess is asked for."""
         with self._lock:
             if self._drafts is None:
-                # Predicates are asked about what is verified, never about guesses: these follow the grammar alone.
-                outline = getattr(self._automaton, "outline", self._automaton)
                 made = DrafterFactory(
-                    outline,
+                    draft_automaton(self._automaton),
                     self.memory,
                     getattr(self._constraint, "key", repr(self._constraint)),
                     source_names=self.speculation.sources,

@@ -86,7 +86,7 @@ def test_a_recorded_text_takes_as_many_passes_as_its_replay(nodes: int) -> None:
     model, one = tiny(), case()
     assert one.recorded is not None
     automaton = constrained.compile(SCHEMA, model.vocabulary)
-    names = ("forced", "ngram", "copying")
+    names = ("forced", "ngram", "prompt_lookup")
     gen = constrained.Generator(
         model, automaton, speculation=Speculation(nodes=nodes, adapts=False, sources=names)
     )

@@ -14,10 +14,11 @@ from constrained.decoding.speculation import Speculation
 from constrained.testing import EnumerableModel
 from constrained.testing.models import FunctionModel
 from constrained.vocabulary import Vocabulary
-from spec.drafts import DrafterFactory
 from spec.noise import GumbelNoise
-from spec.place import DraftContext
-from spec.sources import DraftSource, DraftToken
+from tests.reference.spec.context import DraftContext
+from tests.reference.spec.drafter import ReferenceDrafter
+from tests.reference.spec.memory import ReferenceMemory
+from tests.reference.spec.sources import DraftSource, DraftToken
 from tests.support.tokenizers_fixtures import small_bpe_vocabulary
 
 
@@ -117,12 +118,11 @@ def generator(
     if adversary is not None:
         drafting = made._drafting
         assert drafting is not None
-        made_in_python = DrafterFactory(automaton, drafting.memory, "", source_names=(), native=False)
 
-        def drafter(prompt: Sequence[int]) -> Any:
-            drafts = made_in_python.new_drafter(prompt)
-            drafts.sources = [adversary]  # type: ignore[attr-defined]
-            return drafts
+        def drafter(prompt: Sequence[int]) -> ReferenceDrafter:
+            made = ReferenceDrafter(automaton, ReferenceMemory(), prompt=prompt, source_names=())
+            made.sources = [adversary]
+            return made
 
         drafting.drafter = drafter  # type: ignore[method-assign]
     return made

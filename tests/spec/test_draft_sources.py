@@ -75,7 +75,7 @@ def test_a_shown_text_names_its_sources_and_the_passes_of_each_line() -> None:
     by_source: dict[str, str] = {}
     for token in tokens:
         by_source[token.source] = by_source.get(token.source, "") + token.text
-    assert "en-Nord" in by_source["copying"]
+    assert "en-Nord" in by_source["prompt_lookup"]
     assert [token.pass_index for token in tokens] == list(out.stats.passes)
     plain = io.StringIO()
     out.show(file=plain)
@@ -83,11 +83,11 @@ def test_a_shown_text_names_its_sources_and_the_passes_of_each_line() -> None:
     begun = [int(line.split("│")[0] or 0) if line.split("│")[0].strip() else 0 for line in lines]
     assert [line.split("│ ", 1)[1] for line in lines] == TEXT.splitlines()
     assert sum(begun) == len(set(out.stats.passes)) < len(out.tokens)
-    assert re.search(r"\d+ copying", legend)
+    assert re.search(r"\d+ prompt_lookup", legend)
     assert f"{out.stats.accepted} of {out.stats.drafted} guesses right" in legend
     page = out._repr_html_()
     assert page.count("│") == len(lines)
-    assert "copying, pass" in page
+    assert "prompt_lookup, pass" in page
 
 
 def test_a_text_without_guesses_is_shown_as_before() -> None:

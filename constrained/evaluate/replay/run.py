@@ -114,9 +114,8 @@ def configurations(settings: ReplaySettings) -> list[DraftConfiguration]:
         DraftConfiguration("prompt lookup", (), nodes),
         DraftConfiguration("forced only", ("forced",), nodes),
     ]
-    names = [
-        name for name in DRAFT_SOURCES if name not in ("forced", "recycle")
-    ]  # there are no logits to recycle
+    # A replay has no logits: no tokens are recycled.
+    names = [name for name in DRAFT_SOURCES if name not in ("forced", "token_recycling")]
     found += [DraftConfiguration(f"forced, {name}", ("forced", name), nodes) for name in names]
     found += [
         DraftConfiguration(f"all, {size} nodes", DRAFT_SOURCES, size)
@@ -167,7 +166,7 @@ def _measure(
     drafts = DrafterFactory(
         case.automaton, memory, case.name, source_names=way.sources, chain_drafts=way.chains
     )
-    if "skeleton" in way.sources:
+    if "slot_ngrams" in way.sources:
         assert case.automaton.constraint is not None
         prime_with_schema(drafts, case.automaton.constraint, vocabulary)
     if scenario.startswith("repeated"):

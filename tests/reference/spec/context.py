@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from spec.json_path import JSON_START, JsonPath, advance
-from spec.pieces import Retokenizer
-from spec.protocols import DraftAutomaton
+from tests.reference.spec.json_path import JSON_START, JsonPath, advance
+from tests.reference.spec.protocols import Automaton
+from tests.reference.spec.retokenizer import Retokenizer
 
 CONTEXT_TOKENS = 8
 """Tokens that a place remembers."""
@@ -26,7 +26,7 @@ class DraftRequest:
         is_json: texts are JSON.
     """
 
-    automaton: DraftAutomaton
+    automaton: Automaton
     pieces: Retokenizer
     is_json: bool = True
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from spec.place import DraftContext
+from tests.reference.spec.context import DraftContext
 
 DraftToken = tuple[int, float, int]
 """(token, probability by the source's own account, kind of guess: 0 .. 2**24 - 1, for calibration)."""

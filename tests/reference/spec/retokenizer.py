@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from spec.protocols import DraftVocabulary
+from tests.reference.spec.protocols import Vocabulary
 
 _WORD = re.compile(
     rb"[^\r\n0-9A-Za-z\x80-\xff]?[A-Za-z\x80-\xff]+|[0-9]{1,3}| ?[^\s0-9A-Za-z\x80-\xff]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -26,7 +26,7 @@ class Retokenizer:
         ids: their ids.
     """
 
-    def __init__(self, words: DraftVocabulary) -> None:
+    def __init__(self, words: Vocabulary) -> None:
         self.tokens = words.tokens
         self.ids = words.ids_by_bytes
         self.word = lru_cache(1 << 16)(self._word)

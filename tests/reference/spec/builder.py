@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from heapq import heappop, heappush
 
-from spec.calibration import AcceptanceCalibration
-from spec.place import DraftContext
-from spec.protocols import DEAD
-from spec.sources.base import DraftSource
-from spec.tree import ROOT, ReferenceDraftTree
+from tests.reference.spec.calibration import AcceptanceCalibration
+from tests.reference.spec.context import DraftContext
+from tests.reference.spec.protocols import DEAD
+from tests.reference.spec.sources.base import DraftSource
+from tests.reference.spec.tree import ROOT, ReferenceDraftTree
 
 Proposals = list[tuple[int, int]]
 """(token, kind) of every guess at a node, the source's number in the kind's upper bits."""

@@ -6,9 +6,9 @@ where the next choice is. Such literals are found by asking about the single byt
 
 from __future__ import annotations
 
-from spec.place import DraftContext
-from spec.protocols import DEAD, DraftAutomaton
-from spec.sources.base import DraftSource, DraftToken
+from tests.reference.spec.context import DraftContext
+from tests.reference.spec.protocols import DEAD, Automaton
+from tests.reference.spec.sources.base import DraftSource, DraftToken
 
 _PROBES = b"aeT1 \xc3"
 _FEW = 12  # first bytes of literals
@@ -71,7 +71,7 @@ class ForcedTokens(DraftSource):
         return tuple(found)
 
 
-def _many(automaton: DraftAutomaton, state: int, ids: dict[bytes, int]) -> bool:
+def _many(automaton: Automaton, state: int, ids: dict[bytes, int]) -> bool:
     """Whether text can stand here: bytes that have nothing in common are allowed."""
     allowed = 0
     for byte in _PROBES:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from spec.place import DraftContext
-from spec.sources.base import DraftSource, DraftToken
-from spec.sources.counts import ContextCounts, TokenCounts, witten_bell_blend
+from tests.reference.spec.context import DraftContext
+from tests.reference.spec.sources.base import DraftSource, DraftToken
+from tests.reference.spec.sources.counts import ContextCounts, TokenCounts, witten_bell_blend
 
 
 class SlotNGrams(DraftSource):

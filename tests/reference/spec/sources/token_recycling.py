@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spec.place import DraftContext
-from spec.sources.base import DraftSource, DraftToken
+from tests.reference.spec.context import DraftContext
+from tests.reference.spec.sources.base import DraftSource, DraftToken
 
 RecycledTokens = dict[int, tuple[int, ...]]
 """Token -> the model's favourites after it, best first."""

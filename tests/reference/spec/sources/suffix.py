@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spec.place import CONTEXT_TOKENS, DraftContext
-from spec.sources.base import DraftSource, DraftToken
+from tests.reference.spec.context import CONTEXT_TOKENS, DraftContext
+from tests.reference.spec.sources.base import DraftSource, DraftToken
 
 _LEAST = 4
 _LIMIT = 1 << 20

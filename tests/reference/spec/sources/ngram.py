@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spec.place import DraftContext
-from spec.sources.base import DraftSource, DraftToken
-from spec.sources.counts import ContextCounts, witten_bell_blend
+from tests.reference.spec.context import DraftContext
+from tests.reference.spec.sources.base import DraftSource, DraftToken
+from tests.reference.spec.sources.counts import ContextCounts, witten_bell_blend
 
 NGRAM_ORDERS = (6, 5, 4, 3, 2, 1)
 """Lengths of contexts, in tokens."""

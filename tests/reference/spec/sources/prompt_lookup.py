@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 
-from spec.place import DraftContext
-from spec.sources.base import DraftSource, DraftToken
+from tests.reference.spec.context import DraftContext
+from tests.reference.spec.sources.base import DraftSource, DraftToken
 
 _LENGTHS = (24, 16, 12, 8, 6, 5, 4, 3, 2, 1)
 _AHEAD = 40

@@ -1,0 +1,158 @@
+"""The drafter of one sequence: its context, what its sources propose, and what they learn from committed tokens."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection, Sequence
+
+from spec.sources import DRAFT_SOURCES, merge_ngram_scopes
+from tests.reference.spec.builder import ReferenceDraft, build_draft
+from tests.reference.spec.context import DraftContext, DraftRequest
+from tests.reference.spec.memory import ReferenceMemory
+from tests.reference.spec.protocols import DEAD, Automaton
+from tests.reference.spec.retokenizer import Retokenizer
+from tests.reference.spec.sources import (
+    DraftSource,
+    ForcedTokens,
+    PromptLookup,
+    SlotNGrams,
+    SuffixLookup,
+    TokenNGrams,
+    TokenRecycling,
+)
+from tests.reference.spec.sources.counts import ContextCounts
+from tests.reference.spec.tree import NO_NODE, ROOT, ReferenceDraftTree
+
+MAX_PROMPT = 4096
+"""Tokens of a prompt, from its end, whose n-grams are learned."""
+
+
+class ReferenceDrafter:
+    """See `spec.drafts.DrafterProtocol`.
+
+    Attributes:
+        context: the end of the sequence.
+        sources: by number; None for those that are not used.
+    """
+
+    def __init__(
+        self,
+        automaton: Automaton,
+        memory: ReferenceMemory,
+        *,
+        prompt: Sequence[int] = (),
+        source_names: Collection[str] = DRAFT_SOURCES,
+        is_json: bool = True,
+        chain_drafts: bool = False,
+    ) -> None:
+        """A drafter; learns the n-grams of the prompt.
+
+        Args:
+            automaton: draft tokens follow its transitions.
+            memory: what was learned; it is changed.
+            prompt: token ids.
+            source_names: the sources to use.
+            is_json: completions are JSON.
+            chain_drafts: draft chains, not trees.
+        """
+        self.memory = memory
+        self.chain_drafts = chain_drafts
+        request = DraftRequest(automaton, Retokenizer(automaton.vocabulary), is_json)
+        self.context = DraftContext.start(request, automaton.start, tuple(prompt))
+        self.source_names = source_names
+        self.sources = self._make_sources(prompt)
+        self.drafted_total = self.accepted_total = 0
+        self.drafted_by_source = [0] * len(DRAFT_SOURCES)
+        self.accepted_by_source = [0] * len(DRAFT_SOURCES)
+        self._draft: ReferenceDraft | None = None
+        self._node = ROOT
+        self._verified = 0
+
+    def _make_sources(self, prompt: Sequence[int]) -> list[DraftSource | None]:
+        memory, constraint_memory = self.memory, self.memory.constraint
+        own = TokenNGrams(ContextCounts(1 << 16))
+        if "ngram" in self.source_names:
+            own.learn_prompt(prompt[-MAX_PROMPT:])
+        tokens = self.context.request.automaton.vocabulary.tokens
+        document = b"".join(tokens[id] for id in prompt) if "prompt_lookup" in self.source_names else b""
+        numbered: list[tuple[str, DraftSource]] = [
+            ("forced", ForcedTokens(constraint_memory.literals)),
+            ("ngram", own),
+            ("slot_ngrams", SlotNGrams(constraint_memory.slots, memory.slots)),
+            ("prompt_lookup", PromptLookup(document)),
+            ("suffix", SuffixLookup(constraint_memory.output_history)),
+            ("token_recycling", TokenRecycling(memory.recycled_tokens)),
+            ("ngram", TokenNGrams(constraint_memory.ngrams, 1)),
+            ("ngram", TokenNGrams(memory.ngrams, 2)),
+        ]
+        return [source if name in self.source_names else None for name, source in numbered]
+
+    def draft(self, nodes: int, depth: int = 1 << 30) -> ReferenceDraftTree:
+        """The best draft tree of at most `nodes` nodes and `depth` levels."""
+        self._draft = build_draft(
+            self.context, self.sources, self.memory.calibration, nodes, depth, chain=self.chain_drafts
+        )
+        self._node = ROOT
+        return self._draft.tree
+
+    def mark_verified(self, nodes: int) -> None:
+        """Tells that the model reads the first `nodes` nodes of the last tree."""
+        if self._draft is not None:
+            for bits in self._draft.tree.sources[1 : nodes + 1]:
+                self._count(self.drafted_by_source, bits)
+            self.drafted_total += nodes
+        self._verified = nodes
+
+    def prime(self, tokens: Sequence[int]) -> None:
+        """Learns the names in an example completion, and their order; its values are ignored."""
+        slots, context = self.sources[DRAFT_SOURCES.index("slot_ngrams")], self.context
+        if not isinstance(slots, SlotNGrams) or context.json_path is None:
+            return
+        for token in tokens:
+            if context.json_path is not None and context.json_path.kind != "value":
+                slots.counts.learn(context.json_path, token)
+            context = context.advance(token, DEAD)
+
+    def observe_top_tokens(self, top_tokens: list[int]) -> None:
+        """Tells which tokens the model ranks highest after the last token, best first."""
+        if "token_recycling" in self.source_names and self.context.recent_tokens:
+            self.memory.recycled_tokens[self.context.recent_tokens[-1]] = tuple(top_tokens)
+
+    def copy(self) -> ReferenceDrafter:
+        """An independent drafter in the present state."""
+        twin = copy.copy(self)
+        twin.drafted_by_source = list(self.drafted_by_source)
+        twin.accepted_by_source = list(self.accepted_by_source)
+        return twin
+
+    def commit(self, token: int) -> None:
+        """Appends a token, which is not an end-of-sequence token."""
+        self._calibrate(token)
+        context = self.context
+        for source in self.sources:
+            if source is not None:
+                source.learn(context, token)
+        self.context = context.advance(token, context.request.automaton.next(context.state, token))
+
+    def _calibrate(self, token: int) -> None:
+        """Records which proposals for this token were right; those that the automaton refuses do not count."""
+        draft, node = self._draft, self._node
+        if draft is None or node == NO_NODE:
+            return
+        calibration, automaton = self.memory.calibration, self.context.request.automaton
+        state = self.context.state
+        for proposed, kind in draft.proposals.get(node, ()):
+            if proposed == token or automaton.next(state, proposed) != DEAD:
+                calibration.record(kind, proposed == token)
+        self._node = draft.tree.child(node, token)
+        if NO_NODE < self._node <= self._verified:
+            self.accepted_total += 1
+            self._count(self.accepted_by_source, draft.tree.sources[self._node])
+        else:
+            self._node = NO_NODE
+
+    def _count(self, counts: list[int], bits: int) -> None:
+        """Counts each source once, in however many scopes of n-grams it proposed."""
+        bits = merge_ngram_scopes(bits)
+        for number in range(len(DRAFT_SOURCES)):
+            counts[number] += bits >> number & 1

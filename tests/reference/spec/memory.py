@@ -1,0 +1,45 @@
+"""What the reference drafter remembers beyond one sequence; compare `spec.memory`."""
+
+from __future__ import annotations
+
+from tests.reference.spec.calibration import AcceptanceCalibration
+from tests.reference.spec.sources.counts import ContextCounts
+from tests.reference.spec.sources.forced import ForcedLiterals
+from tests.reference.spec.sources.suffix import OutputHistory
+from tests.reference.spec.sources.token_recycling import RecycledTokens
+
+
+class ReferenceConstraintMemory:
+    """What was learned under one constraint.
+
+    Attributes:
+        ngrams: token n-grams.
+        slots: n-grams by slot of a JSON value.
+        output_history: completions.
+        literals: what `ForcedTokens` found in the automaton, by state.
+    """
+
+    def __init__(self) -> None:
+        self.ngrams = ContextCounts(1 << 17)
+        self.slots = ContextCounts(1 << 17)
+        self.output_history = OutputHistory()
+        self.literals: ForcedLiterals = {}
+
+
+class ReferenceMemory:
+    """What was learned over one vocabulary.
+
+    Attributes:
+        calibration: how often proposals of each kind were accepted.
+        ngrams: token n-grams of all constraints.
+        slots: n-grams by slot of a JSON value, of all constraints.
+        recycled_tokens: tokens that the model ranked high, by the token before.
+        constraint: what was learned under the constraint of the test.
+    """
+
+    def __init__(self) -> None:
+        self.calibration = AcceptanceCalibration()
+        self.ngrams = ContextCounts()
+        self.slots = ContextCounts()
+        self.recycled_tokens: RecycledTokens = {}
+        self.constraint = ReferenceConstraintMemory()

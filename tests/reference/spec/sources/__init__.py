@@ -1,0 +1,22 @@
+"""The sources of draft tokens in Python; see `spec.sources` for what each proposes."""
+
+from __future__ import annotations
+
+from tests.reference.spec.sources.base import DraftSource, DraftToken
+from tests.reference.spec.sources.forced import ForcedTokens
+from tests.reference.spec.sources.ngram import TokenNGrams
+from tests.reference.spec.sources.prompt_lookup import PromptLookup
+from tests.reference.spec.sources.slot_ngrams import SlotNGrams
+from tests.reference.spec.sources.suffix import SuffixLookup
+from tests.reference.spec.sources.token_recycling import TokenRecycling
+
+__all__ = [
+    "DraftSource",
+    "DraftToken",
+    "ForcedTokens",
+    "PromptLookup",
+    "SlotNGrams",
+    "SuffixLookup",
+    "TokenNGrams",
+    "TokenRecycling",
+]
