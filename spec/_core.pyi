@@ -39,7 +39,7 @@ def log_sum_exp(scores: Annotated[NDArray[numpy.float64], dict(shape=(None,), or
     """See spec.scores.log_sum_exp."""
 
 class Retokenizer:
-    """Approximates how a tokenizer writes bytes; see spec.pieces."""
+    """Approximates how a tokenizer writes bytes."""
 
     def __init__(self, blob: bytes, offsets: Sequence[int]) -> None:
         """Token t is blob[offsets[t]:offsets[t + 1]]."""
@@ -74,7 +74,7 @@ class Memory:
         """Restores the result of `dump`, for a vocabulary of `tokens` tokens."""
 
 class Tree:
-    """A draft tree; see spec.tree.DraftTree."""
+    """A draft tree; see spec.drafts.DraftTreeProtocol."""
 
     @property
     def token(self) -> list[int]:
@@ -117,7 +117,9 @@ class Tree:
         """The nodes from the root, which is left out, to the node."""
 
 class Drafter:
-    """Builds draft trees for one text; see spec.drafter.ReferenceDrafter."""
+    """
+    Builds the draft trees of one sequence; see spec.drafts.DrafterProtocol.
+    """
 
     def __init__(self, automaton: AutomatonView, memory: Memory, constraint_memory: ConstraintMemory, start: int, prompt: Sequence[int], sources: int, is_json: bool, eos_ids: Sequence[int], chain_drafts: bool = False) -> None:
         """

@@ -34,4 +34,4 @@ class DraftAutomaton(Protocol):
 
     @property
     def automaton_table(self) -> CapsuleType:
-        """Its transition functions as a C table, see spec/_core/table.hpp."""
+        """Its transition functions as a C table, see spec/_core/automaton_table.hpp."""

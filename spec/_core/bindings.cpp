@@ -1,4 +1,5 @@
-// Python bindings of native speculation and sampling; the definitions are spec/drafter.py, spec/noise.py and spec/scores.py.
+// Python bindings of native speculation and sampling; their definitions are tests/reference/spec, spec/noise.py and
+// spec/scores.py.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -124,7 +125,7 @@ NB_MODULE(_core, m) {
     define_scores<float>(m);
     define_scores<double>(m);
 
-    nb::class_<Retokenizer>(m, "Retokenizer", "Approximates how a tokenizer writes bytes; see spec.pieces.")
+    nb::class_<Retokenizer>(m, "Retokenizer", "Approximates how a tokenizer writes bytes.")
         .def(
             "__init__",
             [](Retokenizer* self, nb::bytes blob, std::vector<int64_t> offsets) {
@@ -179,7 +180,7 @@ NB_MODULE(_core, m) {
             },
             "ngrams"_a, "slots"_a, "kinds"_a, "tokens"_a, "Restores the result of `dump`, for a vocabulary of `tokens` tokens.");
 
-    nb::class_<Tree>(m, "Tree", "A draft tree; see spec.tree.DraftTree.")
+    nb::class_<Tree>(m, "Tree", "A draft tree; see spec.drafts.DraftTreeProtocol.")
         .def_ro("token", &Tree::token, "Ids; -1 for the root.")
         .def_ro("parent", &Tree::parent, "Parent node; -1 for the root.")
         .def_ro("first_child", &Tree::first_child, "First child; -1 if none.")
@@ -192,7 +193,7 @@ NB_MODULE(_core, m) {
         .def("child", &Tree::child, "node"_a, "token"_a, "The child with a token, or -1.")
         .def("path", &Tree::path, "node"_a, "The nodes from the root, which is left out, to the node.");
 
-    nb::class_<Drafter>(m, "Drafter", "Builds draft trees for one text; see spec.drafter.ReferenceDrafter.")
+    nb::class_<Drafter>(m, "Drafter", "Builds the draft trees of one sequence; see spec.drafts.DrafterProtocol.")
         .def(
             "__init__",
             [](Drafter* self, std::shared_ptr<AutomatonView> automaton, std::shared_ptr<Memory> memory,

@@ -1,4 +1,4 @@
-// The context of a draft token, as the sources see it: see spec/place.py and spec/json_path.py.
+// The context of a draft token, as the sources see it: see context.py and json_path.py in tests/reference/spec.
 //
 // Thread safety: plain data, copied for every node.
 #pragma once

@@ -14,7 +14,7 @@ bool space(unsigned char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 bool line(unsigned char c) { return c == '\r' || c == '\n'; }
 bool sign(unsigned char c) { return !letter(c) && !digit(c) && !space(c); }
 
-/// The end of the word that begins at `at`: the expression `_WORD` of spec/pieces.py.
+/// The end of the word that begins at `at`: the expression `_WORD` of tests/reference/spec/retokenizer.py.
 size_t word_end(std::string_view s, size_t at) {
     const auto byte = [&](size_t i) { return static_cast<unsigned char>(s[i]); };
     const size_t n = s.size();

@@ -1,4 +1,4 @@
-// Approximates how a tokenizer writes bytes as tokens: see spec/pieces.py. Shared by all texts over a vocabulary.
+// Approximates how a tokenizer writes bytes as tokens: see tests/reference/spec/retokenizer.py. Shared by all texts over a vocabulary.
 //
 // Thread safety: may be used from any thread; a lock guards the caches.
 #pragma once

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -146,3 +147,27 @@ def test_streams_have_the_same_chunks() -> None:
     assert [chunk.delta for chunk in found] == [chunk.delta for chunk in plain]
     assert [chunk.tokens for chunk in found] == [chunk.tokens for chunk in plain]
     assert found[-1].output is not None
+
+
+class WithoutTable:
+    """An automaton that has no `automaton_table`, as one that is written in Python."""
+
+    def __init__(self, automaton: Any) -> None:
+        self._automaton = automaton
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("automaton_table", "_automaton"):
+            raise AttributeError(name)
+        return getattr(self._automaton, name)
+
+
+def test_an_automaton_without_a_native_table_decodes_without_drafts() -> None:
+    model = MODELS["sdpa"]()
+    compiled = constrained.compile(SCHEMA, model.vocabulary)
+    automaton: Any = WithoutTable(compiled)
+    out = constrained.Generator(model, automaton, speculation="auto")("x", max_tokens=30)
+    assert out.stats.no_speculation == "the automaton has no automaton_table: it is not a native one"
+    assert out.stats.drafted == 0
+    assert out.tokens == constrained.Generator(model, compiled)("x", max_tokens=30).tokens
+    with pytest.raises(InvalidArgument, match="no automaton_table"):
+        constrained.Generator(model, automaton, speculation=Speculation())
