@@ -22,8 +22,9 @@ from __future__ import annotations
 from constrained.constraint.base import Constraint
 from constrained.constraint.coerce import as_constraint
 from constrained.constraint.free_text import Section, ThinkingResult, after, tag, tags
-from constrained.constraint.grammar import ebnf, gbnf, lark
+from constrained.constraint.grammar import ebnf, gbnf
 from constrained.constraint.json import Whitespace, json_schema, python_type
+from constrained.constraint.lark_grammar import lark
 from constrained.constraint.predicate import PredicateConstraint, predicate
 from constrained.constraint.structural_tag import structural_tag
 from constrained.constraint.substring import substring_of

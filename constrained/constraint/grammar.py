@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from constrained.constraint.base import Constraint, digest, shorten
 from constrained.errors import InvalidConstraint
@@ -13,7 +12,6 @@ from constrained.errors import InvalidConstraint
 if TYPE_CHECKING:
     from grammars.ir import Grammar
     from grammars.notation import Notation
-    from grammars.notation.lark import Lexer, Prefer
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -75,76 +73,6 @@ def ebnf(text: str, *, start: str | None = None) -> Constraint:
         InvalidConstraint: not a text. Mistakes inside are found when the grammar is compiled, with line and column.
     """
     return _GrammarConstraint(_checked(text), "ebnf", start)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class _LarkConstraint(Constraint):
-    """Text that the rules of a Lark grammar derive, behind Lark's lexer."""
-
-    source: str
-    start: str
-    lexer: Lexer
-    prefer: Prefer
-    embed: tuple[tuple[str, Constraint], ...]
-
-    @cached_property
-    def key(self) -> str:
-        embedded = (part for name, made in self.embed for part in (name, made.key))
-        return digest("lark", self.source, self.start, self.lexer, self.prefer, *embedded)
-
-    @cached_property
-    def grammar(self) -> Grammar:
-        from grammars.notation.lark import parse
-
-        embedded = {name: made.grammar for name, made in self.embed}
-        return parse(self.source, start=self.start, lexer=self.lexer, prefer=self.prefer, embedded=embedded)
-
-    def parse(self, text: str) -> str:
-        return text
-
-    def render(self) -> str:
-        return f"text of the Lark grammar {shorten(self.source)}"
-
-    def __repr__(self) -> str:
-        start = "" if self.start == "start" else f", start={self.start!r}"
-        lexer = "" if self.lexer == "contextual" else f", lexer={self.lexer!r}"
-        return f"lark({shorten(repr(self.source))}{start}{lexer})"
-
-
-def lark(
-    text: str,
-    *,
-    start: str = "start",
-    lexer: Lexer = "contextual",
-    prefer: Prefer = "longest",
-    embed: Mapping[str, Any] | None = None,
-) -> Constraint:
-    """Text that a Lark grammar derives, cut into terminals as Lark's lexer cuts it; the value is the text.
-
-    Where a terminal begins, the candidates compete: of those that match at all, the highest priority wins, then the
-    longest match, then a string over a regular expression, then as Lark orders them. What ``%ignore`` names may stand
-    between any two terminals, before the first and after the last. Every allowed text is one that is cut so.
-
-    Beyond Lark: ``%json {...}`` in a rule is JSON of that schema, and ``@name`` is the constraint of that name in
-    `embed`. Both are read byte by byte in every possible way, and no terminal's match reaches into them.
-
-    Args:
-        text: the grammar (not the name of a file).
-        start: the rule that a whole text follows.
-        lexer: which terminals are candidates: ``"contextual"``, those that the parser can take at this place, and the
-            ignored ones; ``"basic"``, all. ``"dynamic"`` means no lexer: every way to cut the text counts.
-        prefer: ``"lark"`` decides between terminals as python-lark does: they are tried in a fixed order, the greatest
-            possible width first, and the first that matches is taken, be it the longest match or not.
-        embed: constraints, types or schemas by the name that rules call them with.
-
-    Raises:
-        InvalidConstraint: not a text. Mistakes inside are found when the grammar is compiled, with line and column.
-        ConstraintError: as `as_constraint`, for what is embedded.
-    """
-    from constrained.constraint import as_constraint
-
-    embedded = {name: as_constraint(asked) for name, asked in (embed or {}).items()}
-    return _LarkConstraint(_checked(text), start, lexer, prefer, tuple(sorted(embedded.items())))
 
 
 def _checked(text: str) -> str:

@@ -1,28 +1,40 @@
-"""Lark's notation and its lexer, to the grammar IR.
+"""Lark grammars, and `lark.Lark` parsers, to the grammar IR.
 
-    source      what was written
-    reader      from text to that
-    common      what ``%import common.X`` brings
-    terminals   which texts a terminal matches
-    ranks       which terminal wins
-    rules       rules with their templates filled in
+    additions     what a grammar may hold beyond Lark: %json, @name
+    loader        from the text to definitions, by Lark's own loader
+    definitions   what the loader leaves, with places
+    patterns      from the tree of a terminal to its regular expression
+    terminals     from regular expressions to languages
+    preference    which terminal wins
+    rules         rules with their templates filled in
+    instance      a parser that was compiled already
 
 Must not know: tokenizers, models.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal, get_args
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, get_args
+
+from lark import Lark
 
 from grammars import ir
 from grammars.errors import InvalidConstraint, Problem, UnsatisfiableConstraint
 from grammars.lexer import LexerGrammar, reject_lexer_grammar
-from grammars.notation.lark import source as src
-from grammars.notation.lark.priority import Prefer, ranked
-from grammars.notation.lark.reader import read
-from grammars.notation.lark.rules import Rules
-from grammars.notation.lark.terminals import Terminal, Terminals
+from grammars.notation.lark.additions import EmbeddedGrammar, without_additions
+from grammars.notation.lark.definitions import LarkDefinitions
+from grammars.notation.lark.instance import (
+    compiled_rules,
+    global_flags,
+    lexer_of,
+    parser_fingerprint,
+    start_rule,
+)
+from grammars.notation.lark.loader import imported_files, load
+from grammars.notation.lark.preference import TerminalPreference, lexer_tokens
+from grammars.notation.lark.rules import LarkRules
+from grammars.notation.lark.terminals import LarkTerminal, LarkTerminals
 from grammars.transform.inline_regular import inline_regular_rules
 from grammars.transform.interleave import reject_distinct_entries
 from grammars.transform.left_recursion import remove_left_recursion
@@ -30,7 +42,7 @@ from grammars.transform.nullable import remove_nullable_loops
 from grammars.transform.productive import prune_unproductive
 from grammars.visit import drop_unreachable
 
-__all__ = ["Lexer", "Prefer", "parse"]
+__all__ = ["Lexer", "TerminalPreference", "embedded_names", "fingerprint", "load", "parse"]
 
 Lexer = Literal["contextual", "basic", "dynamic"]
 """Which terminals compete where: those that the parser can take, all of them everywhere, or none at all."""
@@ -39,82 +51,153 @@ _START = "text"  # taken names get a stroke
 
 
 def parse(
-    text: str,
+    source: str | Lark,
     *,
-    start: str = "start",
-    lexer: Lexer = "contextual",
-    prefer: Prefer = "longest",
+    start: str | None = None,
+    lexer: Lexer | None = None,
+    prefer: TerminalPreference = "longest",
     embedded: Mapping[str, ir.Grammar] | None = None,
+    import_paths: Sequence[Any] = (),
 ) -> ir.Grammar:
-    """The grammar of a Lark text, ready for the core: a `LexerGrammar` one, unless `lexer` is ``"dynamic"``.
+    """A Lark grammar, ready for the core: a `LexerGrammar`, unless `lexer` is ``"dynamic"``.
 
     Args:
-        text: the grammar; `grammars.notation.lark.reader` describes the notation.
-        start: the rule that a whole text follows.
-        lexer: see `Lexer`.
-        prefer: see `Prefer`.
+        source: the text of the grammar, or a parser that Lark made of one.
+        start: the rule that a whole text follows; ``"start"``, or the start rule of the parser.
+        lexer: see `Lexer`; ``"contextual"``, or what the parser has, see `grammars.notation.lark.instance.lexer_of`.
+        prefer: see `TerminalPreference`.
         embedded: what ``@name`` stands for.
+        import_paths: folders, or loaders as Lark takes them, that ``%import`` searches before Lark's library.
 
     Raises:
-        InvalidConstraint: malformed, or something is undefined or defined twice; line, column and a caret are told.
+        InvalidConstraint: malformed, or something is undefined or defined twice; with line, column and a caret.
         UnsupportedConstraint: what no text can be generated for, or constructs of other engines.
         UnsatisfiableConstraint: no text follows the start rule.
-        ConstraintTooLarge: templates or terminals that grow too large, too many rules that begin with one another.
+        ConstraintTooLarge: the text, templates or terminals are too large, or too many rules begin with one another.
     """
-    for setting, value, known in (("lexer", lexer, Lexer), ("prefer", prefer, Prefer)):
-        if value not in get_args(known):
+    for setting, value, known in (("lexer", lexer, Lexer), ("prefer", prefer, TerminalPreference)):
+        if value is not None and value not in get_args(known):
             choices = ", ".join(map(repr, get_args(known)))
             raise InvalidConstraint(f"{setting}={value!r} is not known", action=f"use one of {choices}")
-    source, reader = read(text)
-    if start not in source.rules or source.rules[start].parameters:
-        names = ", ".join(name for name, made in source.rules.items() if not made.parameters) or "none"
+    if isinstance(source, Lark):
+        own_lexer = lexer_of(source)
+        start = start_rule(source, start)
+        cutter = _Cutter(_parser_terminals(source), list(source.lexer_conf.ignore), lexer or own_lexer)
+        rules = compiled_rules(source, cutter.leaf)
+    else:
+        definitions = load(source, import_paths)
+        start = "start" if start is None else start
+        _check_start(definitions, start)
+        terminals = LarkTerminals(
+            definitions.terminals,
+            lambda name, reason: definitions.plain.source.problem(reason, definitions.place(name)),
+            literals=definitions.literals,
+        )
+        cutter = _Cutter(terminals, definitions.ignored, lexer or "contextual")
+        made = LarkRules(definitions, cutter.leaf, _embedder(definitions, embedded or {}, cutter.between))
+        made.lower(start)
+        rules = made.made
+    return cutter.finish(rules, start, prefer)
+
+
+def embedded_names(text: str) -> list[str]:
+    """The additions to Lark in the rules of a grammar: ``%json``, and ``@name`` by name.
+
+    Raises:
+        ConstraintError: as `parse`.
+    """
+    found = without_additions(text).embedded.values()
+    return ["%json" if node.name is None else f"@{node.name}" for node in found]
+
+
+def fingerprint(source: str | Lark, import_paths: Sequence[Any] = ()) -> str:
+    """A text that is equal for equal grammars: it covers the files that are imported, and the rules of a parser."""
+    if isinstance(source, Lark):
+        return parser_fingerprint(source)
+    return "\n".join([source, *imported_files(source, import_paths)]) if import_paths else source
+
+
+class _Cutter:
+    """Rules and terminals become a grammar, behind a lexer or without one.
+
+    Attributes:
+        between: what may stand after every terminal: any number of ignored ones.
+    """
+
+    def __init__(self, terminals: LarkTerminals, ignored: Sequence[str], lexer: Lexer) -> None:
+        self.terminals = terminals
+        self.ignored = [str(name) for name in ignored]
+        self.lexer = lexer
+        self.used: dict[str, LarkTerminal] = {}
+        found = [terminals.terminal(name) for name in self.ignored]
+        self.between = ir.loop(ir.choice(*(ir.Terminal(terminal.regex) for terminal in found)))
+
+    def leaf(self, name: str) -> ir.Expr:
+        """What stands in a rule for a terminal."""
+        if self.lexer != "dynamic" and name in self.ignored:
+            return ir.EMPTY_LANGUAGE  # the lexer drops it wherever it comes
+        self.used[name] = self.terminals.terminal(name)
+        return ir.sequence(ir.Terminal(self.used[name].regex), self.between)
+
+    def finish(self, rules: Mapping[str, ir.Expr], start: str, prefer: TerminalPreference) -> ir.Grammar:
+        """The grammar of these rules."""
+        name = _START
+        while name in rules:
+            name += "'"
+        whole = prune_unproductive(
+            ir.Grammar({name: ir.sequence(self.between, ir.call(start)), **rules}, name)
+        )
+        if whole is None:
+            reason = "can never be completed: it always calls itself again, or a dropped terminal"
+            raise UnsatisfiableConstraint(
+                "the grammar has no complete text", Problem(f"rule {start}", reason)
+            )
+        if self.lexer == "dynamic":
+            return remove_left_recursion(
+                remove_nullable_loops(drop_unreachable(inline_regular_rules(drop_unreachable(whole))))
+            )
+        reject_distinct_entries(whole, "behind a lexer")
+        ready = remove_left_recursion(remove_nullable_loops(drop_unreachable(whole)))
+        competing = [*self.used, *(name for name in self.ignored if name not in self.used)]
+        for one in competing:
+            self.terminals.check_not_empty(one)
+        tokens = lexer_tokens(map(self.terminals.terminal, dict.fromkeys(competing)), prefer)
+        return LexerGrammar(ready.rules, ready.start, tokens, basic_lexer=self.lexer == "basic")
+
+
+def _check_start(definitions: LarkDefinitions, start: str) -> None:
+    rule = definitions.rules.get(start)
+    if rule is None or rule.tree is None or rule.parameters:
+        usable = (
+            name for name, one in definitions.rules.items() if one.tree is not None and not one.parameters
+        )
         raise InvalidConstraint(
             f"the Lark grammar has no rule {start}",
-            Problem("rules", f"defined are: {names}"),
+            Problem("rules", f"defined are: {', '.join(usable) or 'none'}"),
             action="call the rule that a whole text follows start, or pass start=",
         )
-    terminals = Terminals(source, reader)
-    ignored = [terminals.terminal(node) for node in source.ignored]
-    cut = lexer != "dynamic"
-    between = ir.loop(ir.choice(*(ir.Terminal(terminal.regex) for terminal in ignored)))
 
-    def leaf(terminal: Terminal) -> ir.Expr:
-        if cut and terminal in ignored:
-            return ir.EMPTY_LANGUAGE  # the lexer drops it wherever it comes
-        return ir.sequence(ir.Terminal(terminal.regex), between)
 
-    def embed(node: src.Json | src.Embedded) -> tuple[ir.Grammar, ir.Expr]:
-        if isinstance(node, src.Json):
+def _embedder(
+    definitions: LarkDefinitions, embedded: Mapping[str, ir.Grammar], between: ir.Expr
+) -> Callable[[EmbeddedGrammar], tuple[ir.Grammar, ir.Expr]]:
+    def embed(node: EmbeddedGrammar) -> tuple[ir.Grammar, ir.Expr]:
+        if node.name is None:
             from grammars.json_schema import lower_schema
 
             return lower_schema(node.schema).grammar, between
-        if node.name not in (embedded or {}):
-            known = ", ".join(embedded or ()) or "nothing"
-            reader.fail(f"no constraint is passed for @{node.name}; passed is: {known}", node.at)
-        grammar = (embedded or {})[node.name]
-        reject_lexer_grammar(grammar, f"at @{node.name}")
-        return grammar, between
+        if node.name not in embedded:
+            known = ", ".join(embedded) or "none"
+            definitions.fail(f"no constraint is passed for @{node.name}; passed: {known}", node.at)
+        reject_lexer_grammar(embedded[node.name], f"at @{node.name}")
+        return embedded[node.name], between
 
-    rules = Rules(source, reader, terminals, leaf, embed)
-    rules.lower(start)
-    name = _START
-    while name in rules.made:
-        name += "'"
-    whole = prune_unproductive(ir.Grammar({name: ir.sequence(between, ir.call(start)), **rules.made}, name))
-    if whole is None:
-        raise UnsatisfiableConstraint(
-            "no text follows the grammar",
-            Problem(
-                f"rule {start}", "can never be completed: it always calls itself again, or a dropped terminal"
-            ),
-        )
-    if not cut:
-        return remove_left_recursion(
-            remove_nullable_loops(drop_unreachable(inline_regular_rules(drop_unreachable(whole))))
-        )
-    reject_distinct_entries(whole, "behind a lexer")
-    ready = remove_left_recursion(remove_nullable_loops(drop_unreachable(whole)))
-    competing = {*rules.used, *ignored}
-    for terminal in competing:
-        terminals.check_not_empty(terminal)
-    return LexerGrammar(ready.rules, ready.start, ranked(competing, prefer), basic_lexer=lexer == "basic")
+    return embed
+
+
+def _parser_terminals(parser: Lark) -> LarkTerminals:
+    return LarkTerminals(
+        parser.terminals,
+        lambda name, reason: Problem(f"terminal {name}", reason),
+        flags=global_flags(parser),
+    )

@@ -1,127 +1,168 @@
-"""Rules of a Lark grammar, templates filled in, as expressions over terminals."""
+"""Rules of a Lark grammar, with templates filled in, as expressions over terminals."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from typing import Any
+
+from lark import Tree
+from lark.grammar import NonTerminal, Terminal
 
 from grammars import ir
 from grammars.errors import ConstraintTooLarge
-from grammars.notation.lark import source as src
-from grammars.notation.lark.terminals import Terminal, Terminals
-from grammars.notation.reader import Reader
-from grammars.transform.imports import fresh_name, import_rules
-from grammars.visit import fold
+from grammars.notation.lark.additions import EmbeddedGrammar
+from grammars.notation.lark.definitions import LarkDefinitions, Node, subtrees
+from grammars.notation.lark.patterns import repetition
+from grammars.transform.imports import import_rules
 
-_MOST_RULES = 20_000
-"""Rules that templates may come to."""
+MAX_RULES = 20_000
+"""Greatest number of rules that templates may become."""
 
 Arguments = Mapping[str, ir.Expr]
 
 
-class Rules:
+class LarkRules:
     """The rules that the start needs.
 
     Attributes:
         made: the rules so far.
-        used: the terminals in them.
+        used: names of the terminals in them.
     """
 
     def __init__(
         self,
-        source: src.Source,
-        reader: Reader,
-        terminals: Terminals,
-        leaf: Callable[[Terminal], ir.Expr],
-        embed: Callable[[src.Json | src.Embedded], tuple[ir.Grammar, ir.Expr]],
+        definitions: LarkDefinitions,
+        leaf: Callable[[str], ir.Expr],
+        embed: Callable[[EmbeddedGrammar], tuple[ir.Grammar, ir.Expr]],
     ) -> None:
-        """Takes what the rules are made of.
+        """Makes no rule yet.
 
         Args:
-            source: the grammar as it is written.
-            reader: for messages.
-            terminals: those of the grammar.
-            leaf: what stands for a terminal in the rules.
-            embed: of ``%json`` or ``@name``: its grammar, and what comes after it.
+            definitions: the grammar.
+            leaf: gives what stands in rules for the terminal of a name.
+            embed: gives the grammar of ``%json`` or ``@name``, and what comes after it.
         """
-        self.source = source
-        self.reader = reader
-        self.terminals = terminals
+        self.definitions = definitions
         self.leaf = leaf
         self.embed = embed
         self.made: dict[str, ir.Expr] = {}
-        self.used: dict[Terminal, ir.Expr] = {}
+        self.used: dict[str, ir.Expr] = {}
         self.keys: dict[ir.Expr, str] = {}  # of what may be an argument
-        self.embedded: dict[object, tuple[ir.Call, src.Json | src.Embedded]] = {}
-        self.open: list[tuple[str, src.Definition, Arguments]] = []
+        self.embedded: dict[object, tuple[str, EmbeddedGrammar]] = {}
+        self.open: list[tuple[str, str, Arguments]] = []
 
     def lower(self, start: str) -> None:
         """Makes the start rule, and all that it needs.
 
         Raises:
-            ConstraintError: what is used is not defined, or cannot be enforced.
-            ConstraintTooLarge: the templates have no end.
+            ConstraintError: a part cannot be enforced.
+            ConstraintTooLarge: templates become too many rules.
         """
-        self.open.append((start, self.source.rules[start], {}))
+        self.open.append((start, start, {}))
         self.made[start] = ir.EMPTY_LANGUAGE
         while self.open:
-            name, definition, arguments = self.open.pop()
-            self.made[name] = fold(definition.body, src.parts_of, partial(self.expr, arguments), {})
-        for call, node in self.embedded.values():  # last: their rules may be called like ours
+            full, name, arguments = self.open.pop()
+            self.made[full] = self._body(name, arguments)
+        for name, node in self.embedded.values():  # last: their rules may have the names of ours
             grammar, then = self.embed(node)
-            self.made[call.rule] = ir.sequence(import_rules(grammar, self.made), then)
+            self.made[name] = ir.sequence(import_rules(grammar, self.made), then)
 
-    def expr(self, arguments: Arguments, node: src.Node, known: dict[src.Node, ir.Expr]) -> ir.Expr:
-        """What part of a rule says, where parameters stand for these arguments."""
-        if isinstance(node, src.Sequence):
-            return ir.sequence(*(known[part] for part in node.parts))
-        if isinstance(node, src.Choice):
-            return ir.choice(*(known[part] for part in node.parts))
-        if isinstance(node, src.Loop):
-            return ir.loop(known[node.part], node.low, node.high)
-        if isinstance(node, src.Use):
-            if node.name in arguments or node.name not in self.source.rules:
-                self.reader.fail(f"there is no template {node.name}", node.at)
-            return self.instance(node.name, [known[part] for part in node.arguments], node.at)
-        if isinstance(node, src.Name) and not node.terminal:
-            return arguments[node.name] if node.name in arguments else self.instance(node.name, [], node.at)
-        if isinstance(node, (src.Json, src.Embedded)):
-            return self.foreign(node)
-        terminal = self.terminals.terminal(node)
-        if terminal not in self.used:
-            made = self.used[terminal] = self.leaf(terminal)
-            self.keys[made] = terminal.name
-        return self.used[terminal]
+    def _body(self, name: str, arguments: Arguments) -> ir.Expr:
+        """The alternatives of a rule, where parameters stand for these arguments."""
+        tree = self.definitions.rules[name].tree
+        if tree is None:
+            self.definitions.refuse(
+                f"the rule {name} is declared without alternatives", self.definitions.place(name)
+            )
+        known: dict[int, ir.Expr] = {}
+        for node in subtrees(tree):
+            known[id(node)] = self._expr(name, node, arguments, known)
+        return known[id(tree)]
 
-    def instance(self, name: str, arguments: list[ir.Expr], at: int) -> ir.Expr:
+    def _expr(self, name: str, node: Node, arguments: Arguments, known: dict[int, ir.Expr]) -> ir.Expr:
+        kind, parts = node.data, node.children
+
+        def value(part: Any) -> ir.Expr:
+            made = known[id(part)] if isinstance(part, Tree) else self._symbol(part, arguments)
+            if kind != "value" and self._is_template(made):
+                assert isinstance(made, ir.Call)
+                wanted = ", ".join(self.definitions.rules[made.rule].parameters)
+                self.definitions.fail(
+                    f"{made.rule} takes other arguments: {wanted}", self.definitions.place(name)
+                )
+            return made
+
+        if kind == "expansions":
+            return ir.choice(*map(value, parts))
+        if kind == "expansion":
+            return ir.sequence(*map(value, parts))
+        if kind == "maybe":
+            return ir.loop(value(parts[0]), 0, 1)
+        if kind == "expr":
+            return ir.loop(value(parts[0]), *repetition(self.definitions, parts, name))
+        if kind == "template_usage":
+            passed = arguments.get(parts[0].name)
+            used = passed.rule if isinstance(passed, ir.Call) else str(parts[0].name)
+            return self._instance(used, [known[id(part)] for part in parts[1:]], parts[0], name)
+        return value(parts[0])  # "value" and "alias"
+
+    def _symbol(self, symbol: Any, arguments: Arguments) -> ir.Expr:
+        """What stands for a name: a terminal, an argument, something embedded, or a call."""
+        name = str(symbol.name)
+        if name in arguments:
+            return arguments[name]
+        if isinstance(symbol, Terminal):
+            if name in self.definitions.declared:
+                self.definitions.refuse(
+                    f"the terminal {name} is declared without a pattern", self.definitions.place(name)
+                )
+            if name not in self.used:
+                self.used[name] = self.leaf(name)
+                self.keys[self.used[name]] = name
+            return self.used[name]
+        if name in self.definitions.embedded:
+            return self._foreign(name, self.definitions.embedded[name])
+        if self.definitions.rules[name].parameters:
+            template = ir.call(name)  # passed to another one
+            self.keys[template] = name
+            return template
+        return self._instance(name, [], symbol, name)
+
+    def _is_template(self, made: ir.Expr) -> bool:
+        rules = self.definitions.rules
+        return isinstance(made, ir.Call) and made.rule in rules and bool(rules[made.rule].parameters)
+
+    def _instance(self, name: str, arguments: list[ir.Expr], symbol: NonTerminal, inside: str) -> ir.Expr:
         """The call of a rule, or of a template with these arguments."""
-        definition = self.source.rules.get(name)
-        if definition is None:
-            self.reader.fail(f"there is no rule {name}", at)
-        if len(definition.parameters) != len(arguments):
-            wanted = ", ".join(definition.parameters) or "none"
-            self.reader.fail(f"{name} takes other arguments: {wanted}", at)
+        definition = self.definitions.rules.get(name)
+        if definition is None or len(definition.parameters) != len(arguments):
+            at = self.definitions.place_of(symbol, inside)
+            wanted = ", ".join(definition.parameters) if definition else ""
+            self.definitions.fail(f"{name} takes other arguments: {wanted or 'none'}", at)
         full = name
         if arguments:
             full += "{" + ", ".join(self.keys.get(part) or str(id(part)) for part in arguments) + "}"
         if full not in self.made:
-            if len(self.made) >= _MOST_RULES:
+            if len(self.made) >= MAX_RULES:
+                at = self.definitions.place_of(symbol, inside)
                 raise ConstraintTooLarge(
                     "the Lark grammar is too large",
-                    self.reader.problem(f"templates come to more than {_MOST_RULES} rules", at),
+                    self.definitions.plain.source.problem(
+                        f"templates become more than {MAX_RULES} rules", at
+                    ),
                 )
             self.made[full] = ir.EMPTY_LANGUAGE
-            bound = dict(zip(definition.parameters, arguments, strict=True))
-            self.open.append((full, definition, bound))
+            self.open.append((full, name, dict(zip(definition.parameters, arguments, strict=True))))
         made = ir.call(full)
         self.keys[made] = full
         return made
 
-    def foreign(self, node: src.Json | src.Embedded) -> ir.Expr:
-        """A grammar from elsewhere among the rules; each is added once."""
-        key = node if isinstance(node, src.Json) else node.name
+    def _foreign(self, name: str, node: EmbeddedGrammar) -> ir.Expr:
+        """The call of an embedded grammar; each is added once."""
+        key = node if node.name is None else node.name
         if key not in self.embedded:
-            name = f"@{node.name}" if isinstance(node, src.Embedded) else fresh_name("%json", self.made)
             self.made[name] = ir.EMPTY_LANGUAGE
-            self.embedded[key] = ir.Call(name), node
-        return self.embedded[key][0]
+            self.embedded[key] = name, node
+        made = ir.call(self.embedded[key][0])
+        self.keys[made] = self.embedded[key][0]
+        return made

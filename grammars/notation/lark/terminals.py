@@ -1,27 +1,33 @@
-"""Terminals of a Lark grammar: which texts they match, and which of them a lexer prefers.
-
-As in Lark, a terminal that is put together of others is one regular expression, put together as text; so look-behind
-in one piece sees the piece before it.
-"""
+"""Terminals of a Lark grammar: which texts they match, and what decides between them."""
 
 from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NoReturn
+
+from lark.lexer import PatternStr, TerminalDef
 
 from grammars import ir
-from grammars.errors import ConstrainedError, ConstraintTooLarge, InvalidConstraint, UnsupportedConstraint
-from grammars.notation.lark import source as src
-from grammars.notation.reader import Reader
+from grammars.errors import ConstrainedError, InvalidConstraint, Problem, UnsupportedConstraint
+from grammars.notation.lark.patterns import as_regex
 from grammars.regex import analysis
-from grammars.regex import ast as rx
+from grammars.regex.ast import (
+    AlternationNode,
+    ConcatNode,
+    EndAnchor,
+    Lookaround,
+    RegexNode,
+    RepeatNode,
+    StartAnchor,
+    WordBoundary,
+)
 from grammars.regex.lookaround import lower_to_regex
 from grammars.regex.syntax import RegexParser
-from grammars.visit import fold
 
-_LONGEST = 200_000
-"""Characters of the regular expression that a terminal may come to."""
 _TRIED = 20_000
 _TRIED_LENGTH = 9
 """Texts on which a lazy regular expression is tried, and their length."""
@@ -29,40 +35,17 @@ _LAZY = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|([*+?}]\?)", re.DOTALL)
 _SPELLED = re.compile(r"\\(.)|([^\\()\[\]{}?*+|.^$])", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """A regular expression as Lark would write it.
-
-    Attributes:
-        value: without the flags that hold for all of it.
-        literal: whether it is a plain string.
-        flags: that hold for all of it.
-    """
-
-    value: str
-    literal: bool = False
-    flags: str = ""
-
-    @property
-    def pattern(self) -> str:
-        text = re.escape(self.value) if self.literal else self.value
-        for flag in self.flags:
-            text = f"(?{flag}:{text}\n)" if flag == "x" else f"(?{flag}:{text})"
-        return text
-
-
 @dataclass(frozen=True, slots=True, eq=False)
-class Terminal:
+class LarkTerminal:
     """A terminal that rules use, or that is ignored.
 
     Attributes:
-        name: its own, or the literal as it would be written.
+        name: its name, or the literal as it is written.
         regex: its texts; an object that no other terminal has.
         priority: of the lexer.
         literal: its text if it is a string.
         flags: those that hold for all of it.
-        order: ascending by how much it can match, the length of its pattern, and its name; the most comes first.
-        at: its place.
+        order: ascending by how much it can match, the length of its pattern, and its name; the greatest comes first.
     """
 
     name: str
@@ -71,207 +54,141 @@ class Terminal:
     literal: str | None
     flags: str
     order: tuple[float, int, str]
-    at: int
 
 
-class Terminals:
-    """The terminals of a grammar, made when they are first asked for."""
+class LarkTerminals:
+    """The terminals of a grammar by name, made when they are needed first."""
 
-    def __init__(self, source: src.Source, reader: Reader) -> None:
-        self.source = source
-        self.reader = reader
-        self.made: dict[tuple[str, bool, str], Terminal] = {}
-        self.known: dict[src.Node, _Piece] = {}
-        self.named: dict[str, _Piece] = {}
-        self.by_piece: dict[_Piece, str] | None = None
+    def __init__(
+        self,
+        patterns: Iterable[TerminalDef],
+        problem: Callable[[str, str], Problem],
+        *,
+        literals: Mapping[str, str] = MappingProxyType({}),
+        flags: str = "",
+    ) -> None:
+        """Makes no terminal yet.
 
-    def terminal(self, node: src.Node) -> Terminal:
-        """The terminal of a name, a literal, or whatever stands after ``%ignore``.
+        Args:
+            patterns: of all terminals.
+            problem: gives the problem with the terminal of a name, for a reason.
+            literals: how terminals without a name of their own are shown.
+            flags: of regular expressions, that hold for all of them.
+        """
+        self.patterns = {str(one.name): one for one in patterns}
+        self.problem = problem
+        self.literals = literals
+        self.flags = flags
+        self.made: dict[str, LarkTerminal] = {}
+
+    def terminal(self, name: str) -> LarkTerminal:
+        """The terminal of a name.
 
         Raises:
-            InvalidConstraint: undefined, circular, or malformed.
-            UnsupportedConstraint: a regular expression that cannot be enforced.
+            InvalidConstraint: its regular expression is malformed.
+            UnsupportedConstraint: its regular expression cannot be enforced.
         """
-        piece = self.piece(node)
-        if isinstance(node, src.Name):
-            return self.finished(node.name, piece, self.source.terminals[node.name].at)
-        if self.by_piece is None:
-            self.by_piece = {
-                self.piece(src.Name(made.at, name)): name
-                for name, made in self.source.terminals.items()
-                if not name.startswith("common.")
-            }
-        name = self.by_piece.get(piece, "")
-        return self.finished(name, piece, node.at)
-
-    def finished(self, name: str, piece: _Piece, at: int) -> Terminal:
-        """The terminal of a piece; literals that are written alike are one."""
-        shown = name or (
-            f'"{piece.value}"{piece.flags}' if piece.literal else f"/{piece.value}/{piece.flags}"
-        )
-        key = (name or piece.value, bool(name) or piece.literal, "" if name else piece.flags)
-        if key not in self.made:
-            regex = self.regex(piece, shown, at)
-            width = analysis.widths(regex)[1]
-            order = (float("-inf") if width is None else -width, -len(piece.value), shown)
-            if _lazy(piece.pattern):
-                regex = self.shortest(regex, piece, shown, at)
-            priority = self.source.terminals[name].priority if name else 0
-            literal = piece.value if piece.literal else None
-            self.made[key] = Terminal(shown, ir.Concat((regex,)), priority, literal, piece.flags, order, at)
-        return self.made[key]
-
-    # ------------------------------------------------------------ texts
-
-    def piece(self, node: src.Node) -> _Piece:
-        """The regular expression that a node comes to; the terminals that it names first."""
-        open_names: list[str] = []
-        while True:
-            missing = self.missing(node if not open_names else self.defined(open_names[-1], node.at).body)
-            if missing is None:
-                if not open_names:
-                    return fold(node, src.parts_of, self.joined, self.known)
-                name = open_names.pop()
-                self.named[name] = fold(
-                    self.source.terminals[name].body, src.parts_of, self.joined, self.known
-                )
-            elif missing.name in open_names:
-                self.reader.fail(f"the terminal {missing.name} is made of itself", missing.at)
+        if name not in self.made:
+            definition = self.patterns[name]
+            pattern = definition.pattern
+            flags = "".join(sorted({*pattern.flags, *self.flags} - {"u"}))
+            shown = self.literals.get(name) or definition.user_repr()
+            literal = pattern.value if isinstance(pattern, PatternStr) else None
+            text = as_regex(pattern, self.flags)
+            if literal is not None and not flags:
+                regex = ir.literal(literal)
             else:
-                self.defined(missing.name, missing.at)
-                open_names.append(missing.name)
+                regex = self._regex(text, name, shown)
+            width = analysis.widths(regex)[1]
+            order = (float("-inf") if width is None else -width, -len(pattern.value), name)
+            if _lazy(text):
+                regex = self._shortest(regex, text, name, shown)
+            whole = ir.Concat((regex,))
+            self.made[name] = LarkTerminal(shown, whole, definition.priority, literal, flags, order)
+        return self.made[name]
 
-    def defined(self, name: str, at: int) -> src.Definition:
-        """The definition of a terminal that is named somewhere."""
-        if name not in self.source.terminals:
-            self.reader.fail(f"there is no terminal {name}", at)
-        return self.source.terminals[name]
+    def check_not_empty(self, name: str) -> None:
+        """Refuses a terminal that a lexer cannot use.
 
-    def missing(self, root: src.Node) -> src.Name | None:
-        """A terminal inside a node whose piece is not known yet."""
-        stack = [root]
-        while stack:
-            node = stack.pop()
-            if isinstance(node, src.Name) and node.terminal and node.name not in self.named:
-                return node
-            stack.extend(reversed(src.parts_of(node)))
-        return None
-
-    def joined(self, node: src.Node, known: dict[src.Node, _Piece]) -> _Piece:
-        """The piece of a node, after those of its parts."""
-        if isinstance(node, src.Text):
-            return _Piece(node.text, literal=True, flags=node.flags)
-        if isinstance(node, src.Pattern):
-            if "l" in node.flags:
-                self.reader.refuse("the flag l depends on the locale of a machine", node.at)
-            return _Piece(node.pattern, flags="".join(sorted(set(node.flags) - {"u"})))
-        if isinstance(node, src.Range):
-            return _Piece(f"[{_in_class(node.low)}-{_in_class(node.high)}]")
-        if isinstance(node, src.Name):
-            if not node.terminal:
-                self.reader.fail(f"a terminal cannot be made of the rule {node.name}", node.at)
-            return self.named[node.name]
-        parts = [known[part] for part in src.parts_of(node)]
-        if isinstance(node, src.Sequence):
-            if len(parts) == 1:
-                return parts[0]
-            made = _Piece("".join(part.pattern for part in parts))
-        elif isinstance(node, src.Choice):
-            made = _Piece(f"(?:{'|'.join(part.pattern for part in parts)})")
-        elif isinstance(node, src.Loop):
-            count = {(0, None): "*", (1, None): "+", (0, 1): "?"}.get((node.low, node.high))
-            made = _Piece(f"(?:{parts[0].pattern}){count or f'{{{node.low},{node.high}}}'}")
-        else:
-            self.reader.fail(
-                "terminals are made of literals, regular expressions and terminals only", node.at
-            )
-        if len(made.value) > _LONGEST:
-            raise ConstraintTooLarge(
-                "a terminal of the Lark grammar is too large",
-                self.reader.problem(f"comes to more than {_LONGEST} characters", node.at),
-            )
-        return made
-
-    # ------------------------------------------------------------ languages
-
-    def regex(self, piece: _Piece, name: str, at: int) -> ir.Regex:
-        """The texts that a piece matches."""
-        if piece.literal and not piece.flags:
-            return ir.literal(piece.value)
-        try:
-            node = RegexParser(piece.pattern, "python", "").parse()
-            if _looks_out(node, last=True) or _looks_out(node, last=False):
-                self.reader.refuse(
-                    f"the terminal {name} looks at what stands before or after it",
-                    at,
-                    action="let terminals match what they are, and rules say what follows what",
-                )
-            return lower_to_regex(node, piece.pattern, search=False)
-        except ConstrainedError as error:
-            if isinstance(error, UnsupportedConstraint) and "Lark" in error.summary:
-                raise
-            place = self.reader.problem(f"the terminal {name} has a bad regular expression", at)
-            raise type(error)(error.summary, (place, *error.problems), action=error.action) from None
-
-    def shortest(self, regex: ir.Regex, piece: _Piece, name: str, at: int) -> ir.Regex:
-        """The texts of a lazy regular expression: those that do not begin with another one.
-
-        That is what a lazy loop up to an end marker means. Whether it is what the order of matching gives for this
-        expression is tried out.
+        Raises:
+            InvalidConstraint: it matches the empty string.
         """
-        compiled = re.compile(piece.pattern)
-        spelled = dict.fromkeys(found[1] or found[2] for found in _SPELLED.finditer(piece.value))
-        letters = [*list(spelled)[:5], "a"]
-        tried = 0
-        for length in range(1, _TRIED_LENGTH):
-            tried += len(letters) ** length
-            if tried > _TRIED:
-                break
-            for text in map("".join, itertools.product(letters, repeat=length)):
-                found = compiled.match(text)
-                if found and any(compiled.fullmatch(text, 0, end) for end in range(found.end())):
-                    self.reader.refuse(
-                        f"the terminal {name} is lazy and yet does not match as little as it can: {text!r}",
-                        at,
-                        action=r'say what may stand inside, as in /"([^"\\]|\\.)*"/',
-                    )
-        return ir.difference(regex, ir.concat(regex, ir.repeat(ir.ANY_CHAR, 1)))
-
-    def check_not_empty(self, terminal: Terminal) -> None:
-        """Refuses a terminal that a lexer cannot use."""
+        terminal = self.terminal(name)
         if analysis.nullable(terminal.regex):
             raise InvalidConstraint(
                 "the Lark grammar is malformed",
-                self.reader.problem(f"the terminal {terminal.name} matches the empty text", terminal.at),
-                action="let it match something, and make it optional where rules use it",
+                self.problem(name, f"the terminal {terminal.name} matches the empty string"),
+                action="let it match at least one character, and make it optional where rules use it",
             )
+
+    def _refuse(self, name: str, reason: str, action: str | None = None) -> NoReturn:
+        raise UnsupportedConstraint(
+            "the Lark grammar cannot be enforced", self.problem(name, reason), action=action
+        )
+
+    def _regex(self, text: str, name: str, shown: str) -> ir.Regex:
+        """The texts that a regular expression matches."""
+        try:
+            node = RegexParser(text, "python", "").parse()
+            looks_out = _looks_out(node, last=True) or _looks_out(node, last=False)
+            regex = ir.EMPTY_STRING if looks_out else lower_to_regex(node, text, search=False)
+        except ConstrainedError as error:
+            problem = self.problem(name, f"the terminal {shown} has a bad regular expression")
+            raise type(error)(error.summary, (problem, *error.problems), action=error.action) from None
+        if looks_out:
+            self._refuse(
+                name,
+                f"the terminal {shown} looks at what stands before or after it",
+                "let terminals match their own characters, and let rules say what follows what",
+            )
+        return regex
+
+    def _shortest(self, regex: ir.Regex, text: str, name: str, shown: str) -> ir.Regex:
+        """The texts of a lazy regular expression: those that do not begin with another one of its texts.
+
+        That is what a lazy loop up to an end marker means. Short texts are tried to see whether the order in which
+        Python matches gives the same result.
+        """
+        compiled = re.compile(text)
+        letters = dict.fromkeys(found[1] or found[2] for found in _SPELLED.finditer(text))
+        tried_letters = [*list(letters)[:5], "a"]
+        tried = 0
+        for length in range(1, _TRIED_LENGTH):
+            tried += len(tried_letters) ** length
+            if tried > _TRIED:
+                break
+            for word in map("".join, itertools.product(tried_letters, repeat=length)):
+                found = compiled.match(word)
+                if found and any(compiled.fullmatch(word, 0, end) for end in range(found.end())):
+                    self._refuse(
+                        name,
+                        f"the terminal {shown} is lazy and yet does not match as little as it can: {word!r}",
+                        r'write which characters may stand inside, as in /"([^"\\]|\\.)*"/',
+                    )
+        return ir.difference(regex, ir.concat(regex, ir.repeat(ir.ANY_CHAR, 1)))
 
 
 def _lazy(pattern: str) -> bool:
     return any(found[1] for found in _LAZY.finditer(pattern))
 
 
-def _in_class(letter: str) -> str:
-    return "\\" + letter if letter in "\\]^-[" else letter
-
-
-def _looks_out(node: rx.RegexNode, *, last: bool) -> bool:
-    """Whether an assertion at the end (or the beginning) looks beyond the text. Trees of assertions are shallow."""
+def _looks_out(node: RegexNode, *, last: bool) -> bool:
+    """Whether an assertion at the end (or the start) looks beyond the text. Trees of assertions are shallow."""
     if isinstance(node, ir.Regex):
         return False
-    if isinstance(node, rx.Lookaround):
+    if isinstance(node, Lookaround):
         return node.ahead == last
-    if isinstance(node, rx.AlternationNode):
+    if isinstance(node, AlternationNode):
         return any(_looks_out(part, last=last) for part in node.parts)
-    if isinstance(node, rx.RepeatNode):
+    if isinstance(node, RepeatNode):
         return _looks_out(node.part, last=last)
-    if isinstance(node, rx.ConcatNode):
+    if isinstance(node, ConcatNode):
         for part in reversed(node.parts) if last else node.parts:
             if _looks_out(part, last=last):
                 return True
             if isinstance(part, ir.Regex) and not analysis.nullable(part):
                 return False
-            if not isinstance(part, (ir.Regex, rx.Lookaround, rx.StartAnchor, rx.EndAnchor, rx.WordBoundary)):
+            if not isinstance(part, (ir.Regex, Lookaround, StartAnchor, EndAnchor, WordBoundary)):
                 return False
         return False
-    return isinstance(node, rx.WordBoundary) or isinstance(node, rx.EndAnchor) == last
+    return isinstance(node, WordBoundary) or isinstance(node, EndAnchor) == last

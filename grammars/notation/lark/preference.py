@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from typing import Literal
 
 from grammars.lexer import LexerToken
-from grammars.notation.lark.terminals import Terminal
+from grammars.notation.lark.terminals import LarkTerminal
 from grammars.regex.matching import matches
 
-Prefer = Literal["longest", "lark"]
+TerminalPreference = Literal["longest", "lark"]
 """The longest match of the highest priority; or what python-lark takes, which tries terminals one after the other."""
 
 
-def ranked(terminals: Iterable[Terminal], prefer: Prefer) -> tuple[LexerToken, ...]:
+def lexer_tokens(terminals: Iterable[LarkTerminal], prefer: TerminalPreference) -> tuple[LexerToken, ...]:
     """Terminals as tokens of a lexer, the preferred first."""
     made = sorted(terminals, key=lambda one: (one.literal is None, *one.order))
     if prefer == "longest":

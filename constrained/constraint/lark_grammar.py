@@ -1,0 +1,238 @@
+"""Constraints from Lark grammars and `lark.Lark` parsers; the value is the text, Lark's tree, or what is made of it."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from constrained.constraint.base import Constraint, digest, shorten
+from constrained.errors import InvalidConstraint, RejectedValue, UnsupportedConstraint
+from grammars.errors import Problem
+
+if TYPE_CHECKING:
+    from lark import Lark
+
+    from grammars.ir import Grammar
+    from grammars.notation.lark import Lexer, TerminalPreference
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _LarkConstraint(Constraint):
+    """Text that the rules of a Lark grammar derive, behind Lark's lexer."""
+
+    source: str | Lark
+    start: str | None
+    lexer: Lexer | None
+    prefer: TerminalPreference
+    embed: tuple[tuple[str, Constraint], ...]
+    import_paths: tuple[Any, ...]
+    wants_tree: bool
+    transformer: Any
+
+    @cached_property
+    def key(self) -> str:
+        from grammars.notation.lark import fingerprint
+
+        embedded = (part for name, made in self.embed for part in (name, made.key))
+        settings = (self.start or "", self.lexer or "", self.prefer)
+        return digest("lark", fingerprint(self.source, self.import_paths), *settings, *embedded)
+
+    @cached_property
+    def grammar(self) -> Grammar:
+        from grammars.notation.lark import parse
+
+        embedded = {name: made.grammar for name, made in self.embed}
+        grammar = parse(
+            self.source,
+            start=self.start,
+            lexer=self.lexer,
+            prefer=self.prefer,
+            embedded=embedded,
+            import_paths=self.import_paths,
+        )
+        if self.wants_tree:
+            _ = self._parser
+        return grammar
+
+    @cached_property
+    def _parser(self) -> Lark:
+        """What makes the tree.
+
+        Raises:
+            UnsupportedConstraint: Lark's LALR parser cannot parse the grammar.
+        """
+        import lark
+
+        if not isinstance(self.source, str):
+            return self.source
+        dynamic = self.lexer == "dynamic"
+        try:
+            return lark.Lark(
+                self.source,
+                start=self.start or "start",
+                parser="earley" if dynamic else "lalr",
+                lexer="dynamic_complete" if dynamic else self.lexer or "contextual",
+                import_paths=list(self.import_paths),
+            )
+        except lark.exceptions.LarkError as error:
+            reason = (str(error).splitlines() or [""])[0]
+            raise UnsupportedConstraint(
+                "the Lark grammar has no tree",
+                Problem("value", f"Lark cannot parse with this grammar: {shorten(reason)}"),
+                action='leave out value= and transformer=, or pass lark.Lark(grammar, parser="earley", lexer="basic")',
+            ) from None
+
+    def parse(self, text: str) -> Any:
+        if not self.wants_tree:
+            return text
+        from lark.exceptions import UnexpectedInput, VisitError
+
+        try:
+            tree = self._parser.parse(text, start=self.start)
+            return tree if self.transformer is None else self.transformer.transform(tree)
+        except UnexpectedInput as error:
+            reason = (str(error).splitlines() or [""])[0]
+            raise RejectedValue(f"Lark does not parse the text: {reason}", text=text) from error
+        except VisitError as error:
+            cause = error.orig_exc
+            raise RejectedValue(f"the transformer refuses the tree: {cause}", text=text) from cause
+
+    def render(self) -> str:
+        return f"text of the Lark grammar {shorten(self._shown)}"
+
+    @property
+    def _shown(self) -> str:
+        return self.source if isinstance(self.source, str) else getattr(self.source, "source_grammar", "...")
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, _LarkConstraint)
+            and self.key == other.key
+            and self.wants_tree == other.wants_tree
+            and self.transformer == other.transformer
+        )
+
+    __hash__ = Constraint.__hash__
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        state.pop("_parser", None)
+        if not isinstance(self.source, str):
+            state["source"] = _Packed.of(self.source)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        source = state["source"]
+        self.__dict__.update(state, source=source.parser() if isinstance(source, _Packed) else source)
+
+    def __repr__(self) -> str:
+        settings = [f", {name}={value!r}" for name in ("start", "lexer") if (value := getattr(self, name))]
+        return f"lark({shorten(repr(self._shown))}{''.join(settings)})"
+
+
+@dataclass(frozen=True, slots=True)
+class _Packed:
+    """A parser to be pickled: a LALR parser as Lark saves it, another one as its grammar and options."""
+
+    saved: bytes | None
+    grammar: str
+    options: dict[str, Any]
+
+    @classmethod
+    def of(cls, parser: Lark) -> _Packed:
+        if parser.options.parser != "lalr":
+            return cls(None, parser.source_grammar, dict(parser.options.options))
+        file = io.BytesIO()
+        parser.save(file)
+        return cls(file.getvalue(), getattr(parser, "source_grammar", ""), {})
+
+    def parser(self) -> Lark:
+        from lark import Lark
+
+        if self.saved is None:
+            return Lark(self.grammar, **self.options)
+        parser: Lark = Lark.load(io.BytesIO(self.saved))
+        parser.source_grammar = self.grammar
+        return parser
+
+
+def lark(
+    grammar: str | Lark,
+    *,
+    start: str | None = None,
+    lexer: Lexer | None = None,
+    prefer: TerminalPreference | None = None,
+    embed: Mapping[str, Any] | None = None,
+    import_paths: Sequence[Any] = (),
+    value: Literal["text", "tree"] = "text",
+    transformer: Any = None,
+) -> Constraint:
+    """Text that a Lark grammar derives, cut into terminals as Lark's lexer cuts it.
+
+    Where a terminal begins, the candidates compete: of those that match at all, the highest priority wins, then the
+    longest match, then a string over a regular expression, then as Lark orders them. What ``%ignore`` names may stand
+    between any two terminals, before the first and after the last. Every allowed text is one that is cut so.
+
+    Beyond Lark: ``%json {...}`` in a rule is JSON of that schema, and ``@name`` is the constraint of that name in
+    `embed`. Both are read byte by byte in every possible way, and no terminal's match reaches into them.
+
+    Args:
+        grammar: the text of a grammar (not the name of a file), or a parser that `lark.Lark` made. Of a parser the
+            compiled rules and terminals count, with its start rule, its lexer and its priorities.
+        start: the rule that a whole text follows; ``"start"``, or the start rule of the parser.
+        lexer: which terminals are candidates: ``"contextual"``, those that the parser can take at this place, and the
+            ignored ones; ``"basic"``, all. ``"dynamic"`` means no lexer: every way to cut the text counts. By default
+            ``"contextual"``, or the lexer of the parser. For Earley's own ``lexer="dynamic"``, which no automaton
+            follows exactly, the default is ``"contextual"``: the parser parses all of these texts, and some more.
+        prefer: ``"longest"``, or ``"lark"`` to decide between terminals as python-lark does: they are tried in a fixed
+            order, the greatest possible width first, and the first that matches is taken, be it the longest match or
+            not. By default ``"longest"``; ``"lark"`` where a parser is passed or a tree is wanted.
+        embed: constraints, types or schemas by the name that rules call them with.
+        import_paths: folders, or loaders as `lark.Lark` takes them, that ``%import`` searches before Lark's library.
+        value: what the value of a text is: the text, or ``"tree"`` for its `lark.Tree`. A grammar is then parsed by
+            Lark's LALR parser, with ``lexer="dynamic"`` by its Earley parser; a parser parses for itself.
+        transformer: a `lark.Transformer`: the value is what it makes of the tree.
+
+    Raises:
+        InvalidConstraint: not a grammar. Mistakes inside are found when the grammar is compiled, with line and column.
+        UnsupportedConstraint: a tree is wanted of a grammar with ``%json`` or ``@name``.
+        ConstraintError: as `as_constraint`, for what is embedded.
+    """
+    from constrained.constraint import as_constraint
+
+    if not isinstance(grammar, str):
+        from lark import Lark
+
+        if not isinstance(grammar, Lark):
+            raise InvalidConstraint(
+                f"a grammar is a str or a lark.Lark, not {type(grammar).__name__}",
+                action="read the file: path.read_text()",
+            )
+    if value not in ("text", "tree"):
+        raise InvalidConstraint(f"value={value!r} is not known", action="use 'text' or 'tree'")
+    wants_tree = value == "tree" or transformer is not None
+    if wants_tree and isinstance(grammar, str):
+        from grammars.notation.lark import embedded_names
+
+        if names := embedded_names(grammar):
+            raise UnsupportedConstraint(
+                "the Lark grammar has no tree",
+                Problem(names[0], "is not parsed by Lark"),
+                action="leave out value= and transformer=, or write the rules out",
+            )
+    if prefer is None:
+        prefer = "lark" if wants_tree or not isinstance(grammar, str) else "longest"
+    embedded = {name: as_constraint(given) for name, given in (embed or {}).items()}
+    return _LarkConstraint(
+        grammar,
+        start,
+        lexer,
+        prefer,
+        tuple(sorted(embedded.items())),
+        tuple(import_paths),
+        wants_tree,
+        transformer,
+    )

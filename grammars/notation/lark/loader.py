@@ -1,0 +1,340 @@
+"""Reads Lark grammars with Lark's own loader (`lark.load_grammar`), and tells where in the text its errors are.
+
+Lark's loader parses the text, imports files, merges ``%extend`` and ``%override`` and renames what is imported. Rules are
+taken as it leaves them, before brackets and counts become more rules.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+from lark import Token
+from lark.exceptions import GrammarError, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+from lark.grammar import NonTerminal, Symbol, Terminal
+from lark.lexer import TerminalDef
+from lark.load_grammar import Definition, GrammarBuilder, PrepareAnonTerminals
+from lark.load_grammar import _get_parser as lark_parser
+from lark.tree import SlottedTree
+from lark.visitors import Transformer_InPlace
+
+from grammars.errors import ConstrainedError
+from grammars.notation.lark.additions import without_additions
+from grammars.notation.lark.definitions import LarkDefinitions, Node, RuleDefinition, subtrees
+from grammars.notation.lark.patterns import TerminalPatterns, literal_pattern, range_pattern
+
+MAX_PRIORITY = 1_000_000_000
+"""Greatest absolute priority of a terminal."""
+
+_ITEM = {"RULE", "TERMINAL", "STRING", "REGEXP", "_LPAR", "_LBRA"}
+_SHOWN = {
+    "item": "a name, a literal or an opening bracket",
+    "_LPAR": "(",
+    "_RPAR": ")",
+    "_LBRA": "[",
+    "_RBRA": "]",
+    "_LBRACE": "{",
+    "_RBRACE": "}",
+    "OP": "? * +",
+    "TILDE": "~",
+    "_COLON": ":",
+    "_COMMA": ",",
+    "_OR": "|",
+    "_NL_OR": "|",
+    "_DOT": ".",
+    "_DOTDOT": "..",
+    "_TO": "->",
+    "RULE": "the name of a rule",
+    "TERMINAL": "the name of a terminal",
+    "STRING": "a string",
+    "REGEXP": "a regular expression",
+    "NUMBER": "a number",
+    "_NL": "the end of the line",
+    "$END": "the end of the text",
+    **dict.fromkeys(("_IGNORE", "_IMPORT", "_DECLARE", "_OVERRIDE", "_EXTEND"), "a statement"),
+}
+"""What is expected where Lark's parser can take a token."""
+_BRACKETS = {"_LPAR": "parenthesis", "_LBRA": "bracket", "_LBRACE": "brace"}
+_STATEMENT = re.compile(r"%\w*")
+_ATTRIBUTES = re.compile(r"\[[^\]\n]*\]\s*:")
+_WORD = re.compile(r"\w+\Z")
+
+
+def load(text: str, import_paths: Sequence[Any] = ()) -> LarkDefinitions:
+    """Reads a grammar.
+
+    Args:
+        text: the grammar.
+        import_paths: folders, or loaders as `lark.Lark` takes them, that ``%import`` searches before Lark's library.
+
+    Raises:
+        InvalidConstraint: malformed, or something is undefined or defined twice; with line, column and a caret.
+        UnsupportedConstraint: a construct that cannot be enforced.
+        ConstraintTooLarge: the text or a terminal is too large.
+    """
+    return _Builder(LarkDefinitions(without_additions(text)), import_paths).definitions()
+
+
+def imported_files(text: str, import_paths: Sequence[Any]) -> list[str]:
+    """Hashes of the files that a grammar imports; none if it cannot be read."""
+    try:
+        builder = _Builder(LarkDefinitions(without_additions(text)), import_paths)
+        builder.definitions()
+    except ConstrainedError:
+        return []
+    return sorted(builder.used_files.values())
+
+
+class _NamesWithPlaces(Transformer_InPlace[Any, Any]):
+    """Turns names into symbols, as Lark does, and keeps their tokens."""
+
+    def terminal(self, parts: list[Token]) -> Terminal:
+        return Terminal(parts[0], filter_out=parts[0].startswith("_"))
+
+    def nonterminal(self, parts: list[Token]) -> NonTerminal:
+        return NonTerminal(parts[0])
+
+
+class _Builder(GrammarBuilder):
+    """Lark's builder, which raises errors with places and leaves terminals as they are written."""
+
+    def __init__(self, made: LarkDefinitions, import_paths: Sequence[Any]) -> None:
+        super().__init__(False, list(import_paths))
+        self.made = made
+
+    def definitions(self) -> LarkDefinitions:
+        """Reads the text, and checks what it defines."""
+        made = self.made
+        self._read()
+        trees: dict[str, Node] = {}
+        priorities: dict[str, int] = {}
+        for name, definition in self._definitions.items():
+            if not definition.is_term:
+                made.rules[str(name)] = RuleDefinition(definition.tree, definition.params)
+            elif definition.tree is None:
+                made.declared.add(str(name))
+            else:
+                trees[str(name)], priorities[str(name)] = definition.tree, definition.options
+        for name, definition in self._definitions.items():
+            if definition.tree is not None:
+                self._check(str(name), definition)
+        made.ignored = [str(name) for name in self._ignore_names]
+        for name in made.ignored:
+            if name in made.declared:
+                made.refuse(f"the terminal {name} is declared without a pattern", made.place(name))
+            if name not in trees:
+                made.fail(f"there is no terminal {name}", made.place(name))
+        patterns = TerminalPatterns(made, trees)
+        made.terminals = [TerminalDef(name, patterns.pattern(name), priorities[name]) for name in trees]
+        anonymous = PrepareAnonTerminals(made.terminals)
+        for templates in (False, True):  # in Lark's order, which decides the names
+            for name, rule in made.rules.items():
+                if rule.tree is not None and bool(rule.parameters) is templates:
+                    _name_literals(made, name, rule.tree, anonymous)
+        return made
+
+    def _read(self) -> None:
+        """What `GrammarBuilder.load_grammar` does with a text."""
+        tree: Node = _NamesWithPlaces().transform(self._parsed())
+        self._import([statement for statement in tree.children if statement.data == "import"])
+        for statement in tree.children:
+            with _located(self.made, statement):
+                self._execute(statement)
+
+    def _execute(self, statement: Node) -> None:
+        kind = statement.data
+        if kind in ("rule", "term"):
+            self._note(statement, first=True)
+            self._define(*self._unpack_definition(statement, None))
+        elif kind in ("override", "extend"):
+            (changed,) = statement.children
+            self._note(changed, first=False)
+            if kind == "override":
+                self._define(*self._unpack_definition(changed, None), override=True)
+            else:
+                self._extend(*self._unpack_definition(changed, None))
+        elif kind == "ignore":
+            self._ignore(*statement.children)
+            self.made.places.setdefault(str(self._ignore_names[-1]), self._start(statement))
+        elif kind == "declare":
+            for symbol in statement.children:
+                self._define(symbol.name, isinstance(symbol, Terminal), None)
+                self.made.places[str(symbol.name)] = self._place(symbol.name)
+
+    def _note(self, statement: Node, *, first: bool) -> None:
+        """Notes the place of a definition; refuses a second one."""
+        name = statement.children[1 if statement.data == "rule" else 0]
+        if first and name in self._definitions:
+            before = self.made.plain.source.problem("", self.made.place(name)).place
+            self.made.fail(f"{name} is defined before, at {before}", self._place(name))
+        priorities = [
+            part for node in subtrees(statement) if node.data == "priority" for part in node.children
+        ]
+        priorities += [part for part in statement.children[1:2] if statement.data == "term"]
+        for number in priorities:
+            if isinstance(number, Token) and abs(int(number[:20])) > MAX_PRIORITY:
+                self.made.fail(f"a priority is at most {MAX_PRIORITY}", self._place(number))
+        self.made.places[str(name)] = self._place(name)
+
+    def _place(self, token: Token) -> int:
+        return self.made.plain.original(token.start_pos or 0)
+
+    def _start(self, statement: Node) -> int:
+        return _start(self.made, statement)
+
+    # ------------------------------------------------------------ imports
+
+    def _import(self, statements: list[Node]) -> None:
+        """Imports each file once, with all names that are imported from it."""
+        files: dict[tuple[str, ...], tuple[dict[str, str], list[Node]]] = {}
+        for statement in statements:
+            with _located(self.made, statement):
+                path, _, names = self._unpack_import(statement, "")
+                imported, places = files.setdefault(tuple(map(str, path)), ({}, []))
+                imported.update(names)
+                places.append(statement)
+        for path, (names, places) in files.items():
+            with _located(self.made, places[0], f"{'/'.join(path)}.lark: "):
+                # Relative paths are searched in import_paths as well: a text has no folder.
+                self.do_import(path, None, names)
+            for name in self._definitions:
+                self.made.places.setdefault(str(name), self._start(places[0]))
+            for name, target in names.items():
+                if target not in self._definitions:
+                    tokens = (token for statement in places for token in _tokens(statement))
+                    token = next(token for token in tokens if token == name)
+                    self.made.fail(f"{'.'.join(path)} has no {name}", self._place(token))
+
+    # ------------------------------------------------------------ names
+
+    def _check(self, name: str, definition: Definition) -> None:
+        """Refuses names that are not defined, and a wrong number of arguments."""
+        made = self.made
+        for index, parameter in enumerate(definition.params):
+            if parameter in self._definitions or parameter in definition.params[:index]:
+                made.fail(
+                    f"the parameter {parameter} of {name} is the name of something else", made.place(name)
+                )
+        nodes = subtrees(definition.tree)
+        arguments = {
+            id(part) for node in nodes if node.data == "template_usage" for part in node.children[1:]
+        }
+        for node in nodes:
+            if node.data == "template_usage" or (node.data == "value" and id(node) not in arguments):
+                self._check_arguments(name, definition, node)
+            for symbol in node.children[: 1 if node.data == "alias" else None]:
+                if not isinstance(symbol, Symbol) or symbol.name in self._definitions:
+                    continue
+                if symbol.name not in definition.params:
+                    kind = "terminal" if isinstance(symbol, Terminal) else "rule"
+                    made.fail(f"there is no {kind} {symbol.name}", made.place_of(symbol, name))
+
+    def _check_arguments(self, name: str, definition: Definition, node: Node) -> None:
+        used, *arguments = node.children
+        if not isinstance(used, NonTerminal) or used.name in definition.params:
+            return
+        at = self.made.place_of(used, name)
+        if used.name not in self.made.rules:
+            kind = "template" if arguments else "rule"
+            self.made.fail(f"there is no {kind} {used.name}", at)
+        wanted = self.made.rules[used.name].parameters
+        if len(wanted) != len(arguments):
+            self.made.fail(f"{used.name} takes other arguments: {', '.join(wanted) or 'none'}", at)
+
+    # ------------------------------------------------------------ syntax
+
+    def _parsed(self) -> Node:
+        text = self.made.plain.text + "\n"
+        try:
+            tree: Node = lark_parser().parse(text, "start")
+        except UnexpectedInput as error:
+            self._explain(error, text)
+        return tree
+
+    def _explain(self, error: UnexpectedInput, text: str) -> NoReturn:
+        """Raises the error of a text that Lark cannot parse, with what was expected."""
+        made = self.made
+        position = len(text) if error.pos_in_stream is None else error.pos_in_stream
+        at = made.plain.original(position)
+        if isinstance(error, UnexpectedCharacters):
+            statement = _STATEMENT.match(text, position)
+            made.fail(f"unknown statement {statement.group()}" if statement else "unexpected character", at)
+        if not isinstance(error, UnexpectedToken):
+            made.fail("unexpected end of the text", at)
+        token, parser = error.token, error.interactive_parser
+        if token.type in ("RULE", "TERMINAL") and (word := _WORD.search(text, 0, position)):
+            made.fail(
+                "names are all in small letters (rules) or all in capitals (terminals)",
+                made.plain.original(word.start()),
+            )
+        if token.type == "_LBRA" and _ATTRIBUTES.match(text, position):
+            made.refuse("attributes of rules are another engine's", at, "remove them")
+        values = parser.parser_state.value_stack
+        opened = next(
+            (part for part in reversed(values) if isinstance(part, Token) and part.type in _BRACKETS), None
+        )
+        if token.type in ("_RPAR", "_RBRA", "_RBRACE"):
+            made.fail(f"unmatched {token}" if opened is None else f"unmatched {token}: {opened} is open", at)
+        accepted = parser.accepts()
+        if opened is not None and token.type in ("_NL", "$END"):
+            made.fail(f"the {_BRACKETS[opened.type]} is never closed", self._place(opened))
+        if token.type in ("OP", "TILDE") and "STRING" in accepted:
+            made.fail("nothing stands before this that could be repeated", at)
+        if accepted >= _ITEM:
+            accepted = {"item", *accepted} - _ITEM
+        wanted = ", ".join(dict.fromkeys(shown for name, shown in _SHOWN.items() if name in accepted))
+        found = _SHOWN[token.type] if token.type in ("_NL", "$END") else str(token).strip()
+        made.fail(f"unexpected {found}; expected: {wanted}", at)
+
+
+def _name_literals(made: LarkDefinitions, name: str, tree: Node, anonymous: PrepareAnonTerminals) -> None:
+    """Replaces the literals in a rule by terminals, under the names that Lark gives them."""
+    for node in subtrees(tree):
+        part = node.children[0] if node.data == "value" else None
+        kind = getattr(part, "data", None)
+        if part is None or kind not in ("literal", "range"):
+            continue
+        at = made.place_of(part.children[0], name)
+        pattern = (
+            literal_pattern(made, part.children[0], name)
+            if kind == "literal"
+            else range_pattern(made, part, name)
+        )
+        terminal = anonymous.transform(SlottedTree("pattern", [pattern]))
+        if terminal.name not in made.places:
+            made.places[terminal.name] = at
+            made.literals[terminal.name] = pattern.raw or pattern.value
+        node.children = [terminal]
+
+
+def _tokens(statement: Node) -> Iterator[Token]:
+    for node in subtrees(statement):
+        for part in node.children:
+            found = part.name if isinstance(part, Symbol) else part
+            if isinstance(found, Token):
+                yield found
+
+
+def _start(made: LarkDefinitions, statement: Node) -> int:
+    starts = [token.start_pos for token in _tokens(statement) if token.start_pos is not None]
+    return made.plain.original(min(starts)) if starts else 0
+
+
+@contextmanager
+def _located(made: LarkDefinitions, statement: Node, file: str = "") -> Iterator[None]:
+    """Gives the errors of Lark's loader the place of a statement, and the name of the file that it imports."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        made.fail(
+            f"there is no grammar {error.filename}",
+            _start(made, statement),
+            "name its folder in import_paths",
+        )
+    except (GrammarError, UnexpectedInput) as error:
+        reason = (str(error).splitlines() or ["malformed"])[0]
+        made.fail(file + reason[0].lower() + reason[1:].rstrip(": "), _start(made, statement))
+    except RecursionError:
+        made.fail(f"{file}nested too deeply", _start(made, statement))

@@ -1,0 +1,56 @@
+"""The text of a grammar: the places in it, and the errors that point at them."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from grammars import ir
+from grammars.errors import InvalidConstraint, Problem, UnsupportedConstraint
+
+_EXCERPT = 80
+_DIGITS = 20  # of a code point: int() takes no time
+
+
+class GrammarSource:
+    """The text of a grammar in some notation.
+
+    Attributes:
+        text: the whole text.
+        notation: its name in messages.
+    """
+
+    def __init__(self, text: str, notation: str) -> None:
+        self.text = text
+        self.notation = notation
+
+    def problem(self, reason: str, at: int) -> Problem:
+        """A problem at an offset, with the line and a caret under the place."""
+        start = self.text.rfind("\n", 0, at) + 1
+        line = self.text[start:].split("\n", 1)[0].rstrip("\r")
+        column = at - start
+        left = max(0, column - _EXCERPT // 2)
+        shown = "".join(c if c.isprintable() else " " for c in line[left : left + _EXCERPT])
+        number = self.text.count("\n", 0, at) + 1
+        excerpt = f"{shown}\n{' ' * (column - left)}^"
+        return Problem(f"line {number}, column {column + 1}", reason, excerpt=excerpt)
+
+    def fail(self, reason: str, at: int, action: str | None = None) -> NoReturn:
+        """Raises `InvalidConstraint` for a malformed grammar."""
+        raise InvalidConstraint(
+            f"the {self.notation} grammar is malformed", self.problem(reason, at), action=action
+        )
+
+    def refuse(self, reason: str, at: int, action: str | None = None) -> NoReturn:
+        """Raises `UnsupportedConstraint` for what is well-formed but cannot be enforced."""
+        raise UnsupportedConstraint(
+            f"the {self.notation} grammar cannot be enforced", self.problem(reason, at), action=action
+        )
+
+    def code_point(self, digits: str, at: int) -> str:
+        """The character of a code point in hexadecimal."""
+        code = int(digits[:_DIGITS], 16)
+        if code > ir.MAX_CODE_POINT or len(digits) > _DIGITS:
+            self.fail("no such character: code points end at 10FFFF", at)
+        if 0xD800 <= code <= 0xDFFF:
+            self.fail("half of a surrogate pair is not a character; write the code point itself", at)
+        return chr(code)
