@@ -1,17 +1,23 @@
-"""From a constraint and a vocabulary to the token automaton that decoding follows.
+"""Token automata: which tokens may follow, under a constraint and over a vocabulary.
 
-The automaton itself is native (`constrained/_core`); this page compiles to it and says what a compile can refuse.
-Must not know: torch, models, samplers.
+    protocol.py       what every automaton answers: `Automaton`
+    predicate.py      the automaton of a grammar and predicates
+    text_states.py    its states
+    bitmask.py        masks of token ids
+    device_masks.py   masks on a device
+    cache.py          compiled automata by constraint
+
+`TokenAutomaton` and `LexerAutomaton` are native (`constrained/_core`). Must not know: torch, models, samplers.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from constrained import _core
+from constrained.automaton.bitmask import Bitmask
 from constrained.automaton.predicate import PredicateAutomaton
+from constrained.automaton.protocol import DEAD, NO_LIMIT, Automaton
 from constrained.errors import ConstraintTooLarge, Problem, UnsatisfiableConstraint, UnsupportedConstraint
 from grammars import ir
 from grammars.lexer import LexerGrammar, reject_lexer_grammar
@@ -26,61 +32,65 @@ if TYPE_CHECKING:
     from constrained.vocabulary.shards import Shard
     from grammars.ir import Grammar
 
-DEAD = 0
-"""The state of a text that no completion can save."""
+__all__ = [
+    "DEAD",
+    "NO_LIMIT",
+    "Automaton",
+    "LexerAutomaton",
+    "PredicateAutomaton",
+    "TokenAutomaton",
+    "compile",
+    "fill_masks",
+    "mask_ids",
+]
 
-_FUEL = 20_000
+_EMPTINESS_FUEL = 20_000
 """Derivatives that deciding the emptiness of one terminal may take (well under a second)."""
 
-_LEXED_FUEL = 20_000
+_SEARCH_FUEL = 20_000
 """States that the search for one completion behind a lexer may visit."""
 
-_REGEXES_KEPT = 10_000
-"""Regular expressions remembered by a shard before it starts afresh."""
+_REGEX_CACHE_SIZE = 10_000
+"""Regular expressions that a shard remembers before its table is replaced."""
 
 _MEMORY_LIMIT = 64 << 20
-"""Bytes of an automaton before it drops what can be computed again."""
+"""Bytes of an automaton before it evicts what can be computed again."""
 
 
 class _AutomatonMixin:
-    """What Python adds to a native automaton."""
+    """What Python adds to a native automaton, so that it is an `Automaton`."""
 
     grammar: Grammar
     vocabulary: Vocabulary
     constraint: Constraint | None
+    expensive_membership: bool = False
 
-    expensive_membership = False
-    """A row is one question, and not one for each token; see `PredicateAutomaton`."""
+    # A native class cannot derive from a protocol: their metaclasses differ.
+    next_within = Automaton.next_within
+    only_eos = Automaton.only_eos
+    relaxed_automaton = Automaton.relaxed_automaton
+    report = Automaton.report
+    new_mask = Automaton.new_mask
 
-    @property
-    def report(self) -> Any:
-        """Every keyword of the constraint: enforced, or an annotation, with its JSON Pointer."""
-        return self.constraint.report if self.constraint is not None else ()
+    if TYPE_CHECKING:
 
-    def new_mask(self, count: int | None = None) -> np.ndarray[Any, np.dtype[np.int32]]:
-        """A zeroed row (or `count` rows) of the right size, int32."""
-        words = self.vocabulary.core.words
-        return np.zeros(words if count is None else (count, words), dtype=np.int32)
+        @property
+        def memory(self) -> dict[str, int]: ...
 
     def __repr__(self) -> str:
-        size: dict[str, int] = self.memory  # type: ignore[attr-defined]
+        size = self.memory
         return f"{type(self).__name__}({size['states']} states so far, {size['bytes'] // 1024} KiB)"
 
 
 class TokenAutomaton(_AutomatonMixin, _core.Automaton):
-    """What may be said next, token by token, under one grammar and one vocabulary.
+    """The native automaton of a grammar over a vocabulary.
 
-    States are ints; `DEAD` is 0. To fork a text, copy its state; to roll back, keep the states before it.
-    Lazily built, memoised, shared by any number of threads and requests. Methods (all native, see their docstrings):
-    `next`, `walk`, `fill_mask`, `fill_masks`, `fill_mask_within`, `mask_id`, `mask_ids`, `accepts`, `forced`,
-    `shortest_completion`. Rows are int32 arrays of ``ceil(vocabulary.size / 32)`` words: token t is bit
-    ``t % 32`` of word ``t // 32``; EOS bits are set iff the text is complete.
+    States and masks are computed when they are first needed, memoised, and shared by all threads and requests.
+    `forced` is exact up to 16,384 bytes, `shortest_completion` is exact.
 
     Attributes:
-        start: the state before any token.
-        grammar: what was compiled.
-        vocabulary: over which tokens.
-        constraint: what the user asked for, when compiled from a `Constraint`.
+        grammar: the grammar.
+        vocabulary, constraint: see `Automaton`.
 
     Raises:
         UnsatisfiableConstraint: no text over this vocabulary satisfies the grammar.
@@ -104,18 +114,20 @@ class TokenAutomaton(_AutomatonMixin, _core.Automaton):
         known = shard.regexes
         try:
             rules = rules_built_so_far(grammar)
-            later = grammar.rules if isinstance(grammar.rules, LazyRules) else None
-            if later is not None:
-                rules |= later.eager_exprs
-            super().__init__(shard.core, rules, grammar.start, known, _FUEL, memory_limit, later)
+            lazy_rules = grammar.rules if isinstance(grammar.rules, LazyRules) else None
+            if lazy_rules is not None:
+                rules |= lazy_rules.eager_exprs
+            super().__init__(
+                shard.core, rules, grammar.start, known, _EMPTINESS_FUEL, memory_limit, lazy_rules
+            )
         except _core.TooLarge as error:
             raise ConstraintTooLarge(
                 f"the constraint is too large to compile: {error}",
-                _hard_rules(grammar, shard),
+                _rules_too_large(grammar, shard),
                 action="simplify its patterns",
             ) from None
-        if len(known) > _REGEXES_KEPT:
-            shard.regexes = {}  # another table: other threads may be reading this one
+        if len(known) > _REGEX_CACHE_SIZE:
+            shard.regexes = {}  # a new table: other threads may be reading the old one
         _check_left_recursion(grammar, self.left_recursive_rule)
         if self.start == DEAD:
             raise UnsatisfiableConstraint(
@@ -125,15 +137,16 @@ class TokenAutomaton(_AutomatonMixin, _core.Automaton):
 
 
 class LexerAutomaton(_AutomatonMixin, _core.LexerAutomaton):
-    """A `TokenAutomaton` of a grammar behind a lexer; everything that one does, this one does.
+    """The native automaton of a grammar whose terminals a lexer separates (Lark's basic and contextual lexers).
 
-    A token is allowed if a completion was found for the text with it, and that one is kept: `shortest_completion`
-    counts the tokens of it. It is the shortest one or near it.
+    A token is allowed if a search finds a completion for the text with it. `shortest_completion` is the length of
+    that completion, which is shortest or nearly so. Attributes as in `TokenAutomaton`; nothing is evicted.
 
     Raises:
-        UnsatisfiableConstraint: no text over this vocabulary satisfies the grammar; names the tokens that run together.
+        UnsatisfiableConstraint: no text over this vocabulary satisfies the grammar; names terminals that the lexer joins.
         UnsupportedConstraint: the grammar is left-recursive.
-        ConstraintTooLarge: an intersection or complement takes too long to decide, or no text was found in time.
+        ConstraintTooLarge: an intersection or complement takes too long to decide, or the search for a completion
+            exceeds its limit.
     """
 
     def __init__(
@@ -154,7 +167,7 @@ class LexerAutomaton(_AutomatonMixin, _core.LexerAutomaton):
                 [token.rank for token in grammar.tokens],
                 [list(token.inherits_rank_from) for token in grammar.tokens],
                 grammar.basic_lexer,
-                _LEXED_FUEL,
+                _SEARCH_FUEL,
             )
         except _core.TooLarge as error:
             raise ConstraintTooLarge(
@@ -164,7 +177,10 @@ class LexerAutomaton(_AutomatonMixin, _core.LexerAutomaton):
         if self.start == DEAD and self.search_exhausted:
             raise ConstraintTooLarge(
                 "no text that satisfies the constraint was found",
-                Problem("lexer", f"none among the texts that {_LEXED_FUEL} steps lead to"),
+                Problem(
+                    "lexer",
+                    f"the search for a complete text visited {_SEARCH_FUEL} states without finding one",
+                ),
                 action="let the tokens that follow each other differ more, or ignore white space between them",
             )
         if self.start == DEAD:
@@ -173,15 +189,15 @@ class LexerAutomaton(_AutomatonMixin, _core.LexerAutomaton):
                 for one, other in self.conflicting_tokens
             ]
             raise UnsatisfiableConstraint(
-                "no text satisfies the constraint: the lexer cuts every one otherwise",
+                "no text satisfies the constraint: the lexer splits every one differently",
                 [Problem(f"{one} {other}", f"{other} never begins right after {one}") for one, other in names]
-                or [Problem("lexer", "other tokens win over the ones that the rules need")],
+                or [Problem("lexer", "other tokens have priority over the ones that the rules need")],
                 action="ignore white space between tokens, or give the tokens priorities",
             )
 
 
-def _hard_rules(grammar: Grammar, shard: Shard) -> tuple[Problem, ...]:
-    """The first rule with a terminal that is too large to compile: looked for once it is known that there is one."""
+def _rules_too_large(grammar: Grammar, shard: Shard) -> tuple[Problem, ...]:
+    """The first rule with a terminal that is too large to compile, for the error message."""
     rules: dict[ir.Expr, str] = {}
     for rule, body in grammar.rules.items():
         parts: dict[ir.Expr, None] = {}
@@ -191,9 +207,11 @@ def _hard_rules(grammar: Grammar, shard: Shard) -> tuple[Problem, ...]:
     for expr, rule in rules.items():
         if isinstance(expr, ir.Terminal):
             try:
-                _core.Automaton(shard.core, {"start": expr}, "start", shard.regexes, _FUEL, _MEMORY_LIMIT)
+                _core.Automaton(
+                    shard.core, {"start": expr}, "start", shard.regexes, _EMPTINESS_FUEL, _MEMORY_LIMIT
+                )
             except _core.TooLarge:
-                return (Problem(rule, "a pattern, or what is said together about one value here"),)
+                return (Problem(rule, "a pattern, or the conjunction of the keywords for one value"),)
     return ()
 
 
@@ -206,60 +224,64 @@ def _check_left_recursion(grammar: Grammar, rule: int) -> None:
         )
 
 
-def fill_masks(automata: Sequence[TokenAutomaton], states: Sequence[int], masks: Any) -> None:
-    """The masks of a step in one call, for sequences with automata of their own.
+def fill_masks(automata: Sequence[Automaton], states: Sequence[int], masks: Bitmask) -> None:
+    """Writes the masks of one decoding step, for sequences with automata of their own.
 
-    What is known is copied. What is not is computed, at the same time for automata of different shards of the
-    vocabulary (see `Vocabulary.core`). Other Python threads run meanwhile.
+    Memoised masks are copied. Others are computed, in parallel for automata of different shards of the vocabulary
+    (see `Vocabulary.core`). Other Python threads run meanwhile.
 
     Args:
         automata: one for each state, all over one vocabulary.
         states: their states.
         masks: written to, int32 ``[states, ceil(vocabulary.size / 32)]``, contiguous, in host memory.
     """
-    if not all(isinstance(automaton, _core.BaseAutomaton) for automaton in automata):
-        for automaton, state, row in zip(automata, states, masks, strict=True):
-            automaton.fill_mask(state, row)
-    else:
-        _core.Vocabulary.fill_masks(automata, states, masks)
+    native = [automaton for automaton in automata if isinstance(automaton, _core.BaseAutomaton)]
+    if len(native) == len(automata):
+        _core.Vocabulary.fill_masks(native, states, masks)
+        return
+    for automaton, state, mask in zip(automata, states, masks, strict=True):
+        automaton.fill_mask(state, mask)
 
 
-def mask_ids(automata: Sequence[TokenAutomaton], states: Sequence[int]) -> list[int]:
-    """The ids of the masks of a step in one call, as for `fill_masks`; see `Vocabulary.masks`."""
-    if not all(isinstance(automaton, _core.BaseAutomaton) for automaton in automata):
-        return [automaton.mask_id(state) for automaton, state in zip(automata, states, strict=True)]
-    return _core.Vocabulary.mask_ids(automata, states)
+def mask_ids(automata: Sequence[Automaton], states: Sequence[int]) -> list[int]:
+    """The ids of the masks of one decoding step; arguments as for `fill_masks`, ids as in `Vocabulary.masks`.
+
+    Raises:
+        UnsupportedConstraint: an automaton has no mask ids.
+    """
+    native = [automaton for automaton in automata if isinstance(automaton, _core.BaseAutomaton)]
+    if len(native) == len(automata):
+        return _core.Vocabulary.mask_ids(native, states)
+    return [automaton.mask_id(state) for automaton, state in zip(automata, states, strict=True)]
 
 
-def compile(constraint: Any, vocabulary: Vocabulary, *, memory_limit: int = _MEMORY_LIMIT) -> TokenAutomaton:
-    """The automaton of a constraint over a vocabulary.
+def compile(constraint: Any, vocabulary: Vocabulary, *, memory_limit: int = _MEMORY_LIMIT) -> Automaton:
+    """Compiles a constraint to an automaton over a vocabulary.
 
     Args:
         constraint: a `Constraint`, a Python type, or a JSON Schema as a dict or bool.
-        vocabulary: the tokens of the model that will follow it; for a constraint with special tokens in its texts,
-            the automaton's is `Vocabulary.marked`.
-        memory_limit: bytes above which the automaton drops what it can compute again. States are not dropped: a
-            state is valid as long as its automaton. The automaton of a grammar behind a lexer drops nothing.
+        vocabulary: the model's. If the constraint has special tokens in its texts, the automaton is over
+            `Vocabulary.with_special_tokens`.
+        memory_limit: bytes above which a `TokenAutomaton` evicts what it can compute again. States are not evicted.
 
     Returns:
-        A `TokenAutomaton`, or one that does all that it does: for a grammar behind a lexer, or with predicates
-        (`PredicateAutomaton`).
+        A `TokenAutomaton`; a `LexerAutomaton` for a grammar with a lexer; a `PredicateAutomaton` for a constraint
+        with predicates.
 
     Raises:
-        ConstraintError: the constraint is malformed, cannot be enforced, or has no solution.
-        ConstraintTooLarge: a budget ran out while compiling.
-        PredicateError: a predicate does not say whether the empty text is a beginning.
+        ConstraintError: the constraint is malformed, unsupported or unsatisfiable.
+        ConstraintTooLarge: a compile budget is exhausted.
+        PredicateError: a predicate does not decide whether the empty text is a valid prefix.
     """
     from constrained.constraint import PredicateConstraint, as_constraint
 
-    wanted = as_constraint(constraint)
-    if isinstance(wanted, PredicateConstraint):
-        outline = compile(wanted.inner, vocabulary, memory_limit=memory_limit)
-        return cast("TokenAutomaton", PredicateAutomaton(outline, wanted))
-    grammar = wanted.grammar
-    if wanted.special_tokens:
-        vocabulary = vocabulary.with_special_tokens(wanted.special_tokens)
+    constraint = as_constraint(constraint)
+    if isinstance(constraint, PredicateConstraint):
+        relaxed = compile(constraint.inner, vocabulary, memory_limit=memory_limit)
+        return PredicateAutomaton(relaxed, constraint)
+    grammar = constraint.grammar
+    if constraint.special_tokens:
+        vocabulary = vocabulary.with_special_tokens(constraint.special_tokens)
     if isinstance(grammar, LexerGrammar):
-        # The two native classes have the same methods, which no common base names.
-        return cast("TokenAutomaton", LexerAutomaton(grammar, vocabulary, constraint=wanted))
-    return TokenAutomaton(grammar, vocabulary, constraint=wanted, memory_limit=memory_limit)
+        return LexerAutomaton(grammar, vocabulary, constraint=constraint)
+    return TokenAutomaton(grammar, vocabulary, constraint=constraint, memory_limit=memory_limit)

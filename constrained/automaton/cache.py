@@ -1,4 +1,4 @@
-"""Automata that are compiled already: one for each pair of vocabulary and language."""
+"""Cache of compiled automata, by vocabulary and constraint."""
 
 from __future__ import annotations
 
@@ -7,62 +7,66 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
+from constrained.automaton.protocol import Automaton
 from constrained.errors import InvalidArgument, ModelMismatch
 
 if TYPE_CHECKING:
-    from constrained.automaton import TokenAutomaton
     from constrained.constraint import Constraint
     from constrained.vocabulary import Vocabulary
 
 CACHE_SIZE = 64
-"""Automata kept; the least recently used goes first."""
+"""Automata in the cache; the least recently used one is evicted first."""
 
-_kept: OrderedDict[tuple[str, str], TokenAutomaton] = OrderedDict()
+_cache: OrderedDict[tuple[str, str], Automaton] = OrderedDict()
 _lock = threading.Lock()
-# Other libraries keep classes, and with them modules, beyond the end of the interpreter: native objects must not be in
-# there then.
-atexit.register(_kept.clear)
+# Other libraries keep classes alive beyond the end of the interpreter, and with a class its module: native objects
+# must be freed before that.
+atexit.register(_cache.clear)
 
 
-def compile_cached(target: Any, vocabulary: Vocabulary) -> tuple[Constraint, TokenAutomaton]:
-    """What was asked for, as a constraint and as an automaton.
+def compile_cached(target: Any, vocabulary: Vocabulary) -> tuple[Constraint, Automaton]:
+    """The constraint and the automaton of a target.
 
     Args:
-        target: a `Constraint`, or what stands for one (a type, a schema); or an automaton.
+        target: a `Constraint`, what `as_constraint` takes (a type, a schema), or an `Automaton`.
         vocabulary: the model's.
 
     Raises:
-        ConstraintError, ConstraintTooLarge: it cannot be enforced.
-        InvalidArgument: an automaton that was not compiled from a constraint.
-        ModelMismatch: an automaton was compiled for another vocabulary.
+        ConstraintError, ConstraintTooLarge: the constraint cannot be enforced.
+        InvalidArgument: the target is an automaton without a constraint.
+        ModelMismatch: the target is an automaton over another vocabulary.
     """
-    if hasattr(target, "fill_mask_within"):
-        marks = target.vocabulary.special_tokens
-        if target.vocabulary != (vocabulary.with_special_tokens(marks) if marks else vocabulary):
-            raise ModelMismatch(
-                f"the automaton was compiled for {target.vocabulary!r}, the model has {vocabulary!r}",
-                action="compile it with model.vocabulary, or pass the constraint itself",
-            )
-        if target.constraint is None:
-            raise InvalidArgument(
-                "the automaton was made from a grammar: nothing says what value a text of it has",
-                action="compile it from a constraint: compile(json_schema(...), vocabulary)",
-            )
-        return target.constraint, target
+    if isinstance(target, Automaton):
+        return _checked_constraint(target, vocabulary), target
     from constrained.automaton import compile
     from constrained.constraint import as_constraint
 
     constraint = as_constraint(target)
     key = (vocabulary.fingerprint, constraint.key)
     with _lock:
-        if key in _kept:
-            _kept.move_to_end(key)
-            return constraint, _kept[key]
-    automaton = compile(
-        constraint, vocabulary
-    )  # outside the lock: of two threads that do it, one result is kept
+        if key in _cache:
+            _cache.move_to_end(key)
+            return constraint, _cache[key]
+    automaton = compile(constraint, vocabulary)  # without the lock: of two concurrent results one is cached
     with _lock:
-        automaton = _kept.setdefault(key, automaton)
-        while len(_kept) > CACHE_SIZE:
-            _kept.popitem(last=False)
+        automaton = _cache.setdefault(key, automaton)
+        while len(_cache) > CACHE_SIZE:
+            _cache.popitem(last=False)
     return constraint, automaton
+
+
+def _checked_constraint(automaton: Automaton, vocabulary: Vocabulary) -> Constraint:
+    special_tokens = automaton.vocabulary.special_tokens
+    if automaton.vocabulary != (
+        vocabulary.with_special_tokens(special_tokens) if special_tokens else vocabulary
+    ):
+        raise ModelMismatch(
+            f"the automaton was compiled for {automaton.vocabulary!r}, the model has {vocabulary!r}",
+            action="compile it with model.vocabulary, or pass the constraint itself",
+        )
+    if automaton.constraint is None:
+        raise InvalidArgument(
+            "the automaton has no constraint, so its texts have no values",
+            action="compile it from a constraint: compile(json_schema(...), vocabulary)",
+        )
+    return automaton.constraint

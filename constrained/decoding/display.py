@@ -12,13 +12,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from constrained.automaton.protocol import NO_LIMIT
 from constrained.decoding.allowed_tokens import AutomatonCandidates
 from spec.sources import DRAFT_SOURCES
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from constrained.automaton import TokenAutomaton
+    from constrained.automaton import Automaton
     from constrained.decoding.output import Output, Stats
 
 TokenSource = Literal[
@@ -42,7 +43,6 @@ _LOOKS: dict[TokenSource, tuple[str, str]] = {
 
 _GUESSES: tuple[TokenSource, ...] = ("prompt_lookup", "slot_ngrams", "suffix", "ngram", "token_recycling")
 _SHOWN = 5  # of the other tokens
-_UNLIMITED = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class AnnotatedToken:
 
 
 def annotate_tokens(
-    automaton: TokenAutomaton, tokens: Sequence[int], stats: Stats | None = None
+    automaton: Automaton, tokens: Sequence[int], stats: Stats | None = None
 ) -> list[AnnotatedToken]:
     """The tokens of a text of this automaton; limits on the number of tokens are not looked at.
 
@@ -100,8 +100,8 @@ def _guesser(origin: int) -> TokenSource:
     return "literal" if origin else "model"
 
 
-def _alternatives(automaton: TokenAutomaton, state: int, token: int) -> tuple[int | None, tuple[str, ...]]:
-    following = AutomatonCandidates(automaton, state, _UNLIMITED)
+def _alternatives(automaton: Automaton, state: int, token: int) -> tuple[int | None, tuple[str, ...]]:
+    following = AutomatonCandidates(automaton, state, NO_LIMIT)
     if following.expensive_membership:
         return None, ()
     ids = following.ids

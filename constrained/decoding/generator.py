@@ -33,7 +33,7 @@ from constrained.sampling import Sampler, TokenSampler, resolve_sampler
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from constrained.automaton import TokenAutomaton
+    from constrained.automaton import Automaton
     from constrained.constraint import Constraint
 
 
@@ -73,7 +73,7 @@ class Generator:
     """
 
     constraint: Constraint
-    automaton: TokenAutomaton
+    automaton: Automaton
 
     def __init__(
         self,
@@ -111,9 +111,7 @@ class Generator:
         # Two types can share an automaton and still read its texts into different values: the constraint is kept.
         self.constraint, self.automaton = compile_cached(constraint, self.model.vocabulary)
         if sampler is None:
-            self.sampler = resolve_sampler(
-                "awrs" if getattr(self.automaton, "checks_are_costly", False) else "local"
-            )
+            self.sampler = resolve_sampler("awrs" if self.automaton.expensive_membership else "local")
         self._drafting: DraftScheduler | None = None
         self._no_speculation: str | None = None
         if self.speculation is not None:

@@ -11,14 +11,14 @@ from constrained.models import LanguageModel
 from spec.noise import GumbelNoise
 
 if TYPE_CHECKING:
-    from constrained.automaton import TokenAutomaton
+    from constrained.automaton import Automaton
 
 DEFAULT_TOKENS = 512
 """Limit of a call that does not name one (more if the shortest text needs it, less if the context ends)."""
 
 
 def token_limit(
-    model: LanguageModel, automaton: TokenAutomaton, prompt_tokens: int, max_tokens: int | None
+    model: LanguageModel, automaton: Automaton, prompt_tokens: int, max_tokens: int | None
 ) -> int:
     """Greatest number of tokens of a text, so that a complete text fits into it and into the model's context.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from constrained.automaton.protocol import NO_LIMIT
 from constrained.decoding.allowed_tokens import AutomatonCandidates
 from constrained.decoding.output import Finish, Stats
 from constrained.sampling import (
@@ -23,7 +24,7 @@ from constrained.sampling import (
 from spec.drafts import LazyDrafter
 
 if TYPE_CHECKING:
-    from constrained.automaton import TokenAutomaton
+    from constrained.automaton import Automaton
     from constrained.decoding.speculation import TreeLogits
 
 
@@ -36,7 +37,7 @@ class DecodingParams:
         warp: out of which distribution tokens are drawn.
     """
 
-    automaton: TokenAutomaton
+    automaton: Automaton
     warp: LogitsWarper
 
 
@@ -206,4 +207,4 @@ class TokenSequence:
 
     def _goes_on(self) -> bool:
         """Whether the text could go on if the limit were higher."""
-        return not AutomatonCandidates(self.params.automaton, self.state, 1 << 30).only_eos()
+        return not AutomatonCandidates(self.params.automaton, self.state, NO_LIMIT).only_eos()

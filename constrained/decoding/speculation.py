@@ -30,7 +30,7 @@ from spec.rehearsal import SchemaWarmup
 from spec.sources import DRAFT_SOURCES
 
 if TYPE_CHECKING:
-    from constrained.automaton import TokenAutomaton
+    from constrained.automaton import Automaton
     from constrained.constraint import Constraint
     from constrained.decoding.sequence import TokenSequence
     from constrained.models import Cache, LanguageModel
@@ -90,19 +90,11 @@ def resolve_speculation(speculation: Any) -> Speculation | None:
     raise InvalidArgument(f"speculation is {speculation!r}", action='pass "auto", None, or a Speculation')
 
 
-def speculation_obstacle(model: LanguageModel, automaton: Any = None) -> str | None:
-    """Why there are no draft tokens for a model, and an automaton; None where draft trees or at least chains are possible.
-
-    An automaton that is not native has no `automaton_table`, which the native drafter follows.
-    """
-    if automaton is not None and not hasattr(draft_automaton(automaton), "automaton_table"):
+def speculation_obstacle(model: LanguageModel, automaton: Automaton | None = None) -> str | None:
+    """Why there are no draft tokens for a model, and an automaton; None where draft trees or at least chains are possible."""
+    if automaton is not None and automaton.relaxed_automaton.automaton_table is None:
         return "the automaton has no automaton_table: it is not a native one"
     return None if model.no_trees is None else model.no_chains
-
-
-def draft_automaton(automaton: Any) -> Any:
-    """The automaton that drafts follow: predicates are evaluated for verified tokens only, drafts follow the grammar."""
-    return getattr(automaton, "relaxed_automaton", automaton)
 
 
 class DraftScheduler:
@@ -117,7 +109,7 @@ class DraftScheduler:
     def __init__(
         self,
         speculation: Speculation,
-        automaton: TokenAutomaton,
+        automaton: Automaton,
         constraint: Constraint,
         *,
         chains: bool = False,
@@ -144,7 +136,7 @@ class DraftScheduler:
         with self._lock:
             if self._drafts is None:
                 made = DrafterFactory(
-                    draft_automaton(self._automaton),
+                    self._automaton.relaxed_automaton,  # predicates see verified tokens only
                     self.memory,
                     getattr(self._constraint, "key", repr(self._constraint)),
                     source_names=self.speculation.sources,

@@ -32,7 +32,7 @@ from constrained.server.settings import ServerSettings
 from constrained.server.speculation import SpeculationCache
 
 if TYPE_CHECKING:
-    from constrained.automaton import TokenAutomaton
+    from constrained.automaton import Automaton
     from constrained.vocabulary import Vocabulary
 
 _COMPILED = {
@@ -165,7 +165,7 @@ def prepare_request(
 
 def compile_constraint(
     request: ApiRequest, vocabulary: Vocabulary, format: ToolFormat
-) -> tuple[Constraint, TokenAutomaton]:
+) -> tuple[Constraint, Automaton]:
     """What all texts of a request satisfy, and its automaton.
 
     Raises:

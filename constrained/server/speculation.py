@@ -12,7 +12,7 @@ from constrained.decoding.speculation import DraftScheduler, Speculation
 from spec.memory import DraftMemory
 
 if TYPE_CHECKING:
-    from constrained.automaton import TokenAutomaton
+    from constrained.automaton import Automaton
     from constrained.constraint import Constraint
     from constrained.models import LanguageModel
 
@@ -33,12 +33,12 @@ class SpeculationCache:
         """
         self._chains = model.no_trees is not None
         self._speculation = replace(speculation, memory=speculation.memory or DraftMemory())
-        self._known: OrderedDict[str, tuple[TokenAutomaton, DraftScheduler]] = OrderedDict()
+        self._known: OrderedDict[str, tuple[Automaton, DraftScheduler]] = OrderedDict()
         self._lock = threading.Lock()
         constraint, automaton = compile_cached({"type": "object"}, model.vocabulary)
         self.shared = self.for_constraint(constraint, automaton)
 
-    def for_constraint(self, constraint: Constraint, automaton: TokenAutomaton) -> DraftScheduler:
+    def for_constraint(self, constraint: Constraint, automaton: Automaton) -> DraftScheduler:
         """Those of a constraint; made once while it is in use."""
         with self._lock:
             known = self._known.get(constraint.key)

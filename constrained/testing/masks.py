@@ -6,12 +6,13 @@ A row is int32[ceil(V / 32)]; bit t % 32 of word t // 32 says that token t is al
 from __future__ import annotations
 
 import functools
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from constrained.automaton.bitmask import pack_ids, unpack_ids
 from constrained.testing.judge import RecognizerState, ReferenceRecognizer
 
 
@@ -37,19 +38,6 @@ class MaskDifference(NamedTuple):
         return bool(self.only_first or self.only_second)
 
 
-def mask_to_ids(row: Any) -> NDArray[np.intp]:
-    """The token ids that a row (int32[words], numpy or anything it reads) allows, ascending."""
-    words = np.ascontiguousarray(row, dtype=np.int32)
-    return np.flatnonzero(np.unpackbits(words.astype("<i4", copy=False).view(np.uint8), bitorder="little"))
-
-
-def ids_to_mask(ids: Iterable[int], size: int) -> NDArray[np.int32]:
-    """The row (int32[ceil(size / 32)]) that allows these token ids of a vocabulary of `size`."""
-    bits = np.zeros(-(-size // 32) * 32, dtype=np.uint8)
-    bits[list(ids)] = 1
-    return np.packbits(bits, bitorder="little").view("<i4").astype(np.int32, copy=False)
-
-
 def mask_diff(a: Any, b: Any) -> MaskDifference:
     """The token ids in which rows `a` and `b` (int32[words] each) differ.
 
@@ -59,7 +47,7 @@ def mask_diff(a: Any, b: Any) -> MaskDifference:
     first, second = np.asarray(a), np.asarray(b)
     if first.shape != second.shape:
         raise ValueError(f"rows of different shapes: {first.shape} and {second.shape}")
-    one, two = set(mask_to_ids(first).tolist()), set(mask_to_ids(second).tolist())
+    one, two = set(unpack_ids(first).tolist()), set(unpack_ids(second).tolist())
     return MaskDifference(tuple(sorted(one - two)), tuple(sorted(two - one)))
 
 
@@ -76,7 +64,7 @@ def brute_force_mask(
     state = recognizer.after(prefix)
     size = len(vocabulary.tokens)
     if state is None:
-        return ids_to_mask((), size)
+        return pack_ids((), size)
     allowed = list(vocabulary.eos_ids) if state.complete else []
     work: list[tuple[_TokenTrieNode, RecognizerState]] = [(_tree(vocabulary), state)]
     while work:
@@ -87,7 +75,7 @@ def brute_force_mask(
                 allowed += child.ids
                 if child.children:
                     work.append((child, after))
-    return ids_to_mask(allowed, size)
+    return pack_ids(allowed, size)
 
 
 class _TokenTrieNode:

@@ -11,8 +11,8 @@ import pytest
 import constrained
 from constrained import _core
 from constrained.automaton import DEAD, TokenAutomaton, compile, fill_masks, mask_ids
+from constrained.automaton.bitmask import unpack_ids
 from constrained.errors import ConstraintTooLarge, UnsatisfiableConstraint
-from constrained.testing.masks import mask_to_ids
 from constrained.vocabulary import Vocabulary
 from grammars import ir
 from tests.support.paths import ROOT
@@ -50,7 +50,7 @@ def automaton(
 def allowed(automaton: TokenAutomaton, state: int) -> set[int]:
     row = automaton.new_mask()
     automaton.fill_mask(state, row)
-    return set(mask_to_ids(row))
+    return set(unpack_ids(row))
 
 
 def after(automaton: TokenAutomaton, text: bytes) -> int:
@@ -105,7 +105,7 @@ def test_one_call_fills_the_rows_of_many_states():
     states = [arrays.start, after(arrays, b"["), after(arrays, b"[[1"), DEAD]
     rows = arrays.new_mask(len(states))
     arrays.fill_masks(states, rows)
-    assert [set(mask_to_ids(row)) for row in rows] == [allowed(arrays, state) for state in states]
+    assert [set(unpack_ids(row)) for row in rows] == [allowed(arrays, state) for state in states]
 
 
 def test_one_call_fills_the_masks_of_automata_of_both_kinds():
@@ -116,7 +116,7 @@ def test_one_call_fills_the_masks_of_automata_of_both_kinds():
     states = [each.start for each in both]
     rows = both[0].new_mask(2)
     fill_masks(both, states, rows)
-    assert [set(mask_to_ids(row)) for row in rows] == [{ord("a"), AB, AB_AGAIN}] * 2
+    assert [set(unpack_ids(row)) for row in rows] == [{ord("a"), AB, AB_AGAIN}] * 2
     assert mask_ids(both, states) == [each.mask_id(each.start) for each in both]
     assert set(both[0].memory) == set(both[1].memory)
 
@@ -134,7 +134,7 @@ def test_rows_are_known_by_content_across_states_and_automata():
     assert first.mask_id(first.start) == second.mask_id(second.start)
     rows = first.new_mask(1)
     assert VOCABULARY.masks.copy([first.mask_id(first.start)], rows)
-    assert set(mask_to_ids(rows[0])) == allowed(first, first.start)
+    assert set(unpack_ids(rows[0])) == allowed(first, first.start)
 
 
 def test_items_of_an_array_share_one_state():
@@ -172,7 +172,7 @@ def test_a_budget_leaves_only_tokens_after_which_the_text_can_be_closed_in_time(
     def within(state: int, budget: int) -> set[int]:
         row = arrays.new_mask()
         arrays.fill_mask_within(state, row, budget)
-        return set(mask_to_ids(row))
+        return set(unpack_ids(row))
 
     digits = set(b"0123456789") | {TWELVE}
     assert within(arrays.start, 1) == digits

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import constrained
 from constrained.automaton import DEAD, TokenAutomaton
+from constrained.automaton.bitmask import unpack_ids
 from constrained.errors import ConstraintTooLarge, UnsatisfiableConstraint, UnsupportedConstraint
-from constrained.testing.masks import mask_to_ids
 from constrained.vocabulary import Vocabulary
 from grammars import ir
 from grammars.json_schema import lower_schema
@@ -269,7 +269,7 @@ def test_a_row_is_the_tokens_that_lead_on(schema: object, text: str) -> None:
     state = automaton.start
     for place, byte in enumerate(text.encode()):
         automaton.fill_mask(state, row)
-        allowed = mask_to_ids(row).tolist()
+        allowed = unpack_ids(row).tolist()
         assert allowed
         if place % 5 == 4:
             assert allowed == [t for t in range(vocabulary.size) if automaton.next(state, t) != DEAD]
@@ -328,7 +328,7 @@ def test_objects_are_valid_in_any_order(
     while not automaton.accepts(state):  # a random text, closed by its shortest completion
         budget = automaton.shortest_completion(state) + 1 + (len(text) < 20) * 30
         automaton.fill_mask_within(state, row, budget)
-        token = rng.choice(mask_to_ids(row).tolist())
+        token = rng.choice(unpack_ids(row).tolist())
         state, text = automaton.next(state, token), text + BYTES.tokens[token]
     pairs: list[list[str]] = []
     found = json.loads(

@@ -52,7 +52,7 @@ def compiled(constraint, vocabulary=V):
 
 
 def allowed(automaton, state, budget=None):
-    row = automaton.empty_row()
+    row = automaton.new_mask()
     if budget is None:
         automaton.fill_mask(state, row)
     else:
@@ -138,12 +138,12 @@ def test_a_row_holds_what_single_steps_allow(pattern, beginnings, wholes, path, 
     assert allowed(automaton, state) == {t for t in range(EOS) if automaton.next(state, t)} | ends
     within = {t for t in range(EOS) if automaton.next_within(state, t, budget)} | ends
     assert allowed(automaton, state, budget) == within
-    outline = automaton.empty_row()
-    automaton.fill_outline_within(state, outline, budget)
-    row = automaton.empty_row()
+    outline = automaton.new_mask()
+    automaton.fill_relaxed_mask(state, outline, budget)
+    row = automaton.new_mask()
     automaton.fill_mask_within(state, row, budget)
     assert not (row & ~outline).any()
-    if automaton.only_end(state, budget):
+    if automaton.only_eos(state, budget):
         assert within == {EOS}
 
 
@@ -436,7 +436,7 @@ def test_ctrl_c_ends_the_wait_and_the_workers(tmp_path):
 def model_law(model: EnumerableModel) -> dict[bytes, float]:
     """P(w) of every text, from the rows alone."""
     law = {}
-    for text in model.texts():
+    for text in model.sequences():
         rows = [np.exp(model.logits([], list(text[:n]))) for n in range(len(text) + 1)]
         law[model.vocabulary.decode(text)] = math.prod(
             float(row[a]) for row, a in zip(rows, [*text, model.eos], strict=True)

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 from constrained.automaton import DEAD, TokenAutomaton
+from constrained.automaton.bitmask import unpack_ids
 from constrained.constraint import Constraint
 from constrained.errors import ConstraintError, ConstraintTooLarge
 from constrained.testing import ReferenceRecognizer, brute_force_mask, mask_diff
-from constrained.testing.masks import mask_to_ids
 from constrained.vocabulary import Vocabulary
 
 STEPS = 12
@@ -51,7 +51,7 @@ def _walk(automaton: TokenAutomaton, judge: ReferenceRecognizer | None, draw: ra
     row, state, text = automaton.new_mask(), automaton.start, b""
     for _ in range(STEPS):
         automaton.fill_mask(state, row)
-        allowed = [int(token) for token in mask_to_ids(row)]
+        allowed = [int(token) for token in unpack_ids(row)]
         assert allowed, f"a dead end after {text!r}"
         assert automaton.accepts(state) == bool(ends.intersection(allowed))
         left, forced = automaton.shortest_completion(state), automaton.forced(state)
@@ -78,7 +78,7 @@ def _finish(automaton: TokenAutomaton, state: int) -> None:
     row, left = automaton.new_mask(), automaton.shortest_completion(state)
     while 0 < left <= 40:
         automaton.fill_mask_within(state, row, left + 1)
-        after: list[Any] = [automaton.next(state, int(token)) for token in mask_to_ids(row)]
+        after: list[Any] = [automaton.next(state, int(token)) for token in unpack_ids(row)]
         state = min(after, key=automaton.shortest_completion)
         assert automaton.shortest_completion(state) < left
         left = automaton.shortest_completion(state)

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from constrained.automaton import DEAD, TokenAutomaton
+from constrained.automaton.bitmask import unpack_ids
 from constrained.testing import ReferenceRecognizer
-from constrained.testing.masks import mask_to_ids
 from constrained.vocabulary import Vocabulary
 from grammars import notation
 from grammars.errors import InvalidConstraint
@@ -53,11 +53,11 @@ def sample(name: str, rng: random.Random, length: int) -> str:
     while True:
         steps = machine.shortest_completion(at)
         machine.fill_mask(at, row)
-        options = [byte for byte in mask_to_ids(row).tolist() if byte < 0x80]
+        options = [byte for byte in unpack_ids(row).tolist() if byte < 0x80]
         if steps == 0 and (len(out) >= length or not options or rng.random() < 0.1):
             return out.decode()
         if len(out) >= length:
-            options = [byte for byte in mask_to_ids(row).tolist() if byte < 256]
+            options = [byte for byte in unpack_ids(row).tolist() if byte < 256]
             options = [
                 byte for byte in options if machine.shortest_completion(machine.next(at, byte)) < steps
             ]

@@ -62,7 +62,7 @@ def distance(law, other) -> float:
 
 def future(model, language, prefix):
     """Probability that the model's text is valid, given that it begins with these tokens: what theta bounds."""
-    laws = model.laws(language)
+    laws = model.distributions(language)
     text = model.vocabulary.decode(prefix)
     p = 1.0
     for n in range(len(prefix)):

@@ -217,7 +217,7 @@ def draws(model, language, count):
 @pytest.mark.slow
 def test_many_draws_fit_the_local_law_and_not_the_conditional_one():
     model = EnumerableModel(seed=1)
-    laws = model.laws(LANGUAGE)
+    laws = model.distributions(LANGUAGE)
     counts = draws(model, LANGUAGE, 20_000)
     assert g_test(counts, laws.local) > 1e-5
     assert (

@@ -82,7 +82,7 @@ def check(model, language, sampler):
 def test_the_kernel_keeps_the_conditional_law_and_is_in_detailed_balance(cut):
     model = EnumerableModel(seed=1)
     texts = check(model, LANGUAGE, MCMC(cut=cut))
-    for text, p in model.laws(LANGUAGE).conditional.items():
+    for text, p in model.distributions(LANGUAGE).conditional.items():
         assert texts[text] == pytest.approx(p, abs=1e-12)
 
 
@@ -105,7 +105,7 @@ def test_with_estimated_weights_it_stays_exact(cut, proposal):
     texts: Counter[bytes] = Counter()
     for x, p in law.items():
         texts[x[0]] += p
-    for text, p in model.laws(TINY).conditional.items():
+    for text, p in model.distributions(TINY).conditional.items():
         assert texts[text] == pytest.approx(p, abs=1e-12)
 
 
@@ -160,7 +160,7 @@ def test_long_chains_fit_the_conditional_law_and_short_ones_do_not(cut):
     counts = Counter(out.text.encode() for out in drawn)
     assert g_test(counts, laws.conditional) > 1e-5
     assert g_test(counts, laws.local) < 1e-5
-    assert drawn.law == "mcmc"
+    assert drawn.distribution == "mcmc"
     assert drawn.attempts == 100 * 21
     assert abs(math.exp(drawn.log_evidence) - laws.mass) < 4.5 * laws.mass * drawn.log_evidence_error
     assert drawn.ess == pytest.approx(100)
@@ -171,7 +171,7 @@ def test_the_proposal_can_be_any_sampler_of_tokens():
     counts = Counter(out.text.encode() for out in gen.sample("", 100, seed=4))
     assert g_test(counts, laws.conditional) > 1e-5
     out = gen("", seed=4)
-    assert (out.law, out.log_weight) == ("mcmc", 0.0)
+    assert (out.distribution, out.log_weight) == ("mcmc", 0.0)
     assert out.stats.attempts == 21
 
 

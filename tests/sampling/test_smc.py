@@ -87,10 +87,10 @@ def runs(sampler, count, repeats):
     found = []
     for i in range(repeats):
         pool = pool_of(model, LANGUAGE, None)
-        pool.chance = lambda attempt, i=i: PhiloxRandomness(11, i, attempt)
+        pool.randomness = lambda attempt, i=i: PhiloxRandomness(11, i, attempt)
         drawn: SampleBatch = sampler.draw(pool, count)
         found.append(drawn)
-    return model.laws(LANGUAGE), found
+    return model.distributions(LANGUAGE), found
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -203,7 +203,7 @@ def test_minus_infinity_ends_a_particle_and_nothing_left_is_an_error():
     gen = constrained.Generator(model, automaton, sampler=SMC(potential=no_a))
     drawn = gen.sample("", 600, seed=0)
     assert {out.text for out in drawn} <= {"", "bbbb", "ccc", "cccc"}
-    laws = model.laws(LANGUAGE)
+    laws = model.distributions(LANGUAGE)
     wanted = sum(laws.model[text] for text in LANGUAGE if b"a" not in text)
     assert math.exp(drawn.log_evidence) == pytest.approx(wanted, rel=0.2)
     nothing = constrained.Generator(model, automaton, sampler=SMC(potential=lambda text, finished: -math.inf))

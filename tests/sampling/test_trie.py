@@ -32,7 +32,7 @@ def attempts(trie, use, count=1):
     """Plays attempts from a copy of a trie; the outcome of each: (text, weight), or None for one that was given up."""
 
     def play(pool):
-        texts = pool.start([pool.chance(i) for i in range(count)])
+        texts = pool.start([pool.randomness(i) for i in range(count)])
         run_through_trie(pool, twin(trie), texts, use)
         return tuple(None if t.finish == "dead" else (t.content, round(t.log_weight, 13)) for t in texts)
 
@@ -220,7 +220,7 @@ def counts_of(outs):
 def test_draws_fit_the_conditional_law_and_not_the_local_one(sampler, draws):
     laws, gen = generator(sampler)
     drawn = gen.sample("", draws, seed=7)
-    assert (len(drawn), drawn.law) == (draws, "conditional")
+    assert (len(drawn), drawn.distribution) == (draws, "conditional")
     assert g_test(counts_of(drawn), laws.conditional) > 1e-5
     assert g_test(counts_of(drawn), laws.local) < 1e-5
     assert set(drawn.weights) == {1 / draws}
@@ -233,7 +233,7 @@ def test_single_texts_are_exact_too_and_each_is_a_function_of_its_seed():
     laws, gen = generator("cars")
     outs = gen.batch([[3]] * 400, seed=2)
     assert g_test(counts_of(outs), laws.conditional) > 1e-5
-    assert outs[0].law == "conditional"
+    assert outs[0].distribution == "conditional"
     assert outs[0].log_weight == 0.0
     assert sum(out.stats.attempts for out in outs) > 450
     again = gen([3], seed=2, sequence=17)

@@ -21,9 +21,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from constrained.automaton import DEAD, TokenAutomaton
+from constrained.automaton.bitmask import unpack_ids
 from constrained.errors import ConstraintError, UnsatisfiableConstraint, UnsupportedConstraint
 from constrained.testing import RecognizerState, ReferenceRecognizer, brute_force_mask, mask_diff
-from constrained.testing.masks import mask_to_ids
 from constrained.vocabulary import Vocabulary
 from grammars import ir
 from grammars.visit import children, with_children
@@ -96,7 +96,7 @@ def check_state(automaton: TokenAutomaton, expected: Expected, at: int, text: by
     judge, vocabulary = expected.judge, automaton.vocabulary
     state = judge.after(text)
     assert state is not None
-    allowed = mask_to_ids(check_mask(automaton, expected, at, text)).tolist()
+    allowed = unpack_ids(check_mask(automaton, expected, at, text)).tolist()
     assert automaton.accepts(at) == state.complete
     assert automaton.forced(at) == judge.forced(state)
     assert [token for token in range(vocabulary.size) if automaton.next(at, token) != DEAD] == allowed
@@ -110,7 +110,7 @@ def check_state(automaton: TokenAutomaton, expected: Expected, at: int, text: by
     for budget in (0, 1, 2, steps, steps + 1, 1000):
         automaton.fill_mask_within(at, row, budget)
         within = {token for token, more in left.items() if more <= budget - 1}
-        assert set(mask_to_ids(row).tolist()) == within | ends, budget
+        assert set(unpack_ids(row).tolist()) == within | ends, budget
     return list(left)
 
 
@@ -120,7 +120,7 @@ def check_end(automaton: TokenAutomaton, at: int) -> None:
     for eos in automaton.vocabulary.eos_ids:
         end = automaton.next(at, eos)
         automaton.fill_mask(end, row)
-        assert mask_to_ids(row).tolist() == sorted(automaton.vocabulary.eos_ids)
+        assert unpack_ids(row).tolist() == sorted(automaton.vocabulary.eos_ids)
         assert automaton.accepts(end)
         assert automaton.next(end, eos) == end
         assert automaton.shortest_completion(end) == 0

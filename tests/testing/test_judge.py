@@ -11,8 +11,8 @@ import regex as regex_library
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from constrained.automaton.bitmask import pack_ids, unpack_ids
 from constrained.testing import ReferenceRecognizer, brute_force_mask, mask_diff
-from constrained.testing.masks import ids_to_mask, mask_to_ids
 from grammars import ir
 from tests.support import strategies as some
 from tests.support.examples import examples
@@ -294,11 +294,11 @@ def test_a_brute_force_mask_asks_the_judge_about_every_token(
     row = brute_force_mask(judge, prefix, vocabulary)
     assert row.dtype.name == "int32"
     assert row.shape == (-(-len(vocabulary.tokens) // 32),)
-    assert sorted(expected) == mask_to_ids(row).tolist()
+    assert sorted(expected) == unpack_ids(row).tolist()
 
 
 def test_mask_diff_names_the_tokens_of_one_side() -> None:
-    first, second = ids_to_mask([0, 31, 64], 70), ids_to_mask([31, 63], 70)
+    first, second = pack_ids([0, 31, 64], 70), pack_ids([31, 63], 70)
     difference = mask_diff(first, second)
     assert difference
     assert difference.only_first == (0, 64)

@@ -134,7 +134,7 @@ def _random_walk(automaton: Any, draw: random.Random) -> float:
     Returns:
         Seconds of the slowest step: one mask and one move.
     """
-    from constrained.testing.masks import mask_to_ids
+    from constrained.automaton.bitmask import unpack_ids
 
     vocabulary, row, slowest = automaton.vocabulary, automaton.empty_row(), 0.0
     ends, state = set(vocabulary.eos_ids), automaton.start
@@ -144,7 +144,7 @@ def _random_walk(automaton: Any, draw: random.Random) -> float:
             automaton.fill_mask(at, row)
         else:
             automaton.fill_mask_within(at, row, budget)
-        return list(mask_to_ids(row).tolist())
+        return list(unpack_ids(row).tolist())
 
     for _ in range(STEPS):
         begun = time.perf_counter()

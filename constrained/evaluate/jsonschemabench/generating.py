@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from constrained.automaton.bitmask import unpack_ids
 from constrained.constraint import Constraint, json_schema
 from constrained.decoding import Generator
-from constrained.decoding.allowed_tokens import unpack_mask
 from constrained.errors import DoesNotFit, PromptTooLong
 from constrained.evaluate.masks.engines import CompiledSchema
 from constrained.evaluate.masks.engines.text import EngineStuck, MaskedSequence
@@ -81,7 +81,7 @@ def generate_with_masks(
     tokens: list[int] = []
     while len(tokens) <= limit:
         logits = model.forward([unread], cache)[0]
-        allowed = unpack_mask(masked.fill()[0])
+        allowed = unpack_ids(masked.fill()[0])
         allowed = allowed[allowed < vocabulary.size]
         if not len(allowed):
             raise EngineStuck("the mask allows nothing")

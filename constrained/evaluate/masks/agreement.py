@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from constrained.automaton.bitmask import unpack_bits
 from constrained.evaluate.masks.workload import SchemaCase, VocabularyData
 
 EQUAL = "equal"
@@ -71,7 +72,7 @@ def compare(
     for number, case in enumerate(cases):
         theirs, ours = (_read(mask_file(folder, name, number)) for name in (reference, engine))
         for place in sorted(theirs.keys() & ours.keys()):
-            left, right = (_bits(side[place]) & text_bits for side in (theirs, ours))
+            left, right = (unpack_bits(side[place]) & text_bits for side in (theirs, ours))
             missing, extra = np.flatnonzero(left & ~right), np.flatnonzero(right & ~left)
             verdict = {(0, 0): EQUAL, (1, 0): FEWER, (0, 1): MORE, (1, 1): OTHER}[
                 (int(len(missing) > 0), int(len(extra) > 0))
@@ -112,10 +113,6 @@ def _read(path: Path) -> dict[tuple[int, int], NDArray[np.int32]]:
     with np.load(path) as kept:
         masks = kept["masks"]
         return {(int(i), int(p)): masks[k] for k, (i, p) in enumerate(kept["places"])}
-
-
-def _bits(row: NDArray[np.int32]) -> NDArray[np.bool_]:
-    return np.unpackbits(row.view(np.uint8), bitorder="little").astype(bool)
 
 
 def _shown(ids: NDArray[np.intp], tokens: VocabularyData) -> list[str]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from constrained.automaton import TokenAutomaton
+from constrained.automaton import Automaton
 from constrained.automaton import compile as compile_automaton
 from constrained.errors import ConstraintError
 from constrained.evaluate.masks.workload import SchemaCase
@@ -97,7 +97,7 @@ def measure(
     return memos
 
 
-def _replay(automaton: TokenAutomaton, tokens: Sequence[int], memos: MemoStats) -> None:
+def _replay(automaton: Automaton, tokens: Sequence[int], memos: MemoStats) -> None:
     core, row, state = automaton.vocabulary.core, automaton.new_mask(), automaton.start
     for token in (*tokens, None):
         before, keys = core.memory, automaton.memory["mask_keys"]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from constrained.automaton.bitmask import allows
 from constrained.evaluate.masks.calls import timed_fill, timed_fills
 from constrained.evaluate.masks.engines.base import CompiledSchema, MaskTable
 from constrained.evaluate.masks.rows import BatchTimes, InstanceReplay, ReplayPass
@@ -95,7 +96,7 @@ class Replayer:
                 _listen(compiled, state)
             if watch is not None:
                 watch(position, self.row)
-            if not _allows(row, token):
+            if not allows(row, token):
                 return ended(False, position)
             begun = clock()
             result = commit(state, token)
@@ -112,7 +113,7 @@ class Replayer:
         if compiled.complete is not None:
             complete = compiled.complete(state)
         else:
-            complete = any(_allows(row, token) for token in self.eos_ids)
+            complete = any(allows(row, token) for token in self.eos_ids)
         return ended(complete, None if complete else len(instance.tokens))
 
     def batch(
@@ -197,10 +198,6 @@ def _states(compiled: CompiledSchema, instances: list[Instance], wanted: list[tu
                 state = result
         states.append(state)
     return states
-
-
-def _allows(row: Any, token: int) -> bool:
-    return bool(row[token >> 5] >> (token & 31) & 1)
 
 
 def _listen(compiled: CompiledSchema, state: Any) -> None:

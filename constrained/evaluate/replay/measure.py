@@ -6,12 +6,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from constrained.automaton import TokenAutomaton
+from constrained.automaton import NO_LIMIT, Automaton
 from constrained.decoding.allowed_tokens import AutomatonCandidates
 from constrained.evaluate.replay.baselines import prompt_lookup
 from spec.drafts import DrafterProtocol
 
-_FAR = 1 << 30
 _END = -1
 
 
@@ -39,12 +38,12 @@ class ReplayCounts:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
-def required_draws(automaton: TokenAutomaton, tokens: Sequence[int]) -> list[int] | None:
+def required_draws(automaton: Automaton, tokens: Sequence[int]) -> list[int] | None:
     """What a model has to draw to say these tokens; None where they are no complete text."""
     states = automaton.walk(automaton.start, tokens)
     if len(states) < len(tokens) or not states or not automaton.accepts(states[-1]):
         return None
-    ends = AutomatonCandidates(automaton, states[-1], _FAR).only_eos()
+    ends = AutomatonCandidates(automaton, states[-1], NO_LIMIT).only_eos()
     return list(tokens) if ends else [*tokens, _END]
 
 

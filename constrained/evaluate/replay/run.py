@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from constrained.automaton import TokenAutomaton, compile
+from constrained.automaton import Automaton, compile
 from constrained.constraint import as_constraint
 from constrained.decoding.speculation import prime_with_schema
 from constrained.errors import ConstraintError, ConstraintTooLarge, InvalidArgument, VocabularyError
@@ -100,7 +100,7 @@ class ReplayResults:
 @dataclass(slots=True)
 class _Case:
     name: str
-    automaton: TokenAutomaton
+    automaton: Automaton
     texts: list[list[int]]
     """What is drawn for each valid value."""
     document: list[int]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from constrained.automaton import TokenAutomaton
+from constrained.automaton import Automaton
 from constrained.automaton.cache import compile_cached
 from constrained.chat.reply import reply_constraint
 from constrained.constraint import Constraint, json_schema
@@ -137,7 +137,7 @@ class BatchWriter:
         _log.info("an answer is empty: %s", error)
 
     @cached_property
-    def _free(self) -> TokenAutomaton:
+    def _free(self) -> Automaton:
         """Any text: of what the model may say only what is no UTF-8 is left out."""
         return compile_cached(reply_constraint(), self._model.vocabulary)[1]
 
@@ -151,7 +151,7 @@ class BatchWriter:
             )
         return self._encode(one.prompt)[-room:]
 
-    def _begun(self, one: EvalRequest, automaton: TokenAutomaton, sampler: Sampler) -> TokenSequence:
+    def _begun(self, one: EvalRequest, automaton: Automaton, sampler: Sampler) -> TokenSequence:
         """A text before its first token.
 
         Raises:

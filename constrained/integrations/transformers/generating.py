@@ -90,7 +90,7 @@ def decode(
         logits_processor: none but those that the honoured fields make.
         stopping_criteria: likewise.
         generation_config: see above.
-        constraint: a `Constraint`, a Python type, a JSON Schema or a `TokenAutomaton`.
+        constraint: a `Constraint`, a Python type, a JSON Schema or an `Automaton`.
         vocabulary: of the model's tokenizer, by `Vocabulary.from_tokenizer`; an automaton brings its own.
         sampler: as for `Generator`.
         seed: as for `Generator`; without one, one is drawn from torch's generator, so that `torch.manual_seed` counts.

@@ -10,21 +10,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from constrained.automaton.protocol import DEAD
 from constrained.errors import InvalidArgument
 
 if TYPE_CHECKING:
     import torch
 
-    from constrained.automaton import TokenAutomaton
+    from constrained.automaton import Automaton
 
-DEAD = 0
 _ROOT = 0
 
 
 class _PrefixTrie:
     """The texts seen under one automaton, as a trie. Node 0 is the empty text."""
 
-    def __init__(self, automaton: TokenAutomaton) -> None:
+    def __init__(self, automaton: Automaton) -> None:
         self.automaton = automaton
         self.ends = frozenset(automaton.vocabulary.eos_ids)
         self.children: dict[tuple[int, int], int] = {}
@@ -70,7 +70,7 @@ class TrackedSequence:
         self.node = node
 
     @property
-    def automaton(self) -> TokenAutomaton:
+    def automaton(self) -> Automaton:
         """Of this row."""
         return self.texts.automaton
 
@@ -98,7 +98,7 @@ class SequenceTracker:
         assisted: rows may go back, as they do when an assistant's guesses are wrong.
     """
 
-    def __init__(self, automata: Sequence[TokenAutomaton], *, assisted: bool = False) -> None:
+    def __init__(self, automata: Sequence[Automaton], *, assisted: bool = False) -> None:
         self.automata = list(automata)
         self.assisted = assisted
         self.forget()

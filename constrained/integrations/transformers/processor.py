@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from transformers import LogitsProcessor
 
+from constrained.automaton.bitmask import pack_ids, unpack_bits, zero_mask
 from constrained.automaton.cache import compile_cached
 from constrained.automaton.device_masks import DeviceMaskCache
+from constrained.automaton.protocol import DEAD, NO_LIMIT
 from constrained.errors import BudgetExhausted, DoesNotFit, InvalidArgument, ModelMismatch
-from constrained.integrations.transformers.histories import DEAD, SequenceTracker, TrackedSequence
+from constrained.integrations.transformers.histories import SequenceTracker, TrackedSequence
 from constrained.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class ConstraintLogitsProcessor(LogitsProcessor):
         """Compiles the constraint.
 
         Args:
-            constraint: a `Constraint`, a Python type, a JSON Schema or a `TokenAutomaton`; or a list of them, one for
+            constraint: a `Constraint`, a Python type, a JSON Schema or an `Automaton`; or a list of them, one for
                 each prompt of the batch.
             tokenizer: the model's, or a `Vocabulary`.
             max_tokens: what `generate` gets as `max_new_tokens`: every text is complete within it. Without it a text
@@ -84,7 +85,7 @@ class ConstraintLogitsProcessor(LogitsProcessor):
                 )
         self._histories = SequenceTracker(automata, assisted=assisted)
         self._sent_once = max_tokens is None and not any(
-            getattr(automaton, "checks_are_costly", False) for automaton in automata
+            automaton.expensive_membership for automaton in automata
         )
         self._places = places
         self._mirror: DeviceMaskCache | None = None
@@ -137,7 +138,7 @@ class ConstraintLogitsProcessor(LogitsProcessor):
                 self._mirror = DeviceMaskCache(self.vocabulary, device, slots=max(self._places, len(places)))
             if len(places) <= len(self._mirror.table):
                 return self._mirror.masks([p.automaton for p in places], [p.state for p in places])
-        host = np.zeros((len(places), (self.vocabulary.size + 31) // 32), dtype=np.int32)
+        host = zero_mask(self.vocabulary.size, len(places))
         for place, row in zip(places, host, strict=True):
             self._fill(place, row)
         return torch.from_numpy(host).to(device)
@@ -145,10 +146,9 @@ class ConstraintLogitsProcessor(LogitsProcessor):
     def _fill(self, place: TrackedSequence, row: Any) -> None:
         if place.ended or (place.state == DEAD and self._histories.assisted):
             # What follows counts for nothing any more, but it has to be some token.
-            for token in self.vocabulary.eos_ids:
-                row[token >> 5] |= np.uint32(1 << (token & 31)).astype(np.int32)
+            row[:] = pack_ids(self.vocabulary.eos_ids, self.vocabulary.size)
         elif place.state != DEAD:
-            budget = (1 << 30) if self.max_tokens is None else max(0, self.max_tokens - place.length)
+            budget = NO_LIMIT if self.max_tokens is None else max(0, self.max_tokens - place.length)
             place.automaton.fill_mask_within(place.state, row, budget)
             if not row.any():
                 raise BudgetExhausted(
@@ -182,8 +182,7 @@ def _clear_on_host(masks: torch.Tensor) -> torch.Tensor:
     """Which bits are clear: int32 ``[rows, words]`` -> bool ``[rows, 32 words]``. In numpy, which is much faster here."""
     import torch
 
-    packed = (~masks).numpy().astype("<i4", copy=False).view(np.uint8)
-    return torch.from_numpy(np.unpackbits(packed, axis=1, bitorder="little").view(np.bool_))
+    return torch.from_numpy(unpack_bits((~masks).numpy()))
 
 
 def _clear_on_device(masks: torch.Tensor) -> torch.Tensor:

@@ -27,7 +27,7 @@ class ConstrainedEngine:
         return schema
 
     def compile(self, schema: Any, text: str) -> CompiledSchema:
-        """A `TokenAutomaton`."""
+        """An `Automaton`."""
         automaton = compile_automaton(self.constraint(schema), self.vocabulary)
         return CompiledSchema(
             start=lambda: automaton.start,

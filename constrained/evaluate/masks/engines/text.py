@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
+from constrained.automaton.bitmask import pack_ids, zero_mask
 from constrained.evaluate.masks.engines.base import CompiledSchema, MaskTable
 from constrained.vocabulary import Vocabulary
 
@@ -28,9 +27,9 @@ class MaskedSequence:
             compiled: the schema.
             vocabulary: of the model.
         """
-        self.row: MaskTable = np.zeros((1, (vocabulary.size + 31) // 32), dtype=np.int32)
+        self.row: MaskTable = zero_mask(vocabulary.size, 1)
         self._compiled = compiled
-        self._ends = vocabulary.eos_ids
+        self._eos_mask = pack_ids(vocabulary.eos_ids, vocabulary.size)
         (self._target,) = compiled.targets(self.row)
         self._state: Any = compiled.start()
 
@@ -44,8 +43,7 @@ class MaskedSequence:
         compiled.fill(self._state, *self._target)
         self._listen()
         if compiled.complete is not None and compiled.complete(self._state):
-            for token in self._ends:
-                self.row[0, token >> 5] |= np.uint32(1 << (token & 31)).astype(np.int32)
+            self.row |= self._eos_mask
         if not self.row.any():
             raise EngineStuck("the mask allows nothing")
         return self.row
