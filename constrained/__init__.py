@@ -27,6 +27,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "ASAp": "sampling",
     "AWRS": "sampling",
+    "Automaton": "automaton",
     "ThinkingResult": "constraint",
     "BudgetExhausted": "errors",
     "CARS": "sampling",
@@ -92,6 +93,7 @@ __all__ = sorted(_HOMES)
 if TYPE_CHECKING:
     from constrained.api import extract as extract
     from constrained.api import generate as generate
+    from constrained.automaton import Automaton as Automaton
     from constrained.automaton import TokenAutomaton as TokenAutomaton
     from constrained.automaton import compile as compile
     from constrained.automaton import fill_masks as fill_masks

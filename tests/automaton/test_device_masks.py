@@ -68,7 +68,7 @@ def test_a_batch_that_does_not_fit_is_an_error():
     automaton = constrained.compile(random_schema(random.Random(0)), shared)
     states = wander(automaton, random.Random(0), 30)
     mirror = DeviceMaskCache(shared, slots=2)
-    with pytest.raises(InvalidArgument, match="do not fit in 2 places"):
+    with pytest.raises(InvalidArgument, match="do not fit in 2 slots"):
         mirror.masks(automaton, states)
     assert mirror.masks(automaton, states[:1]).shape == (1, shared.masks.words)
     with pytest.raises(InvalidArgument):

@@ -141,7 +141,7 @@ def test_a_row_that_was_dropped_is_told_from_one_that_was_not_and_gets_a_new_id(
     assert np.array_equal(row, expected)
     with pytest.raises(IndexError):
         shared.masks.copy([shared.masks.end], row)
-    assert shared.core.memory["rows"] == shared.masks.end - shared.masks.first
+    assert shared.core.memory["masks"] == shared.masks.end - shared.masks.first
 
 
 @pytest.mark.parametrize("shards", [1, 3])

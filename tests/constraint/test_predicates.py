@@ -276,7 +276,7 @@ def test_what_it_raises_is_the_cause():
 
 
 def test_a_predicate_that_refuses_every_text_is_told_at_once():
-    with pytest.raises(UnsatisfiableConstraint, match="refuses the empty beginning"):
+    with pytest.raises(UnsatisfiableConstraint, match="rejects the empty prefix"):
         compiled(predicate(lambda text: len(text) > 3))
 
 
@@ -582,9 +582,9 @@ def test_states_are_forgotten_and_found_again():
         assert [small.text(state) for state in states] == [text[: n + 1] for n in range(len(states))]
         assert small.accepts(states[-1])
         assert allowed(small, states[-1]) == allowed(whole, wanted[-1])
-        assert small.memory["guarded_states"] < 50
-        assert small.memory["guarded_bytes"] <= 40 * 520
-    assert whole.memory["guarded_states"] > 100
+        assert small.memory["predicate_states"] < 50
+        assert small.memory["predicate_bytes"] <= 40 * 520
+    assert whole.memory["predicate_states"] > 100
 
 
 def test_a_state_that_was_forgotten_is_told_from_one_that_never_was():

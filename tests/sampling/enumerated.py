@@ -14,27 +14,15 @@ from tests.support.finite import FiniteAutomaton
 LANGUAGE = {b"", b"ab", b"abc", b"abca", b"ba", b"bbbb", b"cab", b"ccc", b"cccc"}
 
 
-class DearAutomaton(FiniteAutomaton):
-    """The same language, as a predicate would have it: one question a token, and no mask for free."""
+class ExpensiveAutomaton(FiniteAutomaton):
+    """A finite language whose membership queries are expensive, as a predicate's are."""
 
-    checks_are_costly = True
-
-    def only_end(self, state, budget):
-        """This one happens to know where only the end can follow; so its laws are those with masks."""
-        return all(self.shortest_completion(after) >= budget for after in self._after(state))
-
-    def next_within(self, state, token, budget):
-        """The state after a token, 0 where the text could not be completed in time."""
-        after = self.next(state, token)
-        return after if after == 1 or (after and self.shortest_completion(after) < budget) else 0
-
-    def _after(self, state):
-        return [self.state_of[prefix] for prefix in self.moves[self.prefixes[state - 2]].values()]
+    expensive_membership = True
 
 
 def pool_of(model, language, chance, *, costly=False, limit=None):
     """A pool whose attempts all use one chance."""
-    make = DearAutomaton if costly else FiniteAutomaton
+    make = ExpensiveAutomaton if costly else FiniteAutomaton
     rules = DecodingParams(make(language, model.vocabulary), LogitsWarper(1.0))
     return CachedParticleBatch(model, rules, [model.eos], limit or model.depth, lambda attempt: chance)
 

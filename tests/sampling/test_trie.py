@@ -178,7 +178,7 @@ def test_with_the_bound_of_now_in_place_of_the_one_that_was_used_attempts_are_no
     honest = trie_walk.TrieWalk.step
 
     def step(self, position):
-        self.used = self.trie.theta[self.node]
+        self.drawn_theta = self.trie.theta[self.node]
         honest(self, position)
 
     monkeypatch.setattr(trie_walk.TrieWalk, "step", step)

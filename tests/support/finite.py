@@ -6,8 +6,7 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import numpy as np
-
+from constrained.automaton import Automaton
 from constrained.vocabulary import Vocabulary
 
 
@@ -23,11 +22,13 @@ class FiniteConstraint:
         return "one of a few texts"
 
 
-class FiniteAutomaton:
-    """`TokenAutomaton` over a finite language, by looking at its texts one by one.
+class FiniteAutomaton(Automaton):
+    """The automaton of a finite language, by looking at its texts one by one.
 
-    States: 0 is dead, 1 the accepting sink, others are prefixes of texts.
+    States: 0 is dead, 1 follows an end of sequence, others are prefixes of texts.
     """
+
+    start = 2
 
     def __init__(
         self, texts: Iterable[bytes | str], vocabulary: Vocabulary, constraint: FiniteConstraint | None = None
@@ -37,7 +38,6 @@ class FiniteAutomaton:
         self.constraint = constraint or FiniteConstraint()
         self.prefixes = sorted({text[:n] for text in self.texts for n in range(len(text) + 1)})
         self.state_of = {prefix: i + 2 for i, prefix in enumerate(self.prefixes)}
-        self.start = self.state_of[b""]
         self.moves = {
             prefix: {
                 token: prefix + piece
@@ -73,17 +73,6 @@ class FiniteAutomaton:
 
     def shortest_completion(self, state: int) -> int:
         return 0 if state == 1 else self.needs[self.prefixes[state - 2]]
-
-    def fill_mask(self, state: int, row: Any) -> None:
-        self.fill_mask_within(state, row, 10**8)
-
-    def fill_mask_within(self, state: int, row: Any, budget: int) -> None:
-        bits = np.zeros(len(row) * 32, dtype=np.uint8)
-        for token in range(self.vocabulary.size):
-            after = self.next(state, token)
-            if after and (after == 1 or self.shortest_completion(after) <= budget - 1):
-                bits[token] = 1
-        row[:] = np.packbits(bits, bitorder="little").view(np.int32)
 
 
 def json_automaton(values: Iterable[Any], vocabulary: Vocabulary) -> FiniteAutomaton:

@@ -112,7 +112,7 @@ def _replay(automaton: Automaton, tokens: Sequence[int], memos: MemoStats) -> No
             kind = KINDS[1]
         elif after["lexicon_entries"] == before["lexicon_entries"]:
             kind = KINDS[2]
-        elif after["rows"] == before["rows"]:
+        elif after["masks"] == before["masks"]:
             kind = KINDS[3]
         else:
             kind = KINDS[4]
