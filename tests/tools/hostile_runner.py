@@ -136,7 +136,7 @@ def _random_walk(automaton: Any, draw: random.Random) -> float:
     """
     from constrained.automaton.bitmask import unpack_ids
 
-    vocabulary, row, slowest = automaton.vocabulary, automaton.empty_row(), 0.0
+    vocabulary, row, slowest = automaton.vocabulary, automaton.new_mask(), 0.0
     ends, state = set(vocabulary.eos_ids), automaton.start
 
     def masked(at: int, budget: int | None = None) -> list[int]:
