@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pickle
 import random
-from typing import Any
 
 import numpy as np
 import pytest
 
 import constrained
+from constrained import Automaton
 from constrained.decoding.speculation import Speculation
 from constrained.errors import InvalidArgument
 from constrained.models import LanguageModel, load
@@ -149,22 +149,31 @@ def test_streams_have_the_same_chunks() -> None:
     assert found[-1].output is not None
 
 
-class WithoutTable:
-    """An automaton that has no `automaton_table`, as one that is written in Python."""
+class WithoutTable(Automaton):
+    """An automaton that is written in Python, as a user may write one."""
 
-    def __init__(self, automaton: Any) -> None:
+    def __init__(self, automaton: Automaton) -> None:
+        self.vocabulary, self.constraint = automaton.vocabulary, automaton.constraint
         self._automaton = automaton
 
-    def __getattr__(self, name: str) -> Any:
-        if name in ("automaton_table", "_automaton"):
-            raise AttributeError(name)
-        return getattr(self._automaton, name)
+    @property
+    def start(self) -> int:
+        return self._automaton.start
+
+    def next(self, state: int, token: int) -> int:
+        return self._automaton.next(state, token)
+
+    def accepts(self, state: int) -> bool:
+        return self._automaton.accepts(state)
+
+    def shortest_completion(self, state: int) -> int:
+        return self._automaton.shortest_completion(state)
 
 
 def test_an_automaton_without_a_native_table_decodes_without_drafts() -> None:
     model = MODELS["sdpa"]()
     compiled = constrained.compile(SCHEMA, model.vocabulary)
-    automaton: Any = WithoutTable(compiled)
+    automaton = WithoutTable(compiled)
     out = constrained.Generator(model, automaton, speculation="auto")("x", max_tokens=30)
     assert out.stats.no_speculation == "the automaton has no automaton_table: it is not a native one"
     assert out.stats.drafted == 0
