@@ -26,7 +26,7 @@ LAYERS: dict[str, tuple[set[str], ...]] = {
         {"cli"},
     ),
     "grammars": (
-        {"errors", "_core"},
+        {"errors", "json_pointer", "_core"},
         {"ir"},
         {"lexer", "visit"},
         {"regex"},

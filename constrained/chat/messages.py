@@ -14,6 +14,7 @@ from constrained.chat.tool_format_probe import is_template_format, template_vari
 from constrained.chat.tools import HERMES, Tool, ToolFormat
 from constrained.errors import PromptError
 from constrained.models import LanguageModel, Prompt
+from constrained.prompting.chat_template import apply_template
 
 Message = Mapping[str, Any]
 
@@ -157,16 +158,14 @@ def _shown_by_template(
 
 
 def _rendered(tokenizer: Any, chat: list[dict[str, Any]], template: Mapping[str, Any]) -> str:
-    settings = {"enable_thinking": False, **template}
     try:
-        text = tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True, **settings)
+        return apply_template(tokenizer, chat, **template)
     except Exception as error:  # jinja2's, and whatever the template raises
         reason = " ".join(str(error).split())
         raise PromptError(
             f"the model's chat template refuses the messages: {reason}",
-            action="let roles come in the order that the template wants",
+            action="order the roles as the template requires",
         ) from error
-    return str(text)
 
 
 def inline_tool_messages(

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 from constrained.chat.tools import HERMES, ToolFormat, common_prefix
 from constrained.errors import InvalidArgument, Problem
 from constrained.models import LanguageModel
+from constrained.prompting.chat_template import apply_template
 
 FORMATS: Mapping[str, ToolFormat] = {
     "hermes": HERMES,
@@ -185,9 +186,7 @@ def _probe(tokenizer: Any, answer: list[dict[str, Any]]) -> str | None:
     ]
     for chat in template_variants([{"role": "user", "content": _USER}, *answer]):
         try:
-            text = str(
-                tokenizer.apply_chat_template(chat, tools=tools, tokenize=False, enable_thinking=False)
-            )
+            text = apply_template(tokenizer, chat, tools=tools, add_generation_prompt=False)
         except Exception:  # whatever the template raises
             continue
         if _USER in text:

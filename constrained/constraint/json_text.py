@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from constrained.errors import InvalidConstraint, Problem, RejectedValue
+from grammars.json_pointer import escape
 
 _DIGITS = 4000  # int() of more digits is refused by default
 _TOO_LONG = 10**_DIGITS
@@ -148,16 +149,12 @@ def _copy(value: Any, pointer: str) -> Any:
                     Problem(pointer, f"the key {key!r} is not a string"),
                     action="quote it",
                 )
-        return {key: _copy(part, f"{pointer}/{_escape(key)}") for key, part in value.items()}
+        return {key: _copy(part, f"{pointer}/{escape(key)}") for key, part in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray)):
         return [_copy(part, f"{pointer}/{index}") for index, part in enumerate(value)]
     raise InvalidConstraint(
         "the schema is not JSON", Problem(pointer, f"{value!r} ({type(value).__name__}) is no JSON value")
     )
-
-
-def _escape(key: str) -> str:
-    return key.replace("~", "~0").replace("/", "~1")
 
 
 def read_value(text: str) -> Any:

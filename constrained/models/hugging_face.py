@@ -23,7 +23,7 @@ from constrained.models.capabilities import (
 )
 from constrained.models.logits import DeviceLogits, Logits
 from constrained.models.sequential_cache import ForwardMode
-from constrained.prompting import schema_text as prompts
+from constrained.prompting.chat_template import encode_chat
 from constrained.prompting.ids import check_ids, is_chat
 from constrained.vocabulary import Vocabulary
 
@@ -130,11 +130,11 @@ class HuggingFaceModel(LanguageModel):
         elif isinstance(prompt, str):
             templated = chat and bool(getattr(self.tokenizer, "chat_template", None))
             if templated:
-                ids = prompts.encode_chat([{"role": "user", "content": prompt}], self.tokenizer)
+                ids = encode_chat([{"role": "user", "content": prompt}], self.tokenizer)
             else:
                 ids = self.tokenizer(prompt)["input_ids"]
         elif is_chat(prompt):
-            ids = prompts.encode_chat(prompt, self.tokenizer)
+            ids = encode_chat(prompt, self.tokenizer)
         return check_ids(ids, self.vocabulary.size)
 
     def cache(self, rows: int) -> Cache:

@@ -1,16 +1,14 @@
-"""The prompt of an extraction: a type, a text, and the request to fill one from the other.
-
-A JSON Schema is shown in a compact notation that reads like a type annotation. This room knows
-schemas and tokenizers' chat templates; it knows nothing of automata or of how the answer is constrained.
-"""
+"""JSON Schemas in a compact type notation for prompts, and the prompt of an extraction."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from grammars.json_pointer import unescape
 
 Schema = Mapping[str, Any] | bool
 Message = dict[str, str]
@@ -110,37 +108,6 @@ def extraction_messages(text: str, schema: Schema) -> list[Message]:
             "content": f"{EXTRACTION_INSTRUCTION}\n\n{schema_to_text(schema)}\n\nText:\n{text.strip()}",
         }
     ]
-
-
-def render_chat(messages: Sequence[Mapping[str, str]], tokenizer: Any) -> str:
-    """Writes a chat as the text that the model continues with its answer.
-
-    Uses the tokenizer's chat template, asking templates that know the switch not to open a thinking block.
-    Without a template the messages are joined and `JSON:` opens the answer.
-
-    Args:
-        messages: `{"role", "content"}` items.
-        tokenizer: a Hugging Face tokenizer.
-    """
-    if getattr(tokenizer, "chat_template", None):
-        rendered = tokenizer.apply_chat_template(
-            [dict(message) for message in messages],
-            tokenize=False,
-            add_generation_prompt=True,
-            enable_thinking=False,
-        )
-        return str(rendered)
-    return "\n\n".join(message["content"] for message in messages) + "\n\nJSON:\n"
-
-
-def encode_chat(messages: Sequence[Mapping[str, str]], tokenizer: Any) -> list[int]:
-    """Turns a chat into the token ids of the prompt.
-
-    A template writes its own special tokens; without one the tokenizer adds those it wants (a BOS, say).
-    """
-    templated = bool(getattr(tokenizer, "chat_template", None))
-    encoded = tokenizer(render_chat(messages, tokenizer), add_special_tokens=not templated)
-    return [int(token) for token in encoded["input_ids"]]
 
 
 @dataclass
@@ -332,7 +299,7 @@ def _resolve(root: Schema, pointer: str, *, under_root: bool = True) -> Any:
         return {"type": pointer.rsplit("/", 1)[-1]}
     node: Any = root
     for raw in pointer[2:].split("/"):
-        step = raw.replace("~1", "/").replace("~0", "~")
+        step = unescape(raw)
         if isinstance(node, Mapping) and step in node:
             node = node[step]
         elif isinstance(node, list) and step.isdigit() and int(step) < len(node):

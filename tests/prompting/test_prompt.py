@@ -9,13 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constrained.prompting.schema_text import (
-    EXTRACTION_INSTRUCTION,
-    encode_chat,
-    extraction_messages,
-    render_chat,
-    schema_to_text,
-)
+from constrained.prompting.chat_template import encode_chat, render_chat
+from constrained.prompting.schema_text import EXTRACTION_INSTRUCTION, extraction_messages, schema_to_text
 
 
 def obj(required: list[str] | None = None, **properties: Any) -> dict[str, Any]:

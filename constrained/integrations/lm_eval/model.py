@@ -21,6 +21,7 @@ from constrained.integrations.lm_eval.requests import parse_requests
 from constrained.integrations.lm_eval.scoring import score_continuations
 from constrained.models import load
 from constrained.models.hugging_face import HuggingFaceModel
+from constrained.prompting.chat_template import apply_template
 from constrained.sampling import Sampler, resolve_sampler
 
 _log = logging.getLogger(__name__)
@@ -220,9 +221,9 @@ class ConstrainedLM(TemplateLM):  # type: ignore[misc]
             PromptError: the template refuses it, or there is none.
         """
         try:
-            written = self.tokenizer.apply_chat_template(
+            return apply_template(
+                self.tokenizer,
                 chat_history,
-                tokenize=False,
                 add_generation_prompt=add_generation_prompt,
                 continue_final_message=not add_generation_prompt,
                 enable_thinking=self._thinking,
@@ -232,7 +233,6 @@ class ConstrainedLM(TemplateLM):  # type: ignore[misc]
                 f"the chat template cannot write this: {error}",
                 action="leave out --apply_chat_template, or use a model with a template that takes such chats",
             ) from None
-        return str(written)
 
     @property
     def tokenizer_name(self) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urldefrag, urljoin
 
 from grammars.errors import InvalidConstraint, Problem, UnsupportedConstraint
+from grammars.json_pointer import escape, unescape
 
 if TYPE_CHECKING:
     from grammars.json_schema.source.constraints import ParsedSchema
@@ -94,7 +95,7 @@ def child_pointer(pointer: str, *tokens: str | int) -> str:
     for token in tokens:
         text = str(token)
         if "~" in text or "/" in text:
-            text = text.replace("~", "~0").replace("/", "~1")
+            text = escape(text)
         pointer = f"{pointer}/{text}"
     return pointer
 
@@ -107,7 +108,7 @@ def document_order(schema: Any, pointer: str) -> tuple[int, ...]:
     found = []
     head, *tokens = pointer.split("/")
     for raw in tokens:
-        token = raw.replace("~1", "/").replace("~0", "~")
+        token = unescape(raw)
         if isinstance(schema, dict) and token in schema:
             found.append(list(schema).index(token))
             schema = schema[token]
@@ -257,7 +258,7 @@ class SchemaDocument:
         tokens: list[str | int] = []
         value = start.value
         for raw in fragment[1:].split("/"):
-            token: str | int = raw.replace("~1", "/").replace("~0", "~")
+            token: str | int = unescape(raw)
             if isinstance(value, list) and str(token).isdigit() and int(token) < len(value):
                 token = int(token)
             elif not (isinstance(value, dict) and token in value):

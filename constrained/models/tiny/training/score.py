@@ -17,7 +17,8 @@ from typing import Any
 from constrained.models.tiny import WEIGHTS
 from constrained.models.tiny.training import corpus
 from constrained.models.tiny.training.corpus import Example
-from constrained.prompting.schema_text import encode_chat, extraction_messages
+from constrained.prompting.chat_template import encode_chat
+from constrained.prompting.schema_text import extraction_messages
 
 Completer = Callable[[Example], str]
 """From an example (its text and schema; the value is not for it to see) to the text of an answer."""

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 from constrained.models.tiny.training import corpus
 from constrained.models.tiny.training import tokenizer as tiny_tokenizer
 from constrained.models.tiny.training.network import ModelSize, Muon, build
-from constrained.prompting.schema_text import EXTRACTION_INSTRUCTION, extraction_messages, render_chat
+from constrained.prompting.chat_template import render_chat
+from constrained.prompting.schema_text import EXTRACTION_INSTRUCTION, extraction_messages
 
 if TYPE_CHECKING:
     import torch
