@@ -1,18 +1,18 @@
-"""The one language between the front ends and the core: a grammar is rules over terminals.
+"""The intermediate representation between the front ends and the core: a grammar is rules over terminals.
 
 Two algebras, kept apart on purpose:
 
 * `Regex`: regular languages of **bytes** (text is UTF-8). A terminal is one of these. Closed under union,
   concatenation, counted repetition, intersection and complement.
-* `Expr`: what a rule says, over terminals and calls of other rules: sequence, choice, counted loop, and bag (entries
-  in any order, at most one to a slot).
+* `Expr`: the body of a rule, over terminals and calls of other rules: sequence, choice, counted loop, and interleave
+  (entries in any order, at most one for each slot).
 
-Where the border lies does not change the language, only what is shared: the core caches by the content of
-one terminal's residual and by what is left of a rule, so a terminal should be a unit that recurs (a key with
-its colon, a string body, a number), and structure belongs to rules.
+The boundary between the two does not change the language, only what the core can cache: it caches by the residual of
+a terminal and by the remainder of a rule. So a terminal should be a unit that recurs (a key with its colon, a string
+body, a number), and structure belongs in rules.
 
-Nodes are immutable, compare by identity and may be shared freely: a grammar is a graph, and nothing here
-recurses over it. Build with the lower-case functions, which also simplify; the core hash-conses by content.
+Nodes are immutable, compare by identity and may be shared: a grammar is a graph of any depth, so functions over it must
+not recurse. Build with the lower-case functions, which also simplify; the core hash-conses by content.
 Must not know: tokenizers, torch, JSON Schema.
 """
 
@@ -29,7 +29,7 @@ MAX_CODE_POINT = 0x10FFFF
 MAX_MODULUS = 2**60
 """Greatest modulus of a `DecimalMultiple`."""
 MAX_COUNT = 2**31 - 2
-"""Greatest lower bound of a repetition. A greater upper bound means no bound: no text is that long."""
+"""Greatest lower bound of a repetition. A greater upper bound means no bound, as no string is that long."""
 
 
 # ---------------------------------------------------------------- regular expressions over bytes
@@ -59,7 +59,7 @@ class Literal(Regex):
 class Chars(Regex):
     """One character out of a set of code points, written in UTF-8.
 
-    `ranges` are inclusive, sorted, disjoint and free of surrogates (`chars` sees to that).
+    `ranges` are inclusive, sorted, disjoint and free of surrogates; `chars` ensures that.
     """
 
     __slots__ = ("ranges",)
@@ -96,7 +96,7 @@ class Intersection(Regex):
 
 
 class Complement(Regex):
-    """Every **byte** string that is not in `part`: intersect with what is wanted (`TEXT`, a JSON string)."""
+    """Every **byte** string that is not in `part`; usually intersected with `TEXT` or the language of JSON strings."""
 
     __slots__ = ("part",)
 
@@ -116,18 +116,18 @@ class Repeat(Regex):
 
 
 class DecimalMultiple(Regex):
-    """The rest of a decimal number that is a multiple of another one, known by the remainder of what came before.
+    """The remaining digits of a decimal number that must be a multiple of another one.
 
-    The number is looked at in units of ``10 ** -places``: all its digits together, without the point and with zeros
-    up to `places`, make a multiple of `modulus`, and digits beyond those places are zeros.
+    In units of ``10 ** -places``: all digits of the number without the point, padded with zeros to `places`, form a
+    multiple of `modulus`; digits after those places are zeros.
 
     Attributes:
         modulus: from 1 to `MAX_MODULUS`.
-        residue: the digits before these as a whole number, modulo `modulus`.
-        low, high: how many digits follow before a point (no upper bound when `high` is None); after it 0 or 1, and
+        residue: the digits read before as a whole number, modulo `modulus`.
+        low, high: number of digits up to the point (no upper bound when `high` is None); after the point 0 or 1, and
             None.
-        places: how many places are still to come.
-        form: ``"whole"`` (digits alone), ``"number"`` (digits, and perhaps a point and more), or ``"fraction"`` (the
+        places: decimal places that remain.
+        form: ``"whole"`` (digits only), ``"number"`` (digits, optionally with a fraction), or ``"fraction"`` (the
             point has been read).
         packed: all of these as bytes, for the core.
     """
@@ -159,7 +159,7 @@ EMPTY_STRING = Literal(b"")
 
 
 def literal(text: str | bytes) -> Regex:
-    """Exactly this text (`str` is encoded as UTF-8)."""
+    """Exactly this string (`str` is encoded as UTF-8)."""
     return Literal(text.encode() if isinstance(text, str) else text)
 
 
@@ -170,7 +170,7 @@ def chars(ranges: Iterable[tuple[int, int]]) -> Regex:
 
 
 def merge_ranges(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Sorted, disjoint, non-adjacent inclusive ranges with the same code points, without surrogates."""
+    """Sorted, disjoint, non-adjacent inclusive ranges of these code points, without surrogates."""
     merged: list[tuple[int, int]] = []
     for low, high in sorted(ranges):
         for lo, hi in ((low, min(high, 0xD7FF)), (max(low, 0xE000), high)):
@@ -184,7 +184,7 @@ def merge_ranges(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ..
 
 
 def invert_ranges(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Every other code point."""
+    """The code points outside the ranges, as merged ranges."""
     rest: list[tuple[int, int]] = []
     start = 0
     for low, high in merge_ranges(ranges):
@@ -197,7 +197,7 @@ def invert_ranges(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], .
 
 
 def concat(*parts: Regex) -> Regex:
-    """One part after the other; neighbouring literals melt together."""
+    """One part after the other; adjacent literals are merged."""
     flat: list[Regex] = []
     for part in parts:
         kind = type(part)
@@ -245,7 +245,7 @@ def complement(part: Regex) -> Regex:
 
 
 def difference(part: Regex, without: Regex) -> Regex:
-    """What is in `part` and not in `without`."""
+    """The strings of `part` that are not in `without`."""
     return part if isinstance(without, EmptySet) else intersection(part, complement(without))
 
 
@@ -273,14 +273,14 @@ def optional(part: Regex) -> Regex:
 
 
 def count_bounds(low: int, high: int | None) -> tuple[int, int | None]:
-    """Bounds of a number of copies; too high an upper bound is none.
+    """Bounds of a number of copies; an upper bound over `MAX_COUNT` becomes None.
 
     Raises:
         ConstraintTooLarge: `low` exceeds `MAX_COUNT`.
     """
     if low > MAX_COUNT:
         raise ConstraintTooLarge(
-            "a repetition asks for more copies than any text can hold",
+            "a repetition needs more copies than any string can have",
             Problem("repetition", f"at least {low} copies; at most {MAX_COUNT} can be counted"),
         )
     return low, None if high is not None and high > MAX_COUNT else high
@@ -291,11 +291,11 @@ TEXT = Repeat(ANY_CHAR, 0, None)
 """Every valid UTF-8 string."""
 
 
-# ---------------------------------------------------------------- what a rule says
+# ---------------------------------------------------------------- bodies of rules
 
 
 class Expr:
-    """The right-hand side of a rule."""
+    """The body of a rule."""
 
     __slots__ = ()
 
@@ -310,7 +310,7 @@ class Terminal(Expr):
 
 
 class Call(Expr):
-    """Whatever the named rule says."""
+    """The language of the named rule."""
 
     __slots__ = ("rule",)
 
@@ -348,55 +348,55 @@ class Loop(Expr):
 
 
 class InterleaveEntry:
-    """One kind of entry of a bag: `head`, which reads something, and then `body`.
+    """One alternative for the entries of an interleave: `head`, which is never empty, and then `body`.
 
     Attributes:
-        slot: at most one entry of a slot is written; None: any number of them.
-        marks: bit mask of what an entry of this kind brings about.
-        distinct: whether the head must have another JSON value than those of all other such entries of the bag. It is
-            then a terminal of JSON scalars, numbers without an exponent, and has no slot; the languages of two such
-            heads of a bag are the same object, or have no value in common.
+        slot: a completion has at most one entry of each slot; None: any number of them.
+        discharges: bit mask of the obligations that an entry of this kind discharges.
+        distinct: whether the JSON value of the head must differ from those of all other such entries of the interleave.
+            The head is then a terminal of JSON scalars, numbers without an exponent, and has no slot; the languages of
+            two such heads of one interleave are one object, or have no value in common.
     """
 
-    __slots__ = ("body", "distinct", "head", "marks", "slot")
+    __slots__ = ("body", "discharges", "distinct", "head", "slot")
 
     def __init__(
-        self, head: Expr, body: Expr, slot: int | None = None, marks: int = 0, *, distinct: bool = False
+        self, head: Expr, body: Expr, slot: int | None = None, discharges: int = 0, *, distinct: bool = False
     ) -> None:
         self.head = head
         self.body = body
         self.slot = slot
-        self.marks = marks
+        self.discharges = discharges
         self.distinct = distinct
 
 
 class Interleave(Expr):
-    """Entries with a separator between them, in any order (build with `grammars.transform.interleave.bag`).
+    """Entries with a separator between them, in any order; `grammars.transform.interleave.interleave` builds it.
 
     Attributes:
-        entries: of which the text may be made.
+        entries: the alternatives for each entry.
         required: slots that must be filled.
-        marks: bit mask of the marks that some entry must have.
+        obligations: bit mask of the obligations that the entries together must discharge.
         low, high: number of entries (no upper bound when `high` is None).
         separator: between two entries.
         ordered: whether slots are filled in the order of their numbers, before the entries without a slot.
     """
 
-    __slots__ = ("entries", "high", "low", "marks", "ordered", "required", "separator")
+    __slots__ = ("entries", "high", "low", "obligations", "ordered", "required", "separator")
 
     def __init__(
         self,
         entries: tuple[InterleaveEntry, ...],
-        needed: tuple[int, ...],
-        marks: int,
+        required: tuple[int, ...],
+        obligations: int,
         low: int,
         high: int | None,
         separator: Expr,
         ordered: bool,
     ) -> None:
         self.entries = entries
-        self.required = needed
-        self.marks = marks
+        self.required = required
+        self.obligations = obligations
         self.low = low
         self.high = high
         self.separator = separator
@@ -404,18 +404,18 @@ class Interleave(Expr):
 
 
 EMPTY_LANGUAGE = Choice(())
-"""No text at all."""
+"""The empty language."""
 EPSILON = Sequence(())
-"""The empty text."""
+"""The language of the empty string."""
 
 
 def terminal(regex: Regex | str | bytes) -> Expr:
-    """A terminal; text stands for itself."""
+    """A terminal; a string is a literal."""
     return Terminal(regex if isinstance(regex, Regex) else literal(regex))
 
 
 def call(rule: str) -> Expr:
-    """Whatever the named rule says."""
+    """The language of the named rule."""
     return Call(rule)
 
 
@@ -463,7 +463,7 @@ def loop(part: Expr, low: int = 0, high: int | None = None) -> Expr:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grammar:
-    """Named rules and the one that a text must follow."""
+    """Named rules, and the name of the start rule."""
 
     rules: Mapping[str, Expr]
     start: str

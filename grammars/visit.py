@@ -29,10 +29,12 @@ def with_children(expr: ir.Expr, parts: tuple[ir.Expr, ...]) -> ir.Expr:
     if isinstance(expr, ir.Interleave):
         pairs = zip(expr.entries, parts[1::2], parts[2::2], strict=True)
         entries = tuple(
-            ir.InterleaveEntry(head, body, entry.slot, entry.marks, distinct=entry.distinct)
+            ir.InterleaveEntry(head, body, entry.slot, entry.discharges, distinct=entry.distinct)
             for entry, head, body in pairs
         )
-        return ir.Interleave(entries, expr.required, expr.marks, expr.low, expr.high, parts[0], expr.ordered)
+        return ir.Interleave(
+            entries, expr.required, expr.obligations, expr.low, expr.high, parts[0], expr.ordered
+        )
     return expr
 
 

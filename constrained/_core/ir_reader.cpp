@@ -10,7 +10,7 @@ namespace {
 struct Classes {
     std::array<PyTypeObject*, kOps> types{};
     PyObject *data, *ranges, *parts, *part, *low, *high, *regex, *rule, *packed, *entries, *head, *body, *slot,
-        *marks, *distinct, *needed, *ordered, *separator;
+        *obligations, *discharges, *distinct, *required, *ordered, *separator;
 
     Classes() {
         const nb::module_ ir = nb::module_::import_("grammars.ir");
@@ -29,7 +29,8 @@ struct Classes {
         data = intern("data"), ranges = intern("ranges"), parts = intern("parts"), part = intern("part");
         low = intern("low"), high = intern("high"), regex = intern("regex"), rule = intern("rule"), packed = intern("packed");
         entries = intern("entries"), head = intern("head"), body = intern("body"), slot = intern("slot");
-        marks = intern("marks"), distinct = intern("distinct"), needed = intern("required"), ordered = intern("ordered"), separator = intern("separator");
+        obligations = intern("obligations"), discharges = intern("discharges"), distinct = intern("distinct");
+        required = intern("required"), ordered = intern("ordered"), separator = intern("separator");
     }
 
     Op op_of(PyObject* node) const {
@@ -208,23 +209,23 @@ void IrReader::emit_expr(PyObject* node, Op op) {
             break;
         }
         case Op::Interleave: {
-            const auto entries = tuple(attribute(node, names.entries)), needed = tuple(attribute(node, names.needed));
+            const auto entries = tuple(attribute(node, names.entries)), required = tuple(attribute(node, names.required));
             a = static_cast<int32_t>(args.size());
             args.push_back(integer(attribute(node, names.low)));
             args.push_back(bound(attribute(node, names.high)));
-            args.push_back(integer(attribute(node, names.marks)));
+            args.push_back(integer(attribute(node, names.obligations)));
             args.push_back(attribute(node, names.ordered) == Py_True);
             args.push_back(expr_nodes_.find(attribute(node, names.separator)));
             args.push_back(static_cast<int32_t>(entries.size()));
-            args.push_back(static_cast<int32_t>(needed.size()));
+            args.push_back(static_cast<int32_t>(required.size()));
             for (PyObject* const entry : entries) {
                 args.push_back(expr_nodes_.find(attribute(entry, names.head)));
                 args.push_back(expr_nodes_.find(attribute(entry, names.body)));
                 args.push_back(bound(attribute(entry, names.slot)));
-                args.push_back(integer(attribute(entry, names.marks)));
+                args.push_back(integer(attribute(entry, names.discharges)));
                 args.push_back(attribute(entry, names.distinct) == Py_True);
             }
-            for (PyObject* const slot : needed) args.push_back(integer(slot));
+            for (PyObject* const slot : required) args.push_back(integer(slot));
             break;
         }
         default:

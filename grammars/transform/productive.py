@@ -45,7 +45,7 @@ def _derives(root: ir.Expr, known_productive: set[str], known: set[int]) -> bool
         return False if id(node) in failed else None
 
     def verdict(node: ir.Interleave) -> bool | ir.Expr:
-        """Of a bag, or a part of it that must be looked at first."""
+        """Whether an interleave is productive, or a part of it that must be examined first."""
         known_parts: dict[ir.Expr, bool] = {}
         for part in children(node):
             found = seen(part)
@@ -135,7 +135,7 @@ def _rebuilt(root: ir.Expr, known_productive: set[str], done: dict[int, ir.Expr]
                 *(done[id(part)] for part in node.parts)
             )
         elif isinstance(node, ir.Interleave):
-            done[id(node)] = _rebuilt_bag(node, done)
+            done[id(node)] = _pruned_interleave(node, done)
         else:
             assert isinstance(node, ir.Loop)
             part = done[id(node.part)]
@@ -143,17 +143,17 @@ def _rebuilt(root: ir.Expr, known_productive: set[str], done: dict[int, ir.Expr]
     return done[id(root)]
 
 
-def _rebuilt_bag(node: ir.Interleave, done: dict[int, ir.Expr]) -> ir.Expr:
+def _pruned_interleave(node: ir.Interleave, done: dict[int, ir.Expr]) -> ir.Expr:
     if _same(node, children(node), done):
         return node
     entries = [
-        ir.InterleaveEntry(done[id(e.head)], done[id(e.body)], e.slot, e.marks, distinct=e.distinct)
+        ir.InterleaveEntry(done[id(e.head)], done[id(e.body)], e.slot, e.discharges, distinct=e.distinct)
         for e in node.entries
     ]
     return interleave(
         entries,
         required=node.required,
-        obligations=node.marks,
+        obligations=node.obligations,
         low=node.low,
         high=node.high,
         separator=done[id(node.separator)],

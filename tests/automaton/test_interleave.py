@@ -36,8 +36,8 @@ bodies = st.one_of(
 )
 
 
-def entry(text: str, slot: int | None = None, marks: int = 0) -> ir.InterleaveEntry:
-    return ir.InterleaveEntry(ir.terminal(text), ir.EPSILON, slot, marks)
+def entry(text: str, slot: int | None = None, discharges: int = 0) -> ir.InterleaveEntry:
+    return ir.InterleaveEntry(ir.terminal(text), ir.EPSILON, slot, discharges)
 
 
 def texts(expr: ir.Expr, alphabet: bytes = b"abc,", length: int = 6) -> set[str]:
@@ -95,7 +95,7 @@ def test_numbers_of_entries_are_kept() -> None:
 
 
 def test_an_entry_with_the_mark_must_come() -> None:
-    marked = interleave([entry("a"), entry("b", marks=1)], obligations=1, high=3, separator=COMMA)
+    marked = interleave([entry("a"), entry("b", discharges=1)], obligations=1, high=3, separator=COMMA)
     assert texts(marked) == {
         ",".join(t) for n in (1, 2, 3) for t in itertools.product("ab", repeat=n) if "b" in t
     }
@@ -114,14 +114,14 @@ def test_what_cannot_be_completed_is_never() -> None:
 
 
 def test_so_many_entries_beside_marks_that_no_table_holds_them_are_refused() -> None:
-    marked = interleave([entry("a"), entry("b", marks=1)], obligations=1, low=10**9, separator=COMMA)
+    marked = interleave([entry("a"), entry("b", discharges=1)], obligations=1, low=10**9, separator=COMMA)
     with pytest.raises(ConstraintTooLarge, match="too many entries with obligations"):
         TokenAutomaton(ir.Grammar.of(marked), BYTES)
 
 
 def test_too_many_marks_are_refused() -> None:
     with pytest.raises(ConstraintTooLarge):
-        interleave([entry("a", marks=1 << 20)], obligations=1 << 20)
+        interleave([entry("a", discharges=1 << 20)], obligations=1 << 20)
 
 
 def test_an_entry_that_may_be_empty_is_refused_by_the_core() -> None:
@@ -195,7 +195,7 @@ def different(draw: st.DrawFn) -> tuple[ir.Grammar, ir.Grammar]:
         for kind in (tuple(STRINGS), tuple(NUMBERS))
     }
     low, high = draw(st.integers(0, 4)), draw(st.sampled_from([None, 2, 4]))
-    marks = draw(st.sampled_from([0, 0, 1]))
+    obligations = draw(st.sampled_from([0, 0, 1]))
     others = [ir.InterleaveEntry(ir.terminal("x"), ir.EPSILON, 100, 1)] if draw(st.booleans()) else []
     kept: list[ir.InterleaveEntry] = list(others)
     slots: list[ir.InterleaveEntry] = list(others)
@@ -211,7 +211,7 @@ def different(draw: st.DrawFn) -> tuple[ir.Grammar, ir.Grammar]:
                 head = ir.Terminal(ir.union(*map(ir.literal, spelled)))
                 slots.append(ir.InterleaveEntry(head, then, 20 * number + slot, brought))
     made = [
-        interleave(entries, obligations=marks, low=low, high=high, separator=COMMA)
+        interleave(entries, obligations=obligations, low=low, high=high, separator=COMMA)
         for entries in (kept, slots)
     ]
     return ir.Grammar.of(made[0]), ir.Grammar.of(made[1])

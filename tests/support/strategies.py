@@ -216,11 +216,11 @@ def keeps_the_rules(bag: ir.Interleave, chosen: tuple[ir.InterleaveEntry, ...]) 
     """Whether a bag may be made of these entries, in this order."""
     slots = [entry.slot for entry in chosen if entry.slot is not None]
     places = [math.inf if entry.slot is None else entry.slot for entry in chosen]
-    marks = functools.reduce(operator.or_, (entry.marks for entry in chosen), 0)
+    discharged = functools.reduce(operator.or_, (entry.discharges for entry in chosen), 0)
     return (
         len(slots) == len(set(slots))
         and set(slots).issuperset(bag.required)
-        and marks & bag.marks == bag.marks
+        and discharged & bag.obligations == bag.obligations
         and bag.low <= len(chosen) <= (math.inf if bag.high is None else bag.high)
         and (not bag.ordered or places == sorted(places))
     )
@@ -256,12 +256,10 @@ def show(node: ir.Grammar | ir.Regex | ir.Expr | ir.InterleaveEntry) -> str:
     if isinstance(node, (ir.Repeat, ir.Loop)):
         return f"{kind}({show(node.part)}, {node.low}, {node.high})"
     if isinstance(node, ir.InterleaveEntry):
-        return f"ir.Entry({show(node.head)}, {show(node.body)}, {node.slot}, {node.marks})"
+        return f"ir.InterleaveEntry({show(node.head)}, {show(node.body)}, {node.slot}, {node.discharges})"
     if isinstance(node, ir.Interleave):
         entries = "".join(show(entry) + ", " for entry in node.entries)
-        limits = (
-            f"{node.required}, {node.marks}, {node.low}, {node.high}, {show(node.separator)}, {node.ordered}"
-        )
+        limits = f"{node.required}, {node.obligations}, {node.low}, {node.high}, {show(node.separator)}, {node.ordered}"
         return f"{kind}(({entries}), {limits})"
     parts = getattr(node, "parts", ())
     return (

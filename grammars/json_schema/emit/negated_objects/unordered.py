@@ -97,7 +97,7 @@ def _object(
     for other in others:
         keys = ir.Terminal(other.keys)
         entries += [
-            ir.InterleaveEntry(keys, ir.sequence(colon, value), marks=brought, distinct=True)
+            ir.InterleaveEntry(keys, ir.sequence(colon, value), discharges=brought, distinct=True)
             for value, brought in _values(other, marks, matters, place)
         ]
     if len(entries) > MAX_DISCHARGE_SETS:
