@@ -1,4 +1,4 @@
-"""What the value of each keyword must be, by the names that `grammars._core.Keywords` knows."""
+"""The kind of value that the meta-schemas require of each keyword, by the names of `grammars._core.Keywords`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _OF_DRAFT_4 = {
 
 
 def keyword_value_kinds(dialect: str, keywords: Iterable[str]) -> dict[str, str]:
-    """What the values of a draft's keywords must be."""
+    """Kind of value by keyword of a dialect."""
     keywords = list(keywords)
     checks = {**_CHECKS, **_OF_DRAFT_4} if dialect == "4" else dict(_CHECKS)
     if "prefixItems" not in keywords:

@@ -1,8 +1,8 @@
-"""``$dynamicRef`` and ``$recursiveRef``: references whose target depends on the way that led to them.
+"""``$dynamicRef`` and ``$recursiveRef``: references whose target depends on the dynamic scope.
 
-The way matters by one thing only: for each dynamic anchor, which of the resources entered so far was the first to
-have it. That map is the *scope*. A resource that can be entered with several scopes stands for as many schemas:
-`enter_resource` gives a copy of the target for the scope at hand, and all that is below the copy belongs to it.
+All that matters of the dynamic scope is, for each dynamic anchor, the first entered resource that declares it. A resource
+that can be entered in several dynamic scopes is copied once per scope: `enter_resource` returns the copy of a target,
+and the schemas below a copy belong to it.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from grammars.json_schema.source.document import SchemaDocument, SchemaNode
 DynamicScope = Mapping[str, SchemaNode]
 
 RECURSIVE_ANCHOR = ""
-"""The anchor that ``$recursiveAnchor`` stands for."""
+"""The name of the dynamic anchor that ``$recursiveAnchor`` declares."""
 
 
 def dynamic_scope_of(document: SchemaDocument, resource: SchemaNode) -> DynamicScope:
-    """For each dynamic anchor, the first schema with it on the way to a resource."""
+    """For each dynamic anchor, the schema that declares it first on the path to a resource."""
     if resource.dynamic_scope is None:
         before = (
             {} if resource.parent_resource is None else dynamic_scope_of(document, resource.parent_resource)
@@ -28,7 +28,7 @@ def dynamic_scope_of(document: SchemaDocument, resource: SchemaNode) -> DynamicS
 
 
 def enter_resource(document: SchemaDocument, node: SchemaNode, target: SchemaNode) -> SchemaNode:
-    """What a reference at `node` to a schema leads to: the schema itself, or its copy for the scope at `node`."""
+    """The target of a reference at `node`: the schema itself, or its copy for the dynamic scope at `node`."""
     home = target.resource
     if home is node.resource or not document.dynamic_anchors():
         return target
@@ -53,6 +53,6 @@ def _copy(document: SchemaDocument, node: SchemaNode, way: str, resource: Schema
 def resolve_dynamic_ref(
     document: SchemaDocument, node: SchemaNode, anchor: str, target: SchemaNode
 ) -> SchemaNode:
-    """What a dynamic reference at `node` leads to, of which `target` is the static one."""
+    """The target of a dynamic reference at `node`; `target` is where it points statically."""
     first = dynamic_scope_of(document, node.resource).get(anchor)
     return enter_resource(document, node, target if first is None else first)

@@ -1,7 +1,7 @@
-"""Classes of keys: which of some patterns a key may match, and no others.
+"""Partition of undeclared keys into classes by the patterns of ``patternProperties`` that they match.
 
-n patterns could be matched in 2^n ways; most ways no key has. The classes are split one pattern at a time, and what
-is surely empty is left out.
+n patterns have up to 2^n combinations, most of them empty. Classes are split one pattern at a time, and classes that
+are provably empty are dropped.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from grammars.json_schema.text.strings import strings_excluding
 from grammars.regex.disjoint import DerivativeLanguages
 
 MAX_CLASSES = 128
-"""Most classes of keys of one object."""
+"""Maximum number of key classes of one object."""
 
 
 class KeyClass(NamedTuple):
-    """Keys that match some patterns; of the others, `without` are those that some of these keys would match."""
+    """Keys that match all of `matched` and none of `excluded_patterns`; other patterns cannot match them."""
 
     matched: tuple[StringPattern, ...] = ()
     excluded_patterns: tuple[StringPattern, ...] = ()
 
     def key_regex(self, names: Sequence[str]) -> ir.Regex:
-        """The JSON strings of these keys but some names."""
+        """The JSON strings of these keys, without some names."""
         return strings_excluding(
             names,
             [pattern.value_language for pattern in self.excluded_patterns],
@@ -38,15 +38,15 @@ class KeyClass(NamedTuple):
 def partition_keys(
     patterns: Sequence[StringPattern], forbidden: Collection[StringPattern], place: str
 ) -> list[KeyClass]:
-    """The classes of keys by the patterns that they match, none twice.
+    """Disjoint classes of keys by the patterns that they match.
 
     Args:
         patterns: each once.
-        forbidden: those of them that no key may match.
-        place: the schema that says so.
+        forbidden: those of the patterns that no key may match.
+        place: JSON Pointer of the schema, for errors.
 
     Raises:
-        ConstraintTooLarge: there are too many.
+        ConstraintTooLarge: there are more than `MAX_CLASSES`.
     """
     languages = DerivativeLanguages()
     known: dict[frozenset[StringPattern], bool] = {}

@@ -1,4 +1,4 @@
-"""The members of objects: which are declared, and which schemas the value of a key must satisfy."""
+"""The members of objects: declared names, classes of undeclared keys, and the schemas of their values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from grammars.json_schema.text.strings import strings_excluding
 
 def member_schemas(constraints: TypeConstraints, name: str) -> Conjunction:
     """The schemas for the value of a key."""
-    if len(constraints.members) == 1:  # by far the most common: one schema object speaks of members
+    if len(constraints.members) == 1:  # the common case: one schema object constrains members
         members = constraints.members[0]
         if members.patterns:
             return tuple(members.schemas_at(name))
@@ -24,7 +24,7 @@ def member_schemas(constraints: TypeConstraints, name: str) -> Conjunction:
 
 
 def key_class_schemas(parts: Sequence[MemberSchemas], matched: Collection[StringPattern]) -> Conjunction:
-    """The schemas for the values of keys that are not declared and match these patterns."""
+    """The schemas for the values of undeclared keys that match exactly these patterns."""
     conjunction: dict[SchemaNode, None] = {}
     for members in parts:
         found = [node for pattern, node in members.patterns if pattern in matched]
@@ -40,7 +40,7 @@ def forbidden_patterns(parts: Sequence[MemberSchemas]) -> set[StringPattern]:
 
 
 def declared_names(constraints: TypeConstraints) -> list[str]:
-    """Properties in the order of the schemas, then names that are only required."""
+    """Properties in the order of the schemas, then required names that no schema declares."""
     names: dict[str, None] = {}
     for members in constraints.members:
         names.update(dict.fromkeys(members.properties))
@@ -51,10 +51,10 @@ def declared_names(constraints: TypeConstraints) -> list[str]:
 def key_classes(
     constraints: TypeConstraints, names: Sequence[str], place: str
 ) -> list[tuple[ir.Regex, Conjunction]]:
-    """The keys that are not declared, as disjoint classes, each with the schemas for its values.
+    """Undeclared keys as disjoint classes, each with the schemas for its values.
 
     Raises:
-        ConstraintTooLarge: patterns can be matched together in too many ways.
+        ConstraintTooLarge: the patterns have too many satisfiable combinations.
     """
     if not any(members.patterns for members in constraints.members):
         rest = tuple(dict.fromkeys(m.additional for m in constraints.members if m.additional is not None))

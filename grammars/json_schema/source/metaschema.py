@@ -1,4 +1,4 @@
-"""Whether a value is a schema of its draft: a quick check of our own (`grammars/_core/metaschema.cpp`), and `jsonschema` to name what is wrong."""
+"""Validation of schemas against the meta-schema: a fast native check, and `jsonschema` for the error messages."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _MAX_PROBLEMS = 10
 
 
 def require_valid_schema(schema: Any, dialect: SchemaDialect) -> int:
-    """Refuses what is not a schema; about how many schemas it is made of otherwise.
+    """Checks that a value is a schema of a dialect; returns the approximate number of its subschemas.
 
     Raises:
-        InvalidConstraint: names the places.
+        InvalidConstraint: lists the malformed places.
     """
     count = dialect.native_keywords.count_subschemas(schema)
     if not count:
@@ -26,7 +26,7 @@ def require_valid_schema(schema: Any, dialect: SchemaDialect) -> int:
 
 
 def _problems(schema: Any, dialect: SchemaDialect) -> list[Problem]:
-    """What `jsonschema` finds wrong, place by place."""
+    """The errors that `jsonschema` reports, by place."""
     import jsonschema.validators
 
     validator = jsonschema.validators.validator_for(
@@ -35,7 +35,7 @@ def _problems(schema: Any, dialect: SchemaDialect) -> list[Problem]:
     try:
         errors = list(validator(validator.META_SCHEMA).iter_errors(schema))
     except RecursionError:
-        return [Problem("#", "is not a schema, and too deep to say where")]
+        return [Problem("#", "is not a schema, and is nested too deeply to say where")]
     problems: dict[str, Problem] = {}
     for error in errors[:_MAX_PROBLEMS]:
         best = jsonschema.exceptions.best_match([error])
@@ -43,4 +43,4 @@ def _problems(schema: Any, dialect: SchemaDialect) -> list[Problem]:
         value = best.instance if not isinstance(best.instance, dict) else MISSING
         reason = best.message if len(best.message) < 200 else "is malformed"
         problems.setdefault(place, Problem(place, reason, value))
-    return list(problems.values()) or [Problem("#", "holds a number or a key that JSON cannot write")]
+    return list(problems.values()) or [Problem("#", "contains a number or a key that JSON cannot represent")]

@@ -1,4 +1,4 @@
-"""What a lowered schema guarantees, keyword by keyword."""
+"""The report of a lowered schema: which keywords are enforced, and which are annotations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from grammars.errors import Problem
 from grammars.json_schema.source.document import SchemaNode, child_pointer
 
 UNKNOWN_PREFIX = "unknown "
-"""How the note of a keyword or format begins that nobody defines."""
+"""Prefix of the note of a keyword or format that the dialect does not define."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +20,9 @@ class KeywordEntry:
     Attributes:
         pointer: JSON Pointer of the keyword, as a URI fragment.
         keyword: its name.
-        status: ``"enforced"``; ``"annotation"``: it limits nothing; ``"unknown"``: a name that nobody defines, and so
-            an annotation; ``"unchecked"``: it limits values, and the grammar does not.
-        note: why it is not enforced, when that is not plain from its name.
+        status: ``"enforced"``; ``"annotation"``: it does not constrain values; ``"unknown"``: the dialect does not define
+            it, so it is an annotation; ``"unchecked"``: it constrains values, but the grammar does not enforce it.
+        note: why it is not enforced; empty where its name tells.
     """
 
     pointer: str
@@ -32,14 +32,14 @@ class KeywordEntry:
 
 
 class KeywordReport:
-    """The keywords of every schema that a value can meet, in the order they are met."""
+    """The keywords of every schema that applies to some part of a value, in the order of lowering."""
 
     def __init__(
         self,
         read: Callable[[], Iterable[tuple[SchemaNode, list[tuple[str, bool, str]]]]] = tuple,
         unchecked: Sequence[Problem] = (),
     ) -> None:
-        self._read = read  # asked when the report is read, which it seldom is
+        self._read = read  # called when the report is read, which is rare
         self._unchecked = {problem.place: problem for problem in unchecked}
 
     def __iter__(self) -> Iterator[KeywordEntry]:
@@ -56,7 +56,10 @@ class KeywordReport:
                     yield KeywordEntry(
                         place, keyword, "unknown" if note.startswith(UNKNOWN_PREFIX) else "annotation", note
                     )
-        for place, problem in left.items():  # not at a keyword of its own, such as a pattern of keys
+        for (
+            place,
+            problem,
+        ) in left.items():  # its place is inside a keyword, such as one pattern of patternProperties
             yield KeywordEntry(place, problem.keyword or "", "unchecked", problem.reason)
 
     @property

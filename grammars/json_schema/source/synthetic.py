@@ -1,6 +1,6 @@
-"""Schemas that stand nowhere but follow from others: all of several, the negation of one, nothing at all.
+"""Synthetic schemas, which do not stand in the document: conjunctions, disjunctions, negations, true and false.
 
-Each is one node of its document however often it is asked for, so that recursion comes back to it.
+Each is interned as one node of its document, so that recursive schemas lead back to the same node.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from grammars.json_schema.source.document import SchemaDocument, SchemaNode
 
 
 def negation_of(node: SchemaNode) -> SchemaNode:
-    """The schema of the values that a schema does not allow; what it says is found when it is first read."""
+    """The negation of a schema; it is computed when it is first parsed."""
     if node.negation is None:
         node.negation = found = SchemaNode({}, f"not {node.pointer}", node.resource, node.base)
         found.made = True
@@ -21,7 +21,7 @@ def negation_of(node: SchemaNode) -> SchemaNode:
 
 
 def conjunction_of(document: SchemaDocument, nodes: Sequence[SchemaNode]) -> SchemaNode:
-    """The schema of the values that all of these allow."""
+    """The schema of the values that satisfy all of these."""
     if len(nodes) == 1:
         return nodes[0]
     found = document.made(nodes[0], f"with {', '.join(node.pointer for node in nodes[1:])}", {})
@@ -38,7 +38,7 @@ def constraint_schema(
     constraints: TypeConstraints,
     also: Sequence[SchemaNode] = (),
 ) -> SchemaNode:
-    """A schema that says what a shape says, and more schemas."""
+    """A schema with these constraints, and with `also` in its ``allOf``."""
     found = document.made(node, label, {})
     if found.parsed is None:
         found.parsed = ParsedSchema()
@@ -49,7 +49,7 @@ def constraint_schema(
 
 
 def none_or_many_of(document: SchemaDocument, branches: Sequence[SchemaNode]) -> SchemaNode:
-    """The schema of the values that none of these allows, or more than one."""
+    """The schema of the values that satisfy none of these, or more than one."""
     found = document.made(branches[0], f"not just one of {len(branches)}", {})
     if found.parsed is None:
         found.parsed = ParsedSchema()
@@ -58,7 +58,7 @@ def none_or_many_of(document: SchemaDocument, branches: Sequence[SchemaNode]) ->
 
 
 def disjunction_of(document: SchemaDocument, branches: Sequence[SchemaNode]) -> SchemaNode:
-    """The schema of the values that one of these allows, or more."""
+    """The schema of the values that satisfy at least one of these."""
     if len(branches) == 1:
         return branches[0]
     found = document.made(branches[0], f"or {', '.join(node.pointer for node in branches[1:])}", {})
@@ -69,7 +69,7 @@ def disjunction_of(document: SchemaDocument, branches: Sequence[SchemaNode]) -> 
 
 
 def unevaluated_violation(document: SchemaDocument, node: SchemaNode) -> SchemaNode:
-    """The schema of the values in which something that `node` leaves unevaluated is wrong."""
+    """The schema of the values that violate an ``unevaluated*`` keyword of `node`."""
     found = document.made(node, "wrong in what is not evaluated", {})
     if found.parsed is None:
         found.parsed = ParsedSchema()
@@ -78,15 +78,15 @@ def unevaluated_violation(document: SchemaDocument, node: SchemaNode) -> SchemaN
 
 
 def true_schema(document: SchemaDocument, node: SchemaNode) -> SchemaNode:
-    """The schema that allows every value."""
+    """The schema ``true``."""
     return document.made(node.resource, "anything", True)
 
 
 def false_schema(document: SchemaDocument, node: SchemaNode) -> SchemaNode:
-    """The schema that allows no value."""
+    """The schema ``false``."""
     return document.made(node.resource, "nothing", False)
 
 
 def is_true_schema(node: SchemaNode) -> bool:
-    """Whether a schema plainly says nothing."""
+    """Whether a schema is ``true`` or ``{}``."""
     return node.negates is None and not node.made and (node.value is True or node.value == {})

@@ -1,4 +1,4 @@
-r"""Which escapes the strings of a grammar use: ``ensure_ascii`` as `json.dumps` has it.
+r"""``ensure_ascii``: restricts the escapes of the strings of a JSON grammar.
 
 Every string is lowered in all the spellings that are allowed; here the grammar is narrowed to the texts without
 characters beyond ASCII, or to those without escapes that nothing asks for. Every value keeps a text: a character
@@ -18,20 +18,20 @@ from grammars.regex.charset import intersection
 
 _ASCII = ((0x00, 0x7F),)
 _COMPLETE = re.compile(rb'(?:[^\\]|\\["\\/bfnrt]|\\u[0-9A-Fa-f]{4})*')
-"""A text whose escapes neither begin nor end outside of it."""
+"""Text that does not begin or end inside an escape."""
 _UNITS = re.compile(rb"\\u[dD][89abAB][0-9A-Fa-f]{2}\\u[dD][c-fC-F][0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}|\\.")
-"""The escapes of such a text; a pair of surrogates is one."""
+"""The escapes of such a text; a surrogate pair counts as one."""
 _NEEDED = re.compile(rb'\\["\\bfnrt]|\\u(?:00[01].|0022|005[cC]|[dD][89a-fA-F]..)')
-"""Escapes of what cannot stand for itself: quotes, backslashes, controls, and halves of pairs."""
+"""Required escapes: quotes, backslashes, control characters and lone surrogates."""
 _CANNOT_STAND = ((0x00, 0x1F), (0x22, 0x22), (0x5C, 0x5C))
 _LEAST = strings.EscapeStyle((), slash=False)
-"""Strings with no escape that is not needed."""
+"""Strings with required escapes only."""
 
 Known = dict[ir.Regex, ir.Regex]
 
 
 def restrict_escapes(grammar: ir.Grammar, ensure_ascii: bool) -> ir.Grammar:
-    """The texts of a grammar of JSON that have no character beyond ASCII, or no escape without need."""
+    """A JSON grammar restricted to ASCII (True), or to required escapes (False)."""
     made: dict[ir.Expr, ir.Expr] = {}
     narrowed: Known = {}
     narrow = _in_ascii if ensure_ascii else _without_needless()
@@ -47,12 +47,12 @@ def restrict_escapes(grammar: ir.Grammar, ensure_ascii: bool) -> ir.Grammar:
 
 
 def _positive(regex: ir.Regex) -> tuple[ir.Regex, ...]:
-    """Parts whose texts are written. A complement is always met with what is wanted, so it may stay as it is."""
+    """Parts to narrow. A complement is always intersected with a narrowed language, so it stays as it is."""
     return () if isinstance(regex, ir.Complement) else children(regex)
 
 
 def _over(node: ir.Regex, known: Known) -> ir.Regex:
-    """The same operation over narrowed parts; the node itself if they did not change."""
+    """Rebuilds a node over narrowed parts; returns the node itself if no part changed."""
     parts = [known[part] for part in _positive(node)]
     if all(part is before for part, before in zip(parts, _positive(node), strict=True)):
         return node
@@ -84,7 +84,7 @@ def _ascii_value(node: ir.Regex, known: Known) -> ir.Regex:
 
 @cache
 def _least_texts() -> ir.Regex:
-    """Texts whose escapes are all needed."""
+    """Texts with required escapes only."""
     plain = ir.chars([(0x00, 0x5B), (0x5D, ir.MAX_CODE_POINT)])
     return ir.repeat(ir.union(plain, _LEAST.unit(_CANNOT_STAND)))
 
@@ -100,7 +100,7 @@ def _without_needless() -> Callable[[ir.Regex, Known], ir.Regex]:
         for style in (strings.CANONICAL_ESCAPES, strings.ANY_ESCAPES)
         for ranges, unit in list(style.unit_cache.items())
     }
-    unsure: set[ir.Regex] = set()  # may still hold an escape without need
+    unsure: set[ir.Regex] = set()  # may still contain an optional escape
 
     def below(node: ir.Regex) -> tuple[ir.Regex, ...]:
         return () if node in swapped else _positive(node)

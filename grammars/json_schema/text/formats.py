@@ -1,4 +1,4 @@
-"""The formats of JSON Schema by name, each a language of characters from `rfc`.
+"""The formats of JSON Schema by name, each a regular language from `grammars.json_schema.text.rfc`.
 
 A name that is not in the table is an annotation, as the specification says.
 """
@@ -19,7 +19,7 @@ class Format:
     """One format.
 
     Attributes:
-        name: as ``format`` says it.
+        name: the value of ``format``.
         build: its texts.
         superset: where `build` leaves some out because they are not regular: a language that holds all of them, so
             that what lies outside of it is surely not of this format.
@@ -56,4 +56,4 @@ FORMATS: dict[str, Format] = {
 }
 """Formats by name."""
 FORMATS_BEFORE_7: dict[str, Format] = {**FORMATS, "hostname": Format("hostname", hosts.ldh_hostname)}
-"""The same up to draft 6, where what a label decodes to was no concern."""
+"""Formats up to draft 6, where the Unicode form of a host name's label is not checked."""

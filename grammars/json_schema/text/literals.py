@@ -1,4 +1,4 @@
-"""JSON values that stand in a schema: equality, and the texts they are written as."""
+"""Values of ``enum`` and ``const``: their equality, and their JSON texts."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from grammars.transform.interleave import interleave
 
 
 def equality_key(value: Any) -> Hashable:
-    """Equal for values that JSON Schema holds equal: 1 and 1.0, objects in any order; never True and 1."""
+    """A key that is equal for values that JSON Schema calls equal: 1 and 1.0, objects in any order; not True and 1."""
     if value is None or isinstance(value, (bool, str)):
         return type(value).__name__, value
     if isinstance(value, (int, float, Decimal)):
-        return "number", value  # Python hashes equal numbers alike
+        return "number", value  # equal numbers have equal hashes in Python
     if isinstance(value, (list, tuple)):
         return "array", tuple(equality_key(item) for item in value)
     return "object", frozenset((name, equality_key(item)) for name, item in value.items())
 
 
 def value_regex(value: Any, punctuation: JsonPunctuation) -> ir.Regex:
-    """The texts of one value: members in their order, numbers as `json.dumps` writes them, free whitespace."""
+    """The texts of one value: members in their order, numbers as `json.dumps` writes them, any allowed whitespace."""
     if isinstance(value, str):
         return encode_json_string(value)
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e16:
@@ -51,7 +51,7 @@ def value_regex(value: Any, punctuation: JsonPunctuation) -> ir.Regex:
 
 
 def value_expr(value: Any, punctuation: JsonPunctuation) -> ir.Expr:
-    """The texts of one value with members in every order, in other respects as `value_regex`."""
+    """As `value_regex`, with members in every order."""
     if not _may_be_reordered(value):
         return ir.Terminal(value_regex(value, punctuation))
     if isinstance(value, dict):
@@ -77,11 +77,11 @@ def _regex(expr: ir.Expr) -> ir.Regex:
 
 
 _SURE = frozenset((str, int, bool, type(None)))
-"""Types of which every value is JSON."""
+"""Types whose values are all JSON."""
 
 
 def is_json_value(value: Any) -> bool:
-    """Whether a value is JSON: no infinity or NaN, no keys but strings."""
+    """Whether a value can be written as JSON: no infinity or NaN, and every key is a string."""
     if isinstance(value, list) and _SURE.issuperset(map(type, value)):
         return True
     stack = [value]

@@ -1,9 +1,8 @@
-"""Multiples of a number as regular expressions, whatever the number, between bounds or without.
+"""``multipleOf``: the multiples of any decimal number as a regular language, with or without bounds.
 
-Everything is counted in units of the last digit of the step: a step of 0.25 is 25 units with two places after the
-point. What comes after a beginning of a number is then an `ir.Multiple`, which knows the beginning by its remainder.
-Bounds are met by writing out how the number begins until it has left both of them behind; what follows is free. So
-no residual has to be searched for a way to the end.
+Numbers are counted in units of the last decimal place of the step: a step of 0.25 is 25 units with two places. The digits
+after a prefix are an `ir.DecimalMultiple`, whose state is the remainder of the prefix. Bounds are enforced by writing
+out prefixes until they lie strictly between both bounds; the digits after that are free.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from grammars.errors import ConstraintTooLarge, Problem
 from grammars.json_schema.text.numbers import Bounds
 
 MAX_PLACES = 400
-"""Most places after the point of a step; the least number that a 64-bit float can hold has 324."""
+"""Most decimal places of a step; the least positive 64-bit float has 324."""
 
 _MINUS, _POINT, _ZEROS = ir.literal("-"), ir.literal("."), ir.repeat(ir.literal("0"))
 _NO_FRACTION = ir.optional(ir.concat(_POINT, ir.repeat(ir.literal("0"), 1)))
@@ -30,11 +29,11 @@ def multiples_of(steps: tuple[Decimal, ...], bounds: Bounds, integers_only: bool
 
     Args:
         steps: positive numbers.
-        bounds: where the numbers lie.
+        bounds: the interval of the numbers.
         integers_only: integers only, written without a fraction.
 
     Returns:
-        `ir.NOTHING` if there are none.
+        `ir.EMPTY_SET` if there are none.
 
     Raises:
         ConstraintTooLarge: the least common multiple of the steps has too many digits.
@@ -45,7 +44,7 @@ def multiples_of(steps: tuple[Decimal, ...], bounds: Bounds, integers_only: bool
 
 
 def least_common_multiple(steps: list[Decimal]) -> Fraction:
-    """The least number that is a multiple of all."""
+    """The least positive number that is a multiple of all steps."""
     fractions = [Fraction(step) for step in steps]
     result = fractions[0]
     for step in fractions[1:]:
@@ -54,7 +53,7 @@ def least_common_multiple(steps: list[Decimal]) -> Fraction:
 
 
 class _Multiples:
-    """Texts of multiples of one step: digits that count units of ``10 ** -places``, then `zeros` that are always 0."""
+    """The multiples of one step: digits in units of ``10 ** -places``, then `zeros` trailing digits that are always 0."""
 
     def __init__(self, step: Fraction, integers_only: bool) -> None:
         self.places = self.zeros = 0
@@ -63,7 +62,7 @@ class _Multiples:
             if self.places > MAX_PLACES:
                 raise _too_large(step)
         self.modulus = int(step * 10**self.places)
-        while self.modulus % 10 == 0:  # only where there are no places
+        while self.modulus % 10 == 0:  # the step has no decimal places then
             self.modulus //= 10
             self.zeros += 1
         if self.modulus > ir.MAX_MODULUS:
@@ -95,7 +94,7 @@ class _Multiples:
         return ir.union(*options)
 
     def between(self, first: int, last: int | None) -> ir.Regex:
-        """From the `first` multiple, at least 1, to the `last` one."""
+        """The multiples number `first` (at least 1) to `last`."""
         low, high = first * self.modulus, None if last is None else last * self.modulus
         if high is not None and low > high:
             return ir.EMPTY_SET
@@ -116,7 +115,7 @@ class _Multiples:
     # ------------------------------------------------------------ digits before the point
 
     def wholes(self, low: int, high: int | None) -> Iterator[ir.Regex]:
-        """Texts whose digits before the point are a number from `low` (at least 1) to `high`, of any fraction."""
+        """Texts whose integer part is from `low` (at least 1) to `high`, with any fraction."""
         first = str(low)
         last = str(high) if high is not None else "9" * len(first)
         if high is not None and low > high:
@@ -131,12 +130,12 @@ class _Multiples:
             yield from (self.with_prefix(str(digit), len(first), most) for digit in range(1, 10))
 
     def same_length(self, low: str, high: str) -> Iterator[ir.Regex]:
-        """Digit strings of one length between two."""
+        """Digit strings of equal length between two others."""
         for text, free in _ranges(low, high):
             yield self.with_prefix(text, free, free)
 
     def with_prefix(self, text: str, low: int, high: int | None) -> ir.Regex:
-        """Some first digits, then from `low` to `high` more."""
+        """A prefix, then `low` to `high` more digits."""
         form: Literal["whole", "number"] = "whole" if self.integers_only or self.zeros else "number"
         rest = ir.DecimalMultiple(self.modulus, int(text) % self.modulus, low, high, self.places, form)
         return ir.concat(ir.literal(text), rest)
@@ -144,7 +143,7 @@ class _Multiples:
     # ------------------------------------------------------------ digits after the point
 
     def fractions(self, integers_only: int, low: int, high: int) -> Iterator[ir.Regex]:
-        """Texts with these digits before the point, and after it from `low` to `high` units."""
+        """Texts with this integer part, and a fraction of `low` to `high` units."""
         size = self.places
         if low == 0 and high == 10**size - 1:
             yield self.with_prefix(str(integers_only), 0, 0)
@@ -155,7 +154,7 @@ class _Multiples:
             value = (integers_only * 10 ** len(text) + int(text)) % self.modulus
             rest: ir.Regex = ir.DecimalMultiple(self.modulus, value, 0, None, free, "fraction")
             yield ir.concat(stem, ir.literal(text), rest)
-        # What ends before it has left the bounds behind has zeros up to the last place.
+        # A fraction that ends before it lies strictly between the bounds is padded with zeros.
         base = integers_only * 10**size
         for length in range(size):
             for text in {first[:length], last[:length]}:
@@ -165,7 +164,7 @@ class _Multiples:
 
 
 def _ranges(low: str, high: str) -> Iterator[tuple[str, int]]:
-    """Digit strings of one length between two, as beginnings and the number of digits that are free after each."""
+    """Digit strings of equal length between two others, as prefixes with the number of free digits after each."""
     size = len(low)
     if low == high:
         yield low, 0
@@ -173,7 +172,7 @@ def _ranges(low: str, high: str) -> Iterator[tuple[str, int]]:
     shared = 0
     while low[shared] == high[shared]:
         shared += 1
-    # Where nothing but zeros or nines is left, all that follows is free.
+    # Where only zeros (or nines) are left in the bound, all following digits are free.
     floor, ceiling = len(low.rstrip("0")), len(high.rstrip("9"))
     down = max(floor, shared + 1)
     up = max(ceiling, shared + 1)

@@ -1,9 +1,8 @@
-"""Number ranges as regular expressions, exact in decimal.
+"""Number ranges and excluded numbers as regular languages, exact in decimal.
 
-The texts written: integers without fraction or exponent, ``-?(0|[1-9][0-9]*)``; other numbers with an optional
-fraction, and with an exponent only where no bound but zero limits them (a bound on the value of a number with a
-free exponent is not a regular language). A value between bounds can always be written without an exponent.
-Zero may have a sign wherever it is allowed.
+Integers have no fraction and no exponent: ``-?(0|[1-9][0-9]*)``. Other numbers may have a fraction; an exponent is
+allowed only where no bound except zero applies, because a bound on numbers with a free exponent is not a regular
+language. Every number within bounds can be written without an exponent. Zero may have a minus sign.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ _MINUS, _ZERO, _POINT = ir.Literal(b"-"), ir.Literal(b"0"), ir.Literal(b".")
 
 
 def digit(low: int, high: int) -> ir.Regex:
-    """One decimal digit out of a range (nothing when it is empty)."""
+    """One decimal digit from `low` to `high`; the empty language when the range is empty."""
     return ir.chars([(0x30 + low, 0x30 + high)]) if low <= high else ir.EMPTY_SET
 
 
@@ -40,7 +39,7 @@ ANY_NUMBER = ir.concat(_SIGN, _WHOLE, _TAIL)
 DECIMAL_NOTATION = ir.concat(_SIGN, _WHOLE, ir.optional(_FRACTION))
 """Any number, written without an exponent."""
 DECIMAL_CHARACTERS = ir.repeat(ir.chars([(0x2D, 0x2E), (0x30, 0x39)]))
-"""Any text of signs, points and digits."""
+"""Any text of minus signs, points and digits."""
 _ABOVE_ZERO = ir.concat(
     ir.union(
         ir.concat(_D19, _DIGITS, ir.optional(_FRACTION)),
@@ -55,7 +54,7 @@ _ZERO_VALUE = Decimal(0)
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """An interval of numbers; None is no bound."""
+    """An interval of numbers; None means no bound."""
 
     low: Decimal | None = None
     low_exclusive: bool = False
@@ -68,7 +67,7 @@ class Bounds:
         return " and ".join([low] * (self.low is not None) + [high] * (self.high is not None))
 
     def intersect_bounds(self, other: Bounds) -> Bounds:
-        """The numbers in both."""
+        """The intersection of two intervals."""
         low, low_strict, high, high_strict = self.low, self.low_exclusive, self.high, self.high_exclusive
         if other.low is not None and (low is None or (other.low, other.low_exclusive) > (low, low_strict)):
             low, low_strict = other.low, other.low_exclusive
@@ -91,7 +90,7 @@ class Bounds:
         return self.low > self.high or (self.low == self.high and (self.low_exclusive or self.high_exclusive))
 
     def integers(self) -> tuple[int | None, int | None]:
-        """Least and greatest integer within (crossed when there is none)."""
+        """Least and greatest integer within; the first exceeds the second when there is none."""
         low = None if self.low is None else int(self.low.to_integral_value(ROUND_CEILING))
         high = None if self.high is None else int(self.high.to_integral_value(ROUND_FLOOR))
         if low is not None and self.low_exclusive and low == self.low:
@@ -109,7 +108,7 @@ def _below(high: Decimal, strict: bool, other: Decimal, other_strict: bool) -> b
 
 
 def decimal(value: int | float) -> Decimal:
-    """A JSON number as it is written, exactly."""
+    """The exact decimal value of a JSON number."""
     return Decimal(value) if isinstance(value, int) else Decimal(repr(value))
 
 
@@ -139,7 +138,7 @@ def _whole_between(low: int, high: int | None) -> ir.Regex:
 
 
 def _same_length(low: str, high: str) -> ir.Regex:
-    """Digit strings of one length between two, in order (both have that length, ``low <= high``)."""
+    """Digit strings between two of equal length (``low <= high``)."""
     shared = 0
     while shared < len(low) and low[shared] == high[shared]:
         shared += 1
@@ -157,7 +156,7 @@ def _same_length(low: str, high: str) -> ir.Regex:
 
 
 def _from(low: str) -> ir.Regex:
-    """Digit strings of one length, at least `low`."""
+    """Digit strings of the length of `low`, at least `low`."""
     result: ir.Regex = ir.EMPTY_STRING
     for i, char in reversed(list(enumerate(low))):
         rest = len(low) - i - 1
@@ -172,7 +171,7 @@ def _from(low: str) -> ir.Regex:
 
 
 def _up_to(high: str) -> ir.Regex:
-    """Digit strings of one length, at most `high`."""
+    """Digit strings of the length of `high`, at most `high`."""
     result: ir.Regex = ir.EMPTY_STRING
     for i, char in reversed(list(enumerate(high))):
         rest = len(high) - i - 1
@@ -203,7 +202,7 @@ def integers(bounds: Bounds) -> ir.Regex:
 
 
 def _from_fraction(low: str, strict: bool) -> tuple[bool, ir.Regex]:
-    """Fractions of at least ``0.low``, or above it: whether none at all is one, and the digits of the others."""
+    """Fractions of at least ``0.low`` (above it if `strict`): whether an absent fraction is one, and their digits."""
     low = low.rstrip("0")
     if not low and not strict:
         return True, ir.repeat(_D, 1)
@@ -214,7 +213,7 @@ def _from_fraction(low: str, strict: bool) -> tuple[bool, ir.Regex]:
 
 
 def _to_fraction(high: str, strict: bool) -> tuple[bool, ir.Regex]:
-    """Fractions of at most ``0.high``, or below it, likewise."""
+    """Fractions of at most ``0.high`` (below it if `strict`), as `_from_fraction`."""
     high = high.rstrip("0")
     if not high:
         return (False, ir.EMPTY_SET) if strict else (True, ir.repeat(_ZERO, 1))
@@ -233,7 +232,7 @@ def _with_fraction(whole: int, fraction: tuple[bool, ir.Regex]) -> ir.Regex:
 
 
 def _magnitudes(low: Decimal, low_strict: bool, high: Decimal | None, high_strict: bool) -> ir.Regex:
-    """Numbers without sign and exponent between two bounds that are not negative."""
+    """Numbers without sign and exponent between two non-negative bounds."""
     first, low_digits = _split(low)
     above = _from_fraction(low_digits, low_strict)
     if high is None:
@@ -253,13 +252,13 @@ def _magnitudes(low: Decimal, low_strict: bool, high: Decimal | None, high_stric
 
 
 def _split(value: Decimal) -> tuple[int, str]:
-    """Whole part and digits after the point of a decimal that is not negative."""
+    """Integer part and fraction digits of a non-negative decimal."""
     whole, _, fraction = format(value, "f").partition(".")
     return int(whole), fraction
 
 
 def numbers_between(bounds: Bounds) -> ir.Regex:
-    """The numbers within bounds, integers among them."""
+    """The numbers within bounds, integers included."""
     low, high = bounds.low, bounds.high
     if low is None and high is None:
         return ANY_NUMBER

@@ -1,4 +1,4 @@
-"""Patterns and formats: languages of characters, and the JSON text of each, made once per process."""
+"""The languages of ``pattern`` and ``format``, and their JSON encodings, built once per process."""
 
 from __future__ import annotations
 
@@ -15,51 +15,65 @@ from grammars.regex.matching import matches
 
 
 class StringPattern:
-    """A language of characters.
+    """A regular language of string values.
+
+    Some formats are not regular. For them `value_language` is a subset of the strings of the format, and `superset`
+    contains all of them.
+
+    Args:
+        source: the pattern or the name of the format, for messages.
+        value_language: strings that match.
+        superset: makes the language of all strings that may match; None: they are `value_language`.
 
     Attributes:
-        source: what it was made from.
-        value_language: the language itself.
-        shortest, longest: bounds of its texts' lengths in code points (`longest` None: no bound).
-
-    Where `characters` leaves out some texts that cannot be told from others, `loosest` holds these too.
+        source, value_language: as passed.
+        shortest, longest: bounds of the length in code points (`longest` None: no bound).
     """
 
-    __slots__ = ("_body", "_known", "_loosest", "_negated", "longest", "shortest", "source", "value_language")
+    __slots__ = (
+        "_body",
+        "_known",
+        "_negated",
+        "_superset",
+        "longest",
+        "shortest",
+        "source",
+        "value_language",
+    )
 
     def __init__(
-        self, source: str, characters: ir.Regex, loosest: Callable[[], ir.Regex] | None = None
+        self, source: str, value_language: ir.Regex, superset: Callable[[], ir.Regex] | None = None
     ) -> None:
         self.source = source
-        self.value_language = characters
-        self._loosest = loosest
-        self.shortest, self.longest = widths(characters)
+        self.value_language = value_language
+        self._superset = superset
+        self.shortest, self.longest = widths(value_language)
         self._body: ir.Regex | None = None
         self._negated: StringPattern | None = None
         self._known: dict[str, bool] = {}
 
     @property
     def json_body(self) -> ir.Regex:
-        """What stands between the quotes of a JSON string."""
+        """The JSON encodings of the language, without quotes."""
         if self._body is None:
             self._body = CANONICAL_ESCAPES.encode(self.value_language)
         return self._body
 
     @property
     def superset(self) -> ir.Regex:
-        """A language without which a text is surely none of these: what a negation is taken of."""
-        return self.value_language if self._loosest is None else self._loosest()
+        """A language that contains every string that may match; negations are taken of it."""
+        return self.value_language if self._superset is None else self._superset()
 
     @property
     def negated(self) -> StringPattern:
-        """All other texts, as far as they can be told; the negation of that is this one again."""
+        """The strings that do not match for certain. Its own negation is this pattern."""
         if self._negated is None:
             self._negated = StringPattern(f"not {self.source}", ir.difference(ir.TEXT, self.superset))
             self._negated._negated = self
         return self._negated
 
     def matches(self, text: str) -> bool:
-        """Whether a text is in the language."""
+        """Whether a string matches for certain."""
         found = self._known.get(text)
         if found is None:
             found = self._in(self.value_language, text)
@@ -68,22 +82,22 @@ class StringPattern:
         return found
 
     def may_match(self, text: str) -> bool:
-        """Whether a text is in the loosest language."""
-        return self.matches(text) or (self._loosest is not None and self._in(self.superset, text))
+        """Whether a string may match."""
+        return self.matches(text) or (self._superset is not None and self._in(self.superset, text))
 
     def _in(self, language: ir.Regex, text: str) -> bool:
         try:
             return matches(language, text)
         except RecursionError:
             raise ConstraintTooLarge(
-                "a pattern is nested too deeply to judge names and values by it",
+                "a pattern is nested too deeply to match names and values against it",
                 Problem("pattern", "too deep", self.source),
             ) from None
 
 
 @lru_cache(maxsize=4096)
 def ecma_pattern(source: str) -> StringPattern:
-    """The texts that contain a match of an ECMA-262 pattern.
+    """The strings that contain a match of an ECMA-262 pattern.
 
     Raises:
         ConstraintError: as `grammars.regex.parse`.
@@ -92,6 +106,6 @@ def ecma_pattern(source: str) -> StringPattern:
 
 
 @cache
-def format_pattern(found: Format) -> StringPattern:
-    """The texts of a format."""
-    return StringPattern(f"format {found.name}", found.build(), found.superset)
+def format_pattern(format_: Format) -> StringPattern:
+    """The strings of a format."""
+    return StringPattern(f"format {format_.name}", format_.build(), format_.superset)

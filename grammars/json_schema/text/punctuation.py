@@ -1,14 +1,13 @@
-"""Where whitespace may stand between the tokens of JSON, and terminals made of punctuation with its whitespace.
+"""Whitespace, indentation and separators: the terminals of JSON's punctuation under a whitespace policy.
 
-bounded   at every gap nothing, one space, or one newline with at most 40 spaces or 10 tabs (the default):
-          takes what `json.dumps` writes with its defaults, compact, or with any usual indentation, and
-          leaves a model no endless run of spaces
-none      no whitespace at all
-any       all that JSON permits
-indent    like `bounded`, but a space stands exactly after ``:`` and a newline with spaces everywhere else
+bounded   in every gap nothing, one space, or one newline with at most 40 spaces or 10 tabs (the default): accepts
+          compact JSON, the default of `json.dumps` and any usual indentation, and bounds runs of spaces
+none      no whitespace
+any       all whitespace that JSON permits
+indent    exactly one space after ``:``, and a newline with at most 40 spaces in every other gap
 
-With separators, as `json.dumps` takes them, commas and colons are written exactly so, and no other white space stands
-anywhere but the newlines of `indent`.
+With separators, as `json.dumps` takes them, commas and colons are written exactly as passed; other whitespace is
+forbidden except the newlines of `indent`.
 """
 
 from __future__ import annotations
@@ -43,7 +42,8 @@ class JsonPunctuation:
         open_object, close_object, empty_object: ``{``, ``}`` and ``{}``.
         open_array, close_array, empty_array: ``[``, ``]`` and ``[]``.
         comma: ``,`` between members or items.
-        colon: the regex of ``:``, to follow a key in the key's own terminal.
+        colon: the regex of ``:``, which is part of each key's terminal.
+        keys, next_keys: caches of `property_key` and `next_property_key`.
     """
 
     open_object: ir.Expr
@@ -58,7 +58,7 @@ class JsonPunctuation:
     next_keys: dict[str, ir.Terminal] = field(default_factory=dict)
 
     def property_key(self, name: str) -> ir.Terminal:
-        """`key` of a name that a schema declares; names recur from schema to schema."""
+        """`key` of a declared name, cached because names recur."""
         found = self.keys.get(name)
         if found is None:
             found = self.key(encode_json_string(name))
@@ -67,7 +67,7 @@ class JsonPunctuation:
         return found
 
     def next_property_key(self, name: str) -> ir.Terminal:
-        """`next_key` of a name that a schema declares."""
+        """`next_key` of a declared name, cached."""
         found = self.next_keys.get(name)
         if found is None:
             found = self.next_key(encode_json_string(name))
@@ -79,19 +79,19 @@ class JsonPunctuation:
         """A key, quotes included, and its colon."""
         if self.whitespace_parts and not isinstance(
             regex, (ir.Concat, ir.EmptySet)
-        ):  # nothing melts together
+        ):  # no adjacent literals to merge
             return ir.Terminal(ir.Concat((regex, *self.whitespace_parts[1])))
         return ir.Terminal(ir.concat(regex, self.colon))
 
     def next_key(self, regex: ir.Regex) -> ir.Terminal:
-        """The comma after a member, the next key and its colon: one terminal where no other key may come."""
+        """A comma, the next key and its colon as one terminal, for places where no other key may follow."""
         if self.whitespace_parts and not isinstance(regex, (ir.Concat, ir.EmptySet)):
             return ir.Terminal(ir.Concat((*self.whitespace_parts[0], regex, *self.whitespace_parts[1])))
         return ir.Terminal(ir.concat(self.comma.regex, regex, self.colon))
 
     @cached_property
     def whitespace_parts(self) -> tuple[tuple[ir.Regex, ...], tuple[ir.Regex, ...]] | None:
-        """The parts of the comma and of the colon, if they end and begin with white space."""
+        """The parts of the comma and of the colon, if the one ends and the other begins with whitespace."""
         comma, colon = self.comma.regex, self.colon
         if not isinstance(comma, ir.Concat) or not isinstance(colon, ir.Concat):
             return None
@@ -101,7 +101,7 @@ class JsonPunctuation:
 
 
 Separators = tuple[str, str]
-"""What stands between items or members, and between a key and its value."""
+"""The item separator and the key separator, as `json.dumps` takes them."""
 
 
 @cache
@@ -154,8 +154,8 @@ def _checked(separators: Separators, whitespace: Whitespace) -> Separators:
     for text, sign in ((comma, ","), (colon, ":")):
         if text.strip(" \t\n\r") != sign:
             raise InvalidConstraint(
-                "the separators are not JSON",
-                Problem("separators", f"{text!r} is not {sign!r} with white space around it"),
+                "the separators are not valid in JSON",
+                Problem("separators", f"{text!r} is not {sign!r} with optional whitespace around it"),
                 action='use (", ", ": ") or (",", ":")',
             )
     if whitespace == "any":

@@ -1,12 +1,13 @@
-r"""JSON strings: from a language of characters to the language of their texts between quotes.
+r"""JSON strings: from a language of string values to the language of their JSON encodings.
 
-Decoding a JSON string is a function, unit by unit (a character, an escape, a pair of surrogate escapes), so the
-texts that decode into a language are built by replacing every character class with its units; complements are
-taken within the units' own language. Two styles of units:
+JSON decodes a string unit by unit (a character, an escape, a pair of surrogate escapes), so the encodings of a language
+are built by replacing every character class with its units. Complements are taken within the language of all units.
+Two styles of units:
 
-* `CANONICAL_ESCAPES`: every character as itself, except that ``"``, ``\`` and controls are escaped, and non-ASCII may
-  be a ``\u`` escape. What `json.dumps` writes, with or without ``ensure_ascii``. Declared text uses this.
-* `ANY_ESCAPES`: all that JSON permits, ``\u0061`` for ``a`` too. Free strings and excluded keys use this.
+* `CANONICAL_ESCAPES`: what `json.dumps` writes, with or without ``ensure_ascii``: every character stands for itself,
+  except that ``"``, ``\`` and control characters are escaped, and non-ASCII may be a ``\u`` escape. Used for patterns,
+  formats and enumerated values.
+* `ANY_ESCAPES`: every escape that JSON permits, ``\u0061`` for ``a`` too. Used for free strings and excluded keys.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ QUOTE = ir.Literal(b'"')
 _SHORT = {0x08: b"b", 0x09: b"t", 0x0A: b"n", 0x0C: b"f", 0x0D: b"r", 0x22: b'"', 0x5C: b"\\"}
 _CONTROLS: CodePointRanges = ((0x00, 0x1F), (0x22, 0x22), (0x5C, 0x5C))
 _BEYOND: CodePointRanges = ((0x7F, MAX_CODE_POINT),)
-"""What `json.dumps` escapes though it need not: DEL and all beyond ASCII."""
+"""Characters that `json.dumps` may escape although JSON does not require it: DEL and non-ASCII."""
 _EVERY: CodePointRanges = ((0x00, MAX_CODE_POINT),)
 
 
@@ -36,19 +37,25 @@ _HEXADECIMAL = {
 
 
 _AS_IT_IS = re.compile(rb"[ !#-\[\]-~]*")
-"""Text that JSON writes as it is, where nothing optional is escaped."""
+"""Text without characters that JSON must escape."""
 
 
 @dataclass(frozen=True, eq=False)
 class EscapeStyle:
-    """Which escapes a string may use: one unit for each character of `optional`, besides what is required."""
+    r"""Which escapes a string may use.
+
+    Attributes:
+        optional: characters that may be escaped although JSON does not require it.
+        slash: ``\/`` is allowed.
+        unit_cache: results of `unit`.
+    """
 
     optional: CodePointRanges
     slash: bool
     unit_cache: dict[CodePointRanges, ir.Regex] = field(default_factory=dict)
 
     def unit(self, ranges: CodePointRanges) -> ir.Regex:
-        """All ways to write one character out of a set."""
+        """Every encoding of one character of a set."""
         found = self.unit_cache.get(ranges)
         if found is None:
             found = self._unit(ranges)
@@ -74,9 +81,9 @@ class EscapeStyle:
         return ir.union(raw, ir.concat(ir.Literal(b"\\"), ir.union(*escapes))) if escapes else raw
 
     def encode(self, regex: ir.Regex) -> ir.Regex:
-        """The texts that decode into a language of characters.
+        """The encodings of the strings of a language, without quotes.
 
-        The language holds valid UTF-8 only, or is intersected with one that does.
+        The language contains valid UTF-8 only, or is intersected with one that does.
         """
         done: dict[ir.Regex, ir.Regex] = {}
         stack: list[ir.Regex] = [regex]
@@ -103,7 +110,7 @@ class EscapeStyle:
         return done[regex]
 
     def _encoded(self, node: ir.Regex, parts: list[ir.Regex]) -> ir.Regex:
-        """A compound expression over parts that are encoded already."""
+        """A compound expression over encoded parts."""
         if isinstance(node, ir.Concat):
             return ir.concat(*parts)
         if isinstance(node, ir.Union):
@@ -116,13 +123,13 @@ class EscapeStyle:
         return ir.difference(ir.repeat(self.unit(_EVERY_CHARACTER)), parts[0])
 
     def literal(self, data: bytes) -> ir.Regex:
-        """All ways to write the text of a literal."""
+        """Every encoding of the text of a literal."""
         if self.optional is _BEYOND and _AS_IT_IS.fullmatch(data):
             return ir.Literal(data)
         return self.text(data.decode())
 
     def text(self, text: str) -> ir.Regex:
-        """All ways to write one given text."""
+        """Every encoding of one text."""
         parts: list[ir.Regex] = []
         for char in text:
             code = ord(char)
@@ -130,13 +137,13 @@ class EscapeStyle:
         return ir.concat(*parts)
 
     def quoted(self, regex: ir.Regex) -> ir.Regex:
-        """The JSON strings whose value is in a language of characters."""
+        """The JSON strings whose value is in a language."""
         return ir.concat(QUOTE, self.encode(regex), QUOTE)
 
 
 @lru_cache(maxsize=4096)
 def _hexadecimal(ranges: CodePointRanges, digits: int) -> ir.Regex:
-    """Numbers of a set written with exactly `digits` hexadecimal digits; equal remainders are written once."""
+    """Numbers of a set in exactly `digits` hexadecimal digits; equal remainders share one expression."""
     if not ranges:
         return ir.EMPTY_SET
     if digits == 0:
@@ -158,11 +165,11 @@ def _hexadecimal(ranges: CodePointRanges, digits: int) -> ir.Regex:
 
 
 def _hexadecimal_units(points: CodePointRanges) -> ir.Regex:
-    r"""What follows ``\u``: four digits, or a pair of surrogates beyond U+FFFF."""
+    r"""What may follow ``\u``: four digits, or a pair of surrogates for characters above U+FFFF."""
     plane = _hexadecimal(intersection(points, ((0x0000, 0xD7FF), (0xE000, 0xFFFF))), 4)
     beyond = intersection(points, ((0x10000, MAX_CODE_POINT),))
     groups: dict[CodePointRanges, list[tuple[int, int]]] = {}
-    for low, high in beyond:  # split by high surrogate; whole runs of them together
+    for low, high in beyond:  # split by high surrogate; runs of full blocks together
         low, high = low - 0x10000, high - 0x10000
         first, last = low >> 10, high >> 10
         if first == last:
@@ -199,12 +206,12 @@ ANY_STRING = ir.concat(QUOTE, STRING_BODY, QUOTE)
 
 
 def string_of_length(low: int, high: int | None) -> ir.Regex:
-    """JSON strings of so many code points."""
+    """JSON strings of `low` to `high` code points (None: no bound)."""
     return ir.concat(QUOTE, ir.repeat(STRING_CHARACTER, low, high), QUOTE)
 
 
 def encode_json_string(text: str) -> ir.Regex:
-    """One given string as `json.dumps` writes it, with and without ``ensure_ascii``."""
+    """One string as `json.dumps` writes it, with and without ``ensure_ascii``."""
     escaped = encode_basestring_ascii(text)
     plain = encode_basestring(text)
     if plain == escaped:
@@ -217,9 +224,12 @@ def encode_json_string(text: str) -> ir.Regex:
 def strings_excluding(
     names: Sequence[str], without: Sequence[ir.Regex] = (), within: Sequence[ir.Regex] = ()
 ) -> ir.Regex:
-    """JSON strings whose value is none of the names, matches no pattern of `without` and all of `within`.
+    """JSON strings, with any escapes, except those with excluded values.
 
-    Any spelling is allowed, and every spelling of what is excluded is excluded.
+    Args:
+        names: excluded values.
+        without: excluded languages of values.
+        within: languages that the value must all belong to.
     """
     if not (names or without or within):
         return ANY_STRING
@@ -233,15 +243,15 @@ def strings_excluding(
 
 
 def _trie(names: list[str]) -> ir.Regex:
-    """Sorted names as a tree over their characters, each in every spelling: shared beginnings are written once."""
+    """A trie of sorted names, each character in every encoding; common prefixes are written once."""
     names = [name for name in names if name.isascii() or not _LONE.search(name)]
-    # Places where names part, down the current name: their depth, and what may follow there.
+    # Branching points along the current name: depth, and the suffixes that may follow there.
     places: list[tuple[int, list[ir.Regex]]] = [(0, [])]
     for name, following in zip(names, (*names[1:], ""), strict=False):
         shared = _shared(name, following)
         end = len(name)
         tail: ir.Regex = ir.EMPTY_STRING
-        while places[-1][0] > shared:  # finished: the next name leaves the path above
+        while places[-1][0] > shared:  # no later name passes through this branching point
             depth, options = places.pop()
             tail = ir.union(*options, _spelled(name[depth:end], tail))
             end = depth
@@ -252,11 +262,11 @@ def _trie(names: list[str]) -> ir.Regex:
 
 
 _LONE = re.compile("[\ud800-\udfff]")
-"""A surrogate without the other half of its pair: no UTF-8 text holds one."""
+"""A lone surrogate, which has no UTF-8 encoding."""
 
 
 def _shared(a: str, b: str) -> int:
-    """How many characters two names begin with alike."""
+    """Length of the longest common prefix."""
     low, high = 0, min(len(a), len(b))
     while low < high:  # slices are compared faster than characters one by one
         middle = (low + high + 1) // 2
@@ -268,7 +278,7 @@ def _shared(a: str, b: str) -> int:
 
 
 def _spelled(text: str, tail: ir.Regex) -> ir.Regex:
-    """A text in every spelling, then `tail`."""
+    """A text in every encoding, then `tail`."""
     if not text:
         return tail
     try:

@@ -1,1 +1,1 @@
-"""Languages of characters that RFCs define, each built when it is first asked for; `formats` gives them their names."""
+"""Regular languages of the formats that RFCs define, built on first use."""

@@ -9,7 +9,7 @@ from grammars import ir
 from grammars.json_schema.text.rfc.notation import fragment_regex, separated
 
 MAX_HOSTNAME_LENGTH = 253
-"""Most characters of a host name."""
+"""Maximum length of a host name in characters."""
 _NON_ASCII = r"\x{80}-\x{10FFFF}"
 
 
@@ -30,7 +30,7 @@ def ldh_hostname() -> ir.Regex:
 
 @cache
 def hostname() -> ir.Regex:
-    """The same without labels that begin with ``xn--``.
+    """Host names without labels that begin with ``xn--``.
 
     Those have to decode to a sound label of another script, and what Punycode decodes to is not regular.
     """
@@ -49,16 +49,16 @@ def _plain_label() -> ir.Regex:
 
 
 _LONGEST_LABEL = 9
-"""Most characters of a label with letters beyond ASCII: Punycode takes at most six for each, and has 59."""
+"""Maximum length of a non-ASCII label: Punycode needs at most six of 59 characters for each."""
 _IDEOGRAPHS_AND_HANGUL = ((0x3400, 0x4DBF), (0x4E00, 0x9FFC), (0xAC00, 0xD7A3))
-"""Letters without case and without another form."""
+"""Letters without case that no normalisation changes."""
 _OTHERS = (range(0x61, 0x1100), range(0x1200, 0x3400), range(0xA000, 0xA960), range(0xA980, 0xAC00))
-"""Where other letters are, without the parts of Hangul syllables."""
+"""Ranges of other letters, without Hangul Jamo."""
 
 
 @cache
 def idn_hostname() -> ir.Regex:
-    """RFC 5891, the part of it that is regular and small.
+    """A small regular subset of RFC 5891.
 
     A label is one of `hostname`, or a few letters and digits of scripts that are written from left to right. Left out
     are longer ones, marks, digits beyond ASCII, characters that are sound only next to certain others, and scripts
@@ -69,7 +69,7 @@ def idn_hostname() -> ir.Regex:
         *((code, code) for part in _OTHERS for code in part if _is_sound(code)),
     ]
     some = ir.chars((*letters, (0x30, 0x39)))
-    first = ir.chars(letters)  # a digit would be no sound beginning for some readers
+    first = ir.chars(letters)  # some validators refuse a leading digit
     inner = ir.repeat(ir.chars((*letters, (0x30, 0x39), (0x2D, 0x2D))), 0, 1)
     label = ir.concat(first, ir.optional(ir.concat(inner, ir.repeat(some, 1, _LONGEST_LABEL - 2))))
     name = separated(ir.union(_plain_label(), label), ".")
@@ -78,13 +78,13 @@ def idn_hostname() -> ir.Regex:
 
 @cache
 def idn_hostname_superset() -> ir.Regex:
-    """Texts that are not empty and hold no space or other ASCII that no label has; neither end is a hyphen."""
+    """Non-empty texts without ASCII characters that labels exclude, and without a hyphen at either end."""
     inside = r"[A-Za-z0-9.\x{80}-\x{10FFFF}]"
     return fragment_regex(rf"{inside}(?:[A-Za-z0-9.\x{{80}}-\x{{10FFFF}}-]*{inside})?")
 
 
 def _is_sound(code: int) -> bool:
-    """Whether a character is a letter, written from left to right, that no normalising changes (RFC 5892)."""
+    """Whether a character is a left-to-right letter that no normalisation changes (RFC 5892)."""
     char = chr(code)
     return (
         unicodedata.category(char) in ("Ll", "Lo")
@@ -102,13 +102,13 @@ def ipv4() -> ir.Regex:
 
 @cache
 def ipv6() -> ir.Regex:
-    """RFC 4291, section 2.2: groups of four hexadecimal digits, one run of zero groups left out."""
+    """RFC 4291, section 2.2: groups of up to four hexadecimal digits, at most one run of zero groups elided."""
     group = fragment_regex("[0-9A-Fa-f]{1,4}")
     before = ir.concat(group, ir.literal(":"))
     last = ir.union(ir.concat(before, group), ipv4())
     gap = ir.literal("::")
     options = [ir.concat(ir.repeat(before, 6, 6), last)]
-    for ahead in range(8):  # so many groups may stand before the gap
+    for ahead in range(8):  # number of groups before the elided run
         left = ir.optional(ir.concat(ir.repeat(before, 0, ahead - 1), group)) if ahead else ir.EMPTY_STRING
         right = 5 - ahead
         if right >= 0:
@@ -139,7 +139,7 @@ def email() -> ir.Regex:
 
 @cache
 def idn_email() -> ir.Regex:
-    """RFC 6531: the same with characters of any script."""
+    """RFC 6531: mailboxes with characters of any script."""
     some = f"[A-Za-z0-9{_NON_ASCII}]"
     label = fragment_regex(rf"{some}(?:[A-Za-z0-9{_NON_ASCII}-]{{0,61}}{some})?")
     return _mailbox(_NON_ASCII, separated(label, "."))

@@ -30,7 +30,7 @@ def _parts(beyond: str, private: str) -> tuple[ir.Regex, ir.Regex]:
     absolute = ir.concat(slash, ir.optional(ir.concat(some, segments)))
     rootless = ir.concat(some, segments)
     noscheme = ir.concat(fragment_regex(rf"(?:[{free}{sub}@]|{_ESCAPE})+"), segments)
-    # an IPv4 address is a registered name to this grammar
+    # the registered names contain the IPv4 addresses
     literal = ir.concat(
         fragment_regex(r"\["),
         ir.union(ipv6(), fragment_regex(rf"[Vv][0-9A-Fa-f]+\.[A-Za-z0-9\-._~{sub}:]+")),

@@ -1,4 +1,4 @@
-"""How formats are written: fragments in the notation of regular expressions, put together as `grammars.ir`."""
+"""Helpers to write formats as fragments of regular expressions, combined as `grammars.ir`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from grammars.regex import parse
 
 @cache
 def fragment_regex(fragment: str) -> ir.Regex:
-    """What a fragment matches as a whole; a dot is any character. The same fragment is the same node."""
+    """The language of a fragment, cached; a dot is any character."""
     return parse(fragment, dialect="rust", flags="s")
 
 

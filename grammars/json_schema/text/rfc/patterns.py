@@ -13,7 +13,7 @@ from grammars import ir
 from grammars.json_schema.text.rfc.notation import fragment_regex, separated
 
 MAX_GROUP_DEPTH = 5
-"""Deepest nesting of groups that is written."""
+"""Maximum nesting of groups."""
 
 _ESCAPE = r"\\(?:[dDwWsStnrvf!-/:-@\[-`{-~]|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4})"
 _SYNTAX = r"^$\\.*+?()\[\]{}|"
@@ -31,12 +31,12 @@ def regex() -> ir.Regex:
 
 @cache
 def regex_superset() -> ir.Regex:
-    """All texts but some that are surely no pattern: nothing stands before a quantifier or a closing parenthesis."""
+    """All texts except some that are certainly malformed: a quantifier or ``)`` at the start."""
     return fragment_regex(r"(?:[^*+?)].*)?")
 
 
 def _alternatives(inner: ir.Regex | None) -> ir.Regex:
-    """Patterns whose groups hold `inner`; without groups when that is None."""
+    """Patterns whose groups contain `inner`; patterns without groups when it is None."""
     atoms = [fragment_regex(rf"[^{_SYNTAX}]|\.|{_ESCAPE}"), _class()]
     assertions = [fragment_regex(r"\^|\$|\\[bB]")]
     if inner is not None:
@@ -54,7 +54,7 @@ def _quantifier() -> ir.Regex:
         fragment_regex("[0-9]{1,2},[1-9][0-9]{2}"),
         fragment_regex("[0-9],[1-9][0-9]"),
     ]
-    for low in range(100):  # two of as many digits, the first not above the second
+    for low in range(100):  # two counts of equal length, the first at most the second
         tens, ones = divmod(low, 10)
         same = ir.concat(ir.literal(f"{low},{tens or ''}"), _digits(ones))
         higher = ir.concat(ir.literal(f"{low},"), _digits(tens + 1), _digits(0)) if tens else ir.EMPTY_SET
@@ -78,7 +78,7 @@ def _class() -> ir.Regex:
             for low in ends
         )
     )
-    # a hyphen stands for itself at either end and after a range
+    # a hyphen is literal at either end and after a range
     item = ir.union(fragment_regex(plain), ir.concat(ranges, fragment_regex("-?")))
     body = ir.union(
         ir.concat(fragment_regex("-?"), ir.repeat(item, 1), fragment_regex("-?")), fragment_regex("-")

@@ -50,7 +50,7 @@ def time_superset() -> ir.Regex:
 
 
 def _leap_second() -> ir.Regex:
-    """23:59:60 in UTC, as clocks elsewhere show it."""
+    """The leap second 23:59:60 UTC in the local time of every offset."""
     fraction = fragment_regex(_FRACTION)
     hours = []
     for hour in range(24):
@@ -75,13 +75,13 @@ def date_time() -> ir.Regex:
 
 @cache
 def date_time_superset() -> ir.Regex:
-    """Dates with such times."""
+    """Dates with the times of `time_superset`."""
     return ir.concat(date(), fragment_regex("[Tt]"), time_superset())
 
 
 @cache
 def duration() -> ir.Regex:
-    """``duration`` of appendix A: a unit may be left out only at either end."""
+    """``duration`` of appendix A: the units present are consecutive."""
     time_span = "T(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S)"
     date_span = "(?:[0-9]+Y(?:[0-9]+M(?:[0-9]+D)?)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)"
     return fragment_regex(f"P(?:{date_span}(?:{time_span})?|{time_span}|[0-9]+W)")
