@@ -1,7 +1,7 @@
-"""What the kernels of verification cost on a GPU: bytes moved over time, against what a copy moves; and are they right.
+"""`bench kernels`: bandwidth of the verification kernels on a GPU against that of a copy, and their error in float64.
 
-Bytes are those that a kernel has to move (each logit, mask word, key or value once), so a share of the copy's rate is
-a share of the best there is. Inputs are taken in turn from more memory than the cache of the device holds.
+The bytes of a kernel are those it must move (each logit, mask word, key or value once), so its share of the copy's
+bandwidth is its share of the optimum. Calls cycle through inputs that exceed the cache of the device.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from typing import Any
 import torch
 
 from constrained.errors import InvalidArgument
-from constrained.evaluate.masks.report import ReportTable
+from constrained.evaluate.harness.results import ROWS, make_folder
+from constrained.evaluate.harness.settings import Progress
+from constrained.evaluate.harness.tables import NO_VALUE, ReportTable
 from spec.kernels import (
     SplitStats,
     apply_masks,
@@ -29,7 +31,6 @@ from spec.kernels import (
 )
 from spec.noise import GumbelNoise
 
-ROWS = "rows.jsonl"
 Timer = Callable[[Sequence[Callable[[], object]]], float]
 
 
@@ -87,9 +88,7 @@ class KernelTiming:
         return self.bytes_moved / self.seconds / self.copy
 
 
-def run(
-    settings: KernelBenchSettings, out: Path, progress: Callable[[str, int, int], None]
-) -> list[ReportTable]:
+def run(settings: KernelBenchSettings, out: Path, progress: Progress) -> list[ReportTable]:
     """Measures on the CUDA device, and writes the rows.
 
     Raises:
@@ -100,17 +99,13 @@ def run(
             "there is no CUDA device, and nothing else runs these kernels at speed",
             action="run it on a machine with a GPU; `pytest tests/kernels` checks the kernels without one",
         )
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        rows = measure(settings, "cuda", time_with_events, progress)
-        about = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, **asdict(settings)}
-        lines = [json.dumps(one) for one in (about, *(asdict(row) for row in rows))]
-        (out / ROWS).write_text("\n".join(lines) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise InvalidArgument(
-            f"{str(out)!r} cannot be written: {error.strerror}", action="check --out"
-        ) from None
-    return [section(rows, str(about["device"]))]
+    make_folder(out)
+    rows = measure(settings, "cuda", time_with_events, progress)
+    device = torch.cuda.get_device_name()
+    about = {"device": device, "torch": torch.__version__, **asdict(settings)}
+    lines = [json.dumps(one) for one in (about, *(asdict(row) for row in rows))]
+    (out / ROWS).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return [section(rows, device)]
 
 
 def section(rows: Sequence[KernelTiming], device: str) -> ReportTable:
@@ -123,7 +118,7 @@ def section(rows: Sequence[KernelTiming], device: str) -> ReportTable:
                 f"{1e6 * row.seconds:.1f}",
                 f"{row.bytes_moved / row.seconds / 1e9:.0f}",
                 f"{row.share:.0%}",
-                "-" if row.error is None else f"{row.error:.1e}",
+                NO_VALUE if row.error is None else f"{row.error:.1e}",
                 str(row.wrong),
             ],
         )
@@ -134,7 +129,7 @@ def section(rows: Sequence[KernelTiming], device: str) -> ReportTable:
 
 
 def measure(
-    settings: KernelBenchSettings, device: str, timer: Timer, progress: Callable[[str, int, int], None]
+    settings: KernelBenchSettings, device: str, timer: Timer, progress: Progress
 ) -> list[KernelTiming]:
     """All measurements, on any device and with any clock."""
     copy = _copy_rate(settings, device, timer)

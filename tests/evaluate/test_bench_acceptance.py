@@ -116,7 +116,7 @@ def test_the_measurement_of_the_kernels_checks_what_they_say():
     assert [row.bytes_moved for row in rows if row.kernel == "row_stats"] == [200, 1000]
     table = kernels.section(rows, "a device")
     assert table.lines[0][0] == "row_stats, 1 rows"
-    assert all(len(cells) == len(table.engines) for _, cells in table.lines)
+    assert all(len(cells) == len(table.columns) for _, cells in table.lines)
 
 
 def test_a_wrong_answer_is_counted(monkeypatch):

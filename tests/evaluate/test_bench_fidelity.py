@@ -1,4 +1,4 @@
-"""`constrained bench faithful`: laws by writing down every text, and sets of texts against them."""
+"""`constrained bench fidelity`: laws by writing down every text, and sets of texts against them."""
 
 from __future__ import annotations
 
@@ -255,7 +255,7 @@ def test_a_law_is_retold_by_longest_match():
 
 def bench(*arguments: str) -> int:
     with pytest.raises(SystemExit) as ended:
-        main(["bench", "faithful", "--quiet", *arguments])
+        main(["bench", "fidelity", "--quiet", *arguments])
     return int(ended.value.code or 0)
 
 
@@ -295,9 +295,9 @@ def test_the_command_prints_tables_and_fills_a_folder(tmp_path, capsys):
     [
         (("--tasks", "poems"), "no task 'poems'"),
         (("--samplers", "fast"), "no sampler 'fast'"),
-        (("--sizes", "10,x"), "no list of numbers"),
+        (("--sizes", "10,x"), "is not a list of numbers"),
         (("--sizes", "10,5"), "that grow"),
-        (("--time-limit", "0"), "positive limit"),
+        (("--time-limit", "0"), "time_limit is 0"),
     ],
 )
 def test_mistakes_end_it_before_anything_runs(arguments, message, tmp_path, monkeypatch, capsys):

@@ -13,9 +13,10 @@ import pytest
 
 from constrained import InvalidArgument
 from constrained.cli import main
+from constrained.evaluate.harness.results import ROWS
 from constrained.evaluate.jsonschemabench import SchemaBenchSettings, data, judging, run, write
 from constrained.evaluate.jsonschemabench import rows as r
-from constrained.evaluate.jsonschemabench.run import ROWS, SchemaBenchResults, read_rows
+from constrained.evaluate.jsonschemabench.run import SchemaBenchResults, read_rows
 from tests.support.paths import ROOT
 
 ITEMS: list[dict[str, Any]] = [

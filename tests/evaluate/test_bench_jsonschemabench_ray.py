@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 
 from constrained import InvalidArgument
+from constrained.evaluate.harness.results import ROWS
 from constrained.evaluate.jsonschemabench import SchemaBenchSettings, run
 from constrained.evaluate.jsonschemabench import rows as r
 from constrained.evaluate.jsonschemabench.cluster import ACTOR_BATCH, RayActor, RayBackend, deal_batches
 from constrained.evaluate.jsonschemabench.data import SchemaItem
-from constrained.evaluate.jsonschemabench.run import ROWS, read_rows
+from constrained.evaluate.jsonschemabench.run import read_rows
 from tests.support.paths import ROOT
 
 MODEL = "tests.support.jsonschemabench_parts:told"

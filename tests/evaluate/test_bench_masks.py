@@ -422,7 +422,7 @@ def test_the_command_prints_a_table_and_fills_a_folder(
     ("arguments", "message"),
     [
         (("--engines", "fast"), "there is no engine 'fast'"),
-        (("--engines", "constrained,constrained"), "named twice"),
+        (("--engines", "constrained,constrained"), "one is named twice"),
         (("--time-limit", "0"), "positive limit"),
         (("--data", "nowhere.jsonl"), "cannot be read"),
         ((), "no data is named"),

@@ -1,4 +1,4 @@
-"""What the benches share: the group of commands, their data, a progress bar, tables for the terminal."""
+"""Shared by the bench commands: their group, common options, data, a progress bar, and the report at the end."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from constrained.cli.exit_status import BadInput
+from constrained.cli.exit_status import BadInput, CommandFailed, emit
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from constrained.evaluate.masks.report import ReportTable
+    from constrained.evaluate.harness.tables import ReportTable
 
 DATA_VARIABLE = "CONSTRAINED_DATA"
 DATA_FILE = "maskbench-dev.jsonl.gz"
@@ -27,7 +27,21 @@ Data = Annotated[
         help=f"MaskBench data, .jsonl or .jsonl.gz [default: ${DATA_VARIABLE}/{DATA_FILE}].",
     ),
 ]
-"""The option by which data is named; `data_file` reads it."""
+"""The MaskBench data; see `data_file`."""
+
+Seed = Annotated[
+    int, typer.Option("--seed", metavar="N", min=0, help="Same seed, same sample.", show_default=True)
+]
+Vocabulary = Annotated[
+    str,
+    typer.Option(
+        "--vocabulary",
+        metavar="NAME_OR_FOLDER",
+        help="tekken (131,072 tokens, with mistral-common), or a Hugging Face tokenizer.",
+    ),
+]
+Out = Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder for rows, tables and plot.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
 
 bench = typer.Typer(
     help="Measure this library, and others beside it.", rich_markup_mode=None, no_args_is_help=True
@@ -40,10 +54,10 @@ def _bench() -> None:
 
 
 def data_file(named: Path | None) -> Path:
-    """The data that is named, or that of the environment.
+    """The named file, or the one in the folder of the environment variable.
 
     Raises:
-        BadInput: there is none.
+        BadInput: neither is set.
     """
     if named is not None:
         return named
@@ -57,12 +71,24 @@ def data_file(named: Path | None) -> Path:
 
 
 def split_names(names: str | None, separator: str) -> tuple[str, ...]:
-    """Names out of one option."""
+    """The names in the value of an option."""
     return tuple(name.strip() for name in (names or "").split(separator) if name.strip())
 
 
+def split_counts(value: str, option: str) -> tuple[int, ...]:
+    """The positive numbers in the value of an option, with commas between.
+
+    Raises:
+        BadInput: a part is not a positive number.
+    """
+    parts = [part.strip() for part in value.split(",")]
+    if not all(part.isascii() and part.isdecimal() and int(part) for part in parts):
+        raise BadInput(f"{value!r} is not a list of numbers >= 1", action=f"pass {option} 1,64")
+    return tuple(map(int, parts))
+
+
 class ProgressBar:
-    """A progress bar on standard error, where somebody watches."""
+    """A progress bar on standard error, if that is a terminal."""
 
     def __init__(self, quiet: bool) -> None:
         from rich.console import Console
@@ -85,12 +111,12 @@ class ProgressBar:
             console=console,
             disable=quiet or not console.is_terminal,
             transient=True,
-            refresh_per_second=2,  # whatever the bar costs is measured along
+            refresh_per_second=2,  # drawing it takes time from the measurement
         )
         self._task = self._bar.add_task("", total=None)
 
     def __call__(self, what: str, done: int, total: int) -> None:
-        """Shows what goes on."""
+        """Shows the present step; see `constrained.evaluate.harness.Progress`."""
         self._bar.update(self._task, description=what, completed=done, total=total or None)
 
     def __enter__(self) -> ProgressBar:
@@ -101,15 +127,41 @@ class ProgressBar:
         self._bar.stop()
 
 
-def render_tables(sections: Sequence[ReportTable]) -> str:
+def render_tables(tables: Sequence[ReportTable]) -> str:
     """Tables for the terminal."""
     from rich.console import Console
 
-    from constrained.evaluate.masks.report import table
-
     console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
     with console.capture() as captured:
-        for section in sections:
-            console.print(table(section))
+        for table in tables:
+            console.print(table.rich())
             console.print()
     return captured.get().rstrip()
+
+
+def report_results(
+    tables: Sequence[ReportTable],
+    out: Path,
+    *,
+    skipped: Mapping[str, str] | None = None,
+    notes: Sequence[str] = (),
+    measured: bool = True,
+) -> None:
+    """Prints tables on standard output; on standard error what was not measured, and the folder.
+
+    Args:
+        tables: of the run.
+        out: folder of the run.
+        skipped: what was not measured -> why.
+        notes: lines after the tables.
+        measured: there are results.
+
+    Raises:
+        CommandFailed: there are no results.
+    """
+    emit("\n".join([render_tables(tables), *notes]))
+    for what, why in (skipped or {}).items():
+        print(f"not measured: {what}: {why}", file=sys.stderr)
+    print(f"written to {out}", file=sys.stderr)
+    if not measured:
+        raise CommandFailed(2)

@@ -1,18 +1,25 @@
-"""`constrained bench masks` and `bench memos`: what masks cost, engine beside engine, and where they come from."""
+"""`constrained bench masks` and `bench memos`: times of masks for several engines, and hit rates of mask caches."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from constrained.cli.bench.common import Data, ProgressBar, bench, data_file, render_tables
-from constrained.cli.exit_status import CommandFailed, emit
-
-if TYPE_CHECKING:
-    from constrained.evaluate.masks.run import MaskBenchResults
+from constrained.cli.bench.common import (
+    Data,
+    Out,
+    ProgressBar,
+    Quiet,
+    Seed,
+    Vocabulary,
+    bench,
+    data_file,
+    report_results,
+    split_names,
+)
+from constrained.cli.exit_status import emit
 
 
 @bench.command(
@@ -28,60 +35,52 @@ The engines other than this library come with: pip install 'constrained-generati
 def masks(
     data: Data = None,
     sample: Annotated[
-        int, typer.Option("--sample", metavar="N", min=0, help="Schemas to draw; 0: all.")
+        int, typer.Option("--sample", metavar="N", min=0, help="Schemas to sample; 0: all.")
     ] = 600,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Same seed, same schemas.")] = 0,
+    seed: Seed = 0,
     engines: Annotated[
         str | None,
         typer.Option(
             "--engines",
             metavar="A,B,C",
-            help="In this order; MODULE:CLASS for one of your own "
+            help="In this order; MODULE:CLASS for your own "
             "[default: constrained,llguidance,glrmask,xgrammar,outlines].",
         ),
     ] = None,
-    vocabulary: Annotated[
-        str,
-        typer.Option(
-            "--vocabulary",
-            metavar="NAME_OR_FOLDER",
-            help="tekken (131,072 tokens, with mistral-common), or a Hugging Face tokenizer.",
-        ),
-    ] = "tekken",
+    vocabulary: Vocabulary = "tekken",
     time_limit: Annotated[
-        float, typer.Option("--time-limit", metavar="SECONDS", help="For one schema with one engine.")
+        float, typer.Option("--time-limit", metavar="SECONDS", help="For one schema under one engine.")
     ] = 120.0,
     memory_limit: Annotated[
         float, typer.Option("--memory-limit", metavar="GIB", help="For the process of an engine.")
     ] = 8.0,
-    warm: Annotated[
-        bool, typer.Option("--warm", help="Also measure each schema when it is requested again.")
-    ] = False,
+    warm: Annotated[bool, typer.Option("--warm", help="Also measure each schema a second time.")] = False,
     batch: Annotated[
         int, typer.Option("--batch", metavar="N", min=0, help="Also measure N states in one call.")
     ] = 0,
-    threads: Annotated[int, typer.Option("--threads", metavar="N", min=1, help="Of each engine.")] = 1,
+    threads: Annotated[
+        int, typer.Option("--threads", metavar="N", min=1, help="Threads of each engine.")
+    ] = 1,
     compare: Annotated[
         bool,
         typer.Option("--compare", help="Also compare all masks with the first engine's (small samples)."),
     ] = False,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where rows, summary and plot go.")
-    ] = Path("bench-masks"),
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    out: Out = Path("bench-masks"),
+    quiet: Quiet = False,
 ) -> None:
-    """Replay recorded JSON token by token: what masks cost, and whether they are right.
+    """Replay recorded JSON token by token: times of masks, and whether they are correct.
 
-    Engines run one after another, each in a process of its own. The tables go to standard output; raw rows, summary,
+    Engines run one after another, each in a process of its own. Tables go to standard output; rows, summary,
     tables and a plot go to a folder.
     """
-    from constrained.evaluate.masks import MaskBenchSettings, run  # numpy, which --help can do without
+    from constrained.evaluate.masks import MaskBenchSettings, run  # imports numpy, which --help does not need
+    from constrained.evaluate.masks.engines import DEFAULT_ENGINES
 
     settings = MaskBenchSettings(
         data=data_file(data),
         sample=sample,
         seed=seed,
-        engines=_names(engines),
+        engines=DEFAULT_ENGINES if engines is None else split_names(engines, ","),
         vocabulary=vocabulary,
         time_limit=time_limit,
         memory_limit=memory_limit,
@@ -92,13 +91,16 @@ def masks(
     )
     with ProgressBar(quiet) as bar:
         results = run(settings, out, bar)
-    emit(_rendered(results))
-    for one in results.engines:
-        if one.unavailable:
-            print(f"not measured: {one.engine}: {one.unavailable}", file=sys.stderr)
-    print(f"written to {out}", file=sys.stderr)
-    if not results.sections:
-        raise CommandFailed(2)
+    report_results(
+        results.sections,
+        out,
+        skipped={one.engine: one.unavailable for one in results.engines if one.unavailable},
+        notes=[
+            f"masks of {name} against the first engine: {tally}"
+            for name, tally in results.differences.items()
+        ],
+        measured=bool(results.sections),
+    )
 
 
 @bench.command(
@@ -110,20 +112,13 @@ Example:
 def memos(
     data: Data = None,
     sample: Annotated[
-        int, typer.Option("--sample", metavar="N", min=0, help="Schemas to draw; 0: all.")
+        int, typer.Option("--sample", metavar="N", min=0, help="Schemas to sample; 0: all.")
     ] = 300,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Same seed, same schemas.")] = 0,
-    vocabulary: Annotated[
-        str,
-        typer.Option(
-            "--vocabulary",
-            metavar="NAME_OR_FOLDER",
-            help="tekken (131,072 tokens, with mistral-common), or a Hugging Face tokenizer.",
-        ),
-    ] = "tekken",
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    seed: Seed = 0,
+    vocabulary: Vocabulary = "tekken",
+    quiet: Quiet = False,
 ) -> None:
-    """Replay recorded JSON with this library alone: which memo answers a mask, and what a miss costs."""
+    """Replay recorded JSON with this library alone: which cache has a mask, and the cost of a miss."""
     from constrained.evaluate.masks.memo_stats import format_memo_stats, measure
     from constrained.evaluate.masks.workload import load_bench_vocabulary, prepare
     from constrained.evaluate.masks.workload import sample as draw
@@ -133,19 +128,3 @@ def memos(
         cases = [prepare(row, tokens) for row in draw(data_file(data), sample, seed)]
         measured = measure(cases, tokens, lambda done, total: bar("replaying", done, total))
     emit("\n".join(format_memo_stats(measured)))
-
-
-def _names(listed: str | None) -> tuple[str, ...]:
-    if listed is None:
-        from constrained.evaluate.masks.engines import DEFAULT_ENGINES
-
-        return DEFAULT_ENGINES
-    return tuple(name.strip() for name in listed.split(",") if name.strip())
-
-
-def _rendered(results: MaskBenchResults) -> str:
-    compared = [
-        f"masks of {engine} against the first engine: {tally}"
-        for engine, tally in results.differences.items()
-    ]
-    return "\n".join([render_tables(results.sections), *compared])

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from constrained.cli.bench.common import ProgressBar, bench, data_file, render_tables, split_names
-from constrained.cli.exit_status import BadInput, CommandFailed, emit
+from constrained.cli.bench.common import (
+    Out,
+    ProgressBar,
+    Quiet,
+    Seed,
+    bench,
+    data_file,
+    report_results,
+    split_names,
+)
+from constrained.cli.exit_status import BadInput
 
 
 @bench.command()
@@ -27,47 +35,52 @@ def jsonschemabench(
         str | None, typer.Option("--splits", metavar="A,B,C", help="Parts of the data [default: all].")
     ] = None,
     sample: Annotated[
-        int, typer.Option("--sample", metavar="N", min=0, help="Schemas to draw of each split; 0: all.")
+        int, typer.Option("--sample", metavar="N", min=0, help="Schemas to sample from each split; 0: all.")
     ] = 50,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Same seed, same schemas.")] = 0,
+    seed: Seed = 0,
     engines: Annotated[
         str, typer.Option("--engines", metavar="A,B,C", help="In this order; MODULE:CLASS for your own.")
     ] = "constrained,xgrammar,llguidance,outlines",
     model: Annotated[
         str | None, typer.Option("--model", "-m", metavar="NAME", help="[default: the bundled one].")
     ] = None,
-    device: Annotated[str | None, typer.Option("--device", metavar="NAME", help="Where it goes.")] = None,
-    max_tokens: Annotated[int, typer.Option("--max-tokens", metavar="N", min=1, help="Of a text.")] = 256,
+    device: Annotated[
+        str | None, typer.Option("--device", metavar="NAME", help="Device of the model.")
+    ] = None,
+    max_tokens: Annotated[int, typer.Option("--max-tokens", metavar="N", min=1, help="Token limit.")] = 256,
     compile_limit: Annotated[
-        float, typer.Option("--compile-limit", metavar="SECONDS", help="For a schema.")
+        float, typer.Option("--compile-limit", metavar="SECONDS", help="For compiling a schema.")
     ] = 40.0,
-    time_limit: Annotated[float, typer.Option("--time-limit", metavar="SECONDS", help="For a text.")] = 40.0,
+    time_limit: Annotated[
+        float, typer.Option("--time-limit", metavar="SECONDS", help="For a completion.")
+    ] = 40.0,
     memory_limit: Annotated[
         float, typer.Option("--memory-limit", metavar="GIB", help="For the process of an engine.")
     ] = 8.0,
     processes: Annotated[
-        int, typer.Option("--processes", metavar="N", min=1, help="Side by side, a model in each.")
+        int,
+        typer.Option("--processes", metavar="N", min=1, help="Parallel processes, each with its own model."),
     ] = 1,
-    threads: Annotated[int, typer.Option("--threads", metavar="N", min=1, help="Of each process.")] = 1,
+    threads: Annotated[
+        int, typer.Option("--threads", metavar="N", min=1, help="Threads of each process.")
+    ] = 1,
     backend: Annotated[
-        str, typer.Option("--backend", metavar="NAME", help="Where the processes are: local, or ray.")
+        str, typer.Option("--backend", metavar="NAME", help="Where the processes run: local, or ray.")
     ] = "local",
     address: Annotated[
         str | None,
         typer.Option(
             "--address",
             metavar="WHERE",
-            help="A Ray cluster that runs [default: one of this machine, for this run].",
+            help="Address of a running Ray cluster [default: starts one on this machine for this run].",
         ),
     ] = None,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where rows and reports go.")
-    ] = Path("bench-jsonschemabench"),
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    out: Out = Path("bench-jsonschemabench"),
+    quiet: Quiet = False,
 ) -> None:
-    """Let a model answer to the schemas of JSONSchemaBench under each engine: coverage, compliance, times.
+    """Generate under the schemas of JSONSchemaBench with each engine: coverage, compliance, times.
 
-    One row a schema and engine, written as it is known; the same command goes on where a run was interrupted. The table
+    A row for each schema and engine is written at once; an interrupted run is resumed by its own command. The table
     goes to standard output, both reports to the folder.
     """
     from constrained.evaluate.jsonschemabench import SchemaBenchSettings, run, write
@@ -91,18 +104,14 @@ def jsonschemabench(
     )
     with ProgressBar(quiet) as bar:
         results = run(settings, out, bar)
-    emit(render_tables(write(results, out)[:1]))
-    for engine, why in results.unavailable.items():
-        print(f"not measured: {engine}: {why}", file=sys.stderr)
-    print(f"written to {out}", file=sys.stderr)
-    if not results.rows:
-        raise CommandFailed(2)
+    tables = write(results, out)
+    report_results(tables[:1], out, skipped=results.unavailable, measured=bool(results.rows))
 
 
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="What `bench jsonschemabench` wrote to.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of `bench jsonschemabench`.")],
 ) -> None:
-    """Make the reports of a folder again, of all rows that are in it; the run may still be going on."""
+    """Rewrite the reports of a folder from its rows; the run may still be in progress."""
     import json
 
     from constrained.evaluate.jsonschemabench import SchemaBenchResults, write
@@ -115,10 +124,9 @@ def report(
         tables = write(results, folder)
     except (OSError, ValueError, KeyError) as error:
         raise BadInput(
-            f"{str(folder)!r} holds no results that can be read: {error}",
-            action="name the folder that `constrained bench jsonschemabench --out` wrote to",
+            f"{str(folder)!r} has no readable results: {error}",
+            action="name the folder of `constrained bench jsonschemabench --out`",
         ) from None
     if not tables:
-        raise BadInput(f"{str(folder)!r} holds no rows yet")
-    emit(render_tables(tables))
-    print(f"written to {folder}", file=sys.stderr)
+        raise BadInput(f"{str(folder)!r} has no rows yet")
+    report_results(tables, folder)

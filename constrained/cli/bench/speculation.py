@@ -1,8 +1,7 @@
-"""`constrained bench replay`, `acceptance` and `kernels`: guesses, what they save, and how they are verified."""
+"""`constrained bench replay`, `acceptance` and `kernels`: draft tokens, their acceptance, and their verification."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -10,13 +9,17 @@ import typer
 
 from constrained.cli.bench.common import (
     Data,
+    Out,
     ProgressBar,
+    Quiet,
+    Seed,
+    Vocabulary,
     bench,
     data_file,
-    render_tables,
+    report_results,
+    split_counts,
     split_names,
 )
-from constrained.cli.exit_status import BadInput, emit
 
 
 @bench.command(
@@ -28,31 +31,27 @@ Examples:
 )
 def replay(
     data: Data = None,
-    sample: Annotated[int, typer.Option("--sample", metavar="N", min=1, help="Texts, one a schema.")] = 800,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Same seed, same texts.")] = 0,
-    nodes: Annotated[int, typer.Option("--nodes", metavar="N", min=1, help="Guessed tokens a pass.")] = 64,
-    vocabulary: Annotated[
-        str,
-        typer.Option(
-            "--vocabulary",
-            metavar="NAME_OR_FOLDER",
-            help="tekken (131,072 tokens, with mistral-common), or a Hugging Face tokenizer.",
-        ),
-    ] = "tekken",
+    sample: Annotated[
+        int, typer.Option("--sample", metavar="N", min=1, help="Recorded values, one for each schema.")
+    ] = 800,
+    seed: Seed = 0,
+    nodes: Annotated[
+        int, typer.Option("--nodes", metavar="N", min=1, help="Draft tokens per forward pass.")
+    ] = 64,
+    vocabulary: Vocabulary = "tekken",
     only: Annotated[
         str | None,
         typer.Option("--only", metavar="A;B;C", help="Configurations to measure [default: all]."),
     ] = None,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where rows, tables and plot go.")
-    ] = Path("bench-replay"),
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    out: Out = Path("bench-replay"),
+    quiet: Quiet = False,
 ) -> None:
-    """Guess recorded JSON ahead: tokens per forward pass, for every source of guesses alone and for all.
+    """Speculate on recorded JSON: tokens per forward pass, for every draft source alone and for all together.
 
-    No model runs: the recorded text is what it says. The tables go to standard output; rows, tables and a plot go to
+    No model runs: the recorded tokens stand for its output. Tables go to standard output; rows, tables and a plot go to
     a folder.
     """
+    from constrained.evaluate.harness.results import RunRecord
     from constrained.evaluate.replay import ReplaySettings, run
     from constrained.evaluate.replay.report import sections, write
 
@@ -64,11 +63,11 @@ def replay(
         vocabulary=vocabulary,
         only=split_names(only, ";"),
     )
+    record = RunRecord(settings)
     with ProgressBar(quiet) as bar:
         results = run(settings, bar)
-    emit(render_tables(sections(results)))
-    write(results, out, " ".join(["constrained", *sys.argv[1:]]))
-    print(f"written to {out}", file=sys.stderr)
+    write(results, out, record)
+    report_results(sections(results), out)
 
 
 @bench.command(
@@ -81,32 +80,34 @@ Examples:
 def acceptance(
     tokens: Annotated[
         int,
-        typer.Option("--tokens", metavar="N", help="Of the vocabulary; up to 14 have a computed optimum."),
+        typer.Option(
+            "--tokens", metavar="N", help="Size of the vocabulary; up to 14 the optimum is computed."
+        ),
     ] = 10,
-    pairs: Annotated[int, typer.Option("--pairs", metavar="N", help="Of each kind.")] = 20,
+    pairs: Annotated[int, typer.Option("--pairs", metavar="N", help="Pairs (p, q) of each kind.")] = 20,
     max_drafts: Annotated[
-        int, typer.Option("--max-drafts", metavar="K", help="Guesses: from 1 to this.")
+        int, typer.Option("--max-drafts", metavar="K", help="Draft tokens: from 1 to this number.")
     ] = 8,
     draws: Annotated[
-        int, typer.Option("--draws", metavar="N", help="Guesses drawn where there are too many to visit.")
+        int,
+        typer.Option(
+            "--draws", metavar="N", help="Draft sequences to sample where there are too many to enumerate."
+        ),
     ] = 200,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Same seed, same pairs.")] = 0,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where rows, tables and plot go.")
-    ] = Path("bench-acceptance"),
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    seed: Seed = 0,
+    out: Out = Path("bench-acceptance"),
+    quiet: Quiet = False,
 ) -> None:
-    """Verify k guesses by shared noise, and by the rules of others: how often one is right.
+    """Verify k draft tokens by shared noise and by published rules: how often one is accepted.
 
-    On synthetic targets and drafts, flat or peaked, good or bad; beside them the optimum that no rule exceeds.
+    On synthetic targets and drafts, flat or peaked, good or bad, beside the optimum of all rules.
     """
     from constrained.evaluate.acceptance import AcceptanceSettings, run
 
     settings = AcceptanceSettings(tokens, pairs, max_drafts, draws, seed)
     with ProgressBar(quiet) as bar:
-        sections, _ = run(settings, out, bar)
-    emit(render_tables(sections))
-    print(f"written to {out}", file=sys.stderr)
+        tables = run(settings, out, bar)
+    report_results(tables, out)
 
 
 @bench.command(
@@ -116,27 +117,20 @@ Example:
 """
 )
 def kernels(
-    rows: Annotated[str, typer.Option("--rows", metavar="N,N,N", help="Nodes of a pass.")] = "1,16,64,256",
+    rows: Annotated[
+        str, typer.Option("--rows", metavar="N,N,N", help="Nodes per forward pass.")
+    ] = "1,16,64,256",
     tokens: Annotated[
-        int, typer.Option("--tokens", metavar="N", min=32, help="Of the vocabulary.")
+        int, typer.Option("--tokens", metavar="N", min=32, help="Size of the vocabulary.")
     ] = 131_072,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of the data.")] = 0,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where the rows go.")] = Path(
-        "bench-kernels"
-    ),
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    seed: Seed = 0,
+    out: Out = Path("bench-kernels"),
+    quiet: Quiet = False,
 ) -> None:
-    """Time the kernels of verification on a GPU: bytes moved, against what a copy moves, and a check in float64."""
+    """Time the verification kernels on a GPU: bandwidth against that of a copy, and errors against float64."""
     from constrained.evaluate.kernels import KernelBenchSettings, run
 
-    settings = KernelBenchSettings(rows=_counts(rows), tokens=tokens, seed=seed)
+    settings = KernelBenchSettings(rows=split_counts(rows, "--rows"), tokens=tokens, seed=seed)
     with ProgressBar(quiet) as bar:
-        sections = run(settings, out, bar)
-    emit(render_tables(sections))
-    print(f"written to {out}", file=sys.stderr)
-
-
-def _counts(listed: str) -> tuple[int, ...]:
-    if all(count.strip().isdecimal() and int(count) for count in listed.split(",")):
-        return tuple(int(count) for count in listed.split(","))
-    raise BadInput(f"{listed!r} is no list of numbers", action="pass --rows 1,64")
+        tables = run(settings, out, bar)
+    report_results(tables, out)

@@ -8,8 +8,16 @@ from typing import Annotated
 
 import typer
 
-from constrained.cli.bench.common import ProgressBar, bench, render_tables, split_names
-from constrained.cli.exit_status import BadInput, emit
+from constrained.cli.bench.common import (
+    Out,
+    ProgressBar,
+    Quiet,
+    Seed,
+    bench,
+    report_results,
+    split_counts,
+    split_names,
+)
 
 
 @bench.command(
@@ -30,7 +38,7 @@ def speed(
         typer.Option(
             "--random",
             metavar="SHAPE",
-            help="1m, 60m, 250m, 1b or 8b: random weights, made to say recorded texts, instead of a model.",
+            help="1m, 60m, 250m, 1b or 8b: random weights with recorded outputs, instead of a model.",
         ),
     ] = None,
     vocabulary: Annotated[
@@ -38,7 +46,7 @@ def speed(
         typer.Option(
             "--vocabulary",
             metavar="NAME",
-            help="Of random weights: bundled, tekken, a Hugging Face tokenizer.",
+            help="Vocabulary of random weights: bundled, tekken, or a Hugging Face tokenizer.",
         ),
     ] = None,
     device: Annotated[
@@ -46,33 +54,35 @@ def speed(
         typer.Option("--device", metavar="NAME", help="cpu or cuda [default: a GPU, if there is one]."),
     ] = None,
     dtype: Annotated[
-        str | None, typer.Option("--dtype", metavar="NAME", help="float32, bfloat16, ... of the weights.")
+        str | None, typer.Option("--dtype", metavar="NAME", help="Of the weights: float32, bfloat16, ...")
     ] = None,
     sample: Annotated[int, typer.Option("--sample", metavar="N", min=1, help="Held-out extractions.")] = 30,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Same seed, same prompts.")] = 0,
-    max_tokens: Annotated[int, typer.Option("--max-tokens", metavar="N", min=16, help="Of a text.")] = 256,
-    threads: Annotated[int, typer.Option("--threads", metavar="N", min=1, help="Of torch and engines.")] = 1,
-    exact: Annotated[bool, typer.Option("--exact", help="Measure the sampler cars, too.")] = False,
+    seed: Seed = 0,
+    max_tokens: Annotated[int, typer.Option("--max-tokens", metavar="N", min=16, help="Token limit.")] = 256,
+    threads: Annotated[
+        int, typer.Option("--threads", metavar="N", min=1, help="Threads of torch and of the engines.")
+    ] = 1,
+    exact: Annotated[bool, typer.Option("--exact", help="Also measure the sampler cars.")] = False,
     only: Annotated[
-        str | None, typer.Option("--only", metavar="A;B;C", help="Ways to measure [default: all].")
+        str | None,
+        typer.Option("--only", metavar="A;B;C", help="Decoding methods to measure [default: all]."),
     ] = None,
     budget: Annotated[
         bool,
         typer.Option(
-            "--budget", help="Instead: batches with guesses against without, where they pay or not."
+            "--budget", help="Instead: batches with speculation against without, where it pays and where not."
         ),
     ] = False,
     batches: Annotated[
         str, typer.Option("--batches", metavar="N,N,N", help="Sizes of batches, with --budget.")
     ] = "1,4,16",
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where rows and tables go.")
-    ] = Path("bench-speed"),
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    out: Out = Path("bench-speed"),
+    quiet: Quiet = False,
 ) -> None:
-    """Write texts: tokens per second by generate of transformers, with other engines' masks, and by this library."""
+    """Generate: tokens per second of generate of transformers, alone and with engines' masks, and of this library."""
     from dataclasses import asdict
 
+    from constrained.evaluate.harness.results import RunRecord
     from constrained.evaluate.speed import SpeedSettings, run
     from constrained.evaluate.speed import report as tables
 
@@ -89,15 +99,16 @@ def speed(
         exact,
         split_names(only, ";"),
     )
+    record = RunRecord(settings)
     if budget:
         from constrained.evaluate.speed.run import run_info
         from constrained.evaluate.speed.trials import measure
 
-        sizes = _sizes(batches)
+        sizes = split_counts(batches, "--batches")
         with ProgressBar(quiet) as bar:
             trials, measured = measure(settings, sizes, bar)
         facts = run_info(measured, settings)
-        rows = {"settings": asdict(settings), "about": facts, "trials": [asdict(one) for one in trials]}
+        rows = {"about": facts, "trials": [asdict(one) for one in trials]}
         section = tables.trials(trials, facts)
     else:
         with ProgressBar(quiet) as bar:
@@ -105,12 +116,5 @@ def speed(
         rows, section = results.as_json(), tables.section(results)
         for name, count in results.skipped.items():
             print(f"{name}: {count} texts left out", file=sys.stderr)
-    emit(render_tables([section]))
-    tables.write([section], rows, out, " ".join(["constrained", *sys.argv[1:]]))
-    print(f"written to {out}", file=sys.stderr)
-
-
-def _sizes(listed: str) -> tuple[int, ...]:
-    if all(size.strip().isdecimal() and int(size) for size in listed.split(",")):
-        return tuple(int(size) for size in listed.split(","))
-    raise BadInput(f"{listed!r} is no list of numbers", action="pass --batches 1,4")
+    tables.write([section], rows, out, record)
+    report_results([section], out)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -49,10 +48,6 @@ class CheckCounts:
     median: float
     most: float
 
-    def to_json(self) -> dict[str, Any]:
-        """The figures as JSON values."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
 class PredicateCost:
@@ -76,10 +71,6 @@ class PredicateCost:
     def ratio(self) -> float:
         """How many times as long masks take."""
         return self.masked / self.checked
-
-    def to_json(self) -> dict[str, Any]:
-        """The figures as JSON values."""
-        return asdict(self) | {"ratio": self.ratio}
 
 
 def count_checks(
@@ -169,8 +160,3 @@ def measure_predicate_cost(model: LanguageModel, milliseconds: float, seed: int)
         texts.append(out.text)
     assert texts[0] == texts[1], texts
     return PredicateCost(milliseconds, len(out.tokens), *seconds, *calls)
-
-
-def as_json(row: Any) -> str:
-    """One line."""
-    return json.dumps(row.to_json())

@@ -13,10 +13,10 @@ import numpy as np
 from constrained.decoding import Generator
 from constrained.errors import BudgetExhausted
 from constrained.evaluate.fidelity import rows as r
+from constrained.evaluate.fidelity.learning import sample_blocks
 from constrained.evaluate.fidelity.rows import BlockCost, FidelityRow, TaskDistribution
 from constrained.evaluate.fidelity.samplers import SAMPLER_ENTRIES
 from constrained.evaluate.fidelity.tasks import FidelityTask
-from constrained.evaluate.learning import sample_blocks
 from constrained.models import LanguageModel
 from constrained.testing import (
     ExactDistributions,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,9 +9,9 @@ from typing import Any
 
 from constrained.evaluate.fidelity.cost_model import CheckCounts, PredicateCost
 from constrained.evaluate.fidelity.rows import COMPLETED, BlockCost, FidelityRow, TaskDistribution
-from constrained.evaluate.masks.report import ReportTable
-
-_NONE = "-"
+from constrained.evaluate.harness.machine import summarise_machine
+from constrained.evaluate.harness.report import markdown_page, save_plot
+from constrained.evaluate.harness.tables import NO_VALUE, ReportTable, format_number
 
 
 @dataclass(slots=True)
@@ -44,7 +43,7 @@ def sections(found: FidelityData) -> list[ReportTable]:
             lines = []
             for sampler in samplers:
                 cells = [_cell(found.rows, task, sampler, size, value) for task in tasks]
-                if any(cell != _NONE for cell in cells):
+                if any(cell != NO_VALUE for cell in cells):
                     lines.append((sampler, cells))
             if "variation" in title:
                 lines.append(("exact draws", [_number(law.floor.get(size)) for law in found.distributions]))
@@ -82,7 +81,7 @@ def _cell(rows: Iterable[FidelityRow], task: str, sampler: str, size: int, value
     drawn = sorted((row for row in fitting if row.outcome == COMPLETED), key=lambda row: row.distance or 0.0)
     if drawn:
         return str(value(drawn[len(drawn) // 2]))
-    return fitting[0].outcome if fitting else _NONE
+    return fitting[0].outcome if fitting else NO_VALUE
 
 
 def _blocks(found: FidelityData, sampler: str, tasks: Sequence[str]) -> list[tuple[str, Sequence[str]]]:
@@ -93,7 +92,7 @@ def _blocks(found: FidelityData, sampler: str, tasks: Sequence[str]) -> list[tup
         (
             f"texts {first} to {last}",
             [
-                _number(by_place[task, first].per_text) if (task, first) in by_place else _NONE
+                _number(by_place[task, first].per_text) if (task, first) in by_place else NO_VALUE
                 for task in tasks
             ],
         )
@@ -129,119 +128,105 @@ def _price(found: PredicateCost) -> list[tuple[str, Sequence[str]]]:
 
 
 def _number(value: float | None) -> str:
-    """Three significant digits, no exponent."""
-    if value is None:
-        return _NONE
-    if not math.isfinite(value):
-        return "inf"
-    digits = max(0, 2 - math.floor(math.log10(value))) if 0 < value < 100 else 0
-    return f"{value:,.{min(digits, 5)}f}"
+    return format_number(value, decimals=5)
 
 
 def _p(value: float | None) -> str:
     if value is None:
-        return _NONE
+        return NO_VALUE
     return f"{value:.1e}" if value < 0.001 else f"{value:.3f}"
 
 
 def _estimate(row: FidelityRow) -> str:
     if row.evidence is None:
-        return _NONE
+        return NO_VALUE
     error = "" if row.evidence_error is None else f" ± {row.evidence_error:.2f}"
     return f"{row.evidence:.2f}{error}"
 
 
-def markdown(sections: Iterable[ReportTable], facts: dict[str, Any]) -> str:
-    """A page with all tables, and how they came about."""
-    machine, settings = facts["machine"], facts["settings"]
-    text = [
-        "# Faithful sampling, sampler beside sampler",
-        "",
-        f"- {machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB, {machine['system']}, "
-        f"Python {machine['python']}; load before the run {machine['load']}",
-        f"- {settings['repeats']} set(s) of each size; of several the one of median distance is shown; "
+def markdown(tables: Iterable[ReportTable], facts: dict[str, Any]) -> str:
+    """The page with all tables and how they were measured."""
+    settings = facts["settings"]
+    about = [
+        summarise_machine(facts["machine"]),
+        f"{settings['repeats']} set(s) of each size; of several the one of median distance is shown; "
         f"{settings['time_limit']:g} s a set at most",
-        "- a forward is one row of a forward pass; texts that stand at the same tokens share it",
-        f"- begun {facts['begun']}, ended {facts['ended']}",
-        f"- `{facts['command']}`",
+        "a forward is one row of a forward pass; sequences with identical prefixes share it",
+        f"begun {facts['begun']}, ended {facts['ended']}",
+        f"`{facts['command']}`",
     ]
-    for section in sections:
-        text += ["", f"## {section.title[0].upper()}{section.title[1:]}", ""]
-        text.append("| | " + " | ".join(section.engines) + " |")
-        text.append("|---|" + "---:|" * len(section.engines))
-        text += [f"| {label} | " + " | ".join(cells) + " |" for label, cells in section.lines]
-    skipped = facts["skipped"]
-    if skipped:
-        text += ["", "Not measured:", ""] + [f"- {what}: {why}" for what, why in skipped.items()]
-    return "\n".join(text) + "\n"
+    return markdown_page("Fidelity of samplers", about, tables, skipped=facts["skipped"])
 
 
-def plot(found: FidelityData, path: Path) -> bool:
-    """Draws distance against forwards, a panel a task; what learning saves; and what awrs asks.
+def plot(data: FidelityData, path: Path) -> bool:
+    """Plots distance against forwards, a panel for each task; what learning saves; and the checks of awrs.
 
     Returns:
         False without matplotlib or data.
     """
-    several = len({one.vocabulary for one in found.questions}) > 1
-    if not found.rows and not several:
+    several = len({one.vocabulary for one in data.questions}) > 1
+    if not data.rows and not several:
         return False
-    try:
-        import matplotlib as mpl
-    except ImportError:
-        return False
-    mpl.use("Agg")
-    from matplotlib import pyplot
+    count = len(data.distributions) + bool(data.blocks) + several
+    columns = min(4, count)
+    rows = -(-count // columns)
 
-    panels = len(found.distributions) + bool(found.blocks) + several
-    columns = min(4, panels)
-    lines = -(-panels // columns)
-    figure, axes = pyplot.subplots(
-        lines, columns, figsize=(4.2 * columns, 3.6 * lines), layout="constrained", squeeze=False
+    def draw(figure: Any, panels: list[Any]) -> None:
+        samplers = list(dict.fromkeys(row.sampler for row in data.rows))
+        for panel, distribution in zip(panels, data.distributions, strict=False):
+            _draw_distances(data.rows, distribution, samplers, panel)
+        if data.blocks:
+            _draw_learning(data, panels[len(data.distributions)])
+        if several:
+            _draw_questions(data.questions, panels[count - 1])
+        for panel in panels[count:]:
+            panel.set_axis_off()
+        if data.rows:
+            panels[0].legend(fontsize=6)
+
+    return save_plot(path, draw, rows=rows, columns=columns, size=(4.2 * columns, 3.6 * rows), dpi=130)
+
+
+def _draw_distances(
+    rows: Sequence[FidelityRow], distribution: TaskDistribution, samplers: Sequence[str], panel: Any
+) -> None:
+    """Total variation against forwards, a line for each sampler."""
+    for number, sampler in enumerate(samplers):
+        points = [
+            (row.forwards, row.distance)
+            for row in rows
+            if (row.task, row.sampler, row.outcome) == (distribution.task, sampler, COMPLETED)
+        ]
+        if points:
+            panel.plot(
+                *zip(*sorted(points), strict=True), marker="o", markersize=3, color=f"C{number}", label=sampler,
+                linestyle="--" if number >= 10 else "-",
+            )  # fmt: skip
+    panel.axhline(distribution.local, color="grey", linewidth=0.8, linestyle=":")
+    panel.set(
+        title=f"{distribution.task}, P(L) = {distribution.mass:.2g}", xscale="log", yscale="log",
+        xlabel="forwards", ylabel="total variation",
+    )  # fmt: skip
+    panel.grid(alpha=0.3)
+
+
+def _draw_learning(data: FidelityData, panel: Any) -> None:
+    """Forwards per sequence while CARS learns, and those of rejection sampling."""
+    for number, distribution in enumerate(data.distributions):
+        for sampler, style in (("cars", "-"), ("rejection", ":")):
+            blocks = [b for b in data.blocks if (b.task, b.sampler) == (distribution.task, sampler)]
+            if blocks:
+                label = distribution.task if sampler == "cars" else None
+                last, cost = [b.last for b in blocks], [b.per_text for b in blocks]
+                panel.plot(last, cost, style, color=f"C{number}", label=label)
+    panel.set(
+        title="cars (rejection dotted)",
+        yscale="log",
+        xlabel="sequences so far",
+        ylabel="forwards per sequence",
     )
-    places = [panel for row in axes for panel in row]
-    samplers = list(dict.fromkeys(row.sampler for row in found.rows))
-    for panel, law in zip(places, found.distributions, strict=False):
-        for number, sampler in enumerate(samplers):
-            points = [
-                (row.forwards, row.distance)
-                for row in found.rows
-                if (row.task, row.sampler, row.outcome) == (law.task, sampler, COMPLETED)
-            ]
-            if points:
-                panel.plot(
-                    *zip(*sorted(points), strict=True), marker="o", markersize=3, color=f"C{number}", label=sampler,
-                    linestyle="--" if number >= 10 else "-",
-                )  # fmt: skip
-        panel.axhline(law.local, color="grey", linewidth=0.8, linestyle=":")
-        panel.set(
-            title=f"{law.task}, P(L) = {law.mass:.2g}", xscale="log", yscale="log",
-            xlabel="forwards", ylabel="total variation",
-        )  # fmt: skip
-        panel.grid(alpha=0.3)
-    if found.blocks:
-        panel = places[len(found.distributions)]
-        for number, law in enumerate(found.distributions):
-            for sampler, style in (("cars", "-"), ("rejection", ":")):
-                blocks = [b for b in found.blocks if (b.task, b.sampler) == (law.task, sampler)]
-                if blocks:
-                    label = law.task if sampler == "cars" else None
-                    panel.plot(
-                        [b.last for b in blocks], [b.per_text for b in blocks], style, color=f"C{number}", label=label
-                    )  # fmt: skip
-        panel.set(
-            title="cars (rejection dotted)", yscale="log", xlabel="texts so far", ylabel="forwards per text"
-        )
-        panel.grid(alpha=0.3)
-        panel.legend(fontsize=6)
-    if several:
-        _draw_questions(found.questions, places[panels - 1])
-    for panel in places[panels:]:
-        panel.set_axis_off()
-    if found.rows:
-        places[0].legend(fontsize=6)
-    figure.savefig(path, dpi=130)
-    pyplot.close(figure)
-    return True
+    panel.grid(alpha=0.3)
+    panel.legend(fontsize=6)
 
 
 def _draw_questions(found: Sequence[CheckCounts], panel: Any) -> None:

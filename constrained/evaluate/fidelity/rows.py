@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 COMPLETED, EXHAUSTED, TOO_SLOW = "drawn", "exhausted", "too slow"
 """Outcomes: there is a set; the sampler's budget was spent before; it would have taken longer than allowed."""
@@ -53,10 +52,6 @@ class FidelityRow:
     evidence_error: float | None = None
     effective: float | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """The row as JSON values."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
 class TaskDistribution:
@@ -82,10 +77,6 @@ class TaskDistribution:
     local_divergence: float
     floor: dict[int, float]
 
-    def to_json(self) -> dict[str, Any]:
-        """The law as JSON values."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
 class BlockCost:
@@ -107,7 +98,3 @@ class BlockCost:
     def per_text(self) -> float:
         """Forwards per text."""
         return self.forwards / (self.last - self.first + 1)
-
-    def to_json(self) -> dict[str, Any]:
-        """The block as JSON values."""
-        return asdict(self)

@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import json
-import shlex
-import sys
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from datetime import datetime, timezone
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from constrained.errors import InvalidArgument, ModelError
 from constrained.evaluate.fidelity import competitors, cost_model, report, retokenized, samplers, tasks
 from constrained.evaluate.fidelity.measure import TaskMeasurement
-from constrained.evaluate.masks import machine, workload
-from constrained.evaluate.masks.report import ReportTable
+from constrained.evaluate.fidelity.rows import FidelityRow
+from constrained.evaluate.fidelity.tasks import FidelityTask
+from constrained.evaluate.harness.results import RowWriter, RunRecord, check_no_results, make_folder
+from constrained.evaluate.harness.settings import Progress, check_minimum, check_positive, no_progress
+from constrained.evaluate.harness.tables import ReportTable
+from constrained.evaluate.masks import workload
 from constrained.testing.exact_distribution import TooManySequences
+from constrained.vocabulary import Vocabulary
 
-ROWS = "rows.jsonl"
 SUMMARY = "summary.json"
 PAGE = "summary.md"
 PLOT = "plot.png"
 
 _LEARNING = ("cars", "rejection")
 _BLOCK = 10
-
-Progress = Callable[[str, int, int], None]
-"""Is told what goes on, how much of it is done, and how much there is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,20 +80,13 @@ class FidelitySettings:
             raise InvalidArgument(
                 f"vocabularies are {self.vocabularies}", action="pass 257 or more: every byte, and the end"
             )
-        for value, least, what in (
-            (self.repeats, 1, "repeats"),
-            (self.learning, 0, "learning"),
-            (self.seed, 0, "seed"),
-        ):
-            if value < least:
-                raise InvalidArgument(f"{what} is {value}; the least is {least}")
+        check_minimum(self, repeats=1, learning=0, seed=0)
+        check_positive(self, "time_limit")
+        if self.predicate < 0:
+            raise InvalidArgument(f"predicate is {self.predicate}", action="pass milliseconds, or 0")
         if self.genlm and self.model != "n-gram":
             raise InvalidArgument(
                 "genlm-control is measured on n-gram models only", action="leave --genlm or --model out"
-            )
-        if not self.time_limit > 0 or self.predicate < 0:
-            raise InvalidArgument(
-                "a limit of nothing leaves nothing to measure", action="give a positive limit"
             )
 
 
@@ -116,103 +107,122 @@ class FidelityResults:
     plotted: bool
 
 
-def run(
-    settings: FidelitySettings, out: Path, progress: Progress = lambda what, done, total: None
-) -> FidelityResults:
-    """Measures, and writes rows as they come, then summary, page and plot to a folder.
+def run(settings: FidelitySettings, out: Path, progress: Progress = no_progress) -> FidelityResults:
+    """Measures; writes each row as soon as it is known, then summary, page and plot.
 
     Raises:
-        InvalidArgument: the folder already holds results or cannot be written, or the data cannot be read.
+        InvalidArgument: the folder already contains results or cannot be written, or the data cannot be read.
         ModelError: there is no such model.
     """
-    if (out / ROWS).exists():
-        raise InvalidArgument(f"{str(out)!r} already holds results", action="name another folder with --out")
-    begun, about = _now(), machine.describe()
-    own = settings.model == "n-gram"
-    chosen = tasks.select_tasks(settings.tasks)
-    names = samplers.check_samplers(settings.samplers)
-    skipped: dict[str, str] = {}
-    reads_prompts: Any = None
-    if not own or settings.data is not None or settings.predicate:
-        from constrained.models import load
+    check_no_results(out)
+    record = RunRecord(settings)
+    measurement = _Measurement(settings, record, progress)
+    make_folder(out)
+    with RowWriter(out) as writer:
+        measurement.measure(writer)
+    facts = record.facts() | {"skipped": measurement.skipped}
+    data, skipped = measurement.data, measurement.skipped
+    tables = report.sections(data)
+    (out / PAGE).write_text(report.markdown(tables, facts), encoding="utf-8")
+    (out / SUMMARY).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    return FidelityResults(tables, data, skipped, report.plot(data, out / PLOT))
 
-        progress("loading the model", 0, 0)
-        reads_prompts = load() if own or settings.model == "bundled" else load(settings.model)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InvalidArgument(
-            f"{str(out)!r} cannot be written: {error.strerror}", action="check --out"
-        ) from None
-    others: list[Any] = []
-    if settings.vocabularies and settings.data is not None:
+
+class _Measurement:
+    """One run: its model, and the rows so far.
+
+    Attributes:
+        data: the rows.
+        skipped: what was not measured -> why.
+    """
+
+    def __init__(self, settings: FidelitySettings, record: RunRecord, progress: Progress) -> None:
+        self.data = report.FidelityData()
+        self.skipped: dict[str, str] = {}
+        self._settings = settings
+        self._record = record
+        self._progress = progress
+        self._tasks = tasks.select_tasks(settings.tasks)
+        self._samplers = samplers.check_samplers(settings.samplers)
+        self._ngram = settings.model == "n-gram"
+        self._model: Any = None
+        if not self._ngram or settings.data is not None or settings.predicate:
+            from constrained.models import load
+
+            progress("loading the model", 0, 0)
+            bundled = self._ngram or settings.model == "bundled"
+            self._model = load() if bundled else load(settings.model)
+
+    def measure(self, writer: RowWriter) -> None:
+        """Measures everything."""
+        genlm = self._has_genlm()
+        for task in self._tasks:
+            self._measure_task(task, genlm, writer)
+        settings, data = self._settings, self.data
+        if settings.data is not None:
+            self._progress("checks of awrs", 0, 0)
+            for row in cost_model.count_checks(
+                self._model, settings.data, settings.schemas, settings.seed, self._vocabularies()
+            ):
+                data.questions.append(row)
+                writer.write(row, kind="questions")
+        if settings.predicate:
+            self._progress("cost of a predicate", 0, 0)
+            data.price = cost_model.measure_predicate_cost(self._model, settings.predicate, settings.seed)
+            writer.write(data.price, kind="price", ratio=data.price.ratio)
+
+    def _measure_task(self, task: FidelityTask, genlm: bool, writer: RowWriter) -> None:
+        settings, data, progress = self._settings, self.data, self._progress
+        progress(task.name, 0, len(self._samplers))
+        try:
+            measured = TaskMeasurement(task, None if self._ngram else self._model, settings.budget)
+        except TooManySequences as error:
+            self.skipped[task.name] = str(error)
+            return
+        distribution = measured.distribution(settings.sizes)
+        data.distributions.append(distribution)
+        writer.write(distribution, kind="law")
+
+        def keep(row: FidelityRow) -> None:
+            data.rows.append(row)
+            writer.write(row, kind="set")
+
+        for done, name in enumerate(self._samplers, 1):
+            for row in measured.sets(
+                name, settings.sizes, settings.repeats, settings.seed, settings.time_limit
+            ):
+                keep(row)
+            progress(task.name, done, len(self._samplers))
+        if genlm:
+            try:
+                for row in competitors.genlm_rows(measured, settings, str(settings.genlm)):
+                    keep(row)
+            except competitors.GenlmUnavailable as error:
+                self.skipped[f"{competitors.GENLM} on {task.name}"] = str(error)
+        for name in _LEARNING:
+            if settings.learning and name in self._samplers:
+                for block in measured.learning(
+                    name, settings.learning, _BLOCK, settings.seed, settings.time_limit
+                ):
+                    data.blocks.append(block)
+                    writer.write(block, kind="block")
+
+    def _has_genlm(self) -> bool:
+        if not (self._settings.genlm and self._ngram):
+            return False
+        try:
+            self._record.machine[competitors.GENLM] = competitors.genlm_version(self._settings.genlm)
+        except competitors.GenlmUnavailable as error:
+            self.skipped[competitors.GENLM] = str(error)
+            return False
+        return True
+
+    def _vocabularies(self) -> Sequence[Vocabulary]:
+        if not self._settings.vocabularies:
+            return ()
         try:
             tekken, _ = workload.load_bench_vocabulary(workload.TEKKEN)
-            others = [retokenized.vocabulary_prefix(tekken.tokens, size) for size in settings.vocabularies]
         except ModelError as error:
-            skipped["other vocabularies"] = str(error)
-    if settings.genlm and own:
-        try:
-            about[competitors.GENLM] = competitors.genlm_version(settings.genlm)
-        except competitors.GenlmUnavailable as error:
-            skipped[competitors.GENLM] = str(error)
-    found = report.FidelityData()
-    with (out / ROWS).open("w", encoding="utf-8") as file:
-
-        def keep(kind: str, row: Any, into: list[Any]) -> None:
-            into.append(row)
-            file.write(json.dumps({"kind": kind} | row.to_json()) + "\n")
-            file.flush()
-
-        for task in chosen:
-            progress(task.name, 0, len(names))
-            try:
-                measured = TaskMeasurement(task, None if own else reads_prompts, settings.budget)
-            except TooManySequences as error:
-                skipped[task.name] = str(error)
-                continue
-            keep("law", measured.distribution(settings.sizes), found.distributions)
-            for done, name in enumerate(names):
-                for row in measured.sets(
-                    name, settings.sizes, settings.repeats, settings.seed, settings.time_limit
-                ):
-                    keep("set", row, found.rows)
-                progress(task.name, done + 1, len(names))
-            if competitors.GENLM in about:
-                try:
-                    for row in competitors.genlm_rows(measured, settings, str(settings.genlm)):
-                        keep("set", row, found.rows)
-                except competitors.GenlmUnavailable as error:
-                    skipped[f"{competitors.GENLM} on {task.name}"] = str(error)
-            for name in _LEARNING:
-                if settings.learning and name in names:
-                    for block in measured.learning(
-                        name, settings.learning, _BLOCK, settings.seed, settings.time_limit
-                    ):
-                        keep("block", block, found.blocks)
-        if settings.data is not None:
-            progress("questions of awrs", 0, 0)
-            for one in cost_model.count_checks(
-                reads_prompts, settings.data, settings.schemas, settings.seed, others
-            ):
-                keep("questions", one, found.questions)
-        if settings.predicate:
-            progress("price of a predicate", 0, 0)
-            found.price = cost_model.measure_predicate_cost(reads_prompts, settings.predicate, settings.seed)
-            keep("price", found.price, [])
-    facts = {
-        "machine": about,
-        "settings": asdict(settings) | {"data": settings.data.name if settings.data else None},
-        "begun": begun,
-        "ended": _now(),
-        "command": shlex.join(["constrained", *sys.argv[1:]]),
-        "skipped": skipped,
-    }
-    made = report.sections(found)
-    (out / PAGE).write_text(report.markdown(made, facts), encoding="utf-8")
-    (out / SUMMARY).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
-    return FidelityResults(made, found, skipped, report.plot(found, out / PLOT))
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+            self.skipped["other vocabularies"] = str(error)
+            return ()
+        return [retokenized.vocabulary_prefix(tekken.tokens, size) for size in self._settings.vocabularies]

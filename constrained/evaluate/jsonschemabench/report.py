@@ -11,13 +11,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from constrained.evaluate.harness.machine import summarise_machine
+from constrained.evaluate.harness.report import markdown_page, save_plot
+from constrained.evaluate.harness.tables import NO_VALUE, ReportTable, format_share
 from constrained.evaluate.jsonschemabench import rows as r
 from constrained.evaluate.jsonschemabench.run import SchemaBenchResults
-from constrained.evaluate.masks.report import ReportTable
 
 PAGE = "report.md"
 HTML = "report.html"
-_NONE = "-"
 
 _ABOUT = """\
 Declared: the engine took the schema. Empirical: the model's text under it was complete and valid. Compliance: empirical
@@ -66,7 +67,7 @@ def _section(
     ) -> Callable[[list[r.SchemaBenchRow]], str]:
         def of(some: list[r.SchemaBenchRow]) -> str:
             values = [one for row in some if row.id in shared and (one := value(row)) is not None]
-            return f"{statistics.median(values) * scale:.3g}" if values else _NONE
+            return f"{statistics.median(values) * scale:.3g}" if values else NO_VALUE
 
         return of
 
@@ -102,11 +103,6 @@ def compliance(rows: list[r.SchemaBenchRow]) -> str:
     return format_share(sum(row.status == r.OK for row in rows), sum(row.declared for row in rows))
 
 
-def format_share(count: int, total: int) -> str:
-    """A number and what part it is."""
-    return f"{count} ({100 * count / total:.1f} %)" if total else _NONE
-
-
 def write(results: SchemaBenchResults, out: Path) -> list[ReportTable]:
     """Writes both pages to a folder; returns the tables.
 
@@ -116,13 +112,7 @@ def write(results: SchemaBenchResults, out: Path) -> list[ReportTable]:
     """
     tables = sections(results) if results.rows else []
     about = _facts(results)
-    text = ["# JSONSchemaBench", "", *(f"- {line}" for line in about), "", _ABOUT]
-    for section in tables:
-        text += ["", f"## {section.title[0].upper()}{section.title[1:]}", ""]
-        text.append("| | " + " | ".join(section.engines) + " |")
-        text.append("|---|" + "---:|" * len(section.engines))
-        text += [f"| {label} | " + " | ".join(cells) + " |" for label, cells in section.lines]
-    (out / PAGE).write_text("\n".join(text) + "\n", encoding="utf-8")
+    (out / PAGE).write_text(markdown_page("JSONSchemaBench", about, tables, about=_ABOUT), encoding="utf-8")
     (out / HTML).write_text(_page(tables, about, _plot(results.rows)), encoding="utf-8")
     return tables
 
@@ -133,8 +123,7 @@ def _facts(results: SchemaBenchResults) -> list[str]:
         f"{settings['data']}: {len({row.id for row in results.rows})} schemas, seed {settings['seed']}",
         f"model {settings['model'] or 'bundled'}, greedy, {settings['max_tokens']} tokens a text, "
         f"{settings['compile_limit']:g} s for compiling and {settings['time_limit']:g} s for a text",
-        f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB, "
-        f"Python {machine['python']}; load before the run {machine['load']}",
+        summarise_machine(machine),
     ]
     about += [f"not measured: {engine}: {why}" for engine, why in results.unavailable.items()]
     return about
@@ -159,7 +148,7 @@ def _page(tables: list[ReportTable], about: list[str], picture: bytes | None) ->
             f'<img alt="coverage by split, and times of the shared schemas" src="data:image/png;base64,{data}">'
         )
     for section in tables:
-        heads = "".join(f'<th scope="col">{html.escape(head)}</th>' for head in section.engines)
+        heads = "".join(f'<th scope="col">{html.escape(head)}</th>' for head in section.columns)
         parts.append(f'<h2 id="{_anchor(section)}">{html.escape(section.title)}</h2>')
         parts.append(f'<div class="wide"><table><thead><tr><td></td>{heads}</tr></thead><tbody>')
         for label, cells in section.lines:
@@ -210,59 +199,60 @@ img {{ max-width: 100%; background: #fff; border-radius: 6px; }}
 
 
 def _plot(rows: Sequence[r.SchemaBenchRow]) -> bytes | None:
-    """Coverage of every split, and the times of shared schemas; None without matplotlib."""
-    try:
-        import matplotlib as mpl
-    except ImportError:
-        return None
-    if not rows:
-        return None
-    mpl.use("Agg")
-    from matplotlib import pyplot, ticker
+    """Coverage of every split, and the times of shared schemas, as PNG; None without rows or matplotlib."""
+    picture = io.BytesIO()
 
-    engines = _engines(rows)
+    def draw(figure: Any, panels: list[Any]) -> None:
+        coverage, times = panels
+        engines = _engines(rows)
+        _draw_coverage(rows, engines, coverage)
+        _draw_times(rows, engines, times)
+        for panel in panels:
+            panel.grid(alpha=0.3)
+            panel.set_axisbelow(True)
+            panel.spines[["top", "right"]].set_visible(False)
+        figure.legend(*coverage.get_legend_handles_labels(), loc="outside upper right", ncols=len(engines))
+
+    # One panel below the other: there may be many splits, and their names are long.
+    if not rows or not save_plot(picture, draw, rows=2, size=(12, 8), dpi=120):
+        return None
+    return picture.getvalue()
+
+
+def _draw_coverage(rows: Sequence[r.SchemaBenchRow], engines: list[str], panel: Any) -> None:
+    from matplotlib import ticker
+
     splits = sorted({row.split for row in rows})
-    # One below the other: there may be many splits, and their names are long.
-    figure, (left, right) = pyplot.subplots(2, 1, figsize=(12, 8), layout="constrained")
     width = 0.8 / len(engines)
     for i, engine in enumerate(engines):
-        mine = [row for row in rows if row.engine == engine]
-        shares = [
-            statistics.fmean(row.status == r.OK for row in some) if some else 0.0
-            for some in ([row for row in mine if row.split == split] for split in splits)
-        ]
-        left.bar([at + i * width for at in range(len(splits))], shares, width, label=engine)
+        shares = []
+        for split in splits:
+            valid = [row.status == r.OK for row in rows if (row.engine, row.split) == (engine, split)]
+            shares.append(statistics.fmean(valid) if valid else 0.0)
+        panel.bar([at + i * width for at in range(len(splits))], shares, width, label=engine)
+    centres = [at + 0.4 - width / 2 for at in range(len(splits))]
+    panel.set_xticks(centres, splits, rotation=30, ha="right", rotation_mode="anchor")
+    panel.set(ylabel="complete and valid", ylim=(0, 1))
+    panel.yaxis.set_major_formatter(ticker.PercentFormatter(1.0))
+    panel.margins(x=0.01)
+
+
+def _draw_times(rows: Sequence[r.SchemaBenchRow], engines: list[str], panel: Any) -> None:
+    from matplotlib import ticker
+
+    for engine in engines:
         times = sorted(
-            (row.compile_seconds or 0) + row.first_seconds for row in mine if row.first_seconds is not None
+            1e3 * ((row.compile_seconds or 0) + row.first_seconds)
+            for row in rows
+            if row.engine == engine and row.first_seconds is not None
         )
         if times:
-            right.step(
-                [1e3 * one for one in times], [1 - n / len(times) for n in range(len(times))], label=engine
-            )
-    left.set_xticks(
-        [at + 0.4 - width / 2 for at in range(len(splits))],
-        splits,
-        rotation=30,
-        ha="right",
-        rotation_mode="anchor",
-    )
-    left.set(ylabel="complete and valid", ylim=(0, 1))
-    left.yaxis.set_major_formatter(ticker.PercentFormatter(1.0))
-    left.margins(x=0.01)
-    right.set(
+            panel.step(times, [1 - n / len(times) for n in range(len(times))], label=engine)
+    panel.set(
         xscale="log",
         yscale="log",
-        xlabel="milliseconds for compiling and the first token, of the schemas that an engine took",
+        xlabel="milliseconds for compiling and the first token, of the schemas that an engine compiled",
         ylabel="share that takes longer",
     )
-    right.xaxis.set_major_formatter(ticker.StrMethodFormatter("{x:,.0f}"))
-    right.yaxis.set_major_formatter(ticker.PercentFormatter(1.0, decimals=None))
-    for panel in (left, right):
-        panel.grid(alpha=0.3)
-        panel.set_axisbelow(True)
-        panel.spines[["top", "right"]].set_visible(False)
-    figure.legend(*left.get_legend_handles_labels(), loc="outside upper right", ncols=len(engines))
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", dpi=120)
-    pyplot.close(figure)
-    return picture.getvalue()
+    panel.xaxis.set_major_formatter(ticker.StrMethodFormatter("{x:,.0f}"))
+    panel.yaxis.set_major_formatter(ticker.PercentFormatter(1.0, decimals=None))

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
 from constrained.errors import InvalidArgument
+from constrained.evaluate.harness.machine import describe
+from constrained.evaluate.harness.results import RowWriter, make_folder
+from constrained.evaluate.harness.results import read_rows as _read_rows
+from constrained.evaluate.harness.settings import (
+    Progress,
+    check_distinct,
+    check_minimum,
+    check_positive,
+    no_progress,
+)
 from constrained.evaluate.jsonschemabench import data
 from constrained.evaluate.jsonschemabench import rows as r
-from constrained.evaluate.masks import machine
 from constrained.evaluate.masks.engines import check_engine
 from constrained.evaluate.masks.supervise import EngineUnavailable
 
-ROWS = "rows.jsonl"
 FACTS = "settings.json"
 SCHEMA_BENCH_ENGINES = ("constrained", "xgrammar", "llguidance", "outlines")
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +71,7 @@ class SchemaBenchSettings:
     address: str | None = None
 
     def __post_init__(self) -> None:
-        if not self.engines or len(set(self.engines)) != len(self.engines):
-            raise InvalidArgument("engines are none, or named twice", action="name each engine once")
+        check_distinct(self.engines, "engine")
         for name in self.engines:
             check_engine(name)
         if self.backend not in BACKENDS:
@@ -75,12 +80,8 @@ class SchemaBenchSettings:
             )
         if self.address is not None and self.backend != "ray":
             raise InvalidArgument("an address is for a Ray cluster", action="pass --backend ray with it")
-        if self.sample < 0 or min(self.max_tokens, self.processes, self.threads) < 1:
-            raise InvalidArgument("a number is below its least", action="give positive numbers")
-        if min(self.compile_limit, self.time_limit, self.memory_limit) <= 0:
-            raise InvalidArgument(
-                "a limit of nothing leaves nothing to measure", action="give a positive limit"
-            )
+        check_minimum(self, sample=0, max_tokens=1, processes=1, threads=1)
+        check_positive(self, "compile_limit", "time_limit", "memory_limit")
 
     @property
     def gpus(self) -> int:
@@ -139,9 +140,7 @@ BACKENDS = {
 """Name -> module and class, which is called with the settings and the folder of the run."""
 
 
-def run(
-    settings: SchemaBenchSettings, out: Path, progress: Progress = lambda what, done, total: None
-) -> SchemaBenchResults:
+def run(settings: SchemaBenchSettings, out: Path, progress: Progress = no_progress) -> SchemaBenchResults:
     """Measures what is not in the folder yet.
 
     Args:
@@ -166,9 +165,9 @@ def run(
         before = len(items) - len(left)
         progress(engine, before, len(items))
         try:
-            with contextlib.closing(backend.rows(engine, left)) as found:
+            with contextlib.closing(backend.rows(engine, left)) as found, RowWriter(out) as writer:
                 for count, row in enumerate(found, before + 1):
-                    _append(row, out)
+                    writer.write(row)
                     known.append(row)
                     progress(engine, count, len(items))
         except EngineUnavailable as error:
@@ -181,17 +180,7 @@ def run(
 
 def read_rows(out: Path) -> list[r.SchemaBenchRow]:
     """The rows of a folder; a line that was cut off by an interruption is left out."""
-    rows = []
-    if (out / ROWS).exists():
-        for line in (out / ROWS).read_text(encoding="utf-8").splitlines():
-            with contextlib.suppress(ValueError, TypeError):
-                rows.append(r.SchemaBenchRow(**json.loads(line)))
-    return rows
-
-
-def _append(row: r.SchemaBenchRow, out: Path) -> None:
-    with (out / ROWS).open("a", encoding="utf-8") as file:
-        file.write(json.dumps(row.to_json(), separators=(",", ":")) + "\n")
+    return [r.SchemaBenchRow(**row) for row in _read_rows(out)]
 
 
 def _backend(settings: SchemaBenchSettings, out: Path) -> Backend:
@@ -203,19 +192,15 @@ def _backend(settings: SchemaBenchSettings, out: Path) -> Backend:
 def _settle(settings: SchemaBenchSettings, out: Path) -> dict[str, Any]:
     """The facts of the folder, which have to be those of these settings."""
     measured = settings.measured | {"data": Path(settings.data).name}
-    facts: dict[str, Any] = {"settings": measured, "machine": machine.describe(), "versions": {}}
+    facts: dict[str, Any] = {"settings": measured, "machine": describe(), "versions": {}}
+    make_folder(out)
     try:
-        out.mkdir(parents=True, exist_ok=True)
         if (out / FACTS).exists():
             facts = json.loads((out / FACTS).read_text(encoding="utf-8"))
         else:
             (out / FACTS).write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
     except (OSError, ValueError) as error:
         raise InvalidArgument(f"{str(out)!r} cannot be used: {error}", action="check --out") from None
-    rows = out / ROWS
-    if rows.exists() and not rows.read_bytes().endswith(b"\n"):  # the last line was cut off
-        with rows.open("a", encoding="utf-8") as file:
-            file.write("\n")
     if facts.get("settings") != measured:
         raise InvalidArgument(
             f"{str(out)!r} holds rows of other settings", action="name another folder with --out"

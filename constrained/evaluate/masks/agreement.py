@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,10 +47,6 @@ class Difference:
     extra: int
     missing_tokens: list[str]
     extra_tokens: list[str]
-
-    def to_json(self) -> dict[str, Any]:
-        """The difference as JSON values."""
-        return asdict(self)
 
 
 def mask_file(folder: Path, engine: str, number: int) -> Path:

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import json
-import shlex
-import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from constrained.errors import InvalidArgument
-from constrained.evaluate.masks import agreement, machine, report, supervise, workload
+from constrained.evaluate.harness.results import RowWriter, RunRecord, check_no_results, make_folder
+from constrained.evaluate.harness.settings import (
+    Progress,
+    check_distinct,
+    check_minimum,
+    check_positive,
+    no_progress,
+)
+from constrained.evaluate.harness.tables import ReportTable
+from constrained.evaluate.masks import agreement, report, supervise, workload
 from constrained.evaluate.masks.engines import DEFAULT_ENGINES, check_engine
 from constrained.evaluate.masks.rows import MaskBenchRow
 from constrained.evaluate.masks.summary import EngineSummary, common_ids, summarise
 
-ROWS = "rows.jsonl"
 SUMMARY = "summary.json"
 PAGE = "summary.md"
 PLOT = "plot.png"
@@ -60,25 +63,11 @@ class MaskBenchSettings:
     compare: bool = False
 
     def __post_init__(self) -> None:
-        if not self.engines or len(set(self.engines)) != len(self.engines):
-            raise InvalidArgument("engines are none, or named twice", action="name each engine once")
+        check_distinct(self.engines, "engine")
         for name in self.engines:
             check_engine(name)
-        for value, least, what in (
-            (self.sample, 0, "sample"),
-            (self.batch, 0, "batch"),
-            (self.threads, 1, "threads"),
-        ):
-            if value < least:
-                raise InvalidArgument(f"{what} is {value}; the least is {least}")
-        if self.time_limit <= 0 or self.memory_limit <= 0:
-            raise InvalidArgument(
-                "a limit of nothing leaves nothing to measure", action="give a positive limit"
-            )
-
-
-Progress = Callable[[str, int, int], None]
-"""Is told what goes on, how much of it is done, and how much there is."""
+        check_minimum(self, sample=0, batch=0, threads=1)
+        check_positive(self, "time_limit", "memory_limit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,30 +81,26 @@ class MaskBenchResults:
         plotted: whether there is a plot.
     """
 
-    sections: list[report.ReportTable]
+    sections: list[ReportTable]
     engines: list[EngineSummary]
     differences: dict[str, str]
     plotted: bool
 
 
-def run(
-    settings: MaskBenchSettings, out: Path, progress: Progress = lambda what, done, total: None
-) -> MaskBenchResults:
-    """Measures, and writes rows as they come, then summary, page and plot to a folder.
+def run(settings: MaskBenchSettings, out: Path, progress: Progress = no_progress) -> MaskBenchResults:
+    """Measures; writes each row as soon as it is known, then summary, page and plot.
 
     Args:
         settings: what to measure.
-        out: folder for the results; made if it is not there.
-        progress: is told what goes on.
+        out: folder for the results; made if it does not exist.
+        progress: shows progress.
 
     Raises:
-        InvalidArgument: the data cannot be read, or the folder already holds results.
+        InvalidArgument: the data cannot be read, or the folder already contains results.
         ModelError: there is no such vocabulary.
     """
-    rows_file = out / ROWS
-    if rows_file.exists():
-        raise InvalidArgument(f"{str(out)!r} already holds results", action="name another folder with --out")
-    begun, about = _now(), machine.describe()
+    check_no_results(out)
+    record = RunRecord(settings)
     drawn = workload.sample(settings.data, settings.sample, settings.seed)
     progress("reading the vocabulary", 0, 0)
     vocabulary, tokens = workload.load_bench_vocabulary(settings.vocabulary)
@@ -123,27 +108,17 @@ def run(
     for i, row in enumerate(drawn):
         progress("encoding", i, len(drawn))
         cases.append(workload.prepare(row, vocabulary))
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InvalidArgument(
-            f"{str(out)!r} cannot be written: {error.strerror}", action="check --out"
-        ) from None
+    make_folder(out)
     with tempfile.TemporaryDirectory() as folder:
         measurement = _Measurement(settings, out, Path(folder), cases, tokens)
         for engine in settings.engines:
             measurement.measure(engine, progress)
         differences = measurement.differences() if settings.compare else {}
-    facts = {
-        "machine": about,
-        "settings": asdict(settings) | {"data": settings.data.name},
+    facts = record.facts() | {
         "data": settings.data.name,
         "cases": len(cases),
         "unencodable": sum(case.unencodable for case in cases),
         "vocabulary_size": tokens.size,
-        "begun": begun,
-        "ended": _now(),
-        "command": shlex.join(["constrained", *sys.argv[1:]]),
         "differences": differences,
     }
     return _conclude(measurement, facts, differences)
@@ -195,11 +170,10 @@ class _Measurement:
 
         progress(engine, 0, len(self.cases))
         try:
-            with (self.out / ROWS).open("a", encoding="utf-8") as file:
+            with RowWriter(self.out) as writer:
                 for done, row in enumerate(supervise.run_cases(engine, self.cases, start, options), 1):
                     self.rows.append(row)
-                    file.write(json.dumps(row.to_json(), separators=(",", ":")) + "\n")
-                    file.flush()
+                    writer.write(row)
                     progress(engine, done, len(self.cases))
         except supervise.EngineUnavailable as error:
             self.unavailable[engine] = str(error)
@@ -218,7 +192,7 @@ class _Measurement:
                 ):
                     verdicts[verdict] += 1
                     if difference is not None:
-                        file.write(json.dumps(difference.to_json(), ensure_ascii=False) + "\n")
+                        file.write(json.dumps(asdict(difference), ensure_ascii=False) + "\n")
                 found[engine] = agreement.format_verdicts(verdicts)
         return found
 
@@ -239,20 +213,16 @@ def _conclude(
     out, rows = measurement.out, measurement.rows
     engines = [measurement.summary(name) for name in measurement.settings.engines]
     measured = [one.engine for one in engines if not one.unavailable]
-    tables: list[report.ReportTable] = []
+    tables: list[ReportTable] = []
     if measured:
         shared = common_ids(rows, measured)
         tables = report.sections(
             [one for one in engines if not one.unavailable],
             [measurement.summary(name, shared) for name in measured],
         )
-        facts["common"] = [measurement.summary(name, shared).to_json() for name in measured]
-    facts["engines"] = [one.to_json() for one in engines]
+        facts["common"] = [asdict(measurement.summary(name, shared)) for name in measured]
+    facts["engines"] = [asdict(one) for one in engines]
     (out / SUMMARY).write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     (out / PAGE).write_text(report.markdown(tables, facts), encoding="utf-8")
     plotted = bool(measured) and report.plot(rows, measured, out / PLOT)
     return MaskBenchResults(tables, engines, differences, plotted)
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")

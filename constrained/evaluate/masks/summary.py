@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -86,10 +85,6 @@ class EngineSummary:
     def schemas(self) -> int:
         """How many schemas it was given."""
         return sum(self.outcomes.values())
-
-    def to_json(self) -> dict[str, Any]:
-        """The summary as JSON values; times in nanoseconds."""
-        return asdict(self)
 
 
 def summarise(

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from constrained.evaluate.harness.machine import resident_bytes
 from constrained.evaluate.masks import rows as r
-from constrained.evaluate.masks.machine import resident_bytes
 from constrained.evaluate.masks.workload import SchemaCase
 
 _GLANCE = 0.02

@@ -1,4 +1,4 @@
-"""The process in which one engine runs: cases come in on standard input, rows go out, one line of JSON each.
+"""The process of one engine: reads cases from standard input, writes rows, one line of JSON each.
 
 python -m constrained.evaluate.masks.worker ENGINE TOKENS_FILE THREADS
 """
@@ -15,53 +15,52 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from constrained.evaluate.harness.machine import peak_bytes, resident_bytes
+from constrained.evaluate.harness.worker_io import error_text, private_output, send
 from constrained.evaluate.masks import rows as r
 from constrained.evaluate.masks.engines import CompiledSchema, Engine, load_engine
 from constrained.evaluate.masks.engines.base import MaskTable
-from constrained.evaluate.masks.machine import peak_bytes, resident_bytes
 from constrained.evaluate.masks.replay import Replayer
 from constrained.evaluate.masks.workload import Instance, VocabularyData
-
-_LONGEST_MESSAGE = 500
 
 
 def main() -> None:
     """Serves cases until the input ends."""
     name, tokens_file, threads = sys.argv[1:]
-    answers = _private_output()
+    output = private_output()
     try:
-        made = load_engine(name)
+        engine_class = load_engine(name)
         tokens = VocabularyData.load(Path(tokens_file))
-        begun = time.perf_counter()
-        engine = made(tokens, int(threads))
+        start = time.perf_counter()
+        engine = engine_class(tokens, int(threads))
     except Exception as error:
-        _send(answers, {"unavailable": _described(error)})
+        send(output, {"unavailable": error_text(error, with_type=True)})
         return
-    ready = {"version": engine.version, "seconds": time.perf_counter() - begun}
-    _send(answers, ready | {"bytes": resident_bytes(os.getpid())})
+    ready = {"version": engine.version, "seconds": time.perf_counter() - start}
+    send(output, ready | {"bytes": resident_bytes(os.getpid())})
     replayer = Replayer((tokens.size + 31) // 32, tokens.eos_ids)
     for line in sys.stdin:
-        gc.collect()  # what one schema left behind is not charged to the next
+        gc.collect()  # garbage of one schema must not cost the next one time
         case = json.loads(line)
         row = r.MaskBenchRow(name, case["id"])
-        serve(engine, replayer, case, row, answers)
+        serve(engine, replayer, case, row, output)
         row.process_bytes, row.peak_bytes = resident_bytes(os.getpid()), peak_bytes()
-        _send(answers, {"row": row.to_json()})
+        send(output, {"row": row.to_json()})
         if row.outcome == r.CRASHED:
-            return  # an engine that panicked may have left anything behind
+            return  # the state of an engine after a panic is unknown
 
 
 def serve(
-    engine: Engine, replayer: Replayer, case: dict[str, Any], row: r.MaskBenchRow, answers: TextIO
+    engine: Engine, replayer: Replayer, case: dict[str, Any], row: r.MaskBenchRow, output: TextIO
 ) -> None:
-    """Goes through one case, and says on the way which phase it is in."""
+    """Measures one case; reports each phase as it begins."""
     schema, text = json.loads(case["schema"]), case["schema"]
     instances = [Instance(**instance) for instance in case["instances"]]
-    watch = _Keeper(case["keep_masks"]) if case["keep_masks"] else None
+    recorder = _MaskRecorder(case["keep_masks"]) if case["keep_masks"] else None
 
     def enter(phase: str) -> None:
         row.phase = phase
-        _send(answers, {"phase": phase})
+        send(output, {"phase": phase})
 
     def compile() -> CompiledSchema:
         return engine.compile(schema, text)
@@ -70,7 +69,7 @@ def serve(
     try:
         compiled, state, took = replayer.first(compile)
         enter(r.COLD)
-        row.passes[r.COLD] = replayer.replay(compiled, state, took, instances, watch)
+        row.passes[r.COLD] = replayer.replay(compiled, state, took, instances, recorder)
         if compiled.memory is not None:
             row.compiled_bytes = compiled.memory()
         if case["warm"]:
@@ -82,21 +81,21 @@ def serve(
         if case["batch"]:
             enter("batch")
             row.batch = replayer.batch(compiled, instances, row.passes[r.COLD], case["batch"])
-        if watch is not None:
-            watch.save()
+        if recorder is not None:
+            recorder.save()
     except MemoryError as error:
         row.outcome, row.kind, row.message = r.MEMORY, "MemoryError", str(error)
     except (KeyboardInterrupt, SystemExit):
         raise
     except Exception as error:
         row.outcome = r.REFUSED if compiled is None else r.FAILED
-        row.kind, row.message = type(error).__name__, _said(error)
-    except BaseException as error:  # a panic of a Rust extension is no Exception
-        row.outcome, row.kind, row.message = r.CRASHED, type(error).__name__, _said(error)
+        row.kind, row.message = type(error).__name__, error_text(error)
+    except BaseException as error:  # a panic of a Rust extension is not an Exception
+        row.outcome, row.kind, row.message = r.CRASHED, type(error).__name__, error_text(error)
 
 
-class _Keeper:
-    """Keeps every mask of the cold pass in a file."""
+class _MaskRecorder:
+    """Saves every mask of the cold pass in a file."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -110,26 +109,6 @@ class _Keeper:
     def save(self) -> None:
         if self.masks:
             np.savez_compressed(self.path, places=np.array(self.places), masks=np.stack(self.masks))
-
-
-def _private_output() -> TextIO:
-    """Where answers go; whatever an engine prints goes to standard error instead."""
-    own = os.dup(1)
-    os.dup2(2, 1)
-    return os.fdopen(own, "w", encoding="utf-8")
-
-
-def _send(answers: TextIO, message: dict[str, Any]) -> None:
-    answers.write(json.dumps(message, separators=(",", ":")) + "\n")
-    answers.flush()
-
-
-def _described(error: Exception) -> str:
-    return f"{type(error).__name__}: {_said(error)}"
-
-
-def _said(error: BaseException) -> str:
-    return str(error)[:_LONGEST_MESSAGE].encode("utf-8", "backslashreplace").decode()
 
 
 if __name__ == "__main__":

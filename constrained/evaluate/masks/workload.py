@@ -1,4 +1,4 @@
-"""What is replayed: a sample of schemas, and their instances as the token ids every engine will see."""
+"""The workload: a sample of schemas, and their recorded instances as token ids."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _TEKKEN_FILE = "tekken_240911.json"
 
 @dataclass(frozen=True, slots=True)
 class VocabularyData:
-    """A vocabulary as engines need it: nothing but data, so that it can be handed to another process.
+    """A vocabulary as plain data, which can be sent to the process of an engine.
 
     Attributes:
-        tokens: bytes per id; ``b""`` for an id that is never text.
+        tokens: bytes per id; ``b""`` for an id without text.
         eos_ids: ids that end a sequence.
         pattern: the regular expression by which a tiktoken-like tokenizer splits text, if it is one.
         tokenizer_json: a Hugging Face ``tokenizer.json``, if there is one.
@@ -44,13 +44,20 @@ class VocabularyData:
         """Number of ids."""
         return len(self.tokens)
 
+    @classmethod
+    def from_vocabulary(cls, vocabulary: Vocabulary, tokenizer: Any = None) -> VocabularyData:
+        """The data of a vocabulary, with its Hugging Face tokenizer if there is one."""
+        backend = getattr(tokenizer, "backend_tokenizer", None)
+        text = backend.to_str() if backend is not None else None
+        return cls(list(vocabulary.tokens), tuple(vocabulary.eos_ids), tokenizer_json=text)
+
     def save(self, path: Path) -> None:
         """Writes a file for `load`."""
         path.write_bytes(pickle.dumps(self))
 
     @staticmethod
     def load(path: Path) -> VocabularyData:
-        """Reads a file that `save` wrote; never one from elsewhere, for it is a pickle."""
+        """Reads a file of `save`; it is a pickle, so never pass a file from elsewhere."""
         tokens = pickle.loads(path.read_bytes())
         assert isinstance(tokens, VocabularyData)
         return tokens
@@ -77,7 +84,7 @@ class SchemaCase:
         id: its name in the data.
         schema: the schema as JSON text.
         instances: recorded values, valid and invalid ones.
-        unencodable: values left out because the vocabulary cannot write them (half a surrogate pair).
+        unencodable: number of values left out because the vocabulary cannot encode them (lone surrogates).
     """
 
     id: str
@@ -87,15 +94,15 @@ class SchemaCase:
 
 
 def sample(path: Path, count: int, seed: int) -> list[dict[str, Any]]:
-    """Rows drawn from a file of JSON lines, in random order; all of them if `count` is 0.
+    """A random sample of the rows of a file, in random order; all rows if `count` is 0.
 
     Args:
         path: ``{"id", "schema", "tests": [{"valid", "data"}]}`` a line, plain or gzipped.
-        count: how many rows.
-        seed: the same seed draws the same rows.
+        count: number of rows.
+        seed: of the sample.
 
     Raises:
-        InvalidArgument: the file cannot be read, or is something else.
+        InvalidArgument: the file cannot be read, or is not MaskBench data.
     """
     try:
         rows = list(_rows(path))
@@ -127,7 +134,7 @@ def prepare(row: dict[str, Any], vocabulary: Vocabulary) -> SchemaCase:
     Raises:
         InvalidArgument: a test of the row has no ``valid`` or ``data``.
     """
-    instances, unspeakable = [], 0
+    instances, unencodable = [], 0
     for test in row["tests"]:
         try:
             text, valid = json.dumps(test["data"], ensure_ascii=False), bool(test["valid"])
@@ -136,17 +143,17 @@ def prepare(row: dict[str, Any], vocabulary: Vocabulary) -> SchemaCase:
         try:
             instances.append(Instance(valid, vocabulary.encode(text)))
         except VocabularyError:
-            unspeakable += 1
+            unencodable += 1
     schema = json.dumps(row["schema"], ensure_ascii=False)
     try:
         schema.encode()
     except UnicodeEncodeError:
-        schema = json.dumps(row["schema"])  # half a surrogate pair has no UTF-8, but an escape
-    return SchemaCase(row["id"], schema, instances, unspeakable)
+        schema = json.dumps(row["schema"])  # lone surrogates have no UTF-8, but a JSON escape
+    return SchemaCase(row["id"], schema, instances, unencodable)
 
 
 def load_bench_vocabulary(name: str) -> tuple[Vocabulary, VocabularyData]:
-    """A vocabulary by name, for this process, and as data for others.
+    """A vocabulary by name, for this process, and as data for the processes of engines.
 
     Args:
         name: ``tekken``, or a Hugging Face tokenizer by name or folder.
@@ -171,9 +178,7 @@ def load_bench_vocabulary(name: str) -> tuple[Vocabulary, VocabularyData]:
             f"the tokenizer {name!r} cannot be loaded: {reason}", action="check --vocabulary"
         ) from None
     vocabulary = Vocabulary.from_tokenizer(tokenizer)
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    text = backend.to_str() if backend is not None else None
-    return vocabulary, VocabularyData(list(vocabulary.tokens), vocabulary.eos_ids, tokenizer_json=text)
+    return vocabulary, VocabularyData.from_vocabulary(vocabulary, tokenizer)
 
 
 def _tekken() -> tuple[Any, str]:

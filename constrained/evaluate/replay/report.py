@@ -1,17 +1,20 @@
-"""Tables of a replay, for the terminal and as Markdown, and a plot."""
+"""Tables, page and plot of `bench replay`."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
-from constrained.evaluate.masks.machine import describe
-from constrained.evaluate.masks.report import ReportTable
+from constrained.evaluate.harness.machine import summarise_machine
+from constrained.evaluate.harness.report import markdown_page, save_plot
+from constrained.evaluate.harness.results import RunRecord, make_folder
+from constrained.evaluate.harness.tables import ReportTable
 from constrained.evaluate.replay.run import ReplayResults
 
 
 def sections(results: ReplayResults) -> list[ReportTable]:
-    """Tokens per pass by scenario, then what they cost."""
+    """Tokens per forward pass by scenario, then nodes and time per pass."""
     scenarios = list(results.by_scenario)
     names = list(next(iter(results.by_scenario.values()), {}))
     heads = [f"{name} ({results.texts[name]})" for name in scenarios]
@@ -28,51 +31,42 @@ def sections(results: ReplayResults) -> list[ReportTable]:
     return [
         ReportTable("tokens per forward pass", heads, tokens),
         ReportTable("nodes per pass", heads, nodes),
-        ReportTable("host ms per pass (processor time: guess, follow, learn)", heads, drafting),
+        ReportTable("host ms per pass (processor time: draft, follow, learn)", heads, drafting),
     ]
 
 
-def write(results: ReplayResults, folder: Path, command: str) -> None:
-    """Writes rows, a page of Markdown and a plot into a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    facts = describe()
-    rows = results.as_json() | {"machine": facts, "command": command}
-    (folder / "replay.json").write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
-    text = [
-        "# Tokens per forward pass",
-        "",
-        f"- `{command}`",
-        f"- {facts['processor']}, {facts['cores']} cores",
+def write(results: ReplayResults, folder: Path, record: RunRecord) -> None:
+    """Writes results, a page of Markdown and a plot into a folder.
+
+    Raises:
+        InvalidArgument: the folder cannot be written.
+    """
+    make_folder(folder)
+    results_json = record.facts() | results.as_json()
+    (folder / "replay.json").write_text(json.dumps(results_json, indent=2) + "\n", encoding="utf-8")
+    about = [
+        f"`{record.command}`",
+        summarise_machine(record.machine),
+        f"schemas left out: {results.skipped}",
     ]
-    text.append(f"- schemas left out: {results.skipped}")
-    for section in sections(results):
-        text += ["", f"## {section.title[0].upper()}{section.title[1:]}", ""]
-        text.append("| | " + " | ".join(section.engines) + " |")
-        text.append("|---|" + "---:|" * len(section.engines))
-        text += [f"| {label} | " + " | ".join(cells) + " |" for label, cells in section.lines]
-    (folder / "replay.md").write_text("\n".join(text) + "\n", encoding="utf-8")
+    page = markdown_page("Tokens per forward pass", about, sections(results))
+    (folder / "replay.md").write_text(page, encoding="utf-8")
     plot(results, folder / "replay.png")
 
 
 def plot(results: ReplayResults, path: Path) -> bool:
-    """Draws tokens per pass, a group of bars for each scenario; False without matplotlib."""
-    try:
-        import matplotlib as mpl
-    except ImportError:
-        return False
-    mpl.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(11, 4.5), layout="constrained")
+    """Plots tokens per pass, a group of bars for each scenario; False without matplotlib."""
     names = list(next(iter(results.by_scenario.values()), {}))
-    width = 0.9 / max(1, len(names))
-    for i, name in enumerate(names):
-        heights = [rows[name].draws / max(1, rows[name].passes) for rows in results.by_scenario.values()]
-        axes.bar([x + i * width for x in range(len(heights))], heights, width, label=name)
-    axes.set_xticks([x + 0.45 for x in range(len(results.by_scenario))], list(results.by_scenario))
-    axes.set_ylabel("tokens per forward pass")
-    axes.axhline(1.0, color="black", linewidth=0.8)
-    axes.legend(fontsize=8)
-    figure.savefig(path, dpi=150)
-    pyplot.close(figure)
-    return True
+
+    def draw(figure: Any, panels: list[Any]) -> None:
+        (panel,) = panels
+        width = 0.9 / max(1, len(names))
+        for i, name in enumerate(names):
+            heights = [rows[name].draws / max(1, rows[name].passes) for rows in results.by_scenario.values()]
+            panel.bar([x + i * width for x in range(len(heights))], heights, width, label=name)
+        panel.set_xticks([x + 0.45 for x in range(len(results.by_scenario))], list(results.by_scenario))
+        panel.set_ylabel("tokens per forward pass")
+        panel.axhline(1.0, color="black", linewidth=0.8)
+        panel.legend(fontsize=8)
+
+    return save_plot(path, draw, size=(11, 4.5))

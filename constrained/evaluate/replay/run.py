@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,8 @@ from typing import Any
 from constrained.automaton import Automaton, compile
 from constrained.constraint import as_constraint
 from constrained.decoding.speculation import prime_with_schema
-from constrained.errors import ConstraintError, ConstraintTooLarge, InvalidArgument, VocabularyError
+from constrained.errors import ConstraintError, ConstraintTooLarge, VocabularyError
+from constrained.evaluate.harness.settings import Progress, check_names, no_progress
 from constrained.evaluate.masks.workload import load_bench_vocabulary
 from constrained.evaluate.masks.workload import sample as draw
 from constrained.evaluate.replay.document import make_document
@@ -25,8 +26,6 @@ WITHOUT_MEMORY = "cold, nothing learned"
 SCENARIOS = ("cold", WITHOUT_MEMORY, "document", "repeated", "repeated, document")
 """Every schema for the first time; the same with nothing learned from the schemas before; with a document in the prompt;
 after other values of the schema; both."""
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +87,12 @@ class ReplayResults:
     skipped: int = 0
 
     def as_json(self) -> dict[str, Any]:
-        """For a file."""
-        settings = asdict(self.settings) | {"data": self.settings.data.name}
+        """The results as JSON values, without the settings."""
         found = {
             scenario: {name: asdict(one) for name, one in rows.items()}
             for scenario, rows in self.by_scenario.items()
         }
-        return {"settings": settings, "texts": self.texts, "skipped": self.skipped, "by_scenario": found}
+        return {"texts": self.texts, "skipped": self.skipped, "by_scenario": found}
 
 
 @dataclass(slots=True)
@@ -122,14 +120,11 @@ def configurations(settings: ReplaySettings) -> list[DraftConfiguration]:
         for size in sorted((*settings.sizes, nodes))
     ]
     found.append(DraftConfiguration("all, a chain of 16", DRAFT_SOURCES, 16, chains=True))
-    unknown = set(settings.only) - {way.name for way in found}
-    if unknown:
-        known = "; ".join(way.name for way in found)
-        raise InvalidArgument(f"{min(unknown)!r} is not measured", action=f"name some of: {known}")
+    check_names(settings.only, [way.name for way in found])
     return [way for way in found if not settings.only or way.name in settings.only]
 
 
-def run(settings: ReplaySettings, progress: Progress = lambda what, done, total: None) -> ReplayResults:
+def run(settings: ReplaySettings, progress: Progress = no_progress) -> ReplayResults:
     """Measures everything.
 
     The texts of a scenario come one after the other, in the same order for every configuration; each configuration

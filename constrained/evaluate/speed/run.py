@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from constrained.errors import InvalidArgument
-from constrained.evaluate.masks.machine import describe
+from constrained.evaluate.harness.settings import Progress, check_minimum, check_names, no_progress
 from constrained.evaluate.masks.workload import VocabularyData
 from constrained.evaluate.speed.cases import SpeedCase, cases
 from constrained.evaluate.speed.forward_counter import ForwardCounter
@@ -18,8 +18,6 @@ from constrained.evaluate.speed.shapes import load_vocabulary_pair, random_model
 from constrained.evaluate.speed.ways import DecodeCall, DecodedTokens, DecodingMethod, decoding_methods
 from constrained.models import load
 from constrained.models.hugging_face import HuggingFaceModel
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +53,7 @@ class SpeedSettings:
     only: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("sample", "max_tokens", "threads"):
-            if getattr(self, name) < 1:
-                raise InvalidArgument(f"{name} is {getattr(self, name)}", action="pass a number >= 1")
+        check_minimum(self, sample=1, max_tokens=1, threads=1)
         if self.random is not None:
             shape(self.random)
         if self.exact and self.random is not None:
@@ -99,7 +95,7 @@ class SpeedResults:
         by_method: by way.
         texts: that all ways wrote.
         skipped: texts that a way could not write, or wrote otherwise than recorded: its name -> how many.
-        about: the model and the machine.
+        about: the model and its device.
     """
 
     settings: SpeedSettings
@@ -109,11 +105,11 @@ class SpeedResults:
     about: dict[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """For a file."""
-        return asdict(self)
+        """The results as JSON values, without the settings."""
+        return {name: value for name, value in asdict(self).items() if name != "settings"}
 
 
-def run(settings: SpeedSettings, progress: Progress = lambda what, done, total: None) -> SpeedResults:
+def run(settings: SpeedSettings, progress: Progress = no_progress) -> SpeedResults:
     """Measures everything.
 
     The first text also imports and warms up: it is written and not counted. Compiling is not counted, masks are.
@@ -159,11 +155,7 @@ def build_model(settings: SpeedSettings) -> tuple[HuggingFaceModel, VocabularyDa
 
 def _chosen(known: Mapping[str, DecodingMethod], settings: SpeedSettings) -> dict[str, DecodingMethod]:
     first = next(iter(known))
-    unknown = set(settings.only) - set(known)
-    if unknown:
-        raise InvalidArgument(
-            f"{min(unknown)!r} is not measured here", action=f"name some of: {'; '.join(known)}"
-        )
+    check_names(settings.only, known)
     return {name: way for name, way in known.items() if not settings.only or name in (first, *settings.only)}
 
 
@@ -224,7 +216,7 @@ def _timed(model: HuggingFaceModel, case: SpeedCase, write: DecodeCall) -> tuple
 
 
 def run_info(model: HuggingFaceModel, settings: SpeedSettings) -> dict[str, Any]:
-    """The model and the machine, as JSON values."""
+    """Model, device and version of torch, as JSON values."""
     import torch
 
     device = str(model.device)
@@ -235,5 +227,4 @@ def run_info(model: HuggingFaceModel, settings: SpeedSettings) -> dict[str, Any]
         "device": torch.cuda.get_device_name() if device.startswith("cuda") else device,
         "dtype": str(model.model.dtype).removeprefix("torch."),
         "torch": torch.__version__,
-        "machine": describe(),
     }

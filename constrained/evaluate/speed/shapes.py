@@ -57,7 +57,7 @@ def shape(name: str) -> ModelShape:
 
 
 def load_vocabulary_pair(name: str) -> tuple[Vocabulary, VocabularyData]:
-    """A vocabulary, for this library and as other engines need it.
+    """A vocabulary for this library, and as data for other engines.
 
     Args:
         name: ``bundled``, ``tekken``, or a Hugging Face tokenizer.
@@ -73,10 +73,8 @@ def load_vocabulary_pair(name: str) -> tuple[Vocabulary, VocabularyData]:
 
 
 def vocabulary_data(model: HuggingFaceModel) -> VocabularyData:
-    """A model's vocabulary as other engines need it."""
-    backend = getattr(model.tokenizer, "backend_tokenizer", None)
-    text = backend.to_str() if backend is not None else None
-    return VocabularyData(list(model.vocabulary.tokens), model.vocabulary.eos_ids, tokenizer_json=text)
+    """A model's vocabulary as data for other engines."""
+    return VocabularyData.from_vocabulary(model.vocabulary, model.tokenizer)
 
 
 def random_model(
@@ -91,10 +89,10 @@ def random_model(
 
     Args:
         sizes: its shape.
-        vocabulary: what its logits are about.
-        device: where it is made; by default a GPU, if there is one.
-        dtype: of its weights; by default float32 on a CPU and bfloat16 elsewhere.
-        seed: of its weights.
+        vocabulary: of its logits.
+        device: a GPU by default, if there is one.
+        dtype: of the weights; by default float32 on a CPU and bfloat16 elsewhere.
+        seed: of the weights.
 
     Raises:
         InvalidArgument: there is no such device or dtype.
@@ -105,7 +103,9 @@ def random_model(
     place = device or ("cuda" if torch.cuda.is_available() else "cpu")
     kind: Any = getattr(torch, dtype or ("float32" if place == "cpu" else "bfloat16"), None)
     if not isinstance(kind, torch.dtype) or not kind.is_floating_point:
-        raise InvalidArgument(f"{dtype!r} is no number format", action="pass --dtype float32 or bfloat16")
+        raise InvalidArgument(
+            f"{dtype!r} is not a floating-point type", action="pass --dtype float32 or bfloat16"
+        )
     if place.startswith("cuda") and not torch.cuda.is_available():
         raise InvalidArgument("there is no CUDA device", action="pass --device cpu")
     config = LlamaConfig(

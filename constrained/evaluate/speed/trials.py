@@ -14,6 +14,7 @@ from typing import Any
 
 from constrained.constraint import json_schema, regex
 from constrained.decoding import Generator
+from constrained.evaluate.harness.settings import Progress, no_progress
 from constrained.evaluate.speed.cases import cases
 from constrained.evaluate.speed.run import SpeedSettings, build_model
 from constrained.models.hugging_face import HuggingFaceModel
@@ -22,8 +23,6 @@ EXTRACTIONS, NOISE = "extractions", "noise"
 _HOT = 4.0
 _ANYTHING = "[ -~]{16,8000}"
 _TOKENS = 64  # of a text of noise
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(slots=True)
@@ -64,7 +63,7 @@ class SpeculationTrial:
 def measure(
     settings: SpeedSettings,
     batches: tuple[int, ...] = (1, 4, 16),
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = no_progress,
 ) -> tuple[list[SpeculationTrial], HuggingFaceModel]:
     """With guesses and without, in turn, on the same texts; `settings.sample` texts of each kind and size, one batch at least.
 

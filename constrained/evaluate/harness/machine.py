@@ -1,4 +1,4 @@
-"""What a measurement was made on, and the memory of a process."""
+"""Facts about the machine of a run, and the memory of processes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from typing import Any
 
 
 def describe() -> dict[str, Any]:
-    """The machine and what runs on it, as JSON values.
+    """The machine as JSON values.
 
-    ``load`` is the machine's load average of the last minute: much above 0 before a run begins, and something else
-    was measured along. ``clock_ns`` is the median cost of reading the clock; every timing holds one such cost.
+    ``load`` is the load average of the last minute; much above 0 before a run, and other programs disturb the
+    measurement. ``clock_ns`` is the median cost of reading the clock; every time includes it once.
     """
     return {
         "processor": _processor(),
@@ -31,8 +31,16 @@ def describe() -> dict[str, Any]:
     }
 
 
+def summarise_machine(machine: dict[str, Any]) -> str:
+    """One line for a report, out of what `describe` returned."""
+    return (
+        f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB, {machine['system']}, "
+        f"Python {machine['python']}; load before the run {machine['load']}"
+    )
+
+
 def resident_bytes(process: int) -> int | None:
-    """Resident memory of a process; None where the system does not say, or the process is gone."""
+    """Resident memory of a process; None if unknown, or if the process has ended."""
     try:
         pages = int(Path(f"/proc/{process}/statm").read_bytes().split()[1])
     except (OSError, IndexError, ValueError):
@@ -41,20 +49,20 @@ def resident_bytes(process: int) -> int | None:
 
 
 def peak_bytes() -> int | None:
-    """The most resident memory this process has had; None where the system does not say."""
+    """Peak of the resident memory of this process; None if unknown."""
     try:
-        found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+        match = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
     except OSError:
         return None
-    return int(found[1]) * 1024 if found else None
+    return int(match[1]) * 1024 if match else None
 
 
 def _processor() -> str:
     try:
-        found = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
+        match = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
     except OSError:
-        found = None
-    return found[1].strip() if found else platform.processor() or "unknown"
+        match = None
+    return match[1].strip() if match else platform.processor() or "unknown"
 
 
 def _memory_gib() -> float | None:
