@@ -352,7 +352,7 @@ def test_commands_speculate_by_default_as_the_functions_do(
 
     monkeypatch.setattr(decoding, "Generator", Recorded)
     assert cli(command, "Ada", "--schema", "person.json", *arguments).out == ADA + "\n"
-    assert [generator.draft for generator in made] == [expected]
+    assert [generator.speculation for generator in made] == [expected]
 
 
 @pytest.mark.parametrize(
@@ -365,4 +365,4 @@ def test_the_server_gets_its_speculation(
     monkeypatch.setattr(models, "load", lambda *_, **__: None)
     monkeypatch.setattr(server, "serve", lambda model, settings, **_: started.append(settings))
     assert cli("serve", *arguments).code == 0
-    assert started[0].draft == (Speculation(nodes=3) if expected == 3 else expected)
+    assert started[0].speculation == (Speculation(nodes=3) if expected == 3 else expected)
