@@ -143,7 +143,8 @@ class LexerAutomaton(_AutomatonMixin, _core.LexerAutomaton):
     that completion, which is shortest or nearly so. Attributes as in `TokenAutomaton`; nothing is evicted.
 
     Raises:
-        UnsatisfiableConstraint: no text over this vocabulary satisfies the grammar; names terminals that the lexer joins.
+        UnsatisfiableConstraint: no text over this vocabulary satisfies the grammar; names terminals that the lexer
+            joins.
         UnsupportedConstraint: the grammar is left-recursive.
         ConstraintTooLarge: an intersection or complement takes too long to decide, or the search for a completion
             exceeds its limit.

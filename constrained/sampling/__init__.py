@@ -1,23 +1,23 @@
-"""Which law a text is drawn from, and how: the family of samplers, all in one frame.
+"""Samplers: how sequences are drawn under a constraint, and from which distribution.
 
 At a prefix u the model gives token a the probability p(a) = P(a | u), after temperature; f(a) = 1 if u.a can still
-become a text of the constraint (an end of sequence: if u is one); Z(u) = sum of p f. A sampler is a proposal of
-tokens, a number W(u) that is properly weighted for it (E[W 1{X = x}] = p(x) f(x) for every x), and what is done
-with W:
+become a sequence of the constraint (an end of sequence: if u is one); Z(u) = sum of p f. A sampler consists
+of a proposal for the next token, a number W(u) that is properly weighted for it (E[W 1{X = x}] = p(x) f(x) for every
+x), and a use of W:
 
-    sampler   proposal at u                     W(u)    what is done with W
-    local     p f / Z                           Z(u)    reported; the law of the texts is Q = prod of p f / Z
-    awrs      p f / Z, a few tokens asked about estimate  reported; the same law, unbiased weights
-    rejection p                                 f        a text without f = 1 throughout is thrown away: exact
-    asap      p f theta / s                     s/theta  reported; what it says is learned, and theta falls
-    cars      p f theta / s                     s/theta  a coin of this bias decides whether to go on: exact
-    mcmc      p f / Z from a cut on             any      accept or reject a whole text (Metropolis-Hastings)
-    smc       any of the first three            any      resampling of texts that are written side by side
+    sampler   proposal at u                     W(u)    use of W
+    local     p f / Z                           Z(u)    reported; sequences follow Q = prod of p f / Z
+    awrs      p f / Z, without a mask           estimate  reported; the same distribution, unbiased weights
+    rejection p                                 f        a sequence without f = 1 throughout is rejected: exact
+    asap      p f theta / s                     s/theta  reported; the trie learns from it, and theta falls
+    cars      p f theta / s                     s/theta  the attempt continues with this probability: exact
+    mcmc      p f / Z from a cut on             any      accept or reject a whole sequence (Metropolis-Hastings)
+    smc       any of the first three            any      particles are resampled
 
-theta(u a) is a bound, learned from earlier texts, of the probability that a text goes on validly after u a, and s(u)
+theta(u a) is a bound, learned from earlier sequences, of the probability of a valid continuation of u a, and s(u)
 the sum of p f theta (`constrained.sampling.trie`).
 
-`SAMPLERS` is the only place where a sampler is chosen. Must not know: grammars, models, how the loop runs.
+`SAMPLERS` maps names to samplers. Must not know: grammars, models, the decoding loop.
 """
 
 from __future__ import annotations

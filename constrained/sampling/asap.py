@@ -1,4 +1,4 @@
-"""Adaptive sampling with approximate expected futures (Park et al. 2024): masking that learns what masking wastes."""
+"""Adaptive sampling with approximate expected futures (Park et al. 2024): masking corrected by learned bounds."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from constrained.sampling.warpers import LogitsWarper, untruncated_warper
 
 @dataclass(frozen=True, slots=True)
 class ASAp(Sampler):
-    """The sampler ``"asap"``: no text is thrown away; the first are drawn by masking, later ones by what was learned.
+    """The sampler ``"asap"``: masking, corrected by bounds that earlier sequences taught.
 
-    The law of a text tends to the conditional one as more are drawn from one trie, and is not there after any number
-    of them. The weights make up for the difference: weighted texts are unbiased from the first one on.
+    The distribution of a sequence converges to the conditional one as the trie grows. Weighted sequences are unbiased
+    from the first one on.
 
     Attributes:
-        parallel: texts that are drawn side by side; the first of them do not profit from the others.
-        tries: memory of earlier calls; without one each call learns for itself.
+        parallel: sequences that are drawn in one batch; they learn only from earlier batches.
+        tries: tries of earlier calls; None: each call starts with an empty trie.
     """
 
     parallel: int = 1
@@ -35,19 +35,19 @@ class ASAp(Sampler):
         """Temperature 1 where none is given; no truncation."""
         return untruncated_warper(settings, "asap")
 
-    def distribution(self, warp: LogitsWarper) -> str:
-        """Always ``asap``: local for the first text of a trie, conditional in the limit."""
+    def distribution(self, warper: LogitsWarper) -> str:
+        """Always ``asap``: local for the first sequence of a trie, conditional in the limit."""
         return "asap"
 
-    def draw(self, pool: ParticleBatch, count: int) -> SampleBatch:
-        """Texts, of which each depends on those before it only by what the trie has learned."""
-        trie = Trie() if self.tries is None else self.tries.of(pool)
+    def draw(self, batch: ParticleBatch, count: int) -> SampleBatch:
+        """Draws sequences; each depends on the earlier ones only through the trie."""
+        trie = Trie() if self.tries is None else self.tries.of(batch)
         texts: list[Any] = []
         with trie.lock:
             while len(texts) < count:
                 width = min(self.parallel, count - len(texts))
-                new = pool.start([pool.randomness(len(texts) + i) for i in range(width)])
-                run_through_trie(pool, trie, new, WeightByRatio())
+                new = batch.start([batch.randomness(len(texts) + i) for i in range(width)])
+                run_through_trie(batch, trie, new, WeightByRatio())
                 texts += new
         evidence, error = estimate_evidence([text.log_weight for text in texts])
         alive = sum(text.finish != "dead" for text in texts)

@@ -1,4 +1,4 @@
-"""Samplers that try until a text is valid: rounds of attempts, a budget, and what is known when it is spent."""
+"""Attempts until enough sequences are valid: batches, a budget, and bounds of P(L) when it is exhausted."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from constrained.errors import BudgetExhausted, InvalidArgument
 from constrained.sampling.base import ParticleBatch, SampleBatch
 
 DEFAULT_ATTEMPTS = 1000
-"""Attempts that each wanted text may take, where nothing else is said."""
+"""Default for the greatest number of attempts per requested sequence."""
 
 DEFAULT_PARALLEL = 8
-"""Attempts that are made side by side at most, where nothing else is said."""
+"""Default for the greatest number of attempts in one batch."""
 
 
 @dataclass(slots=True)
 class AttemptTally:
-    """What attempts came to.
+    """The results of attempts.
 
     Attributes:
-        target_count: texts that are wanted.
-        accepted: valid ones, in the order in which they were begun.
+        target_count: number of requested sequences.
+        accepted: valid sequences, in the order in which they were started.
         estimates: for each attempt an unbiased estimate of P(L), given those before it.
-        lower: mass of the distinct texts that were found.
-        upper: a bound of P(L).
+        lower: probability mass of the distinct accepted sequences.
+        upper: an upper bound of P(L).
     """
 
     target_count: int
@@ -40,15 +40,15 @@ class AttemptTally:
 
     @property
     def attempts(self) -> int:
-        """How many were made."""
+        """Number of attempts so far."""
         return len(self.estimates)
 
     def add(self, texts: Sequence[Any], share: float) -> None:
-        """Counts a round.
+        """Counts the attempts of one batch.
 
         Args:
-            texts: in the order in which they were begun.
-            share: what an accepted text says P(L) is: 1, or the mass out of which attempts were made.
+            texts: the sequences, in the order in which they were started.
+            share: the estimate of P(L) by an accepted sequence: 1, or the mass that attempts are drawn from.
         """
         for text in texts:
             valid = text.finish != "dead"
@@ -61,9 +61,9 @@ class AttemptTally:
                     self.lower += math.exp(text.logprob)
 
     def sample(self) -> SampleBatch:
-        """The first texts that were wanted: in the order in which they were begun, not in that of their ends.
+        """The first `target_count` accepted sequences in the order in which they were started.
 
-        To take those that end first would prefer short ones.
+        The order in which they ended would prefer short sequences.
         """
         estimates = np.array(self.estimates)
         mean = float(estimates.mean())
@@ -80,10 +80,10 @@ class AttemptTally:
         )
 
     def budget_error(self, certain: bool, forwards: int) -> BudgetExhausted:
-        """The error for a spent budget.
+        """The error for an exhausted budget.
 
         Args:
-            certain: the upper bound is one; otherwise it is only what the attempts make likely.
+            certain: the upper bound is guaranteed; otherwise it is a confidence limit.
             forwards: rows that the model has read.
         """
         upper = self.upper if certain else self._likely_upper()
@@ -91,7 +91,7 @@ class AttemptTally:
         return BudgetExhausted(
             f"{len(self.accepted)} of {self.target_count} texts after {self.attempts} attempts: "
             f"the model's text is valid with probability {bound}",
-            action="raise the budget (attempts=...), ask for the wanted form in the prompt, or use sampler='smc'",
+            action="raise the budget (attempts=...), describe the required form in the prompt, or use sampler='smc'",
             diagnostics={
                 "attempts": self.attempts,
                 "accepted": len(self.accepted),
@@ -104,7 +104,7 @@ class AttemptTally:
         )
 
     def _likely_upper(self) -> float:
-        """Clopper and Pearson's upper limit at 95 %, by bisection of the binomial law's tail."""
+        """Clopper and Pearson's upper limit at 95 %, by bisection of the binomial distribution's tail."""
         n, k = self.attempts, len(self.accepted)
         if k == n:
             return 1.0
@@ -125,7 +125,7 @@ def _log_binomial(n: int, k: int, p: float) -> float:
 
 
 def sample_until_valid(
-    pool: ParticleBatch,
+    batch: ParticleBatch,
     count: int,
     *,
     attempts: int,
@@ -134,22 +134,22 @@ def sample_until_valid(
     mass: Callable[[], float],
     certain: bool,
 ) -> SampleBatch:
-    """Makes attempts until enough texts are valid.
+    """Makes attempts until enough sequences are valid.
 
-    How many are made side by side depends on what earlier rounds came to, and on nothing within the round: so the
-    accepted texts, in the order in which they were begun, are independent.
+    The size of a batch depends on earlier batches only, so the accepted sequences, in the order in which they were
+    started, are independent.
 
     Args:
-        pool: writes texts.
-        count: how many valid ones are wanted.
-        attempts: how many may be made for each of them.
-        parallel: how many may be made side by side.
-        write: writes a round of texts to their ends.
-        mass: a bound of P(L) before a round, out of which its attempts are made.
-        certain: whether `mass` is a certain bound that gets tighter.
+        batch: runs the model.
+        count: number of requested sequences.
+        attempts: greatest number of attempts per requested sequence.
+        parallel: greatest number of attempts in one batch.
+        write: completes the sequences of one batch.
+        mass: the upper bound of P(L) before a batch: the mass that its attempts are drawn from.
+        certain: whether `mass` is a guaranteed bound that tightens.
 
     Raises:
-        BudgetExhausted: the attempts were spent, or no text is possible.
+        BudgetExhausted: the attempts are exhausted, or no valid sequence is possible.
     """
     tally = AttemptTally(count)
     while len(tally.accepted) < count:
@@ -157,11 +157,11 @@ def sample_until_valid(
         left = attempts * count - tally.attempts
         if left <= 0 or share <= 0.0:
             tally.upper = share
-            raise tally.budget_error(certain, pool.forwards)
+            raise tally.budget_error(certain, batch.forwards)
         rate = (len(tally.accepted) + 1) / (tally.attempts + 1)
         wanted = math.ceil((count - len(tally.accepted)) / rate)
         width = min(parallel, left, max(1, wanted))
-        texts = pool.start([pool.randomness(tally.attempts + i) for i in range(width)])
+        texts = batch.start([batch.randomness(tally.attempts + i) for i in range(width)])
         write(texts)
         tally.add(texts, share)
     tally.upper = mass()
@@ -169,10 +169,10 @@ def sample_until_valid(
 
 
 def require_positive_ints(**numbers: Any) -> None:
-    """Refuses numbers that are no whole ones >= 1.
+    """Checks that numbers are integers >= 1.
 
     Raises:
-        InvalidArgument: the first of them.
+        InvalidArgument: one is not.
     """
     for name, value in numbers.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:

@@ -1,8 +1,8 @@
 """Adaptive weighted rejection sampling (Lipkin et al. 2025): a token of p f / Z without the mask.
 
-Tokens are visited in the order of their Gumbel keys, which is sampling without replacement from the model's law; the
-first one that the constraint permits is the draw. It is the very token that local masking would draw with the same
-noise, after 1 + sum over invalid y of p(y) / (p(y) + Z) questions on average instead of V.
+Tokens are visited in the order of their Gumbel keys, which is sampling without replacement from the model's
+distribution; the first token that the constraint permits is the draw. Local masking draws this very token with equal
+noise; here it takes 1 + sum over invalid y of p(y) / (p(y) + Z) membership queries on average instead of V.
 
 With a_1, a_2, ... the order of visits, S_j the permitted mass before a_j and R_j the mass from a_j on (what a visit
 can still find), e_j = S_j + R_j f(a_j) is an unbiased estimate of Z whatever was visited before it. So after the draw
@@ -24,21 +24,21 @@ from constrained.sampling.warpers import LogitsWarper, refuse_truncation
 from spec.scores import log_sum_exp
 
 PATIENCE = 32
-"""Visits without a permitted token after which a row that is one question is asked for."""
+"""Visits without a permitted token after which the mask is computed, where a mask is one query."""
 
 
 @dataclass(frozen=True, slots=True)
 class AWRS(TokenSampler):
-    """The sampler ``"awrs"``: tokens of the local law, few questions, weights that are unbiased estimates.
+    """The sampler ``"awrs"``: the local distribution with few membership queries; weights are unbiased estimates.
 
     Attributes:
-        checks: the weight is the mean of the estimates up to this visit (at least of one): 1 asks one question after
-            the draw, more make the weight steadier.
-        patience: visits without a permitted token before all tokens are asked about at once. By default 32 where
-            that is one question, and no limit where it is as many as there are tokens.
-        when_exhausted: what then happens. ``"mask"``: the token is drawn from the whole row, with W = Z. ``"drop"``:
-            the text is given up with weight 0, and the weight of a draw at the last visit makes up for it.
-        cached: use the exact row, with W = Z, where it is known already.
+        checks: the weight is the mean of the estimates up to this visit, and of at least one estimate. 1 makes one
+            query after the draw; more queries reduce the variance of the weight.
+        patience: visits without a permitted token before the mask is computed. By default 32 where a mask is one query,
+            and no limit with `Candidates.expensive_membership`.
+        when_exhausted: ``"mask"``: after `patience` visits the token is drawn by the mask, with W = Z. ``"drop"``: the
+            sequence ends with weight 0, and a larger weight of draws at the last visit compensates.
+        cached: use the mask, with W = Z, where it is already computed.
     """
 
     checks: int = 4
@@ -59,12 +59,12 @@ class AWRS(TokenSampler):
             )
 
     def warper(self, **settings: Any) -> LogitsWarper:
-        """Temperature 0 is allowed; truncations are not: they speak of the whole row."""
+        """Temperature 0 is allowed; truncations are not: they need the whole mask."""
         return refuse_truncation(LogitsWarper(**settings), "awrs")
 
-    def distribution(self, warp: LogitsWarper) -> str:
+    def distribution(self, warper: LogitsWarper) -> str:
         """``local`` (or ``greedy``): the tokens are those of local masking, only the weights are estimates."""
-        return "greedy" if warp.greedy else "local"
+        return "greedy" if warper.greedy else "local"
 
     def propose(self, position: Position) -> Draw:
         """One token of p f / Z, and a weight that is properly weighted for it.
@@ -104,14 +104,14 @@ class AWRS(TokenSampler):
         before = np.concatenate(([0.0], np.cumsum(p * f)))
         estimates = before[:-1] + remaining * f
         if len(seen) == possible:
-            weight = before[-1]  # everything was visited: this is Z
+            weight = before[-1]  # all possible tokens were visited: this is Z
         elif position.warper.greedy:
-            weight = before[-1] + rest  # the order is no random one, and the bound is all that is known
+            weight = before[-1] + rest  # a deterministic order gives no estimate, only this bound
         elif len(seen) == found:
-            weight = remaining[-1]  # the last visit before "drop": what could still be found
+            weight = remaining[-1]  # the last visit before "drop": the mass not yet visited
         else:
             weight = float(np.mean(estimates[found:]))
-        if weight <= 0.0:  # smaller than floats go: the row is summed in logarithms
+        if weight <= 0.0:  # underflow: sum the mask in logarithms
             return draw_from_mask(position)
         token = seen[found - 1]
         return Draw(
@@ -129,7 +129,7 @@ class AWRS(TokenSampler):
 
 
 def draw_from_mask(position: Position) -> Draw:
-    """The token of local masking, from the whole row, with W = Z."""
+    """The token of local masking, by the mask, with W = Z."""
     logs = position.log_probs[position.allowed]
     mass = log_sum_exp(logs)
     if mass == -np.inf:

@@ -1,4 +1,4 @@
-"""What samplers see and say: `Candidates` and a `Position` in, a `Draw` out; a `ParticleBatch` of texts in, a `SampleBatch` out."""
+"""The interface of samplers: `Position` and `Candidates` to `Draw`, `ParticleBatch` to `SampleBatch`."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from spec.scores import log_sum_exp, top_indices
 
 
 class Candidates(ABC):
-    """What a constraint allows at one place: asked for one token, or for all at once.
+    """The tokens that a constraint allows at one position: a membership test for one token, or all ids.
 
     Attributes:
-        expensive_membership: one question is dear (a parser, a predicate) and all at once cost as many questions as there are
-            tokens; otherwise all at once are one question.
-        checks: questions asked so far.
+        expensive_membership: a membership query is expensive (a parser, a predicate), and `ids` takes one query per
+            token of the vocabulary; otherwise `ids` counts as one query.
+        checks: membership queries so far.
     """
 
     expensive_membership: bool = False
@@ -32,12 +32,12 @@ class Candidates(ABC):
     @property
     @abstractmethod
     def cached(self) -> bool:
-        """Whether all are known already: `ids` asks nothing."""
+        """Whether `ids` is already computed."""
 
     @property
     @abstractmethod
     def ids(self) -> Ids:
-        """All allowed ids, ascending. None, if the constraint led into a dead end."""
+        """All allowed ids, ascending; empty in a dead end."""
 
     @abstractmethod
     def permits(self, token: int) -> bool:
@@ -45,7 +45,7 @@ class Candidates(ABC):
 
 
 class CandidateList(Candidates):
-    """Candidates that are a list."""
+    """Candidates that are given as a list."""
 
     cached = True
 
@@ -55,23 +55,23 @@ class CandidateList(Candidates):
 
     @property
     def ids(self) -> Ids:
-        """The list."""
+        """All allowed ids."""
         return self._ids
 
     def permits(self, token: int) -> bool:
-        """Whether it is in the list."""
+        """Whether the token is in the list."""
         self.checks += 1
         return bool((self._ids == token).any())
 
 
 class Distribution:
-    """The model's law of the next token, after temperature. Texts that stand at the same place can share one."""
+    """The model's distribution of the next token, after temperature. Sequences with equal prefixes can share one."""
 
     def __init__(self, logits: NDArray[np.floating[Any]] | None, warper: LogitsWarper) -> None:
-        """Computes nothing.
+        """Creates the distribution of logits.
 
         Args:
-            logits: the model's, floating [V]; None in a subclass that has them elsewhere.
+            logits: the model's, floating [V]; None in a subclass that overrides `logits`.
             warper: the temperature.
         """
         self._logits = logits
@@ -79,7 +79,7 @@ class Distribution:
 
     @property
     def logits(self) -> NDArray[np.floating[Any]]:
-        """The model's, floating [V]. Ids beyond the vocabulary have been cut off."""
+        """The model's logits, floating [V], without ids beyond the vocabulary."""
         assert self._logits is not None
         return self._logits
 
@@ -93,12 +93,12 @@ class Distribution:
         """Log-sum-exp of `scaled` over the whole vocabulary: log p(a) = scaled[a] - normaliser.
 
         Raises:
-            ModelError: the logits are no distribution.
+            ModelError: the logits are not a distribution.
         """
         total = self._total()
         if not np.isfinite(total):
             raise ModelError(
-                f"the model's logits are no distribution: their log-sum-exp is {total}",
+                f"the model's logits are not a distribution: their log-sum-exp is {total}",
                 action="check the model's weights, or load it in float32",
             )
         return total
@@ -111,12 +111,12 @@ class Distribution:
         return float(self.scaled[token]) - self.normaliser
 
     def gumbel_top_k(self, randomness: Randomness, place: int, count: int) -> Sequence[int]:
-        """The tokens that would be drawn first, if every one were allowed: in the order in which they would be drawn.
+        """The first tokens of a draw without replacement in which every token is allowed (Gumbel-top-k).
 
         Args:
-            randomness: the randomness (a greedy law needs none).
+            randomness: the randomness (a greedy distribution needs none).
             place: absolute position.
-            count: how many are wanted; there may be fewer, though at least one where it is certain which.
+            count: number of tokens; the result may be shorter, with at least one token where the first one is certain.
         """
         if self._warp.greedy:
             ids = top_indices(self.scaled, count)
@@ -137,21 +137,21 @@ class Distribution:
         return p
 
     def mass_without(self, ids: Sequence[int]) -> float:
-        """The mass of all other tokens: summed up, not subtracted from 1, which would lose a tiny one."""
+        """The probability mass of all other tokens, summed directly: 1 minus the rest would lose a tiny mass."""
         rest = self.probs.copy()
         rest[ids] = 0.0
         return float(rest.sum())
 
 
 class Position:
-    """One place in one text, where a token is to be drawn.
+    """A position in a sequence at which a token is to be drawn.
 
     Attributes:
-        distribution: the model's.
-        candidates: what the constraint allows here.
-        randomness: the randomness of the text.
+        distribution: the model's distribution of the next token.
+        candidates: the tokens that the constraint allows.
+        randomness: the randomness of the sequence.
         warper: temperature and truncations.
-        position_id: absolute position in the text, the prompt's tokens counted.
+        position_id: absolute position; the prompt counts.
     """
 
     def __init__(
@@ -196,7 +196,7 @@ class Position:
         return self.distribution.log_probs
 
     def gumbel_top_k(self, count: int) -> Sequence[int]:
-        """See `Distribution.leaders`."""
+        """See `Distribution.gumbel_top_k`."""
         return self.distribution.gumbel_top_k(self.randomness, self.position_id, count)
 
     def pick(self, scores: Scores, ids: Ids, purpose: int = TOKENS) -> int:
@@ -210,14 +210,14 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """A token, and what is known about how it came.
+    """A drawn token with its weight.
 
     Attributes:
-        token: its id; None where nothing can be drawn: a dead end, of weight 0.
+        token: id; None in a dead end, whose weight is 0.
         logprob: log p(token), under the model after temperature, over the whole vocabulary (nats).
         log_weight: log W(u), see the table in `constrained.sampling`.
-        checks: questions put to the constraint: a mask is one, unless its tokens are checked one by one.
-        bounds: numbers between which Z(u) certainly is, where the sampler knows any.
+        checks: membership queries, see `Candidates.checks`.
+        bounds: guaranteed lower and upper bound of Z(u); None where the sampler has none.
     """
 
     token: int | None
@@ -228,13 +228,13 @@ class Draw:
 
 
 class Particle(Protocol):
-    """A text that is being written.
+    """A sequence that a sampler extends.
 
     Attributes:
-        draws: how it came about, one for each position where the model was asked.
-        finish: why it ended, None before it has; "dead" after a draw of nothing.
-        log_weight: what it weighs; a sampler may set it.
-        randomness: its randomness.
+        draws: one for each forward pass.
+        finish: why the sequence ended; None before its end; "dead" in a dead end.
+        log_weight: log of its importance weight; a sampler may set it.
+        randomness: source of its random choices.
     """
 
     draws: list[Draw]
@@ -244,51 +244,51 @@ class Particle(Protocol):
 
     @property
     def content(self) -> bytes:
-        """The bytes so far."""
+        """The bytes of the sequence so far."""
 
     @property
     def logprob(self) -> float:
-        """Under the model, see `Output`."""
+        """Log-probability under the model, see `Output`."""
 
     def commit(self, draw: Draw) -> None:
-        """Appends a drawn token, or ends the text."""
+        """Appends a drawn token, or ends the sequence."""
 
     def copy(self, randomness: Randomness) -> Particle:
-        """A text that begins as this one does and goes on by itself."""
+        """An independent sequence with this prefix."""
 
 
 class ParticleBatch(Protocol):
-    """The room in which texts of one prompt are written side by side; equal beginnings are read once."""
+    """Sequences of one prompt that are extended together; the model reads equal prefixes once."""
 
     def randomness(self, attempt: int) -> Randomness:
         """The randomness of an attempt (of a particle, of a chain)."""
 
     def start(self, streams: Sequence[Randomness], draws: Sequence[Sequence[Draw]] = ()) -> list[Any]:
-        """New texts, one for each chance, beginning with these draws. What was read for others is forgotten."""
+        """New sequences, one for each stream, with these draws as prefixes. Earlier sequences leave the cache."""
 
     def forward(self, texts: Sequence[Any]) -> list[Position]:
-        """One forward pass: the positions at the ends of texts that have not ended. Others are forgotten."""
+        """One forward pass: the positions at the ends of unfinished sequences. Others leave the cache."""
 
     @property
     def forwards(self) -> int:
-        """Rows that the model has read so far."""
+        """Sequence positions that the model has evaluated so far."""
 
     @property
     def key(self) -> str:
-        """Names model, prompt, constraint and settings: what a trie learns holds where this is the same."""
+        """Identifies model, prompt, constraint and settings; a trie is valid for one key."""
 
 
 @dataclass(slots=True)
 class SampleBatch:
-    """Texts that a sampler drew together.
+    """Sequences that a sampler drew together.
 
     Attributes:
-        texts: finished, each with its `log_weight`: relative to the others, for the law of the model given validity.
-        log_evidence: log of the estimate of P(L), the probability that the model's text is valid; None without one.
-        log_evidence_error: its standard error (the relative one of the estimate); None where it is not known.
-        attempts: texts that were begun.
-        accepted: of these, how many ended valid.
-        bounds: numbers between which P(L) certainly is, where the sampler knows any.
+        texts: finished sequences; their `log_weight` is relative to the others, for the conditional distribution.
+        log_evidence: log of the estimate of P(L), the probability that the model's sequence is valid; None without one.
+        log_evidence_error: its standard error (the relative error of the estimate); None where it is unknown.
+        attempts: number of started sequences.
+        accepted: number of valid ones among them.
+        bounds: guaranteed lower and upper bound of P(L); None where the sampler has none.
     """
 
     texts: list[Any]
@@ -300,55 +300,55 @@ class SampleBatch:
 
 
 class Sampler(ABC):
-    """A way to draw texts: a frozen configuration with one entry point, `draw`."""
+    """The configuration of a sampling method; `draw` runs it."""
 
     def warper(self, **settings: Any) -> LogitsWarper:
         """Temperature and truncations out of the settings of a call.
 
         Raises:
-            InvalidArgument: a value is out of its range, or this sampler has no use for it.
+            InvalidArgument: a value is out of its range, or this sampler does not support it.
         """
         return LogitsWarper(**settings)
 
     @abstractmethod
     def distribution(self, warper: LogitsWarper) -> str:
-        """Name of the law that finished texts follow, for `Output.law`."""
+        """Name of the distribution that finished sequences follow, for `Output.distribution`."""
 
     @abstractmethod
     def draw(self, batch: ParticleBatch, count: int) -> SampleBatch:
-        """Draws texts.
+        """Draws sequences.
 
         Args:
-            batch: writes them.
-            count: how many are wanted, at least 1.
+            batch: runs the model.
+            count: number of sequences, at least 1.
 
         Raises:
-            BudgetExhausted: the sampler's budget was spent before they were there.
+            BudgetExhausted: the sampler's budget is exhausted.
         """
 
 
 class TokenSampler(Sampler):
-    """A sampler that decides token by token, without looking at other texts: such texts can be streamed.
+    """A sampler that draws token by token, independently of other sequences, so that sequences can be streamed.
 
     Attributes:
-        weights: draws carry a weight; otherwise it is not a number.
+        weights: whether draws have a weight; otherwise it is NaN.
     """
 
     weights: bool = True
 
     def top_count(self, warper: LogitsWarper) -> int:
-        """How many of the leading tokens of a place it mostly looks at, and at no others; 0: at whole rows."""
+        """Number of most likely tokens that usually suffice for a draw; 0: the whole distribution is needed."""
         return 0
 
     @abstractmethod
     def propose(self, position: Position) -> Draw:
         """Draws the token at one position.
 
-        The result depends on the position alone: the same logits, candidates and noise give the same token.
+        The result is a function of the position: of logits, candidates and noise.
         """
 
     def draw(self, batch: ParticleBatch, count: int) -> SampleBatch:
-        """Independent texts; the mean of their weights estimates P(L)."""
+        """Independent sequences; the mean of their weights estimates P(L)."""
         texts = batch.start([batch.randomness(i) for i in range(count)])
         run_particles(batch, texts, self)
         evidence, error = estimate_evidence([text.log_weight for text in texts])
@@ -357,7 +357,7 @@ class TokenSampler(Sampler):
 
 
 def run_particles(batch: ParticleBatch, texts: Sequence[Particle], proposal: TokenSampler) -> None:
-    """Writes texts to their ends, token by token."""
+    """Extends sequences token by token until all have ended."""
     while writing := [text for text in texts if not text.finish]:
         for text, position in zip(writing, batch.forward(writing), strict=True):
             text.commit(proposal.propose(position))

@@ -1,4 +1,4 @@
-"""Constrained adaptive rejection sampling (Parys et al. 2025): rejection that never makes the same mistake twice."""
+"""Constrained adaptive rejection sampling (Parys et al. 2025): rejection that never repeats a rejected prefix."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from constrained.sampling.warpers import LogitsWarper, untruncated_warper
 
 @dataclass(frozen=True, slots=True)
 class CARS(Sampler):
-    """The sampler ``"cars"``: every text is an exact draw of the conditional law.
+    """The sampler ``"cars"``: every sequence is an exact draw of the conditional distribution.
 
-    An attempt draws text w with probability P(w) / theta(root), whatever was learned before; theta(root) falls towards
-    P(L) with every attempt, and with it the number of attempts that a text takes.
+    An attempt draws sequence w with probability P(w) / theta(root), whatever the trie contains; theta(root) falls
+    towards P(L) with every attempt, and with it the number of attempts that a sequence takes.
 
     Attributes:
-        attempts: how many may be made for each wanted text.
-        parallel: how many are made side by side at most.
-        tries: memory of earlier calls; without one each call learns for itself.
+        attempts: greatest number of attempts per requested sequence.
+        parallel: greatest number of attempts in one batch.
+        tries: tries of earlier calls; None: each call starts with an empty trie.
     """
 
     attempts: int = DEFAULT_ATTEMPTS
@@ -42,36 +42,36 @@ class CARS(Sampler):
         """Temperature 1 where none is given; no truncation."""
         return untruncated_warper(settings, "cars")
 
-    def distribution(self, warp: LogitsWarper) -> str:
+    def distribution(self, warper: LogitsWarper) -> str:
         """Always ``conditional``."""
         return "conditional"
 
-    def draw(self, pool: ParticleBatch, count: int) -> SampleBatch:
-        """Texts of the conditional law, independent of each other.
+    def draw(self, batch: ParticleBatch, count: int) -> SampleBatch:
+        """Draws independent sequences from the conditional distribution.
 
         Raises:
-            BudgetExhausted: `learned` has a certain upper bound of P(L).
+            BudgetExhausted: `learned` has a guaranteed upper bound of P(L).
         """
-        trie = Trie() if self.tries is None else self.tries.of(pool)
+        trie = Trie() if self.tries is None else self.tries.of(batch)
         with trie.lock:
             return sample_until_valid(
-                pool,
+                batch,
                 count,
                 attempts=self.attempts,
                 parallel=self.parallel,
-                write=lambda texts: run_through_trie(pool, trie, texts, AcceptByRatio()),
+                write=lambda texts: run_through_trie(batch, trie, texts, AcceptByRatio()),
                 mass=lambda: trie.theta[ROOT],
                 certain=True,
             )
 
 
-def run_through_trie(pool: ParticleBatch, trie: Trie, texts: Sequence[Any], use: RatioPolicy) -> None:
-    """Writes texts to their ends, all of them through one trie, which learns from each as soon as it ends.
+def run_through_trie(batch: ParticleBatch, trie: Trie, texts: Sequence[Any], policy: RatioPolicy) -> None:
+    """Completes sequences through one trie, which learns from each sequence when it ends.
 
-    What one text teaches may change what another one draws next, but not its law: a text remembers by which bound
-    each of its tokens was drawn.
+    Concurrent sequences may change each other's next draw, but not the distribution: each sequence remembers the bound
+    that each of its tokens was drawn with.
     """
-    walks = [TrieWalk(trie, text, use) for text in texts]
+    walks = [TrieWalk(trie, text, policy) for text in texts]
     while writing := [walk for walk in walks if not walk.text.finish]:
-        for walk, position in zip(writing, pool.forward([walk.text for walk in writing]), strict=True):
+        for walk, position in zip(writing, batch.forward([walk.text for walk in writing]), strict=True):
             walk.step(position)

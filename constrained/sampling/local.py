@@ -1,14 +1,14 @@
 """Local masking: at every position the model's distribution, restricted to what is allowed and renormalised.
 
-Known as (grammar-)constrained decoding. It is fast and its texts are always valid, but their law is
-Q(w) = prod of p f / Z and not the model's law given validity, which would be P(w) / P(L): a token is taken without
-asking how likely it is that the model continues validly after it. `Output.log_weight` = log P(w) / Q(w) says by how
-much, so weighted results are still unbiased. Drawn by the Gumbel-max rule, with temperature T:
+Known as (grammar-)constrained decoding. It is fast and its sequences are always valid, but their distribution is
+Q(w) = prod of p f / Z, not the model's distribution given validity, P(w) / P(L): a token is drawn without
+regard to the probability that the model continues validly after it. `Output.log_weight` = log P(w) / Q(w), so weighted
+results are unbiased. Tokens are drawn by the Gumbel-max rule, with temperature T:
 
     token = argmax over allowed a of  logit_a / T + G(seed, sequence, position, a)
 
-Which token that is can mostly be told without Z and without the mask: of the few tokens with the largest keys, the first
-one that is allowed. So a text that nobody weighs takes no mask where one of these is allowed.
+This token is usually the first allowed one among the few tokens with the largest keys, which needs neither Z nor the
+mask. So without weights no mask is computed where one of these is allowed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from constrained.sampling.warpers import LogitsWarper
 from spec.scores import log_sum_exp
 
 TOP_COUNT = 16
-"""Tokens that are asked about before a mask is made."""
+"""Tokens that are queried before a mask is computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +32,9 @@ class Local(TokenSampler):
     """The sampler ``"local"``.
 
     Attributes:
-        weights: report Z. Without it `log_weight` is not a number, tokens and `logprob` are the same, and masks are
-            made only where a truncation needs them or none of the tokens with the largest keys is allowed. A set of
-            texts (`draw`) is always weighed.
+        weights: report Z. Without it `log_weight` is NaN, tokens and `logprob` do not change, and masks are computed
+            only where a truncation needs them or none of the tokens with the largest keys is allowed. A set of
+            sequences (`draw`) always has weights.
     """
 
     weights: bool = True
@@ -43,13 +43,13 @@ class Local(TokenSampler):
         if not isinstance(self.weights, bool):
             raise InvalidArgument(f"weights is {self.weights!r}", action="pass True or False")
 
-    def top_count(self, warp: LogitsWarper) -> int:
-        """A few, where nothing is weighed and nothing truncated."""
-        return 0 if self.weights or warp.truncates else TOP_COUNT
+    def top_count(self, warper: LogitsWarper) -> int:
+        """`TOP_COUNT` without weights and truncations."""
+        return 0 if self.weights or warper.truncates else TOP_COUNT
 
-    def draw(self, pool: ParticleBatch, count: int) -> SampleBatch:
-        """Independent texts; the mean of their weights estimates P(L)."""
-        return TokenSampler.draw(replace(self, weights=True), pool, count)
+    def draw(self, batch: ParticleBatch, count: int) -> SampleBatch:
+        """Independent sequences; the mean of their weights estimates P(L)."""
+        return TokenSampler.draw(replace(self, weights=True), batch, count)
 
     def propose(self, position: Position) -> Draw:
         """One token of p f / Z, with W = Z (greedy: the most likely allowed token, with the same Z).
@@ -58,7 +58,7 @@ class Local(TokenSampler):
         So exp(logprob - log_weight) is the probability of the draw in every case but greedy.
 
         Raises:
-            ModelError: the logits are no distribution, or give no allowed token a probability.
+            ModelError: the logits are not a distribution, or give no allowed token a probability.
         """
         if self.top_count(position.warper):
             drawn = draw_from_top(position)
@@ -88,20 +88,20 @@ class Local(TokenSampler):
             bounds=(float(np.exp(log_weight)),) * 2,
         )
 
-    def distribution(self, warp: LogitsWarper) -> str:
+    def distribution(self, warper: LogitsWarper) -> str:
         """``greedy``, ``local``, or ``local-truncated`` with top-k, top-p or min-p."""
-        if warp.greedy:
+        if warper.greedy:
             return "greedy"
-        return "local-truncated" if warp.truncates else "local"
+        return "local-truncated" if warper.truncates else "local"
 
 
 def draw_from_top(position: Position) -> Draw | None:
-    """The token of local masking, found by asking about the tokens with the largest keys; None if they do not tell.
+    """The token of local masking among the tokens with the largest keys; None if none of these is allowed.
 
     Raises:
-        ModelError: the logits are no distribution.
+        ModelError: the logits are not a distribution.
     """
-    position.normaliser  # noqa: B018 - keys mean nothing where the logits are no distribution
+    position.normaliser  # noqa: B018 - keys mean nothing where the logits are not a distribution
     for token in position.gumbel_top_k(TOP_COUNT):
         if position.candidates.permits(token):
             return Draw(token, position.distribution.log_prob(token), math.nan, position.candidates.checks)

@@ -1,8 +1,8 @@
-"""Markov chain Monte Carlo over valid texts (Gonzalez et al. 2025): cut a text, write its end anew, take it or leave it.
+"""Markov chain Monte Carlo over valid sequences (Gonzalez et al. 2025): cut, complete again, accept or reject.
 
-The state is a valid text x. A place i of it is chosen with probability v(x_1..i) / N_x, where N_x is the sum of v over all
-places, and the text from there on is written by the proposal. Every way from x to y and back goes through their common
-beginnings, where the two texts have the same v; so the ratio of Metropolis and Hastings is
+The state is a valid sequence x. A position i of it is chosen with probability v(x_1..i) / N_x, where N_x is the sum of
+v over all positions, and the proposal completes the sequence from there. Every move between x and y passes through
+their common prefixes, where v is equal for both; so the Metropolis-Hastings ratio is
 
     alpha(x, y) = min(1, N_x omega(y) / (N_y omega(x))),    omega(x) = product of W over the positions of x.
 
@@ -37,12 +37,12 @@ from constrained.sampling.warpers import LogitsWarper, untruncated_warper
 
 @dataclass(slots=True)
 class ChainState:
-    """Where a chain is.
+    """The state of a chain.
 
     Attributes:
-        text: finished.
-        values: v of each place.
-        cut: where it was begun.
+        text: the finished sequence.
+        values: v of each position.
+        cut: the position from which it was completed.
     """
 
     text: Any
@@ -51,20 +51,20 @@ class ChainState:
 
     @property
     def omega(self) -> float:
-        """Log of the product of the weights, -inf for a text that was given up."""
+        """Log of the product of the weights, -inf for a sequence that ended dead."""
         return float(sum(draw.log_weight for draw in self.text.draws))
 
 
 @dataclass(frozen=True, slots=True)
 class MCMC(Sampler):
-    """The sampler ``"mcmc"``: valid texts whose law comes closer to the conditional one with every step.
+    """The sampler ``"mcmc"``: the distribution converges to the conditional one with the number of steps.
 
     Attributes:
-        steps: how many moves are proposed.
-        cut: where a text is cut. ``"restart"``: at its beginning; ``"uniform"``: anywhere; ``"priority"``: where the
-            model was uncertain, v = entropy (nats) + floor.
-        floor: what keeps certain places possible under ``"priority"``.
-        proposal: writes the texts.
+        steps: number of proposed moves.
+        cut: where a sequence is cut. ``"restart"``: at its beginning; ``"uniform"``: anywhere; ``"priority"``: where
+            the model was uncertain, v = entropy (nats) + floor.
+        floor: minimum of v under ``"priority"``, so that every position can be chosen.
+        proposal: completes the sequences.
     """
 
     steps: int = 10
@@ -88,19 +88,19 @@ class MCMC(Sampler):
         """Temperature 1 where none is given; no truncation."""
         return untruncated_warper(settings, "mcmc")
 
-    def distribution(self, warp: LogitsWarper) -> str:
-        """Always ``mcmc``: the conditional law in the limit of many steps."""
+    def distribution(self, warper: LogitsWarper) -> str:
+        """Always ``mcmc``: the conditional distribution in the limit of many steps."""
         return "mcmc"
 
-    def draw(self, pool: ParticleBatch, count: int) -> SampleBatch:
-        """The last states of as many chains, which run side by side and know nothing of each other."""
-        states = [ChainState(text) for text in pool.start([pool.randomness(i) for i in range(count)])]
-        self._write(pool, states)
+    def draw(self, batch: ParticleBatch, count: int) -> SampleBatch:
+        """The last states of `count` independent chains, which run in one batch."""
+        states = [ChainState(text) for text in batch.start([batch.randomness(i) for i in range(count)])]
+        self._write(batch, states)
         whole = [state.omega for state in states]
         moved = 0
         for step in range(1, self.steps + 1):
-            chances = [pool.randomness(step * count + i) for i in range(count)]
-            states, proposed, taken = self.move(pool, states, chances)
+            streams = [batch.randomness(step * count + i) for i in range(count)]
+            states, proposed, taken = self.move(batch, states, streams)
             whole += [state.omega for state in proposed if state.cut == 0]
             moved += taken
         for state in states:
@@ -111,42 +111,44 @@ class MCMC(Sampler):
         )
 
     def move(
-        self, pool: ParticleBatch, states: Sequence[ChainState], chances: Sequence[Randomness]
+        self, batch: ParticleBatch, states: Sequence[ChainState], streams: Sequence[Randomness]
     ) -> tuple[list[ChainState], list[ChainState], int]:
         """One step of each chain.
 
         Returns:
-            (the states after it, those that were proposed, how many of these were taken).
+            (the states after the step, the proposed states, how many of these were accepted).
         """
-        proposed = [self._cut(state, chance) for state, chance in zip(states, chances, strict=True)]
-        # Texts with a beginning and texts without one are read apart.
+        proposed = [self._cut(state, randomness) for state, randomness in zip(states, streams, strict=True)]
+        # A forward pass reads either whole prompts or prefixes after a prompt, not both.
         for fresh in (True, False):
             group = [i for i, state in enumerate(proposed) if (state.cut == 0) == fresh]
             if group:
                 draws = [states[i].text.draws[: proposed[i].cut] for i in group]
-                for i, text in zip(group, pool.start([chances[i] for i in group], draws), strict=True):
+                for i, text in zip(group, batch.start([streams[i] for i in group], draws), strict=True):
                     proposed[i].text = text
-                self._write(pool, [proposed[i] for i in group])
+                self._write(batch, [proposed[i] for i in group])
         after = [
-            new if bernoulli(chance, acceptance_probability(old, new), 0, MOVES) else old
-            for old, new, chance in zip(states, proposed, chances, strict=True)
+            new if bernoulli(randomness, acceptance_probability(old, new), 0, MOVES) else old
+            for old, new, randomness in zip(states, proposed, streams, strict=True)
         ]
         return after, proposed, sum(new is state for new, state in zip(proposed, after, strict=True))
 
-    def _cut(self, state: ChainState, chance: Randomness) -> ChainState:
-        """A state to be written from a place of this one; from the beginning, where this one was given up."""
+    def _cut(self, state: ChainState, randomness: Randomness) -> ChainState:
+        """A state to be completed from a position of this one; from the start if this one ended dead."""
         if self.cut == "restart" or state.text.finish == "dead" or not state.values:
             return ChainState(None)
-        cut = chance.pick(np.log(state.values), np.arange(len(state.values)), 0, CUTS)
+        cut = randomness.pick(np.log(state.values), np.arange(len(state.values)), 0, CUTS)
         return ChainState(None, state.values[:cut], cut)
 
-    def _write(self, pool: ParticleBatch, states: Sequence[ChainState]) -> None:
+    def _write(self, batch: ParticleBatch, states: Sequence[ChainState]) -> None:
         proposal = self.proposal
         if isinstance(proposal, AWRS):
-            # Rows that become known on the way would change the law of the estimates while the chain runs.
+            # Masks that become cached on the way would change the distribution of the estimates while the chain runs.
             proposal = replace(proposal, cached=False)
         while writing := [state for state in states if not state.text.finish]:
-            for state, position in zip(writing, pool.forward([state.text for state in writing]), strict=True):
+            for state, position in zip(
+                writing, batch.forward([state.text for state in writing]), strict=True
+            ):
                 state.values.append(self._value(position, len(state.values)))
                 state.text.commit(proposal.propose(position))
 

@@ -1,7 +1,7 @@
-"""Randomness: every choice of every sampler is made here, by one of two questions that a test can answer instead.
+"""Sources of random choices: samplers draw through this interface only, so that tests can enumerate all outcomes.
 
-`Randomness.pick` takes one of several outcomes, `Randomness.order` visits them without replacement; both by the rule of the
-largest Gumbel key, log p + G, with noise that is keyed by where it is asked for (`spec.noise`) and not by when.
+`Randomness.pick` takes one of several outcomes, `Randomness.order` visits them without replacement; both by the rule of
+the largest Gumbel key, log p + G, with noise that is keyed by position (`spec.noise`) and not by time.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ Ids = NDArray[np.intp]
 Scores = NDArray[np.float64]
 
 TOKENS, COINS, RESAMPLING, CUTS, MOVES, CHOICES = range(6)
-"""Purposes: which token; keep an attempt; which particles survive; where a text is cut; move there; which of a set."""
+"""Purposes of draws: token; acceptance of an attempt; resampling; MCMC cut; MCMC move; one sequence of a set."""
 
-_PURPOSES = 8  # numbers of purposes per attempt: the attempt is kept in the bits above
-_FIRST = 32  # outcomes that are sorted at first; most visits end within them
-_MANY = 256  # from here on it pays to find out first whose noise matters
+_PURPOSES = 8  # per attempt: the attempt number takes the bits above
+_FIRST = 32  # outcomes sorted first; most visits end among them
+_MANY = 256  # from here on, selecting the outcomes whose noise can matter is faster
 
 
 class Randomness(ABC):
-    """The randomness of one text (of one attempt at it, of one particle).
+    """The randomness of one sequence (of one attempt at it, of one particle).
 
     Attributes:
-        noise: that tokens are drawn with; None if they are drawn in another way.
+        noise: the Gumbel noise that tokens are drawn with; None without such noise.
     """
 
     noise: GumbelNoise | None = None
@@ -44,8 +44,8 @@ class Randomness(ABC):
         Args:
             scores: log-weights, float64 [n], not all -inf; they need not be normalised.
             ids: numbers of the outcomes, [n]: the noise of an outcome depends on its number, not on its index.
-            position_id: absolute position, or another number that no other choice of this purpose has.
-            purpose: what is decided.
+            position_id: absolute position, or another number that is unique for this purpose.
+            purpose: one of the constants above.
 
         Returns:
             An index i < n, with probability exp(scores[i]) / sum of exp(scores).
@@ -53,7 +53,7 @@ class Randomness(ABC):
 
     @abstractmethod
     def order(self, scores: Scores, ids: Ids, position_id: int) -> Iterator[int]:
-        """Visits outcomes without replacement: each next one as `pick` would take it out of those that are left.
+        """Visits outcomes without replacement: each is the one that `pick` draws from those that are left.
 
         Outcomes of score -inf are never visited. The first one is the one that `pick` takes.
         """
@@ -103,7 +103,7 @@ class PhiloxRandomness(Randomness):
         return int(able[np.argmax(keys)])
 
     def order(self, scores: Scores, ids: Ids, position_id: int) -> Iterator[int]:
-        """By decreasing keys; only as many are sorted as are asked for."""
+        """By decreasing keys, sorted lazily."""
         noise = self._noise(TOKENS)
         left = np.flatnonzero(scores > -np.inf)
         if len(left) >= _MANY:
@@ -119,13 +119,13 @@ class PhiloxRandomness(Randomness):
             wanted *= 4
 
     def order_top_k(self, scores: Scores, position_id: int, count: int) -> Ids:
-        """As for all; nothing else is sorted."""
+        """See `Randomness.order_top_k`; sorts only these."""
         noise = self._noise(TOKENS)
         able = gumbel_candidates(scores, noise, position_id, count)
         return able[_largest(scores[able] + noise.gumbel(position_id, able), count)]
 
     def uniform(self, count: int, position_id: int, purpose: int) -> Scores:
-        """From the words of the noise, never 0 or 1."""
+        """Uniform numbers from the Philox words, never 0 or 1."""
         words: NDArray[Any] = self._noise(purpose).philox_words(position_id, np.arange(count))
         numbers: Scores = (words.astype(np.float64) + 0.5) * 2.0**-32
         return numbers

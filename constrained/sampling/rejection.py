@@ -1,4 +1,4 @@
-"""Rejection: the model writes freely, and what is not valid is thrown away at its first wrong token."""
+"""Rejection: the model writes unconstrained, and an attempt ends at its first invalid token."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from constrained.sampling.warpers import LogitsWarper, untruncated_warper
 
 @dataclass(frozen=True, slots=True)
 class Rejection(Sampler):
-    """The sampler ``"rejection"``: exact draws of the conditional law, at 1 / P(L) attempts each.
+    """The sampler ``"rejection"``: exact draws of the conditional distribution, at 1 / P(L) attempts each.
 
     Attributes:
-        attempts: how many may be made for each wanted text.
-        parallel: how many are made side by side at most.
+        attempts: greatest number of attempts per requested sequence.
+        parallel: greatest number of attempts in one batch.
     """
 
     attempts: int = DEFAULT_ATTEMPTS
@@ -45,22 +45,22 @@ class Rejection(Sampler):
         """Temperature 1 where none is given; no truncation."""
         return untruncated_warper(settings, "rejection")
 
-    def distribution(self, warp: LogitsWarper) -> str:
+    def distribution(self, warper: LogitsWarper) -> str:
         """Always ``conditional``."""
         return "conditional"
 
-    def draw(self, pool: ParticleBatch, count: int) -> SampleBatch:
-        """Texts of the conditional law, independent of each other.
+    def draw(self, batch: ParticleBatch, count: int) -> SampleBatch:
+        """Draws independent sequences from the conditional distribution.
 
         Raises:
             BudgetExhausted: `learned` has an upper limit of P(L) at 95 % confidence.
         """
 
         def attempt(texts: Sequence[Any]) -> None:
-            run_particles(pool, texts, UnmaskedProposal())
+            run_particles(batch, texts, UnmaskedProposal())
 
         return sample_until_valid(
-            pool,
+            batch,
             count,
             attempts=self.attempts,
             parallel=self.parallel,
@@ -71,14 +71,14 @@ class Rejection(Sampler):
 
 
 class UnmaskedProposal(TokenSampler):
-    """A token of the model's own law p; W = 1 if it is permitted, otherwise nothing is drawn and W = 0."""
+    """A token of the model's own distribution p; W = 1 if it is permitted, otherwise nothing is drawn and W = 0."""
 
-    def distribution(self, warp: LogitsWarper) -> str:
-        """That of an accepted text."""
+    def distribution(self, warper: LogitsWarper) -> str:
+        """The distribution of an accepted sequence: ``conditional``."""
         return "conditional"
 
     def propose(self, position: Position) -> Draw:
-        """One token, and one question about it."""
+        """Draws one token, with one membership query."""
         logs = position.log_probs
         token = position.pick(logs, np.arange(len(logs)))
         if not position.candidates.permits(token):

@@ -1,4 +1,4 @@
-"""Which particles survive: N indices, such that particle i is expected N w_i times (Douc, Cappé and Moulines 2005)."""
+"""Resampling schemes: N indices among which particle i is expected N w_i times (Douc, Cappé and Moulines 2005)."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ Resampling = Callable[[Scores, Randomness, int], Indices]
 """(normalised weights float64 [N], randomness, number of the step) -> indices [N], ascending."""
 
 
-def multinomial(weights: Scores, chance: Randomness, step: int) -> Indices:
+def multinomial(weights: Scores, randomness: Randomness, step: int) -> Indices:
     """N independent draws."""
-    return _draws(weights, len(weights), chance, step)
+    return _draws(weights, len(weights), randomness, step)
 
 
-def residual(weights: Scores, chance: Randomness, step: int) -> Indices:
-    """The whole part of N w_i for certain, and independent draws for what is left."""
+def residual(weights: Scores, randomness: Randomness, step: int) -> Indices:
+    """The whole part of N w_i deterministically, and independent draws for the rest."""
     expected = len(weights) * weights
-    # Rounding must not make 2.9999999 out of a 3, and so leave it to chance.
+    # Rounding must not make 2.9999999 out of a 3, and leave it to a draw.
     sure = np.floor(expected + 1e-9).astype(np.intp)
     rest = np.maximum(expected - sure, 0.0)
     kept = np.repeat(np.arange(len(weights)), sure)
     missing = len(weights) - len(kept)
     if not missing:
         return kept
-    return np.sort(np.concatenate([kept, _draws(rest / rest.sum(), missing, chance, step)]))
+    return np.sort(np.concatenate([kept, _draws(rest / rest.sum(), missing, randomness, step)]))
 
 
-def stratified(weights: Scores, chance: Randomness, step: int) -> Indices:
+def stratified(weights: Scores, randomness: Randomness, step: int) -> Indices:
     """One draw in each of N equal strata."""
     count = len(weights)
-    return _at((np.arange(count) + chance.uniform(count, step, RESAMPLING)) / count, weights)
+    return _at((np.arange(count) + randomness.uniform(count, step, RESAMPLING)) / count, weights)
 
 
-def systematic(weights: Scores, chance: Randomness, step: int) -> Indices:
+def systematic(weights: Scores, randomness: Randomness, step: int) -> Indices:
     """Equally spaced points with one common random offset."""
     count = len(weights)
-    return _at((np.arange(count) + chance.uniform(1, step, RESAMPLING)) / count, weights)
+    return _at((np.arange(count) + randomness.uniform(1, step, RESAMPLING)) / count, weights)
 
 
 RESAMPLINGS: dict[str, Resampling] = {
@@ -53,12 +53,12 @@ RESAMPLINGS: dict[str, Resampling] = {
 """Name -> scheme."""
 
 
-def _draws(weights: Scores, count: int, chance: Randomness, step: int) -> Indices:
+def _draws(weights: Scores, count: int, randomness: Randomness, step: int) -> Indices:
     with np.errstate(divide="ignore"):
         scores = np.log(weights)
     numbers = np.arange(len(weights))
-    # Each draw has numbers of its own, so that their noise is independent.
-    drawn = [chance.pick(scores, numbers + i * len(weights), step, RESAMPLING) for i in range(count)]
+    # Each draw has its own outcome numbers, so that their noise is independent.
+    drawn = [randomness.pick(scores, numbers + i * len(weights), step, RESAMPLING) for i in range(count)]
     return np.sort(np.array(drawn, dtype=np.intp))
 
 

@@ -1,8 +1,8 @@
-"""Sequential Monte Carlo: texts are written side by side, and the promising ones are continued more often.
+"""Sequential Monte Carlo: sequences are extended together, and resampled by weight.
 
-Each particle is weighted by what its proposal's W says after every token. When the weights have become too uneven,
-particles are drawn anew by their weights, which then are all equal to their mean. So the mean weight at the end is an
-unbiased estimate of P(L) however often that happened, and the weighted particles approximate the conditional law
+The weight of a particle is multiplied by the W of its proposal after every token. When the weights are too uneven,
+particles are resampled by weight, and all weights become their mean. So the mean weight at the end is an unbiased
+estimate of P(L) for any number of resampling steps, and the weighted particles approximate the conditional distribution
 (Lew et al. 2023; Loula et al. 2025).
 """
 
@@ -25,23 +25,23 @@ from constrained.sampling.warpers import LogitsWarper, untruncated_warper
 from spec.scores import log_sum_exp
 
 Potential = Callable[[bytes, bool], float]
-"""(bytes so far, whether the text is finished) -> log-score; -inf to end the particle."""
+"""(bytes so far, whether the sequence is finished) -> log-score; -inf to end the particle."""
 
 
 @dataclass(frozen=True, slots=True)
 class SMC(Sampler):
-    """The sampler ``"smc"``: weighted texts that approximate the conditional law, better with more particles.
+    """The sampler ``"smc"``: weighted sequences that approximate the conditional distribution.
 
     Attributes:
-        particles: how many write one text together; `Generator.sample` has as many as texts are wanted.
+        particles: number of particles for one sequence; `Generator.sample` uses one for each requested sequence.
         proposal: draws the tokens.
-        threshold: particles are drawn anew when their effective number falls below this share; 0 for never. The
-            weight of an unfinished text knows what the constraint has cost so far and not what it will: where texts
-            pay at different places, drawing anew throws away those that paid first. Hence a low default.
-        resampling: how: one of `RESAMPLINGS`.
-        potential: makes texts with a high score more likely: the law becomes P(w) exp(potential(w, True)) over valid
-            texts. What it says of unfinished texts guides the particles and leaves the law as it is: it is divided
-            out again one token later.
+        threshold: particles are resampled when the effective sample size falls below this share of them; 0: never. The
+            weight of an unfinished sequence contains the cost of the constraint so far, not the cost to come: where
+            sequences pay at different positions, resampling removes those that pay first. Hence a low default.
+        resampling: name of the scheme, see `RESAMPLINGS`.
+        potential: makes sequences with a high score more likely: the distribution becomes P(w) exp(potential(w, True))
+            over valid sequences. Its values for unfinished sequences guide the particles without a change of the
+            distribution: they are divided out one token later.
     """
 
     particles: int = 16
@@ -68,36 +68,36 @@ class SMC(Sampler):
         """Temperature 1 where none is given; no truncation."""
         return untruncated_warper(settings, "smc")
 
-    def distribution(self, warp: LogitsWarper) -> str:
-        """Always ``smc``: the conditional law in the limit of many particles."""
+    def distribution(self, warper: LogitsWarper) -> str:
+        """Always ``smc``: the conditional distribution in the limit of many particles."""
         return "smc"
 
-    def draw(self, pool: ParticleBatch, count: int) -> SampleBatch:
-        """All particles, weighted; or one of them, drawn by its weight, where one text is wanted."""
-        texts, eves, resampled = self._write(pool, count if count > 1 else self.particles)
+    def draw(self, batch: ParticleBatch, count: int) -> SampleBatch:
+        """All particles, weighted; if one sequence is requested, one particle drawn by weight."""
+        texts, eves, resampled = self._write(batch, count if count > 1 else self.particles)
         weights = np.array([text.log_weight for text in texts])
         evidence = log_sum_exp(weights) - math.log(len(weights))
         error = _error(weights, eves, resampled)
         alive = sum(text.finish != "dead" for text in texts)
         begun = len(texts)
         if count == 1 and evidence > -math.inf:
-            index = pool.randomness(begun).pick(weights, np.arange(begun), 0, CHOICES)
+            index = batch.randomness(begun).pick(weights, np.arange(begun), 0, CHOICES)
             texts = [texts[index]]
             texts[0].log_weight = 0.0
         return SampleBatch(texts[:count], evidence, error, attempts=begun, accepted=alive)
 
-    def _write(self, pool: ParticleBatch, count: int) -> tuple[list[Any], list[int], int]:
-        """Finished particles, the first ancestor of each, and how often they were drawn anew."""
-        chances = [pool.randomness(i) for i in range(count)]
-        judge = pool.randomness(count)
-        texts: list[Any] = pool.start(chances)
+    def _write(self, batch: ParticleBatch, count: int) -> tuple[list[Any], list[int], int]:
+        """(finished particles, the first ancestor of each, number of resampling steps)."""
+        streams = [batch.randomness(i) for i in range(count)]
+        judge = batch.randomness(count)
+        texts: list[Any] = batch.start(streams)
         scores = [self._score(text) if text.finish else 0.0 for text in texts]
         for text, score in zip(texts, scores, strict=True):
             text.log_weight += score
         eves = list(range(count))
         step = resampled = 0
         while writing := [i for i, text in enumerate(texts) if not text.finish]:
-            for i, position in zip(writing, pool.forward([texts[i] for i in writing]), strict=True):
+            for i, position in zip(writing, batch.forward([texts[i] for i in writing]), strict=True):
                 texts[i].commit(self.proposal.propose(position))
                 score = self._score(texts[i])
                 texts[i].log_weight += score - scores[i] if texts[i].log_weight > -np.inf else 0.0
@@ -113,7 +113,7 @@ class SMC(Sampler):
             if 1.0 / float((share**2).sum()) >= self.threshold * count:
                 continue
             kept = RESAMPLINGS[self.resampling](share, judge, step)
-            texts = [texts[i].copy(chance) for i, chance in zip(kept, chances, strict=True)]
+            texts = [texts[i].copy(randomness) for i, randomness in zip(kept, streams, strict=True)]
             scores, eves = [scores[i] for i in kept], [eves[i] for i in kept]
             for text in texts:
                 text.log_weight = total - math.log(count)
@@ -133,9 +133,9 @@ class SMC(Sampler):
 
 
 def _error(weights: Scores, eves: Sequence[int], resampled: int) -> float | None:
-    """Relative standard error of the mean weight, out of one run (Lee and Whiteley 2018).
+    """Relative standard error of the mean weight, from one run (Lee and Whiteley 2018).
 
-    Particles of one ancestor are counted as one: what they have in common is as uncertain as that one was.
+    Particles of one ancestor count as one: their common part is as uncertain as that ancestor.
     """
     count = len(weights)
     total = log_sum_exp(weights)

@@ -1,10 +1,10 @@
-"""What was learned about a prompt: how much of the mass behind a prefix can still become a valid text.
+"""A trie of prefixes of one prompt, with upper bounds of the mass that can still become a valid sequence.
 
-A node is a prefix u that an attempt went through. theta(u) is an upper bound of the probability that the model goes on
-validly after u; it is 1 before anything is known, 0 for what is known to be invalid, and it never grows. The surviving
-mass s(u) = sum over tokens a of p(a | u) theta(u a) is such a bound too, made of those one token later, and
-`propagate` carries it up. A node holds its visited children and one number for all other tokens together, so that it
-takes some fifty bytes and not a row of the vocabulary (Park et al. 2024; Parys et al. 2025).
+A node is a prefix u of an attempt. theta(u) is an upper bound of the probability that the model goes on
+validly after u; it is 1 at first, 0 for an invalid prefix, and never grows. The surviving
+mass s(u) = sum over tokens a of p(a | u) theta(u a) is such a bound too, and
+`propagate` carries it up. A node stores its visited children and the total mass of all other tokens, so it takes about
+fifty bytes (Park et al. 2024; Parys et al. 2025).
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _FORMAT = 1
 class Trie:
     """Prefixes of one prompt, in columns: node i is entry i of each.
 
-    Invariants: theta never grows; of a visited node, `rest` is the mass of the possible tokens that are no children,
-    summed up and not subtracted; of any other node it is 1.
+    Invariants: theta never grows; `rest` of a visited node is the directly summed mass of the possible tokens without a
+    child; of any other node it is 1.
 
     Attributes:
-        lock: to be held while an attempt reads or changes the trie.
+        lock: must be held while an attempt reads or changes the trie.
     """
 
     def __init__(self) -> None:
@@ -66,13 +66,13 @@ class Trie:
         return found
 
     def add_child(self, node: int, token: int, p: float, theta: float = 1.0) -> int:
-        """The child for a token, which is added if it is new.
+        """The child with a token, added if it is new.
 
         Args:
             node: its parent.
             token: its last token.
             p: probability of the token at the parent.
-            theta: what is known of it, if it is new.
+            theta: bound of a new child.
         """
         for child in self.children(node):
             if self.token[child] == token:
@@ -93,20 +93,20 @@ class Trie:
             node = self.parent[node]
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """Everything, as arrays."""
+        """All columns as arrays."""
         return {name: np.array(getattr(self, name)) for name in _COLUMNS}
 
     @classmethod
     def of(cls, columns: dict[str, NDArray[Any]]) -> Trie:
-        """The trie that `columns` were taken of.
+        """The trie with these columns.
 
         Raises:
-            InvalidArgument: they do not describe one.
+            InvalidArgument: the columns do not describe a trie.
         """
         count = len(columns["p"])
         links = [np.asarray(columns[name]) for name in ("parent", "child", "sibling")]
         whole = count > 0 and all(len(column) == count for column in columns.values())
-        # Children come after their parents, and after the siblings they point to: so no chain can run in a circle.
+        # Children come after their parents, and after the siblings they point to: so there are no cycles.
         here = np.arange(count)
         if (
             not whole
@@ -129,20 +129,20 @@ class Trie:
 
 
 class Tries:
-    """Memory of several calls: a trie for each model, prompt, constraint, temperature and limit.
+    """Tries that several calls share: one for each model, prompt, constraint, temperature and limit.
 
-    A sampler that is given one goes on learning where earlier calls stopped. The law of its texts is the same at any
-    time; which text comes for a seed then depends on what was learned before.
+    A sampler with `Tries` continues to learn where earlier calls stopped. The distribution of its sequences does not
+    change; the sequence for a seed then depends on earlier calls.
     """
 
     def __init__(self) -> None:
         self._tries: dict[str, Trie] = {}
         self._lock = threading.Lock()
 
-    def of(self, pool: ParticleBatch) -> Trie:
-        """The trie for what a pool writes."""
+    def of(self, batch: ParticleBatch) -> Trie:
+        """The trie of a batch."""
         with self._lock:
-            return self._tries.setdefault(pool.key, Trie())
+            return self._tries.setdefault(batch.key, Trie())
 
     def __len__(self) -> int:
         return len(self._tries)
@@ -153,7 +153,7 @@ class Tries:
         return sum(trie.bytes for trie in list(self._tries.values()))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes all tries into one file (a numpy archive), which replaces another one in one step."""
+        """Writes all tries into one file (a numpy archive), which atomically replaces an existing one."""
         arrays: dict[str, Any] = {"format": np.array(_FORMAT)}
         for key, trie in list(self._tries.items()):
             with trie.lock:
@@ -169,7 +169,7 @@ class Tries:
 
         Raises:
             OSError: the file cannot be read.
-            InvalidArgument: it holds something else, or is damaged.
+            InvalidArgument: the file is not a trie archive, or is damaged.
         """
         found = cls()
         columns: dict[str, dict[str, NDArray[Any]]] = {}

@@ -1,10 +1,11 @@
-"""One way through a trie: how ASAp and CARS draw a text, and what the trie learns from it.
+"""A walk through a trie: ASAp and CARS draw a sequence, and the trie learns from it.
 
 At the node of prefix u a token is drawn with probability p(a) theta(u a) f(a) / s(u), where s(u) is the sum of the
 numerator over all a. Let theta_used be the value of theta(u) by which u itself was drawn one step before. The ratio
-s(u) / theta_used is at most 1; it is what the bound at u has turned out to be too high by. Over a whole text w the
-product of the draws is P(w) / theta(root) times the product of theta_used / s over the nodes: CARS keeps on with a coin
-of bias s / theta_used and so draws w with probability P(w) / theta(root); ASAp goes on, and the ratio is its weight.
+s(u) / theta_used is at most 1; it is the factor by which the bound at u was too high. Over a whole sequence w the
+product of the draws is P(w) / theta(root) times the product of theta_used / s over the nodes: CARS continues with
+probability s / theta_used and so draws w with probability P(w) / theta(root); ASAp goes on, and the ratio is its
+weight.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from spec.scores import log_sum_exp
 
 
 class TrieWalk:
-    """A text and where it is in the trie.
+    """A sequence and its node in the trie.
 
     Attributes:
-        text: what is written.
-        policy: what becomes of the ratio.
-        node: its prefix.
+        text: the sequence.
+        policy: use of the ratio.
+        node: the node of its prefix.
         drawn_theta: theta of the node when it was drawn.
     """
 
@@ -37,16 +38,16 @@ class TrieWalk:
         self.drawn_theta = policy.start(trie.theta[ROOT])
 
     def step(self, position: Position) -> None:
-        """Draws the next token; at the end of the text, valid or not, the trie learns from it.
+        """Draws the next token; at the end of the sequence, valid or not, the trie learns from it.
 
-        Where one question is dear, only the drawn token is asked about, and the trie remembers a refusal; otherwise
-        the whole row is looked at.
+        With expensive membership only the drawn token is queried, and the trie remembers a rejection; otherwise the
+        mask is used.
         """
         trie, candidates, text = self.trie, position.candidates, self.text
         ids = np.arange(len(position.log_probs)) if candidates.expensive_membership else candidates.ids
         logs = position.log_probs[ids]
         children = trie.children(self.node)
-        at, children = _found(ids, [trie.token[child] for child in children], children)
+        at, children = _match_children(ids, [trie.token[child] for child in children], children)
         scores = logs.copy()
         with np.errstate(divide="ignore"):
             scores[at] += np.log([trie.theta[child] for child in children])
@@ -75,7 +76,7 @@ class TrieWalk:
 
 
 class RatioPolicy(ABC):
-    """What a sampler makes of the ratio s / theta_used."""
+    """The use that a sampler makes of the ratio s / theta_used."""
 
     @abstractmethod
     def start(self, bound: float) -> float:
@@ -83,26 +84,26 @@ class RatioPolicy(ABC):
 
     @abstractmethod
     def __call__(self, position: Position, ratio: float) -> float:
-        """Log-weight of going on at a position; -inf to give the text up."""
+        """Log-weight of continuing at a position; -inf to reject the sequence."""
 
 
 class AcceptByRatio(RatioPolicy):
-    """CARS: a coin. Attempts are made out of the mass that the root is known to have at most."""
+    """CARS: a Bernoulli draw. Attempts are drawn from the upper bound of the mass of the root."""
 
     def start(self, bound: float) -> float:
         """The bound."""
         return bound
 
     def __call__(self, position: Position, ratio: float) -> float:
-        """0 or -inf."""
+        """0 (continue) or -inf (reject), by a Bernoulli draw."""
         return 0.0 if bernoulli(position.randomness, ratio, position.position_id) else -np.inf
 
 
 class WeightByRatio(RatioPolicy):
-    """ASAp: the weight. It begins with the mass of the root itself, so that its mean is P(L)."""
+    """ASAp: an importance weight. It starts with mass 1 at the root, so that its mean is P(L)."""
 
     def start(self, bound: float) -> float:
-        """Everything."""
+        """The mass of the root without a bound: 1."""
         return 1.0
 
     def __call__(self, position: Position, ratio: float) -> float:
@@ -110,8 +111,8 @@ class WeightByRatio(RatioPolicy):
         return float(np.log(ratio)) if ratio > 0 else -np.inf
 
 
-def _found(ids: Ids, tokens: list[int], children: list[int]) -> tuple[Ids, list[int]]:
-    """Which children's tokens are among the ids: (their indices, those children)."""
+def _match_children(ids: Ids, tokens: list[int], children: list[int]) -> tuple[Ids, list[int]]:
+    """(indices into `ids` of the children's tokens, these children), for the children whose token is among the ids."""
     if not tokens:
         return np.zeros(0, dtype=np.intp), []
     where = np.searchsorted(ids, tokens)

@@ -1,14 +1,14 @@
 """Warpers: temperature, and the truncations top-k, top-p, min-p.
 
-They are applied by the sampler, in this order and never through a checkpoint's generation defaults:
+The sampler applies them in this order; a checkpoint's generation defaults are not used:
 
-    1. the mask: tokens that the constraint refuses are out
+    1. the mask: tokens that the constraint rejects are removed
     2. temperature: logits / T
-    3. top-k, then top-p, then min-p, each on what the one before left, renormalised (the sampler `local` only)
+    3. top-k, then top-p, then min-p, each on the renormalised result of the previous one (the sampler `local` only)
 
-Masking first means that a truncation can never leave no token, and that "the 90 % most likely" speaks of the
-tokens that are possible. Temperature is part of the model's law (`logprob` is measured after it); a truncation is
-part of the proposal: it narrows f, and Z becomes the mass of the tokens that are left.
+Since masking comes first, a truncation always leaves a token, and top-p refers to the mass of the allowed
+tokens. Temperature is part of the model's distribution (`logprob` is measured after it); a truncation is
+part of the proposal: it narrows f, and Z becomes the mass of the remaining tokens.
 """
 
 from __future__ import annotations
@@ -96,36 +96,36 @@ class LogitsWarper:
         return np.sort(order)
 
 
-def refuse_truncation(warp: LogitsWarper, sampler: str) -> LogitsWarper:
-    """The warp as it is, if it has no truncation.
+def refuse_truncation(warper: LogitsWarper, sampler: str) -> LogitsWarper:
+    """Returns the warper if it has no truncation.
 
     Raises:
         InvalidArgument: it has one.
     """
-    if warp.truncates:
+    if warper.truncates:
         raise InvalidArgument(
             f"top_k, top_p and min_p cannot be used with the sampler {sampler!r}",
             action="leave them out, or use sampler='local'",
         )
-    return warp
+    return warper
 
 
 def untruncated_warper(settings: Mapping[str, Any], sampler: str) -> LogitsWarper:
-    """The warp of a sampler that draws from the model's own law: temperature 1 where none is given.
+    """The warper of a sampler that draws from the model's own distribution: temperature 1 by default.
 
     Raises:
-        InvalidArgument: the temperature is 0, or there are truncations: both would replace that law by another one.
+        InvalidArgument: the temperature is 0, or there are truncations; both change the distribution.
     """
     settings = dict(settings)
     if settings.get("temperature") is None:
         settings["temperature"] = 1.0
-    warp = refuse_truncation(LogitsWarper(**settings), sampler)
-    if warp.greedy:
+    warper = refuse_truncation(LogitsWarper(**settings), sampler)
+    if warper.greedy:
         raise InvalidArgument(
-            f"the sampler {sampler!r} draws from a law, which temperature 0 does not have",
+            f"the sampler {sampler!r} needs a temperature above 0",
             action="leave the temperature out (it is 1 then), or use sampler='local'",
         )
-    return warp
+    return warper
 
 
 def _softmax(scaled: NDArray[np.float64]) -> NDArray[np.float64]:

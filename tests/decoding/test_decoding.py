@@ -423,7 +423,7 @@ def test_logits_that_are_no_distribution_are_reported():
         def logits(self, prompt, said):
             return np.full(self.vocabulary.size, np.nan)
 
-    with pytest.raises(ModelError, match="no distribution"):
+    with pytest.raises(ModelError, match="not a distribution"):
         Generator(Broken(byte_vocabulary()), FiniteAutomaton(["ab", "b"], byte_vocabulary()))("p")
 
 

@@ -132,9 +132,9 @@ def test_a_tiny_allowed_mass_is_weighed_exactly(mass):
 
 
 def test_impossible_logits_are_the_models_fault_and_say_so():
-    with pytest.raises(ModelError, match="no distribution"):
+    with pytest.raises(ModelError, match="not a distribution"):
         draw([0.0, math.nan, 0.0], [0])
-    with pytest.raises(ModelError, match="no distribution"):
+    with pytest.raises(ModelError, match="not a distribution"):
         draw([-math.inf, -math.inf], [0])
     with pytest.raises(ModelError, match="probability 0 to every token"):
         draw([0.0, -math.inf], [1])

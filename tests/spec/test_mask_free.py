@@ -130,7 +130,7 @@ def test_logits_that_are_no_distribution_are_refused(broken) -> None:
     logits = np.zeros(300, np.float32)
     logits[7] = broken
     for position in positions(logits, np.arange(300), LogitsWarper(1.0), 0):
-        with pytest.raises(ModelError, match="no distribution"):
+        with pytest.raises(ModelError, match="not a distribution"):
             FREE.propose(position)
 
 
