@@ -69,7 +69,7 @@ def normalize_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
         PromptError: there are none, or one has a wrong shape; names it.
     """
     if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Sequence) or not messages:
-        raise PromptError("there are no messages", action="pass a list with at least one message")
+        raise PromptError("the chat has no messages", action="pass a list with at least one message")
     return [_message(message, f"message {index}") for index, message in enumerate(messages)]
 
 
@@ -85,7 +85,7 @@ def _message(message: Any, place: str) -> dict[str, Any]:
     if calls:
         if role != "assistant" or not isinstance(calls, Sequence):
             raise PromptError(
-                f"{place} cannot have calls", action="put tool_calls into an assistant's message"
+                f"{place} cannot have tool calls", action="put tool_calls into an assistant's message"
             )
         read["tool_calls"] = [_call(call, f"{place}, call {i}") for i, call in enumerate(calls)]
     for name in ("tool_call_id", "name"):
@@ -100,7 +100,7 @@ def _content(content: Any, place: str, *, needed: bool) -> str:
     if isinstance(content, str):
         return content
     if not isinstance(content, Sequence) or isinstance(content, bytes):
-        raise PromptError(f"the content of {place} is a {type(content).__name__}", action="pass a text")
+        raise PromptError(f"the content of {place} is a {type(content).__name__}", action="pass a str")
     texts = []
     for part in content:
         if isinstance(part, str):
@@ -111,7 +111,7 @@ def _content(content: Any, place: str, *, needed: bool) -> str:
             kind = part.get("type") if isinstance(part, Mapping) else type(part).__name__
             raise PromptError(
                 f"the content of {place} has a part of the type {kind!r}",
-                action="pass texts: models here read only these",
+                action="pass text parts only",
             )
     return "".join(texts)
 
@@ -120,14 +120,14 @@ def _call(call: Any, place: str) -> dict[str, Any]:
     function = call.get("function") if isinstance(call, Mapping) else None
     name = function.get("name") if isinstance(function, Mapping) else None
     if not isinstance(function, Mapping) or not isinstance(name, str):
-        raise PromptError(f"{place} has no function with a name", action="pass the call as it was returned")
+        raise PromptError(f"{place} has no function name", action="pass the tool call unchanged")
     arguments = function.get("arguments") or {}
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments)
         except (ValueError, RecursionError):
             raise PromptError(
-                f"{place}: the arguments are not JSON", action="pass them as returned"
+                f"{place}: the arguments are not JSON", action="pass the arguments unchanged"
             ) from None
     read = {"type": "function", "function": {"name": name, "arguments": arguments}}
     return read if call.get("id") is None else {"id": str(call["id"]), **read}

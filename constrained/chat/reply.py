@@ -192,7 +192,7 @@ def reply_constraint(
     stops = (stop,) if isinstance(stop, str) else tuple(stop or ())
     for text in stops:
         if not isinstance(text, str) or not text:
-            raise InvalidArgument(f"{text!r} cannot be a stop sequence", action="use some text")
+            raise InvalidArgument(f"a stop sequence is empty: {text!r}", action="use at least one character")
     wanted = None if content is None else as_constraint(content)
     if wanted is not None and not wanted.is_json:
         raise InvalidConstraint(
@@ -201,8 +201,8 @@ def reply_constraint(
         )
     if wanted is not None and able and choice == "auto" and format.begin[0] in _JSON_BEGINS:
         raise InvalidArgument(
-            f"a call that begins with {format.begin!r} cannot be told from an answer in JSON",
-            action="let calls be required or ruled out, or leave the form of the answer free",
+            f"a call that begins with {format.begin!r} cannot be distinguished from a JSON reply",
+            action="use tool_choice='required' or 'none', or remove the constraint on the reply",
         )
     if not able:
         choice = "none"

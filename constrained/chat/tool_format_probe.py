@@ -161,9 +161,9 @@ def _without_id(text: str) -> str:
 
 def _wrong(body: str, what: str) -> InvalidArgument:
     return InvalidArgument(
-        "how this model writes calls cannot be told from its chat template",
+        "the chat template does not show how this model writes tool calls",
         [Problem("the chat template", f"a call {what}", body.strip())],
-        action="pass format=ToolFormat(...) that says it, or leave tools out",
+        action="pass format=ToolFormat(...), or omit the tools",
     )
 
 

@@ -94,15 +94,16 @@ class ToolFormat:
     def __post_init__(self) -> None:
         _, name, after = self.head.partition("{name}")
         if not self.begin:
-            raise InvalidArgument("a call needs a marker that opens it", action="set begin")
+            raise InvalidArgument("a tool format needs an opening marker", action="set begin")
         if not name or "{name}" in after:
             raise InvalidArgument(
-                f"the head {self.head!r} does not hold the name once", action="write {name} where it stands"
+                f"the head {self.head!r} must contain {{name}} exactly once",
+                action="write {name} in its place",
             )
         if not after or _NAME.match(after):
             raise InvalidArgument(
-                f"where a name ends cannot be told in the head {self.head!r}",
-                action="let what follows {name} begin with another character than names have",
+                f"the end of the name is ambiguous in the head {self.head!r}",
+                action="start the text after {name} with a character that no name contains",
             )
 
     @property
@@ -160,8 +161,8 @@ def parse_tools(tools: Sequence[Any], *, closed: bool = True) -> tuple[Tool, ...
         tool = given if isinstance(given, Tool) else _tool(given, f"#/tools/{index}", closed)
         if tool.name in read:
             raise InvalidConstraint(
-                f"two tools have the name {tool.name!r}",
-                Problem(f"#/tools/{index}", "has the name of an earlier one", tool.name),
+                f"duplicate tool name {tool.name!r}",
+                Problem(f"#/tools/{index}", "is a duplicate name", tool.name),
                 action="rename one of them",
             )
         _check_schema(tool)
@@ -261,13 +262,13 @@ def parse_tool_choice(choice: Any, tools: Sequence[Tool]) -> tuple[ToolChoice, t
     if not isinstance(choice, Mapping | list) and choice in words:
         meant = words[choice]
         if meant == "required" and not tools:
-            raise InvalidArgument("a tool has to be called and there is none", action="pass tools")
+            raise InvalidArgument("tool_choice requires a call, but there are no tools", action="pass tools")
         return meant, tuple(tools)
     found = tuple(tool for tool in tools if tool.name == named)
     if not found:
         known = ", ".join(repr(tool.name) for tool in tools) or "none"
         raise InvalidArgument(
-            f"tool_choice names {named!r}, which is no tool",
-            action=f"use 'auto', 'required', 'none' or the name of a tool; there are: {known}",
+            f"tool_choice names the unknown tool {named!r}",
+            action=f"use 'auto', 'required', 'none' or the name of a tool: {known}",
         )
     return "required", found

@@ -72,9 +72,9 @@ class _Tag(NamedTuple):
         body = grammar.rules[grammar.start]
         if not isinstance(body, ir.Terminal):
             raise UnsupportedConstraint(
-                "where a section ends cannot be told",
-                Problem(self.content.render(), f"its texts may hold {self.end!r} themselves"),
-                action="let the content be JSON, a regex or a choice",
+                "the end of a section is ambiguous",
+                Problem(self.content.render(), f"can itself contain {self.end!r}"),
+                action="use JSON, a regex or a choice as the content",
             )
         closed = ir.concat(body.regex, ir.literal(self.end))
         return ir.Grammar.of(ir.intersection(closed, text_up_to(self.end, [self.end])))
@@ -87,7 +87,7 @@ class _Tag(NamedTuple):
             if not self.content.is_json or _is_json(inner):
                 return Section(self.begin, self.content.parse(inner), inner), stop + len(self.end)
             stop = text.find(self.end, stop + 1)  # that one stands in a string
-        raise RejectedValue(f"a section that {self.begin!r} begins has no end", text=text)
+        raise RejectedValue(f"the section opened by {self.begin!r} is not closed", text=text)
 
 
 def _is_json(text: str) -> bool:
@@ -168,7 +168,7 @@ def tag(begin: str, content: Any, end: str, *, at_least: int = 0, at_most: int |
         _check_marker(marker)
     if inner.is_json and end[0] in _GOES_ON:
         raise InvalidConstraint(
-            f"the end marker {end!r} could be more of a number", action="begin it with another character"
+            f"the end marker {end!r} could continue a number", action="start it with another character"
         )
     return _tagged((_Tag(begin, inner, end),), at_least, at_most)
 
@@ -186,7 +186,7 @@ def tags(*kinds: Constraint, at_least: int = 0, at_most: int | None = None) -> C
     """
     for kind in kinds:
         if not isinstance(kind, _TaggedTextConstraint):
-            raise InvalidConstraint(f"{kind!r} is no kind of section", action="make it with tag(...)")
+            raise InvalidConstraint(f"{kind!r} is not a section", action="pass what tag(...) returns")
     return _tagged(
         tuple(one for kind in kinds if isinstance(kind, _TaggedTextConstraint) for one in kind.tags),
         at_least,
@@ -196,29 +196,32 @@ def tags(*kinds: Constraint, at_least: int = 0, at_most: int | None = None) -> C
 
 def _tagged(kinds: tuple[_Tag, ...], at_least: int, at_most: int | None) -> Constraint:
     if not kinds:
-        raise UnsatisfiableConstraint("sections of no kind", action="give at least one tag(...)")
+        raise UnsatisfiableConstraint(
+            "tags() needs at least one section", action="pass at least one tag(...)"
+        )
     if at_least < 0 or (at_most is not None and at_most < at_least):
         raise InvalidConstraint(
-            f"at_least={at_least}, at_most={at_most} are no counts", action="0 <= least <= most"
+            f"at_least={at_least}, at_most={at_most} are not a range of counts",
+            action="pass 0 <= at_least <= at_most",
         )
     for index, kind in enumerate(kinds):
         for other in kinds[:index]:
             if kind.begin in other.begin or other.begin in kind.begin:
                 raise InvalidConstraint(
-                    "which section begins cannot be told",
-                    Problem(f"markers {other.begin!r} and {kind.begin!r}", "one is part of the other"),
-                    action="let all markers end alike: <a>, <ab>",
+                    "the opening markers of two sections overlap",
+                    Problem(f"markers {other.begin!r} and {kind.begin!r}", "one contains the other"),
+                    action="end all markers with the same character: <a>, <ab>",
                 )
     return _TaggedTextConstraint(kinds, at_least, at_most)
 
 
 def _check_marker(marker: str) -> None:
     if not isinstance(marker, str) or not marker:
-        raise InvalidConstraint(f"{marker!r} is no marker", action="use some text that is not empty")
+        raise InvalidConstraint(f"{marker!r} is not a marker", action="use a non-empty str")
     try:
         marker.encode()
     except UnicodeEncodeError as error:
-        raise InvalidConstraint(f"the marker {marker!r} is no Unicode text: {error.reason}") from None
+        raise InvalidConstraint(f"the marker {marker!r} is not valid Unicode: {error.reason}") from None
 
 
 @dataclass(frozen=True, eq=False, repr=False)

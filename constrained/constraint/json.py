@@ -88,9 +88,9 @@ class _JsonConstraint(Constraint):
         found = validation_errors(self.schema, lowered.draft, self.options.get("registry"), value)
         if found:
             raise RejectedValue(
-                "a complete text does not satisfy a keyword that could not be enforced",
+                "the completion violates a keyword that could not be enforced",
                 found,
-                action="draw again with another seed, or rewrite these keywords",
+                action="generate again with another seed, or rewrite these keywords",
                 text=text,
                 value=value,
             )
@@ -219,8 +219,8 @@ class _PythonTypeConstraint(_JsonConstraint):
         except Exception as error:  # whatever the type's own code raises
             reason = " ".join(str(error).split())
             raise RejectedValue(
-                f"{self._spec.title} refuses the value of a complete text: {reason or type(error).__name__}",
-                action="say the rule in the type's schema, or catch this error and draw again with another seed",
+                f"{self._spec.title} rejects the value of the completion: {reason or type(error).__name__}",
+                action="express the rule in the type's schema, or generate again with another seed",
                 text=text,
                 value=value,
             ) from error

@@ -50,7 +50,7 @@ def read_schema(text: str | bytes) -> Any:
             action="fix the text, or pass the schema as a dict",
         ) from None
     except RecursionError:
-        raise InvalidConstraint("the schema is nested too deeply to be read") from None
+        raise InvalidConstraint("the schema is nested too deeply") from None
 
 
 def _caret(error: json.JSONDecodeError) -> str:
@@ -65,7 +65,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise InvalidConstraint(
-            "the schema has a key twice in one object",
+            "duplicate key in an object of the schema",
             Problem(f"key {json.dumps(twice, ensure_ascii=False)}", "only one of the two could be enforced"),
             action="remove or rename one of them",
         )
@@ -73,7 +73,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise InvalidConstraint("the schema is not valid JSON", Problem(name, "is no JSON value"))
+    raise InvalidConstraint("the schema is not valid JSON", Problem(name, "is not a JSON value"))
 
 
 def _schema_integer(digits: str) -> int:
@@ -86,18 +86,18 @@ def _schema_float(digits: str) -> float:
     value = float(digits)
     if math.isinf(value):
         raise InvalidConstraint(
-            "the schema holds a number that is out of range",
-            Problem(digits[:_EXCERPT], "is beyond the greatest number of double precision"),
-            action="leave the bound out, or write it as an integer",
+            "the schema contains a number that is out of range",
+            Problem(digits[:_EXCERPT], "exceeds the range of double precision"),
+            action="remove the bound, or write it as an integer",
         )
     return value
 
 
 def _refuse_integer(place: str) -> NoReturn:
     raise InvalidConstraint(
-        "the schema holds an integer that is too long",
+        "the schema contains an integer that is too long",
         Problem(place, f"has more than {_DIGITS} digits"),
-        action="leave the bound out: no text is that long",
+        action="remove the bound: no completion is that long",
     )
 
 
@@ -113,7 +113,7 @@ def copy_schema(schema: Any) -> tuple[Any, str]:
     """A deep copy of a schema in plain dicts and lists, and its text.
 
     Raises:
-        InvalidConstraint: part of it is no JSON value; the JSON Pointer is in the message.
+        InvalidConstraint: part of it is not a JSON value; the JSON Pointer is in the message.
     """
     try:
         # Written and read by the native code of `json`, which is several times as fast as a walk. What does not come
@@ -129,8 +129,8 @@ def copy_schema(schema: Any) -> tuple[Any, str]:
         return read, _encode(read)
     except RecursionError:
         raise InvalidConstraint(
-            "the schema is nested too deeply, or holds itself",
-            action='say recursion by {"$ref": "#/$defs/..."}',
+            "the schema is nested too deeply, or contains itself",
+            action='write recursion as {"$ref": "#/$defs/..."}',
         ) from None
 
 
@@ -153,7 +153,7 @@ def _copy(value: Any, pointer: str) -> Any:
     if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray)):
         return [_copy(part, f"{pointer}/{index}") for index, part in enumerate(value)]
     raise InvalidConstraint(
-        "the schema is not JSON", Problem(pointer, f"{value!r} ({type(value).__name__}) is no JSON value")
+        "the schema is not JSON", Problem(pointer, f"{value!r} ({type(value).__name__}) is not a JSON value")
     )
 
 

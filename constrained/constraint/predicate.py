@@ -61,12 +61,9 @@ class PredicateConstraint(Constraint):
         """
         # Not the inner one: whoever took it for all there is would forget the predicates.
         raise UnsupportedConstraint(
-            "a predicate is no grammar",
-            [
-                Problem(predicate.name, "only says yes or no to a text so far")
-                for predicate in self.predicates
-            ],
-            action="put it around the whole constraint: tag(...) & predicate(...), and not inside of it",
+            "predicates cannot be nested inside another constraint",
+            [Problem(predicate.name, "is a predicate") for predicate in self.predicates],
+            action="apply it to the whole constraint: tag(...) & predicate(...)",
         )
 
     @property
@@ -137,7 +134,7 @@ def predicate(
     functions = {name: function for name, function in given.items() if function is not None}
     if not functions or (fn is not None and len(functions) > 1):
         raise InvalidConstraint(
-            f"a predicate was given {' and '.join(functions) or 'no function'}",
+            f"a predicate needs one function or prefix_ok and complete_ok, not {' and '.join(functions) or 'no function'}",
             action="pass one function, or prefix_ok and complete_ok",
         )
     for name, function in functions.items():
@@ -146,7 +143,7 @@ def predicate(
                 f"{name} of a predicate is a {type(function).__name__}", action="pass a function"
             )
     if on not in (str, bytes):
-        raise InvalidConstraint(f"a predicate cannot be asked on {on!r}", action="pass on=str or on=bytes")
+        raise InvalidConstraint(f"a predicate cannot take {on!r}", action="pass on=str or on=bytes")
     for name, number, least in (("workers", workers, 0), ("memory_limit", memory_limit, 0)):
         if isinstance(number, bool) or not isinstance(number, int) or number < least:
             raise InvalidConstraint(
@@ -192,9 +189,9 @@ def intersect_constraints(one: PredicateConstraint, other: Constraint) -> Predic
     grammars = [part for part in inner if part is not _ANY_TEXT] or [_ANY_TEXT]
     if len(grammars) > 1:
         raise UnsupportedConstraint(
-            "two grammars cannot be joined",
+            "two grammars cannot be intersected",
             [Problem(part.render(), "is a grammar") for part in grammars],
-            action="write them as one, or let a predicate check one of them",
+            action="write one grammar, or check one of them with a predicate",
         )
     distinct = {predicate.key: predicate for predicate in predicates}
     return PredicateConstraint(grammars[0], tuple(distinct.values()))

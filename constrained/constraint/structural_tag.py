@@ -82,7 +82,7 @@ def structural_tag(definition: Mapping[str, Any]) -> Constraint:
     if form.get("stop_after_first"):
         raise UnsupportedConstraint(
             "the structural tag cannot be enforced",
-            Problem("#/format/stop_after_first", "is not known here", keyword="stop_after_first"),
+            Problem("#/format/stop_after_first", "is unknown", keyword="stop_after_first"),
             action="leave it out",
         )
     kinds = [
@@ -139,7 +139,7 @@ def _content(definition: Any, place: str) -> Constraint:
     if kind not in readers:
         raise UnsupportedConstraint(
             "the structural tag cannot be enforced",
-            Problem(f"{place}/type", "is not known here", kind, keyword="type"),
+            Problem(f"{place}/type", "is unknown", kind, keyword="type"),
             action=f"use one of {', '.join(map(repr, readers))}",
         )
     return readers[kind]()

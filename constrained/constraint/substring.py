@@ -57,5 +57,7 @@ def substring_of(text: str, *, min_length: int = 1) -> Constraint:
     if not isinstance(text, str):
         raise InvalidConstraint(f"a document is a str, not {type(text).__name__}")
     if not isinstance(min_length, int) or min_length < 0:
-        raise InvalidConstraint(f"min_length={min_length!r} is no count", action="use 0 or more characters")
+        raise InvalidConstraint(
+            f"min_length={min_length!r} is not a whole number >= 0", action="pass a number of characters"
+        )
     return _SubstringConstraint(text, min_length)

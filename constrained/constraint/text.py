@@ -140,13 +140,13 @@ def choice(values: Iterable[Any]) -> Constraint:
         text = _text_of(value, index)
         if text in texts and _digest_of(texts[text]) != _digest_of(value):
             raise InvalidConstraint(
-                "two choices are the same text",
-                Problem(f"choice {index}", f"is written like the choice {texts[text]!r}", value),
-                action="keep one of them, or make them differ",
+                "two choices have equal text",
+                Problem(f"choice {index}", f"has the text of the choice {texts[text]!r}", value),
+                action="remove one of them",
             )
         texts.setdefault(text, value)
     if not texts:
-        raise UnsatisfiableConstraint("choice of nothing", action="give at least one value")
+        raise UnsatisfiableConstraint("choice() needs at least one value", action="pass a non-empty list")
     return _ChoiceConstraint(texts)
 
 

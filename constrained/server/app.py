@@ -241,7 +241,7 @@ class _Service:
         rounds = 1 + self.settings.max_queue / self.settings.max_batch
         raise ApiError(
             429,
-            f"{self.open} requests are being served or wait; try again later",
+            f"{self.open} requests are running or queued; try again later",
             code="queue_full",
             headers={"Retry-After": str(max(1, math.ceil(mean * rounds)))},
         )

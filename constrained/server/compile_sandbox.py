@@ -173,7 +173,9 @@ def _tried(request: ApiRequest, vocabulary: Vocabulary, format: ToolFormat) -> d
         automaton.shortest_completion(automaton.start)
         automaton.fill_mask(automaton.start, automaton.new_mask())
     except MemoryError:
-        return vars(ApiError(400, "the constraint takes too much memory", code="constraint_too_large"))
+        return vars(
+            ApiError(400, "compiling the constraint exceeds the memory limit", code="constraint_too_large")
+        )
     except ApiError as refusal:
         return vars(refusal)
     return None

@@ -125,6 +125,6 @@ def _malformed(error: ValidationError) -> ApiError:
     for part in first["loc"]:
         place += f"[{part}]" if isinstance(part, int) else f".{part}" if place else str(part)
     if first["type"] == "extra_forbidden":
-        return ApiError(400, f"{place}: is not known here", code="unknown_parameter", param=place)
+        return ApiError(400, f"{place}: is unknown", code="unknown_parameter", param=place)
     code = "invalid_json" if first["type"] == "json_invalid" else "invalid_value"
     return ApiError(400, f"{place or 'body'}: {first['msg']}", code=code, param=place or None)

@@ -70,18 +70,18 @@ def check_request(request: ApiRequest, settings: ServerSettings) -> None:
     if request.model != settings.name:
         raise ApiError(
             404,
-            f"the model {request.model!r} does not exist; there is {settings.name!r}",
+            f"the model {request.model!r} does not exist; this server has {settings.name!r}",
             code="model_not_found",
             param="model",
         )
     for name in ("frequency_penalty", "presence_penalty", "logit_bias"):
         if getattr(request, name):
-            raise unsupported_field_error(name, "is not done here; leave it out")
+            raise unsupported_field_error(name, "is not supported")
     if request.stream_options is not None and not request.stream:
-        raise invalid_field_error("stream_options", "is only for streams")
+        raise invalid_field_error("stream_options", "needs stream=true")
     if isinstance(request, ChatRequest):
         if request.modalities is not None and request.modalities != ["text"]:
-            raise unsupported_field_error("modalities", "there is text only")
+            raise unsupported_field_error("modalities", "only 'text' is supported")
         if request.top_logprobs is not None and not request.logprobs:
             raise invalid_field_error("top_logprobs", "needs logprobs")
         if request.tools is None and request.tool_choice not in (None, "none", "auto"):
@@ -89,9 +89,9 @@ def check_request(request: ApiRequest, settings: ServerSettings) -> None:
     elif isinstance(request, CompletionRequest):
         for name in ("echo", "suffix"):
             if getattr(request, name):
-                raise unsupported_field_error(name, "is not done here; leave it out")
+                raise unsupported_field_error(name, "is not supported")
         if request.best_of not in (None, 1, request.n or 1):
-            raise unsupported_field_error("best_of", "is not done here; leave it out")
+            raise unsupported_field_error("best_of", "is not supported")
     _check_sizes(request, settings)
 
 
@@ -134,7 +134,8 @@ def prepare_request(
     copies = request.n or 1
     if len(prompts) * copies > settings.max_batch:
         raise invalid_field_error(
-            "n", f"the request asks for {len(prompts) * copies} texts; at most {settings.max_batch}"
+            "n",
+            f"the request needs {len(prompts) * copies} completions; at most {settings.max_batch} are allowed",
         )
     try:
         rules = DecodingParams(automaton, _warp(request))
@@ -207,7 +208,7 @@ def _constraint(request: ApiRequest, format: ToolFormat) -> tuple[str | None, Ca
     param, content = _content(request)
     if stop and content is not None:
         raise unsupported_field_error(
-            "stop", "a text under a constraint ends where the constraint says; leave it out"
+            "stop", "is not allowed with a constraint, which determines the end of the completion"
         )
     if isinstance(request, ChatRequest) and request.tools:
         tools = request.tools
@@ -227,9 +228,7 @@ def _content(request: ApiRequest) -> tuple[str | None, Callable[[], Constraint] 
     form = request.response_format if isinstance(request, ChatRequest) else None
     asked = form is not None and form.type != "text"
     if asked and request.structured_outputs is not None:
-        raise invalid_field_error(
-            "structured_outputs", "is asked for beside response_format; give one of them"
-        )
+        raise invalid_field_error("structured_outputs", "cannot be combined with response_format")
     if request.structured_outputs is not None:
         return _structured(request.structured_outputs)
     if form is None or not asked:
@@ -251,7 +250,7 @@ def _formatted(form: ResponseFormat) -> tuple[str, Callable[[], Constraint]]:
     if form.type == "structural_tag":
         described = {"type": form.type, **(form.model_extra or {})}
         return "response_format", lambda: structural_tag(described)
-    raise unsupported_field_error("response_format.type", f"{form.type!r} is not known here")
+    raise unsupported_field_error("response_format.type", f"{form.type!r} is unknown")
 
 
 def _structured(asked: StructuredOutputs) -> tuple[str, Callable[[], Constraint]]:

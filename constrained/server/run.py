@@ -72,7 +72,7 @@ def serve(
         scheduler.died = lambda: setattr(server, "should_exit", True)
         server.run(sockets=[listening])
     if scheduler.death is not None:
-        raise RuntimeError(f"the server ended: its scheduler died of {scheduler.death}")
+        raise RuntimeError(f"the server stopped because its scheduler failed: {scheduler.death}")
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -81,7 +81,7 @@ def _listen(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=1024)
     except (OSError, OverflowError) as error:
         raise InvalidArgument(
-            f"nothing can listen at {host} port {port}: {error}", action="name another --port or --host"
+            f"cannot listen at {host} port {port}: {error}", action="name another --port or --host"
         ) from None
 
 

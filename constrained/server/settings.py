@@ -64,6 +64,6 @@ class ServerSettings:
         if self.max_tokens is not None and self.max_tokens < 1:
             raise InvalidArgument(f"max_tokens is {self.max_tokens}", action="give at least 1, or None")
         if not self.name:
-            raise InvalidArgument("the model has no name", action="give one that clients can ask for")
+            raise InvalidArgument("the model has no name", action="pass a name")
         if self.api_key == "":
-            raise InvalidArgument("the API key is empty", action="give one, or none at all")
+            raise InvalidArgument("the API key is empty", action="pass a key, or None")

@@ -87,7 +87,7 @@ def test_a_template_that_refuses_the_messages_says_so():
         ([{"role": "user"}], "message 0"),
         ([{"role": "user", "content": 3}], "is a int"),
         ([{"role": "user", "content": [{"type": "image_url"}]}], "'image_url'"),
-        ([{"role": "user", "content": "x", "tool_calls": [1]}], "cannot have calls"),
+        ([{"role": "user", "content": "x", "tool_calls": [1]}], "cannot have tool calls"),
         ([{"role": "assistant", "tool_calls": [{"function": {}}]}], "call 0"),
         ([{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{"}}]}], "not JSON"),
     ],

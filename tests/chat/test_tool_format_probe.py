@@ -178,7 +178,7 @@ def test_templates_that_know_no_calls_leave_them_to_be_written_as_text(template:
 
 
 def test_an_answer_in_json_and_a_call_that_begins_alike_are_not_mixed() -> None:
-    with pytest.raises(InvalidArgument, match="cannot be told from an answer in JSON"):
+    with pytest.raises(InvalidArgument, match="cannot be distinguished from a JSON reply"):
         reply_constraint(TOOLS, content={"type": "object"}, format=FORMATS["llama3"])
 
 

@@ -35,7 +35,7 @@ MISTAKES: list[tuple[int, tuple[str, ...], tuple[str, ...]]] = [
     (1, ("extract", "x", "--type", "kinds.py:nothing"), ("no value satisfies",)),
     (2, ("extract", "x", "--regex", "("), ("position",)),
     (1, ("extract", "x", "--regex", r"(a)\1"), ("back-references", "^")),
-    (1, ("extract", "x", "--choice", ","), ("choice of nothing",)),
+    (1, ("extract", "x", "--choice", ","), ("choice() needs at least one value",)),
     (
         2,
         ("extract", "x", "--choice", "a", "--whitespace", "none"),

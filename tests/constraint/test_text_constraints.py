@@ -209,7 +209,7 @@ def test_the_value_is_what_stands_in_the_text() -> None:
         Section("<tool>", {}, "{}"),
     ]
     assert made.parse("") == []
-    with pytest.raises(RejectedValue, match="no end"):
+    with pytest.raises(RejectedValue, match="not closed"):
         made.parse("<tool>{")
 
 

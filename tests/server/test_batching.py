@@ -300,7 +300,7 @@ def test_an_address_that_is_taken() -> None:
 
     with served(told("x")) as server:
         port = int(server.url.rpartition(":")[2])
-        with pytest.raises(InvalidArgument, match="nothing can listen"):
+        with pytest.raises(InvalidArgument, match="cannot listen"):
             serve(told("x"), port=port)
 
 

@@ -229,7 +229,7 @@ class ChatConstrained(BaseChatModel):
         timeout = asked.pop("timeout", self.timeout)
         if asked:
             raise InvalidArgument(
-                f"{next(iter(asked))!r} is no setting of this chat model",
+                f"{next(iter(asked))!r} is not a setting of this chat model",
                 action="use " + ", ".join((*_OURS, "stop", "timeout", "tools", "response_format")),
             )
         format = self.format

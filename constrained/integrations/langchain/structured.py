@@ -32,7 +32,7 @@ def structured_output(
 ) -> Runnable[Any, Any]:
     """See `ChatConstrained.with_structured_output`."""
     if schema is None:
-        raise InvalidArgument("there is no schema", action="pass a pydantic model, a TypedDict or a dict")
+        raise InvalidArgument("no schema was given", action="pass a pydantic model, a TypedDict or a dict")
     if method not in ("json_schema", "function_calling", "json_mode"):
         raise InvalidArgument(
             f"method={method!r} is not known",

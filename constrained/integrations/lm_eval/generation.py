@@ -146,7 +146,7 @@ class BatchWriter:
         room = self._context - one.limit
         if room < 1:
             raise InvalidArgument(
-                f"a text of {one.limit} tokens leaves no room for a prompt: {self._context} are read in all",
+                f"{one.limit} completion tokens leave no room for a prompt in a context of {self._context} tokens",
                 action="pass a lower max_gen_toks",
             )
         return self._encode(one.prompt)[-room:]

@@ -94,7 +94,7 @@ class ConstrainedLM(TemplateLM):  # type: ignore[misc]
             json_schema(True, **options)
         except TypeError:
             raise InvalidArgument(
-                f"not known: {', '.join(options)}",
+                f"unknown arguments: {', '.join(options)}",
                 action="use the arguments of ConstrainedLM, or those of json_schema",
             ) from None
         self.sampler = resolve_sampler(sampler)
@@ -230,7 +230,7 @@ class ConstrainedLM(TemplateLM):  # type: ignore[misc]
             )
         except (ValueError, TemplateError) as error:
             raise PromptError(
-                f"the chat template cannot write this: {error}",
+                f"the chat template refuses the chat: {error}",
                 action="leave out --apply_chat_template, or use a model with a template that takes such chats",
             ) from None
 
