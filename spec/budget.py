@@ -1,16 +1,16 @@
-"""How many nodes pay: a table of what passes cost, the rule of the greatest goodput, and an account of what guessing brings.
+"""How many draft tokens pay: measured costs of forward passes, the size of greatest throughput, and a balance.
 
-A pass that reads B nodes behind each of n texts gives n + (sum of the nodes' pi) tokens on average, and takes the time of
-drafting and of reading 1 + B tokens a text. The best B is that of the most tokens per second; it is 0 where reading more
-tokens costs more than they bring. That decides about a pass.
+A pass that verifies B draft tokens for each of n sequences yields n + (sum of their path probabilities) tokens on
+average, and takes the time of drafting and of reading 1 + B tokens a sequence. The best B maximises tokens per second;
+it is 0 where reading more tokens costs more than they bring. This decides about the size of one pass.
 
-Whether to draft at all is decided by what came of it, for pi may be wrong, and drafts that are not read cost time, too.
-The account counts in plain passes: what passes with guesses took beyond a plain one is taken from it, every token that
-came without a pass of its own is paid in, and each plain pass pays in a hundredth. While it is empty nothing is guessed.
-So in the long run guessing costs a hundredth of the time at most; and where it begins to pay, the first trial that
-succeeds fills the account.
+Whether to draft at all is decided by results: the probabilities may be wrong, and drafts that are not verified cost time
+too. A balance, in units of one plain pass (a pass without draft tokens), is charged for the time that passes with drafts
+take beyond a plain one, and credited for each accepted token and with a hundredth for each plain pass. While the balance
+is not positive, nothing is drafted. So speculation that does not pay costs a hundredth of the time at most in the long
+run; once it pays, the first successful trial fills the balance.
 
-Times are measured as passes happen; they decide how fast a text comes and not which one.
+Passes are timed as they happen. The times decide about latency only, never about which tokens are generated.
 """
 
 from __future__ import annotations
@@ -22,45 +22,45 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from statistics import median
 
-_SHARE = 0.01  # of a plain pass, paid in for each: what trials may cost
-_LENT = 0.5  # plain passes that are in the account at first
-_MOST = 2.0  # and at most: so much is lost before guessing ends that has paid before
-_BEFORE = 3  # plain passes are measured before anything is tried
-_RENEWED = 64  # passes with guesses after which a plain one is measured again
-_WIDER = 32  # one of so many passes with guesses tries more than seems best
-_STEP = 4  # times the widest pass that was measured: costs beyond are not guessed at
-_KEPT = 5  # measurements of a width
-_CLIPPED = 2.0  # times what is usual: a pass that takes longer was interrupted by something else
-_FIRST = 4  # nodes of the first drafts
+PLAIN_CREDIT = 0.01  # plain passes; credited for each plain pass: pays for trials
+INITIAL_BALANCE = 0.5  # plain passes
+MAX_BALANCE = 2.0  # plain passes; bounds the loss before unprofitable speculation stops
+MIN_PLAIN_SAMPLES = 3  # plain passes measured before the first draft
+REMEASURE_AFTER = 64  # passes with draft tokens between two measurements of a plain one
+EXPLORE_EVERY = 32  # passes with draft tokens; one of them verifies more than the best size
+MAX_EXTRAPOLATION = 4  # times the widest measured pass; costs beyond it are unknown
+SAMPLES_PER_WIDTH = 5
+OUTLIER_FACTOR = 2.0  # times the usual time: a longer pass was interrupted by another process
+INITIAL_NODES = 4  # of the first drafts
 
 
 class PassCosts:
-    """What passes take, by the tokens they read of each text: medians of the last measurements (of two, the shorter)."""
+    """Seconds of forward passes by width, the number of tokens read per sequence: lower medians of the last samples."""
 
     def __init__(self) -> None:
-        """Knows nothing yet."""
+        """An empty table."""
         self._seconds: dict[int, deque[float]] = {}
         self._changed: set[int] = set()
         self._usual: dict[int, float] = {}
         self._known: list[tuple[int, float]] = []
 
     def record(self, width: int, seconds: float) -> None:
-        """A pass that read so many tokens of each text took so long."""
+        """Records the seconds, per sequence, of a pass of this width."""
         width = _rounded(width)
-        kept = self._seconds.setdefault(width, deque(maxlen=_KEPT))
-        kept.append(seconds)
+        samples = self._seconds.setdefault(width, deque(maxlen=SAMPLES_PER_WIDTH))
+        samples.append(seconds)
         self._changed.add(width)
 
     @property
     def _curve(self) -> list[tuple[int, float]]:
-        """What is known, by width, made anew only when somebody asks: most passes are plain, and nobody does."""
+        """(width, seconds), ascending; computed on demand, as most passes are plain and need no prediction."""
         if self._changed:
             for width in self._changed:
-                kept = self._seconds[width]
-                self._usual[width] = sorted(kept)[(len(kept) - 1) // 2]
+                samples = self._seconds[width]
+                self._usual[width] = sorted(samples)[(len(samples) - 1) // 2]
             self._changed.clear()
             curve, least = [], float("inf")
-            # Reading more is never faster: a pass that something else interrupted is corrected by wider ones.
+            # Seconds must not fall with the width: the times of wider passes correct an interrupted narrow one.
             for width in sorted(self._usual, reverse=True):
                 least = min(least, self._usual[width])
                 curve.append((width, least))
@@ -68,18 +68,18 @@ class PassCosts:
         return self._known
 
     def sample_count(self, width: int) -> int:
-        """How many measurements of this width are kept."""
+        """Number of samples of this width."""
         return len(self._seconds.get(_rounded(width), ()))
 
     @property
     def max_width(self) -> int:
-        """That was measured; 0 if nothing was."""
+        """The widest measured pass; 0 if there is none."""
         return max(self._seconds, default=0)
 
     def predict_seconds(self, width: int) -> float:
-        """Of a pass, between and beyond measured widths as on a straight line.
+        """Seconds of a pass of this width: linear between and beyond measured widths.
 
-        Where a single width was measured, every token is taken to cost as much.
+        With one measured width, seconds are proportional to the width.
         """
         curve = self._curve
         at = bisect_left(curve, (width, 0.0))
@@ -98,145 +98,154 @@ class PassCosts:
 
 
 class DraftBudget:
-    """What passes of a number of texts cost, measured; and when to draft. Safe to share between threads.
+    """Decides when to draft, and how much, for batches of about one size. Safe to share between threads.
 
     Attributes:
-        max_nodes: nodes of a text at most.
-        adapts: whether the rule decides; otherwise it is always `limit`.
-        costs: by tokens of a text, in seconds for each text of the pass.
-        balance: what guessing has brought, in plain passes, between what it may owe and a few.
+        max_nodes: draft tokens of one sequence and pass, at most.
+        adapts: whether measurements decide; otherwise every draft has `max_nodes`.
+        costs: seconds per sequence by tokens per sequence.
+        balance: time that speculation has saved, in plain passes, at most `MAX_BALANCE`.
     """
 
     def __init__(self, limit: int, *, adapts: bool = True) -> None:
-        """Knows nothing yet.
+        """A budget without measurements.
 
         Args:
-            limit: greatest number of nodes of a text.
-            adapts: False to draft as much at all times.
+            limit: draft tokens of one sequence and pass, at most.
+            adapts: False for drafts of `limit` nodes in every pass.
         """
         self.max_nodes = limit
         self.adapts = adapts
         self.costs = PassCosts()
-        self.balance = _LENT
-        self._reach = float(_FIRST)  # nodes worth drafting
-        self._asked = 1  # nodes that were drafted last
-        self._drafting: deque[float] = deque(maxlen=_KEPT)  # seconds a node
-        self._since = 0  # passes with guesses since the last plain one
-        self._read = 0  # passes with guesses
-        self._left = False  # the last pass read a tree
+        self.balance = INITIAL_BALANCE
+        self._promising_nodes = float(INITIAL_NODES)  # nodes that may be worth drafting
+        self._requested_nodes = 1  # nodes of the last draft request
+        self._drafting: deque[float] = deque(maxlen=SAMPLES_PER_WIDTH)  # seconds per node
+        self._since_plain = 0  # passes with draft tokens since the last plain one
+        self._drafted_passes = 0  # passes with draft tokens
+        self._last_had_draft = False  # the last pass had draft tokens
         self._lock = threading.Lock()
 
     def draft_size(self) -> int:
-        """How many nodes to draft for each text before the next pass; 0: none."""
+        """Nodes to draft for each sequence before the next pass; 0: no draft."""
         if not self.adapts:
             return self.max_nodes
         with self._lock:
-            if self.costs.sample_count(1) < _BEFORE or self._since >= _RENEWED or self.balance <= 0:
+            if (
+                self.costs.sample_count(1) < MIN_PLAIN_SAMPLES
+                or self._since_plain >= REMEASURE_AFTER
+                or self.balance <= 0
+            ):
                 return 0
             if self._drafting:
-                dear = median(self._drafting) / self.costs.predict_seconds(1)
-                self._reach = max(1.0, min(self._reach, self._stake / dear))
-            self._asked = min(self.max_nodes, int(self._reach))
-            return self._asked
+                node_cost = median(self._drafting) / self.costs.predict_seconds(1)
+                self._promising_nodes = max(1.0, min(self._promising_nodes, self._stake / node_cost))
+            self._requested_nodes = min(self.max_nodes, int(self._promising_nodes))
+            return self._requested_nodes
 
-    def verify_sizes(self, pis: Sequence[Sequence[float]], drafting: float = 0.0) -> list[int]:
-        """How many nodes of each tree to read.
+    def verify_sizes(self, path_probabilities: Sequence[Sequence[float]], drafting: float = 0.0) -> list[int]:
+        """How many nodes of each tree to verify.
 
-        Rows of a pass are padded to the longest: they get the same number, where their trees have as many.
+        A pass is padded to its longest sequence, so all trees that are large enough get one number.
 
         Args:
-            pis: by text, of each node in the order of the tree, falling, the root left out.
+            path_probabilities: of the nodes of each sequence's tree, without the root; descending.
             drafting: seconds that drafting took.
         """
-        sizes = [len(pi) for pi in pis]
+        sizes = [len(probabilities) for probabilities in path_probabilities]
         if not self.adapts:
             return sizes
         with self._lock:
-            best = self._best(pis, drafting)
+            best = self._best(path_probabilities, drafting)
         return [min(best, size) for size in sizes]
 
     def record_pass(
         self, sequences: int, nodes: int, seconds: float, drafting: float = 0.0, *, plain: bool = True
     ) -> None:
-        """A pass is over.
+        """Records a forward pass.
 
         Args:
-            sequences: that it read.
+            sequences: in the batch.
             nodes: of the largest tree.
-            seconds: it took.
-            drafting: seconds of the drafts, read or not.
-            plain: it read one token of each text before the trees; otherwise (a prompt) its time says nothing.
+            seconds: of the pass.
+            drafting: seconds of drafting, whether the drafts were verified or not.
+            plain: it read one token of each sequence besides the trees; a pass that reads a prompt is not comparable.
         """
         if not self.adapts:
             return
         with self._lock:
             costs = self.costs
-            clears, self._left = self._left and not nodes, nodes > 0
+            clears, self._last_had_draft = self._last_had_draft and not nodes, nodes > 0
             if plain and not (drafting or nodes or clears):
                 costs.record(1, seconds / sequences)
-                self._since = 0
-                self._pay(_SHARE)
+                self._since_plain = 0
+                self._credit(PLAIN_CREDIT)
                 return
             if not costs.max_width:
                 return
             usual = costs.predict_seconds(1 + nodes)
-            # The first plain pass after a tree also clears away what is left of it: it is charged for, and not measured.
+            # The first plain pass after a tree also removes rejected nodes from the cache: charged for, but not measured.
             if plain and not clears:
                 costs.record(1 + nodes, seconds / sequences)
-            unit, loss = costs.predict_seconds(1), 0.0
+            plain_seconds, loss = costs.predict_seconds(1), 0.0
             if drafting:
-                self._drafting.append(drafting / sequences / self._asked)
-                loss = min(drafting / sequences, _CLIPPED * self._asked * median(self._drafting)) / unit
+                self._drafting.append(drafting / sequences / self._requested_nodes)
+                loss = (
+                    min(drafting / sequences, OUTLIER_FACTOR * self._requested_nodes * median(self._drafting))
+                    / plain_seconds
+                )
             if nodes:
-                self._since += 1
-                self._read += 1
-                loss += (min(seconds / sequences, _CLIPPED * usual) if plain else usual) / unit - 1
+                self._since_plain += 1
+                self._drafted_passes += 1
+                loss += (
+                    min(seconds / sequences, OUTLIER_FACTOR * usual) if plain else usual
+                ) / plain_seconds - 1
             elif clears and plain:
-                loss += max(0.0, min(seconds / sequences / unit, _CLIPPED) - 1) - _SHARE
+                loss += max(0.0, min(seconds / sequences / plain_seconds, OUTLIER_FACTOR) - 1) - PLAIN_CREDIT
             elif plain:
-                self._since = 0
-                loss -= _SHARE
-            self._pay(-loss)
+                self._since_plain = 0
+                loss -= PLAIN_CREDIT
+            self._credit(-loss)
 
     def record_accepted(self, sequences: int, tokens: int) -> None:
-        """So many tokens of a pass over so many texts had been guessed."""
+        """Credits the accepted draft tokens of a pass over some sequences."""
         if self.adapts and tokens:
             with self._lock:
-                self._pay(tokens / sequences)
+                self._credit(tokens / sequences)
 
     @property
     def _stake(self) -> float:
-        """What the next pass may lose, in plain passes: one more than there is."""
+        """What the next pass may lose, in plain passes: one more than the balance."""
         return 1.0 + max(0.0, self.balance)
 
-    def _pay(self, passes: float) -> None:
-        self.balance = min(_MOST, self.balance + passes)
+    def _credit(self, passes: float) -> None:
+        self.balance = min(MAX_BALANCE, self.balance + passes)
 
-    def _best(self, pis: Sequence[Sequence[float]], drafting: float) -> int:
-        texts, costs = len(pis), self.costs
+    def _best(self, path_probabilities: Sequence[Sequence[float]], drafting: float) -> int:
+        sequences, costs = len(path_probabilities), self.costs
         if costs.max_width <= 1:
-            return costs.max_width  # what a node costs is found out by one of them
+            return costs.max_width  # the first draft token that is verified shows what one costs
         unit = costs.predict_seconds(1)
-        drafting /= texts
+        drafting /= sequences
         stake = unit * (1 + self._stake)
-        furthest = _STEP * costs.max_width
+        furthest = MAX_EXTRAPOLATION * costs.max_width
         best, most, gained, largest = 0, 1 / (drafting + unit), 1.0, 0
-        for count, level in enumerate(zip_longest(*pis, fillvalue=0.0), 1):
+        for count, level in enumerate(zip_longest(*path_probabilities, fillvalue=0.0), 1):
             cost = costs.predict_seconds(1 + count)
             if cost > stake or 1 + count > furthest:
                 break
             largest = count
-            gained += sum(level) / texts
+            gained += sum(level) / sequences
             if gained / (drafting + cost) > most:
                 best, most = count, gained / (drafting + cost)
-        if best and self.balance >= _MOST and self._read % _WIDER == _WIDER - 1:
+        if best and self.balance >= MAX_BALANCE and self._drafted_passes % EXPLORE_EVERY == EXPLORE_EVERY - 1:
             best = min(largest, 2 * best)
-        self._reach = max(float(_FIRST), 1.5 * best + 1, 0.8 * self._reach)
+        self._promising_nodes = max(float(INITIAL_NODES), 1.5 * best + 1, 0.8 * self._promising_nodes)
         return best
 
 
 def _rounded(width: int) -> int:
-    """Widths that are close share an entry: the table stays small."""
+    """The entry of a width: neighbouring widths share one, so that the table stays small."""
     if width <= 4:
         return width
     step = 2 if width <= 8 else 4 if width <= 32 else 16

@@ -37,7 +37,7 @@ class ReferenceRecognizer:
     Raises:
         KeyError: a rule that is called does not exist.
         UnsupportedConstraint: the grammar stands behind a lexer.
-        ConstraintTooLarge: a bag has too many slots: here every set of them is a rule.
+        ConstraintTooLarge: an interleave has too many slots: the judge needs a rule for every set of them.
     """
 
     def __init__(self, grammar: Grammar) -> None:

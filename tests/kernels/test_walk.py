@@ -249,8 +249,8 @@ def test_masks_onto_logits(device, dtype):
         (lambda i: compact_kv([None], i((1, 2)), i((1,))), r"caches\[0\] is NoneType"),
         (lambda i: compact_kv([], i((1, 1025)), i((1,))), "source moves 1025 rows"),
         (lambda i: compact_kv([], i((1, 2)).long(), i((1,))), "source has dtype torch.int64"),
-        (lambda i: apply_masks(torch.zeros(2, 8), i((1, 1)), i((3,))), "places has shape"),
-        (lambda i: apply_masks(torch.zeros(2, 8), i((1,)), i((2,))), "table has shape"),
+        (lambda i: apply_masks(torch.zeros(2, 8), i((1, 1)), i((3,))), "mask_ids has shape"),
+        (lambda i: apply_masks(torch.zeros(2, 8), i((1,)), i((2,))), "mask_table has shape"),
         (lambda i: apply_masks(torch.zeros(2, 8).int(), i((1, 1)), i((2,))), "logits has dtype"),
     ],
 )
