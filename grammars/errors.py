@@ -1,13 +1,13 @@
-"""What can be wrong with a constraint.
+"""Errors of constraints, and the base class of all errors of the package (`ConstrainedError`).
 
     ConstraintError (ValueError)
-    ├── InvalidConstraint          not a constraint at all: bad JSON Schema, regex or grammar text
-    ├── UnsupportedConstraint      means something, but nothing that can be enforced
-    └── UnsatisfiableConstraint    can be enforced, and no text satisfies it
-    ConstraintTooLarge (RuntimeError)   a budget ran out while compiling it
+    ├── InvalidConstraint          malformed JSON Schema, regex or grammar
+    ├── UnsupportedConstraint      is valid, but cannot be enforced
+    └── UnsatisfiableConstraint    can be enforced, but no completion satisfies it
+    ConstraintTooLarge (RuntimeError)   a limit was exceeded while compiling it
 
-Every error holds a list of `Problem`, each naming its place (a JSON Pointer, or line and column), the value
-found there, the reason, and what to do next. The message is made from those, in one shape everywhere.
+Every error has a list of `Problem`, each with its place (a JSON Pointer, or line and column), the value there and the
+reason, and a next step. All messages have one form.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Problem:
 
     Attributes:
         place: JSON Pointer as a URI fragment (``#/properties/age``), ``line 3, column 7``, or a position in a regex.
-        reason: why it cannot be used, in a few words.
+        reason: why it cannot be used, briefly.
         value: the offending value (``MISSING`` when there is none to show).
         keyword: the keyword or operator concerned, when there is one.
         excerpt: lines of source with a caret under the place, for text notations.
@@ -66,14 +66,14 @@ def _message(summary: str, problems: tuple[Problem, ...], action: str | None) ->
 
 
 class ConstrainedError(Exception):
-    """What every error has that a user can act on: a summary, problems, and what to do next.
+    """Base class of all errors of this package: a summary, problems, and a next step.
 
-    Catch it to show any of them as a message; subclasses also derive from the builtin that fits.
+    Subclasses also derive from the built-in exception that fits.
 
     Attributes:
         summary: what is wrong, in one line.
-        problems: each place that is concerned.
-        action: what to do next, or None.
+        problems: the places that cause the error.
+        action: the next step for the user, or None.
         extra_fields: names of the keyword arguments that a subclass adds, each an attribute.
     """
 
@@ -99,7 +99,7 @@ def _rebuild(
 
 
 class ConstraintError(ConstrainedError, ValueError):
-    """A constraint cannot be used as it is."""
+    """A constraint cannot be used."""
 
 
 class InvalidConstraint(ConstraintError):
@@ -107,12 +107,12 @@ class InvalidConstraint(ConstraintError):
 
 
 class UnsupportedConstraint(ConstraintError):
-    """The constraint asks for something that cannot be enforced."""
+    """The constraint has a part that cannot be enforced."""
 
 
 class UnsatisfiableConstraint(ConstraintError):
-    """No text satisfies the constraint."""
+    """No completion satisfies the constraint."""
 
 
 class ConstraintTooLarge(ConstrainedError, RuntimeError):
-    """A budget ran out while compiling the constraint; names the part that costs."""
+    """A limit was exceeded while compiling the constraint; the problem names the expensive part."""

@@ -1,11 +1,11 @@
-"""Grammars whose text a lexer cuts into tokens before the rules look at it.
+"""Grammars behind a lexer, which splits the text into tokens before the rules apply.
 
-Text is cut from left to right. Where a token begins, the candidates are the tokens that the rules can take there (with
-`everywhere`, all tokens). Of the candidates that match at all, those of the highest rank win over the others; among them the longest
-match wins, and of equally long ones the token that comes first in `LexerGrammar.tokens`. The rules then read the tokens. Terminals of the rules that are no tokens are read byte by byte, in every way there is, and a
-border to one of those is no cut of the lexer.
+The lexer splits from left to right. At the beginning of a token the candidates are the tokens that the rules accept there
+(a contextual lexer) or all tokens (`basic_lexer`). Of the candidates that match, those of the highest rank win; among them
+the longest match; among equally long ones the first in `LexerGrammar.tokens`. Terminals of the rules that are not tokens
+are matched byte by byte, in every possible way, and their ends are not token boundaries.
 
-What a lexer drops, such as white space, stands in the rules like everything else: where it may come.
+Ignored tokens, such as white space, are part of the rules, wherever they may occur.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from grammars.errors import Problem, UnsupportedConstraint
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LexerToken:
-    """A kind of token.
+    """A token of the lexer.
 
     Attributes:
-        name: in messages.
-        regex: its texts, none of them empty. An object of its own: a terminal of the rules is this token iff it has
-            this very regular expression.
-        rank: the greater wins.
-        inherits_rank_from: numbers of tokens whose rank this one takes wherever one of them is a candidate too: the first that is.
-            As ``~number``, only for the texts that are the other's too, and for all texts its own rank counts as well.
+        name: for messages.
+        regex: its language, which must not be nullable. A terminal of the rules is this token if and only if it has this
+            very object.
+        rank: of several candidates that match, the highest rank wins.
+        inherits_rank_from: indices of tokens; where some of them are candidates too, this one has the rank of the first of
+            them. As ``~index``: only for strings that the other token matches as well, in addition to its own rank.
     """
 
     name: str
@@ -40,8 +40,8 @@ class LexerGrammar(ir.Grammar):
     """Rules behind a lexer.
 
     Attributes:
-        tokens: the preferred first; only among those of one rank does the order matter.
-        basic_lexer: whether every token is a candidate everywhere, or only those that the rules can take.
+        tokens: in order of preference, which decides between tokens of one rank.
+        basic_lexer: whether every token is a candidate everywhere, or only those that the rules accept.
     """
 
     tokens: tuple[LexerToken, ...] = ()
@@ -49,14 +49,14 @@ class LexerGrammar(ir.Grammar):
 
 
 def reject_lexer_grammar(grammar: ir.Grammar, where: str) -> None:
-    """Sees to it that a grammar means its texts character by character.
+    """Checks that a grammar has no lexer.
 
     Raises:
-        UnsupportedConstraint: it stands behind a lexer.
+        UnsupportedConstraint: it has one.
     """
     if isinstance(grammar, LexerGrammar):
         raise UnsupportedConstraint(
-            f"a grammar with a lexer cannot stand {where}",
-            Problem("lexer", "cuts a whole text, and this would be part of one"),
+            f"a grammar with a lexer cannot be used {where}",
+            Problem("lexer", "splits a whole text, and here the grammar describes a part of one"),
             action='make it with lexer="dynamic"',
         )

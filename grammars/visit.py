@@ -1,4 +1,4 @@
-"""Going through expressions and rules without recursion: both may be as deep as a user likes."""
+"""Traversals of expressions and rules, all iterative: a user's grammar may be of any depth."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ V = TypeVar("V")
 
 
 def children(expr: ir.Expr) -> tuple[ir.Expr, ...]:
-    """What an expression is made of; a call is a leaf."""
+    """The direct parts of an expression; a call is a leaf."""
     if isinstance(expr, (ir.Sequence, ir.Choice)):
         return expr.parts
     if isinstance(expr, ir.Interleave):
@@ -21,7 +21,7 @@ def children(expr: ir.Expr) -> tuple[ir.Expr, ...]:
 
 
 def with_children(expr: ir.Expr, parts: tuple[ir.Expr, ...]) -> ir.Expr:
-    """The same kind of expression of other `children`, without simplifying; a leaf stays as it is."""
+    """A copy of an expression with other `children`, not simplified; a leaf is returned unchanged."""
     if isinstance(expr, (ir.Sequence, ir.Choice)):
         return type(expr)(parts)
     if isinstance(expr, ir.Loop):
@@ -41,13 +41,13 @@ def with_children(expr: ir.Expr, parts: tuple[ir.Expr, ...]) -> ir.Expr:
 def fold(
     root: N, children_of: Callable[[N], Iterable[N]], value: Callable[[N, dict[N, V]], V], known: dict[N, V]
 ) -> V:
-    """The value of `root`, after the values of what is `below` it.
+    """Computes the value of `root` from the values of its children, bottom-up.
 
     Args:
         root: where to start.
-        children_of: the nodes whose values `value` asks for.
+        children_of: the nodes whose values `value` needs.
         value: of a node, given the values known so far.
-        known: values of earlier calls, and of this one afterwards. Nodes compare by identity.
+        known: values by node; those of earlier calls are reused, new ones are added. Nodes compare by identity.
     """
     stack = [root]
     while stack:
@@ -66,7 +66,7 @@ def fold(
 
 
 def postorder(root: ir.Expr) -> Iterator[ir.Expr]:
-    """Every expression inside `root` once, parts first."""
+    """Every expression in `root` once, parts first."""
     found: dict[ir.Expr, None] = {}
     fold(root, children, lambda expr, known: None, found)
     return iter(found)
@@ -78,7 +78,7 @@ def calls(root: ir.Expr) -> dict[str, None]:
 
 
 def strongly_connected_components(edges: Mapping[N, Iterable[N]]) -> list[list[N]]:
-    """Strongly connected components, those that are pointed at first (Tarjan 1972, without recursion)."""
+    """Strongly connected components, targets before sources (Tarjan 1972, iterative)."""
     order: dict[N, int] = {}
     low: dict[N, int] = {}
     done: set[N] = set()
@@ -115,7 +115,7 @@ def strongly_connected_components(edges: Mapping[N, Iterable[N]]) -> list[list[N
 
 
 def drop_unreachable(grammar: ir.Grammar) -> ir.Grammar:
-    """The grammar without rules that the start never calls; itself if there are none."""
+    """The grammar without unreachable rules; the grammar itself if there are none."""
     found = {grammar.start: None}
     for name in (queue := [grammar.start]):
         for callee in calls(grammar.rules[name]):

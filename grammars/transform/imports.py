@@ -1,4 +1,4 @@
-"""Rules of one grammar among those of another."""
+"""Imports the rules of one grammar into those of another."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def import_rules(grammar: ir.Grammar, rules: dict[str, ir.Expr]) -> ir.Expr:
     """Adds the rules of a grammar, renamed where a name is taken; returns the call of its start.
 
     Raises:
-        UnsupportedConstraint: it stands behind a lexer.
+        UnsupportedConstraint: the grammar has a lexer.
     """
     reject_lexer_grammar(grammar, "among the rules of another")
     names: dict[str, str] = {}
@@ -22,7 +22,7 @@ def import_rules(grammar: ir.Grammar, rules: dict[str, ir.Expr]) -> ir.Expr:
     if all(name == new for name, new in names.items()):
         rules.update(grammar.rules)
         return ir.call(grammar.start)
-    made: dict[ir.Expr, ir.Expr] = {}
+    renamed: dict[ir.Expr, ir.Expr] = {}
 
     def value(expr: ir.Expr, known: dict[ir.Expr, ir.Expr]) -> ir.Expr:
         if isinstance(expr, ir.Call):
@@ -31,12 +31,12 @@ def import_rules(grammar: ir.Grammar, rules: dict[str, ir.Expr]) -> ir.Expr:
         return with_children(expr, parts)
 
     for name, body in grammar.rules.items():
-        rules[names[name]] = fold(body, children, value, made)
+        rules[names[name]] = fold(body, children, value, renamed)
     return ir.call(names[grammar.start])
 
 
 def fresh_name(name: str, taken: set[str] | dict[str, ir.Expr]) -> str:
-    """A name that is not taken."""
+    """A name that no rule has yet."""
     while name in taken:
         name += "'"
     return name

@@ -1,8 +1,7 @@
-"""Which parts of rules are terminals: as much as is regular and small, so that a character is no parser step.
+"""Inlines small regular rules into terminals, so that a character does not cost a parser step.
 
-Rules that never come back to themselves are regular. A small one goes into its callers as a regular expression,
-and neighbours melt together; what is recursive, or too large to be one unit, stays a call. The language is the
-same whatever is drawn where.
+Rules that are not recursive are regular. A small one is inlined into its callers as a regular expression, and adjacent
+terminals are merged; a recursive or large rule stays a call. The language does not change.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _REGULAR = 4 * MAX_TERMINAL_SIZE
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _SizedExpr:
-    """An expression, and the same as a regular expression if it is regular."""
+    """An expression, and the equivalent regular expression if it is regular."""
 
     expr: ir.Expr
     regex: ir.Regex | None
@@ -41,7 +40,7 @@ def inline_regular_rules(
     differences: Collection[str] = (),
     not_regular_error: Callable[[str], Exception] = KeyError,
 ) -> ir.Grammar:
-    """The same grammar with terminals as large as `limit` allows.
+    """An equivalent grammar with terminals as large as `limit` allows.
 
     Args:
         grammar: all rules that are called are defined.
@@ -50,7 +49,7 @@ def inline_regular_rules(
         not_regular_error: the error for one of those when an alternative is recursive.
 
     Raises:
-        Exception: what `irregular` makes.
+        Exception: from `not_regular_error`.
     """
     rules = grammar.rules
     edges = {name: calls(body) for name, body in rules.items()}
@@ -87,7 +86,7 @@ def _part(
         return _SizedExpr(with_children(expr, tuple(part.expr for part in parts)), None, 0)
     size = sum(part.size for part in parts) + isinstance(expr, ir.Loop)
     if isinstance(expr, ir.Choice) and all(isinstance(one, (ir.Literal, ir.Chars)) for one in regexes):
-        size = 1 if len(regexes) == len(parts) else size  # words are one unit however many they are
+        size = 1 if len(regexes) == len(parts) else size  # a set of words counts as one unit
     regular = len(regexes) == len(parts) and size <= _REGULAR
     if isinstance(expr, ir.Loop):
         regex = ir.repeat(regexes[0], expr.low, expr.high) if regular else None

@@ -1,8 +1,8 @@
-"""Rules whose bodies are made when somebody asks for them.
+"""Rules whose bodies are built on demand.
 
-A large schema describes much that a text never comes to. Its front end knows of such a rule how long its shortest text
-is, and that it has one; the body is made the first time that a text comes there. To everybody else this is a mapping of
-rules like any other: what looks at all of them makes all of them.
+A completion reaches a small part of a large schema. For a lazy rule the front end knows only that it is productive and how
+long its shortest string is; the body is built when a completion first reaches it. To other code this is a plain mapping:
+iterating over it builds every rule.
 """
 
 from __future__ import annotations
@@ -14,40 +14,41 @@ from grammars import ir
 
 
 class LazyRules(Mapping[str, ir.Expr]):
-    """Rules, some without a body yet. Threads may share it.
+    """A mapping of rules, some of which are not built yet. Safe to share between threads.
 
     Args:
-        made: rules that have a body.
-        min_lengths: bytes of the shortest text of every other one; `make` adds those of rules that its bodies call.
-        make: the body of one of these. It begins with a terminal, and its shortest text is as long as was said.
-        eager_exprs: expressions of bodies to come that may be too large, by what they are: whoever compiles the rules reads
-            them at once.
+        built: rules that have a body.
+        min_lengths: bytes of the shortest string of every lazy rule; `build` adds the rules that the new body calls.
+        build: builds the body of a lazy rule. The body begins with a terminal, and its shortest string has the length in
+            `min_lengths`.
+        eager_exprs: expressions of later bodies that may exceed a limit, by description: the compiler reads them at once, so
+            that the error comes at compile time.
 
     Attributes:
-        min_lengths: of all rules that were ever without a body.
-        eager_exprs: as it was given.
+        min_lengths: of all rules that are or were lazy.
+        eager_exprs: see above.
     """
 
     def __init__(
         self,
-        made: dict[str, ir.Expr],
-        lengths: dict[str, int],
-        make: Callable[[str], ir.Expr],
-        aside: Mapping[str, ir.Expr] | None = None,
+        built: dict[str, ir.Expr],
+        min_lengths: dict[str, int],
+        build: Callable[[str], ir.Expr],
+        eager_exprs: Mapping[str, ir.Expr] | None = None,
     ) -> None:
-        self.min_lengths = lengths
-        self.eager_exprs = aside or {}
-        self._made = made
-        self._make = make
+        self.min_lengths = min_lengths
+        self.eager_exprs = eager_exprs or {}
+        self._built = built
+        self._build = build
         self._lock = threading.Lock()
 
-    def made(self) -> dict[str, ir.Expr]:
-        """The rules that have a body by now."""
+    def built_rules(self) -> dict[str, ir.Expr]:
+        """The rules that have a body now."""
         with self._lock:
-            return dict(self._made)
+            return dict(self._built)
 
     def bodies(self, names: Iterable[str]) -> list[ir.Expr]:
-        """The bodies of some rules, made if they were not.
+        """The bodies of some rules; builds those that are missing.
 
         Raises:
             KeyError: there is no such rule.
@@ -56,12 +57,12 @@ class LazyRules(Mapping[str, ir.Expr]):
             return [self._body(name) for name in names]
 
     def _body(self, name: str) -> ir.Expr:
-        found = self._made.get(name)
-        if found is None:
+        body = self._built.get(name)
+        if body is None:
             if name not in self.min_lengths:
                 raise KeyError(name)
-            found = self._made[name] = self._make(name)
-        return found
+            body = self._built[name] = self._build(name)
+        return body
 
     def build_all(self) -> dict[str, ir.Expr]:
         """All rules, with their bodies."""
@@ -71,7 +72,7 @@ class LazyRules(Mapping[str, ir.Expr]):
                 self._body(name)
                 if len(self.min_lengths) > len(names):  # new ones come last
                     names.extend(list(self.min_lengths)[len(names) :])
-            return dict(self._made)
+            return dict(self._built)
 
     def __getitem__(self, name: str) -> ir.Expr:
         return self.bodies([name])[0]
@@ -86,4 +87,4 @@ class LazyRules(Mapping[str, ir.Expr]):
 def rules_built_so_far(grammar: ir.Grammar) -> dict[str, ir.Expr]:
     """The rules of a grammar that have a body."""
     rules = grammar.rules
-    return rules.made() if isinstance(rules, LazyRules) else dict(rules)
+    return rules.built_rules() if isinstance(rules, LazyRules) else dict(rules)

@@ -1,14 +1,14 @@
-"""Rules that may begin with themselves, said again so that none does. The language stays exactly the same.
+"""Exact removal of left recursion: the language does not change.
 
-The core follows a rule before it reads, so a rule that may call itself first would make it go round for ever.
-Take the rules that begin with one another (A, B, ...) as one system of equations, A = N_A | A R_AA | B R_BA | ...,
-where N_A begins with none of them: a text of A is a seed N_B followed by steps R that lead from B to A. So
+The core expands a rule before it reads a byte, so left recursion would not terminate. The rules of one left-recursive
+component (A, B, ...) are a system of equations, A = N_A | A R_AA | B R_BA | ..., where N_A begins with none of them: a
+string of A is a seed N_B followed by steps R that lead from B to A. So
 
     A           -> N_A (A after A) | N_B (A after B) | ...
-    A after B   -> (R_BB)* ( nothing, if A is B  |  R_BC (A after C) | ... )
+    A after B   -> (R_BB)* ( epsilon, if A is B  |  R_BC (A after C) | ... )
 
-A seed must read something, or recursion would stay hidden behind it: all this is said of the texts that are not
-empty, and `A -> (A not empty) | nothing` where the empty text is one of A's.
+A seed must not be empty, or recursion would stay hidden behind it: all of this is applied to the non-empty strings, and
+A -> (non-empty A) | epsilon where A is nullable.
 
 Sources: Arden 1961, "Delayed-logic and finite-state machines" (the equation's solution); Rosenkrantz and Lewis 1970,
 "Deterministic left corner parsing" (from the left corner up to the rule).
@@ -23,39 +23,39 @@ from grammars.transform.nullable import EpsilonRemover
 from grammars.visit import children, drop_unreachable, fold, strongly_connected_components
 
 _MAX_STEPS = 200_000
-"""Steps from rule to rule that may be written for one circle of rules; they grow with the cube of its length."""
+"""Steps between rules that one component may need; their number grows with the cube of its size."""
 
 LeftCornerSplit = tuple[ir.Expr, dict[str, ir.Expr]]
-"""Texts that begin with no rule of the circle; by rule of the circle, what follows it in those that do."""
+"""The strings that begin with no rule of the component; and by left-corner rule of the component, what follows it."""
 
 
 def remove_left_recursion(grammar: ir.Grammar) -> ir.Grammar:
-    """The same texts by rules of which none may call itself, or a caller of it, before reading a byte.
+    """An equivalent grammar without left recursion.
 
-    Direct, indirect and hidden recursion (behind parts that may be empty), rules in a circle and empty rules are
-    all taken. Every rule keeps its name and its texts. A grammar without left recursion is returned as it is.
+    Handles direct, indirect and hidden left recursion (behind nullable parts), cycles of unit rules and empty rules. Every
+    rule keeps its name and its language. A grammar without left recursion is returned unchanged.
 
     Raises:
         KeyError: a rule that is called does not exist.
-        ConstraintTooLarge: too many rules begin with one another.
+        ConstraintTooLarge: a left-recursive component is too large.
     """
     nonempty = EpsilonRemover(grammar.rules)
     edges = {name: _first_calls(body, nonempty) for name, body in grammar.rules.items()}
-    circles = [
-        circle
-        for circle in strongly_connected_components(edges)
-        if any(edges[rule].get(callee) for rule in circle for callee in circle)
+    components = [
+        component
+        for component in strongly_connected_components(edges)
+        if any(edges[rule].get(callee) for rule in component for callee in component)
     ]
-    if not circles:
+    if not components:
         return grammar
-    for circle in circles:
-        _LeftRecursiveComponent(circle, nonempty).rewrite()
+    for component in components:
+        _LeftRecursiveComponent(component, nonempty).rewrite()
     nonempty.define_pending()
     return drop_unreachable(ir.Grammar(nonempty.rules, grammar.start))
 
 
 def _first_calls(body: ir.Expr, nonempty: EpsilonRemover) -> dict[str, bool]:
-    """Rules that a rule may call before it reads; whether anything is left to say after such a call."""
+    """Rules that a rule may call before it reads a byte; by rule, whether something can follow such a call."""
     found: dict[str, bool] = {}
     seen: set[tuple[ir.Expr, bool]] = set()
     stack = [(body, False)]
@@ -81,7 +81,7 @@ def _first_calls(body: ir.Expr, nonempty: EpsilonRemover) -> dict[str, bool]:
 
 
 class _LeftRecursiveComponent:
-    """Rules that may begin with one another."""
+    """Rules that are left-recursive through one another."""
 
     def __init__(self, rules: list[str], nonempty: EpsilonRemover) -> None:
         self.rules = rules
@@ -91,13 +91,15 @@ class _LeftRecursiveComponent:
         self.splits: dict[ir.Expr, LeftCornerSplit] = {}
 
     def rewrite(self) -> None:
-        """Replaces the rules of the circle."""
+        """Replaces the rules of the component."""
         nonempty = self.nonempty
         split = {rule: self.split(nonempty.rules[rule]) for rule in self.rules}
         if sum(len(steps) for _, steps in split.values()) * len(self.rules) > _MAX_STEPS:
             raise ConstraintTooLarge(
                 "the grammar is too left-recursive",
-                Problem(f"rule {self.rules[0]}", f"{len(self.rules)} rules may begin with one another"),
+                Problem(
+                    f"rule {self.rules[0]}", f"{len(self.rules)} rules are left-recursive through one another"
+                ),
                 action="write some of the recursion on the right, or as a repetition",
             )
         bodies = {}
@@ -114,7 +116,7 @@ class _LeftRecursiveComponent:
                 nonempty.rules[rule] = ir.choice(ir.EPSILON, ir.Call(solid))
 
     def after(self, target: str, split: dict[str, LeftCornerSplit]) -> dict[str, ir.Expr]:
-        """By rule that a text of `target` may begin with: how it goes on."""
+        """By left-corner rule of the strings of `target`: what follows it."""
         steps: dict[str, dict[str, ir.Expr]] = {rule: {} for rule in self.rules}  # from, to -> what to read
         for rule in self.rules:
             for start, rest in split[rule][1].items():
@@ -141,14 +143,14 @@ class _LeftRecursiveComponent:
             self.nonempty.rules[names[rule]] = body
         return {rule: ir.Call(names[rule]) for rule in leading}
 
-    # ------------------------------------------------------------ what an expression begins with
+    # ------------------------------------------------------------ left corners of an expression
 
     def split(self, expr: ir.Expr) -> LeftCornerSplit:
-        """The texts of `expr` but the empty one, by what they begin with."""
+        """The non-empty strings of `expr`, split by left corner."""
         return fold(expr, self._parts, self._split, self.splits)
 
     def touches(self, expr: ir.Expr) -> bool:
-        """Whether a text of `expr` may begin with a rule of the circle."""
+        """Whether a string of `expr` may begin with a rule of the component."""
         return fold(expr, self._first, self._touches, self.touching)
 
     def _first(self, expr: ir.Expr) -> tuple[ir.Expr, ...]:

@@ -1,7 +1,7 @@
-"""Texts without the empty one: of an expression, of a rule, of what goes round in a loop.
+"""Removal of epsilon: from expressions, from rules, and from the bodies of loops.
 
-A part that may be empty is what makes recursion hidden and rounds of a loop free. Both are cured by saying the
-same with parts that read something: `EpsilonRemover` finds what may be empty and writes the rest of it.
+Nullable parts hide left recursion, and let a loop iterate without reading. `EpsilonRemover` finds the nullable rules and
+defines rules for their non-empty strings.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from grammars.visit import calls, children, fold, strongly_connected_components,
 
 
 class EpsilonRemover:
-    """Which rules may be empty, and rules for their other texts.
+    """The nullable rules, and rules for their non-empty strings.
 
     Attributes:
-        rules: those given, and the ones made so far (all of them after `complete`).
+        rules: the given rules and the ones defined so far; complete after `define_pending`.
     """
 
     def __init__(self, rules: Mapping[str, ir.Expr]) -> None:
         self.rules = dict(rules)
-        self._empty = _rules_with_the_empty_text(rules)
+        self._empty = _nullable_rules(rules)
         self._nullable: dict[ir.Expr, bool] = {}
         self._solid: dict[ir.Expr, ir.Expr] = {}
         self._names: dict[str, str] = {}
 
     def rule_nullable(self, rule: str) -> bool:
-        """Whether a rule may be empty."""
+        """Whether a rule is nullable."""
         return rule in self._empty
 
     def nullable(self, expr: ir.Expr) -> bool:
-        """Whether an expression may be empty."""
+        """Whether an expression is nullable."""
         return fold(
             expr, children, lambda node, known: _may_be_empty(node, known, self._empty), self._nullable
         )
 
     def nonempty_rule(self, rule: str) -> str:
-        """The rule for the texts of `rule` but the empty one: itself when it is never empty."""
+        """The name of the rule for the non-empty strings of `rule`: the rule itself if it is not nullable."""
         if rule not in self._empty:
             return rule
         if rule not in self._names:
@@ -53,11 +53,11 @@ class EpsilonRemover:
         return name
 
     def remove_epsilon(self, expr: ir.Expr) -> ir.Expr:
-        """The texts of an expression but the empty one."""
+        """The non-empty strings of an expression."""
         return fold(expr, self._below, self._value, self._solid)
 
     def define_pending(self) -> None:
-        """Defines every rule that was named and is not yet defined."""
+        """Defines all rules that were named but not defined yet."""
         open_names = list(self._names.items())
         for rule, name in open_names:
             if name not in self.rules:
@@ -109,7 +109,7 @@ def _may_be_empty(expr: ir.Expr, known: Mapping[ir.Expr, bool], empty: set[str])
     return (all if isinstance(expr, ir.Sequence) else any)(known[part] for part in expr.parts)
 
 
-def _rules_with_the_empty_text(rules: Mapping[str, ir.Expr]) -> set[str]:
+def _nullable_rules(rules: Mapping[str, ir.Expr]) -> set[str]:
     empty: set[str] = set()
 
     def value(expr: ir.Expr, known: dict[ir.Expr, bool]) -> bool:
@@ -128,7 +128,7 @@ def _rules_with_the_empty_text(rules: Mapping[str, ir.Expr]) -> set[str]:
 
 
 def remove_empty_string(regex: ir.Regex) -> ir.Regex:
-    """The texts of a regular expression but the empty one."""
+    """The non-empty strings of a regular expression."""
     return fold(regex, _nullable_parts, _solid_regex, {})
 
 
@@ -158,9 +158,9 @@ def _solid_regex(regex: ir.Regex, known: dict[ir.Regex, ir.Regex]) -> ir.Regex:
 
 
 def remove_nullable_loops(grammar: ir.Grammar) -> ir.Grammar:
-    """The same texts with no loop whose rounds may be empty: such a round says nothing, and costs a step.
+    """An equivalent grammar without nullable loop bodies: an empty iteration costs a step and reads nothing.
 
-    Returns the grammar itself when it has no such loop.
+    Returns the grammar itself if it has no such loop.
     """
     nonempty = EpsilonRemover(grammar.rules)
     made: dict[ir.Expr, ir.Expr] = {}

@@ -1,4 +1,4 @@
-"""Rules that some text can complete; branches that none can are cut off. Iterative: grammars are deep."""
+"""Productive rules, and pruning of unproductive rules and branches. Iterative, as grammars may be deep."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from grammars.visit import children
 
 
 def productive_rules(rules: Mapping[str, ir.Expr], known_productive: Iterable[str] = ()) -> set[str]:
-    """Names of the rules that derive some text, taking every terminal but `ir.NOTHING` to match something.
+    """Names of the productive rules, assuming that every terminal but `ir.EMPTY_SET` matches some string.
 
     Args:
         rules: the rules.
-        known_productive: those of which it is known that they do, and others that they may call.
+        known_productive: rules that are known to be productive; they need not be among `rules`.
     """
     found = set(known_productive)
-    known: set[int] = set()  # ids of nodes that derive some text: only ever grows
+    known: set[int] = set()  # ids of productive nodes; only grows
     changed = True
     while changed:
         changed = False
@@ -29,11 +29,11 @@ def productive_rules(rules: Mapping[str, ir.Expr], known_productive: Iterable[st
 
 
 def _derives(root: ir.Expr, known_productive: set[str], known: set[int]) -> bool:
-    """Whether an expression derives some text; looks no further than the first text that it finds."""
+    """Whether an expression is productive; stops at the first derivation."""
     failed: set[int] = set()
 
     def seen(node: ir.Expr) -> bool | None:
-        """The verdict, where it needs no look at the parts."""
+        """The verdict, if it does not depend on parts that were not examined yet."""
         if isinstance(node, ir.Terminal):
             return not isinstance(node.regex, ir.EmptySet)
         if isinstance(node, ir.Call):
@@ -56,11 +56,11 @@ def _derives(root: ir.Expr, known_productive: set[str], known: set[int]) -> bool
         return interleave_satisfiable(node, entries, alone=not known_parts[node.separator])
 
     def opened(node: ir.Expr) -> tuple[ir.Expr, Iterator[ir.Expr], bool]:
-        """A node, the parts that its verdict may hang on, and the verdict of a part that decides it."""
+        """A node, the parts that its verdict may depend on, and the verdict of a part that decides it."""
         if isinstance(node, ir.Choice):
             if any(seen(part) for part in node.parts):
                 return node, iter((ir.EPSILON,)), True
-            return node, reversed(node.parts), True  # what may be left out comes first
+            return node, reversed(node.parts), True  # optional parts come first
         if isinstance(node, ir.Interleave):
             return node, iter(()), False
         parts = node.parts if isinstance(node, ir.Sequence) else (node.part,)  # type: ignore[attr-defined]
@@ -80,7 +80,7 @@ def _derives(root: ir.Expr, known_productive: set[str], known: set[int]) -> bool
                 found = None
                 continue
             found = answer
-        elif found != decisive:  # by the part looked at last
+        elif found != decisive:  # by the part examined last
             for part in parts:
                 found = seen(part)
                 if found is None:
@@ -97,11 +97,11 @@ def _derives(root: ir.Expr, known_productive: set[str], known: set[int]) -> bool
 
 
 def prune_unproductive(grammar: ir.Grammar, known_productive: Iterable[str] = ()) -> ir.Grammar | None:
-    """The same language without rules and branches that nothing completes; None when the language is empty.
+    """An equivalent grammar without unproductive rules and branches; None if the language is empty.
 
     Args:
         grammar: the rules.
-        known_productive: those of which it is known that they derive some text.
+        known_productive: rules that are known to be productive.
     """
     found = productive_rules(grammar.rules, known_productive)
     if grammar.start not in found:
