@@ -1,7 +1,13 @@
-"""Measurements of this library and of others: what they cost and whether they are right.
+"""Benches of this library and of others: costs and correctness.
 
-    masks/    token masks over recorded outputs, one engine beside another (`constrained bench masks`)
-    jsonschemabench/   valid texts of a model under each engine (`constrained bench jsonschemabench`)
+harness/          shared by all benches: settings, result folders, tables, pages, plots
+masks/            token masks over recorded outputs, one engine beside another (`constrained bench masks`, `bench memos`)
+jsonschemabench/  valid completions of a model under each engine (`bench jsonschemabench`)
+fidelity/         distances of samplers from exact distributions (`bench fidelity`)
+replay/           tokens per forward pass with speculation (`bench replay`)
+speed/            tokens per second (`bench speed`)
+acceptance.py     acceptance rates of verification rules (`bench acceptance`)
+kernels.py        bandwidth of the verification kernels (`bench kernels`)
 
-A measurement writes its raw rows first; every figure and table is made from those.
+A bench writes its raw rows first; every figure and table is computed from those.
 """

@@ -1,4 +1,4 @@
-"""`constrained bench fidelity`: laws by writing down every text, and sets of texts against them."""
+"""`constrained bench fidelity`: exact distributions by enumeration, and sets of samples against them."""
 
 from __future__ import annotations
 
@@ -278,11 +278,11 @@ def test_the_command_prints_tables_and_fills_a_folder(tmp_path, capsys):
         "total variation of masking",
         "20 texts: forwards per text",
         "smc of awrs",
-        "exact draws",
+        "exact samples",
     ):
         assert part in printed.out
     kinds = [json.loads(line)["kind"] for line in (out / "rows.jsonl").read_text().splitlines()]
-    assert kinds == ["law", *["set"] * 6, *["block"] * 2]
+    assert kinds == ["distribution", *["set"] * 6, *["block"] * 2]
     page = (out / "summary.md").read_text()
     assert "20 texts: p-value of the G-test" in page
     assert bench(*given) == 2
@@ -348,4 +348,4 @@ def test_of_several_sets_the_middle_one_is_shown():
         [law], [rows.FidelityRow("t", "cars", 10, i, distance=d) for i, d in enumerate((0.9, 0.1, 0.3))]
     )
     table = next(section for section in sections(found) if "total variation to" in section.title)
-    assert dict(table.lines) == {"cars": ["0.300"], "exact draws": ["0.200"]}
+    assert dict(table.lines) == {"cars": ["0.300"], "exact samples": ["0.200"]}

@@ -1,10 +1,10 @@
-"""How far from the model's own law over valid texts each sampler is, and what it costs to get close.
+"""`bench fidelity`: distances of samplers from the exact conditional distribution, and their costs.
 
-tasks.py      languages and models whose laws can be written down
+tasks.py      languages and models whose distributions can be enumerated
 samplers.py   what is compared
-measure.py    sets of texts of a task, against its exact law
-prices.py     what AWRS asks, beside a mask
-retold.py     a model's law in the tokens of another vocabulary
+measure.py    sets of samples of a task, against its exact distribution
+cost_model.py  checks of AWRS, and the cost of an expensive predicate
+retokenized.py  a model's distribution in the tokens of another vocabulary
 rows.py       the raw results
 report.py     tables, page, plot
 run.py        all of it, into a folder

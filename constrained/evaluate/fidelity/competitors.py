@@ -1,4 +1,4 @@
-"""genlm-control beside this library: SMC with AWRS over the same law, in an interpreter of its own."""
+"""genlm-control beside this library: SMC with AWRS over an identical distribution, with a Python interpreter of its own."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def genlm_version(interpreter: str) -> str:
     """Its version.
 
     Raises:
-        Unavailable: this interpreter does not have it.
+        EngineUnavailable: this interpreter does not have it.
     """
     code = "import genlm.control; from importlib.metadata import version; print(version('genlm-control'))"
     try:
@@ -52,7 +52,7 @@ def genlm_version(interpreter: str) -> str:
 def genlm_rows(
     measured: TaskMeasurement, settings: FidelitySettings, interpreter: str
 ) -> Iterator[FidelityRow]:
-    """A row for each size and repetition. A forward is a distinct beginning for which the model was asked.
+    """A row for each size and repetition. A forward is a distinct prefix at which the model was evaluated.
 
     Args:
         measured: a task with its n-gram model.
@@ -60,17 +60,17 @@ def genlm_rows(
         interpreter: a Python that has genlm-control.
 
     Raises:
-        Unavailable: it failed or took too long.
+        EngineUnavailable: it failed or took too long.
     """
-    asked = [(size, repeat) for size in settings.sizes for repeat in range(settings.repeats)]
-    task = _task(measured) | {"sets": [(size, settings.seed * 1000 + repeat) for size, repeat in asked]}
+    sets = [(size, repeat) for size in settings.sizes for repeat in range(settings.repeats)]
+    task = _task(measured) | {"sets": [(size, settings.seed * 1000 + repeat) for size, repeat in sets]}
     try:
         done = subprocess.run(
             [interpreter, "-W", "ignore", str(_WORKER)],
             input=json.dumps(task),
             capture_output=True,
             text=True,
-            timeout=60 + settings.time_limit * len(asked),
+            timeout=60 + settings.time_limit * len(sets),
             check=False,
         )
     except subprocess.TimeoutExpired:
@@ -79,7 +79,7 @@ def genlm_rows(
         ) from None
     if done.returncode:
         raise GenlmUnavailable((done.stderr.strip().splitlines() or ["it failed"])[-1])
-    for (size, repeat), line in zip(asked, done.stdout.splitlines(), strict=True):
+    for (size, repeat), line in zip(sets, done.stdout.splitlines(), strict=True):
         found = json.loads(line)
         exact = measured.exact
         yield FidelityRow(
@@ -100,15 +100,15 @@ def genlm_rows(
 
 
 def _task(measured: TaskMeasurement) -> dict[str, Any]:
-    """The law as a table, with the same ends: certain where nothing else can follow, and at the limit."""
+    """The distribution as a table; the end has probability 1 where no letter can follow, and at the limit."""
     model, limit = measured.model, measured.task.limit
     letters = [piece.decode() for piece in model.vocabulary.tokens if piece]
     texts = list(measured.exact.conditional)
-    beginnings = {text[:n] for text in texts for n in range(len(text) + 1)}
-    ended = [text for text in texts if not any(text + letter in beginnings for letter in letters)]
+    prefixes = {text[:n] for text in texts for n in range(len(text) + 1)}
+    ended = [text for text in texts if not any(text + letter in prefixes for letter in letters)]
     place = {letter: i for i, letter in enumerate(letters)}
     rows: dict[str, list[float | None]] = {}
-    for text in beginnings:
+    for text in prefixes:
         if text in ended or len(text) == limit:
             rows[text] = [None] * len(letters) + [0.0]
             continue

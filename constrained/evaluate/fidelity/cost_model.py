@@ -1,4 +1,4 @@
-"""What AWRS asks of a constraint, beside a mask: questions per token, and the price of a dear predicate."""
+"""Checks of AWRS per token, beside a mask, and the cost of an expensive predicate."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _TOKENS = 8
 
 @dataclass(frozen=True, slots=True)
 class CheckCounts:
-    """How often AWRS asks, with a model that reads prompts, over recorded schemas.
+    """Checks of AWRS with a model that reads prompts, over recorded schemas.
 
     Attributes:
         vocabulary: tokens: what a mask decides about.
-        is_retokenized: whether these are not the model's own tokens, see `retold`.
-        patience: visits without a permitted token after which the row was asked for; None for never.
+        is_retokenized: these are not the model's own tokens, see `retokenized`.
+        patience: rejected tokens after which the mask was computed; None for never.
         schemas: that texts were to be written for.
         texts: how many were written with every vocabulary: the figures are of these.
         tokens: of these texts.
-        mean, median, most: questions per token of a text.
+        mean, median, most: checks per token of a completion.
     """
 
     vocabulary: int
@@ -57,7 +57,7 @@ class PredicateCost:
         milliseconds: that one question takes.
         tokens: written by each.
         masked, checked: seconds per token.
-        masked_calls, checked_calls: questions per token that the predicate was really asked.
+        masked_calls, checked_calls: calls of the predicate per token.
     """
 
     milliseconds: float
@@ -86,21 +86,21 @@ def count_checks(
         data: MaskBench data.
         sample: how many schemas; 0: all.
         seed: of the sample and the texts.
-        vocabularies: in which the model's law is told besides its own, see `retold`.
+        vocabularies: vocabularies besides the model's own, see `retokenized`.
     """
     rows = list(workload.sample(data, sample, seed))
     models = [model]
     if vocabularies:
-        law = ByteDistribution(model, _PROMPT)
-        models += [RetokenizedModel(law, vocabulary) for vocabulary in vocabularies]
+        distribution = ByteDistribution(model, _PROMPT)
+        models += [RetokenizedModel(distribution, vocabulary) for vocabulary in vocabularies]
     ways = [(one, patience) for one in models for patience in (None, PATIENCE)]
-    asked = [[_asked(one, row["schema"], patience, seed) for row in rows] for one, patience in ways]
-    common = [i for i in range(len(rows)) if all(found[i] for found in asked)]
-    told = []
-    for (one, patience), found in zip(ways, asked, strict=True):
+    results = [[_count_one(one, row["schema"], patience, seed) for row in rows] for one, patience in ways]
+    common = [i for i in range(len(rows)) if all(found[i] for found in results)]
+    counts = []
+    for (one, patience), found in zip(ways, results, strict=True):
         kept = [pair for i in common if (pair := found[i])]
         ratios = [checks / tokens for checks, tokens in kept] or [0.0]
-        told.append(
+        counts.append(
             CheckCounts(
                 vocabulary=one.vocabulary.size,
                 is_retokenized=one is not model,
@@ -113,11 +113,11 @@ def count_checks(
                 most=max(ratios),
             )
         )
-    return told
+    return counts
 
 
-def _asked(model: LanguageModel, schema: Any, patience: int | None, seed: int) -> tuple[int, int] | None:
-    """(questions, tokens) of one text; None where none is written: refused, too large, longer than 64 tokens."""
+def _count_one(model: LanguageModel, schema: Any, patience: int | None, seed: int) -> tuple[int, int] | None:
+    """(checks, tokens) of one completion; None if it is refused, too large, or longer than 64 tokens."""
     sampler = AWRS(cached=False, patience=patience or model.vocabulary.size)
     try:
         generator = Generator(model, json_schema(schema), sampler=sampler, speculation=None)
@@ -141,11 +141,11 @@ def measure_predicate_cost(model: LanguageModel, milliseconds: float, seed: int)
     calls: list[float] = []
     texts: list[str] = []
     for sampler in (Local(), AWRS()):
-        asked = 0
+        call_count = 0
 
         def slow(text: str) -> bool:
-            nonlocal asked
-            asked += 1
+            nonlocal call_count
+            call_count += 1
             until = time.perf_counter() + milliseconds / 1000
             while time.perf_counter() < until:
                 pass
@@ -156,7 +156,7 @@ def measure_predicate_cost(model: LanguageModel, milliseconds: float, seed: int)
         began = time.perf_counter()
         out = generator("A line of text:", seed=seed, temperature=1.0, max_tokens=_TOKENS)
         seconds.append((time.perf_counter() - began) / len(out.tokens))
-        calls.append(asked / len(out.tokens))
+        calls.append(call_count / len(out.tokens))
         texts.append(out.text)
     assert texts[0] == texts[1], texts
     return PredicateCost(milliseconds, len(out.tokens), *seconds, *calls)

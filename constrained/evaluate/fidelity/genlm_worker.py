@@ -17,16 +17,16 @@ from genlm.control import AWRS, Potential
 
 
 class TableModel(Potential):  # type: ignore[misc]
-    """The law of the model, as a table of log-probabilities by the text so far; the end is the last of each row."""
+    """A model as a table of log-probabilities by prefix; the last entry of each row is the end."""
 
     def __init__(self, letters: list[str], rows: dict[str, list[float]]) -> None:
         super().__init__([letter.encode() for letter in letters])
         self.rows = {text: np.array(row) for text, row in rows.items()}
         self.place = {letter.encode(): i for i, letter in enumerate(letters)}
-        self.asked: set[str] = set()
+        self.evaluated: set[str] = set()
 
     async def prefix(self, context: Any) -> float:
-        """Log P(the text goes on like this)."""
+        """Log P(prefix)."""
         total, text = 0.0, ""
         for token in context:
             row = self.rows.get(text)
@@ -44,16 +44,16 @@ class TableModel(Potential):  # type: ignore[misc]
     async def logw_next(self, context: Any) -> Any:
         """A row."""
         text = b"".join(context).decode()
-        self.asked.add(text)
+        self.evaluated.add(text)
         return self.make_lazy_weights(self.rows[text])
 
 
 class FiniteLanguage(Potential):  # type: ignore[misc]
-    """The texts and their beginnings, as sets."""
+    """The sequences of a language and their prefixes."""
 
-    def __init__(self, letters: list[str], texts: list[str], beginnings: list[str]) -> None:
+    def __init__(self, letters: list[str], texts: list[str], prefixes: list[str]) -> None:
         super().__init__([letter.encode() for letter in letters])
-        self.texts, self.prefixes = set(texts), set(beginnings)
+        self.texts, self.prefixes = set(texts), set(prefixes)
         self.checks = 0
 
     async def prefix(self, context: Any) -> float:
@@ -82,13 +82,13 @@ async def draw(task: dict[str, Any], size: int, seed: int) -> dict[str, Any]:
         "log_evidence": float(found.log_ml),
         "effective": float(found.ess),
         "seconds": seconds,
-        "forwards": len(model.asked - set(task["ended"])),
+        "forwards": len(model.evaluated - set(task["ended"])),
         "checks": language.checks,
     }
 
 
 def main() -> None:
-    """Answers what is asked on standard input."""
+    """Reads a task from standard input and prints a line for each set."""
     task = json.load(sys.stdin)
     for text, row in task["rows"].items():
         task["rows"][text] = [-math.inf if value is None else value for value in row]

@@ -1,4 +1,4 @@
-"""What exact texts cost while a trie learns, block by block, and what they cost without one."""
+"""The cost of exact samples while a trie learns, block by block, and without a trie."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class LearningBlock:
     Attributes:
         texts: how many came.
         attempts: texts that were begun for them.
-        forwards: rows of forward passes, equal beginnings read once.
+        forwards: rows of forward passes, identical prefixes computed once.
         complete: whether all that were wanted came within the budget.
     """
 
@@ -46,7 +46,7 @@ def sample_blocks(
     seed: int = 0,
     **settings: Any,
 ) -> Iterator[LearningBlock]:
-    """Exact texts of the conditional law, block by block: what each block costs.
+    """Samples from the exact conditional distribution in blocks, with the cost of each block.
 
     Args:
         model: writes the texts.

@@ -1,4 +1,4 @@
-"""Sets of texts of one task, and how far each is from the exact law."""
+"""Sets of samples of one task, and their distances from the exact distribution."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ _FLOOR_SETS = 200
 
 
 class TaskMeasurement:
-    """A task with a model, its exact law written down.
+    """A task with a model and its exact distribution.
 
     Args:
-        task: what is asked for.
+        task: the language.
         model: a loaded model, or None for the task's own.
-        budget: beginnings to visit at most.
+        budget: prefixes to visit at most.
 
     Raises:
-        TooManyTexts: the law cannot be written down within the budget.
+        TooManySequences: the enumeration exceeds the budget.
     """
 
     def __init__(self, task: FidelityTask, model: LanguageModel | None, budget: int) -> None:
@@ -69,7 +69,7 @@ class TaskMeasurement:
         )
 
     def floor(self, size: int) -> float:
-        """The mean total variation between the exact law and `size` draws from it."""
+        """Mean total variation distance between the exact distribution and `size` samples from it."""
         p = np.array(list(self.exact.conditional.values()))
         sets = np.random.default_rng(0).multinomial(size, p / p.sum(), _FLOOR_SETS) / size
         return float(0.5 * np.abs(sets - p).sum(axis=1).mean())
@@ -77,7 +77,7 @@ class TaskMeasurement:
     def sets(
         self, sampler: str, sizes: Sequence[int], repeats: int, seed: int, time_limit: float
     ) -> Iterator[FidelityRow]:
-        """A row for each size and repetition; stops after the first that is too dear."""
+        """A row for each size and repetition; stops after the first that is too slow."""
         last = 0.0
         for i, size in enumerate(sizes):
             if i and last * size / sizes[i - 1] > time_limit:
@@ -112,9 +112,11 @@ class TaskMeasurement:
         row.forwards, row.checks, row.tokens = found.forwards, found.checks, found.tokens
         row.attempts, row.accepted, row.seconds = found.attempts, found.accepted, found.seconds
         counts = Counter(output.text for output in found)
-        law = found.posterior if entry.weighted else {text: n / len(found) for text, n in counts.items()}
-        row.distance = total_variation(law, self.exact.conditional)
-        row.divergence = kl_divergence(law, self.exact.conditional)
+        distribution = (
+            found.posterior if entry.weighted else {text: n / len(found) for text, n in counts.items()}
+        )
+        row.distance = total_variation(distribution, self.exact.conditional)
+        row.divergence = kl_divergence(distribution, self.exact.conditional)
         row.effective = found.ess if entry.weighted else float(len(found))
         if not entry.weighted:
             row.fit = g_test(counts, self.exact.conditional)

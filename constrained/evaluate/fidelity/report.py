@@ -27,14 +27,14 @@ class FidelityData:
 
 def sections(found: FidelityData) -> list[ReportTable]:
     """All tables of a run: the columns are the tasks."""
-    tasks = [law.task for law in found.distributions]
-    sections = [ReportTable("exact laws", tasks, _laws(found.distributions))]
+    tasks = [row.task for row in found.distributions]
+    sections = [ReportTable("exact distributions", tasks, _distribution_lines(found.distributions))]
     samplers = list(dict.fromkeys(row.sampler for row in found.rows))
     sizes = sorted({row.texts for row in found.rows})
     for size in sizes[-1:]:
         for title, value in (
-            ("total variation to the exact law", lambda row: _number(row.distance)),
-            ("KL(set || exact law), nats", lambda row: _number(row.divergence)),
+            ("total variation to the exact distribution", lambda row: _number(row.distance)),
+            ("KL(set || exact distribution), nats", lambda row: _number(row.divergence)),
             ("forwards per text", lambda row: _number(row.forwards / max(1, row.drawn))),
             ("milliseconds per text", lambda row: _number(1000 * row.seconds / max(1, row.drawn))),
             ("p-value of the G-test (unweighted texts)", lambda row: _p(row.fit)),
@@ -46,7 +46,7 @@ def sections(found: FidelityData) -> list[ReportTable]:
                 if any(cell != NO_VALUE for cell in cells):
                     lines.append((sampler, cells))
             if "variation" in title:
-                lines.append(("exact draws", [_number(law.floor.get(size)) for law in found.distributions]))
+                lines.append(("exact samples", [_number(row.floor.get(size)) for row in found.distributions]))
             if lines:
                 sections.append(ReportTable(f"{size} texts: {title}", tasks, lines))
     for sampler in dict.fromkeys(block.sampler for block in found.blocks):
@@ -54,9 +54,9 @@ def sections(found: FidelityData) -> list[ReportTable]:
             ReportTable(f"{sampler}: forwards per text, as texts come", tasks, _blocks(found, sampler, tasks))
         )
     if found.questions:
-        told = [one for one in found.questions if one.patience is None]
-        sizes_told = [f"{one.vocabulary:,}{'' if one.is_retokenized else ' (own)'}" for one in told]
-        sections.append(ReportTable("questions of awrs per token", sizes_told, _questions(found.questions)))
+        counts = [one for one in found.questions if one.patience is None]
+        vocabularies = [f"{one.vocabulary:,}{'' if one.is_retokenized else ' (own)'}" for one in counts]
+        sections.append(ReportTable("checks of awrs per token", vocabularies, _questions(found.questions)))
     if found.price is not None:
         sections.append(
             ReportTable(
@@ -66,12 +66,12 @@ def sections(found: FidelityData) -> list[ReportTable]:
     return sections
 
 
-def _laws(laws: Sequence[TaskDistribution]) -> list[tuple[str, Sequence[str]]]:
+def _distribution_lines(rows: Sequence[TaskDistribution]) -> list[tuple[str, Sequence[str]]]:
     return [
-        ("texts", [str(law.texts) for law in laws]),
-        ("P(L)", [_number(law.mass) for law in laws]),
-        ("total variation of masking", [_number(law.local) for law in laws]),
-        ("KL(masking || exact law), nats", [_number(law.local_divergence) for law in laws]),
+        ("texts", [str(row.texts) for row in rows]),
+        ("P(L)", [_number(row.mass) for row in rows]),
+        ("total variation of masking", [_number(row.local) for row in rows]),
+        ("KL(masking || exact distribution), nats", [_number(row.local_divergence) for row in rows]),
     ]
 
 
@@ -105,16 +105,16 @@ def _questions(found: Sequence[CheckCounts]) -> list[tuple[str, Sequence[str]]]:
     for one in found:
         by_patience.setdefault(one.patience, []).append(one)
     lines: list[tuple[str, Sequence[str]]] = [
-        ("texts (of so many schemas)", [f"{one.texts} ({one.schemas})" for one in by_patience[None]]),
+        ("texts (of schemas)", [f"{one.texts} ({one.schemas})" for one in by_patience[None]]),
         ("tokens per text", [_number(one.tokens / max(1, one.texts)) for one in by_patience[None]]),
         ("a mask decides about", [f"{one.vocabulary:,}" for one in by_patience[None]]),
     ]
-    for patience, told in by_patience.items():
-        until = "" if patience is None else f", at most {patience} and then the row"
+    for patience, counts in by_patience.items():
+        until = "" if patience is None else f", at most {patience} and then the mask"
         lines += [
-            (f"mean{until}", [_number(one.mean) for one in told]),
-            (f"median{until}", [_number(one.median) for one in told]),
-            (f"most{until}", [_number(one.most) for one in told]),
+            (f"mean{until}", [_number(one.mean) for one in counts]),
+            (f"median{until}", [_number(one.median) for one in counts]),
+            (f"most{until}", [_number(one.most) for one in counts]),
         ]
     return lines
 
@@ -122,7 +122,7 @@ def _questions(found: Sequence[CheckCounts]) -> list[tuple[str, Sequence[str]]]:
 def _price(found: PredicateCost) -> list[tuple[str, Sequence[str]]]:
     return [
         ("milliseconds per token", [_number(1000 * found.masked), _number(1000 * found.checked)]),
-        ("questions per token", [_number(found.masked_calls), _number(found.checked_calls)]),
+        ("checks per token", [_number(found.masked_calls), _number(found.checked_calls)]),
         ("times as long", [_number(found.ratio), "1"]),
     ]
 
@@ -230,21 +230,21 @@ def _draw_learning(data: FidelityData, panel: Any) -> None:
 
 
 def _draw_questions(found: Sequence[CheckCounts], panel: Any) -> None:
-    """Questions per token against the size of the vocabulary."""
-    told = sorted((one for one in found if one.patience is None), key=lambda one: one.vocabulary)
+    """Checks per token against the size of the vocabulary."""
+    counts = sorted((one for one in found if one.patience is None), key=lambda one: one.vocabulary)
     rows = sorted((one for one in found if one.patience is not None), key=lambda one: one.vocabulary)
-    sizes = [one.vocabulary for one in told]
+    sizes = [one.vocabulary for one in counts]
     for label, values, style in (
         ("mask", sizes, "k:"),
-        ("awrs, most", [one.most for one in told], "C0--"),
-        ("awrs, mean", [one.mean for one in told], "C0o-"),
-        ("awrs, median", [one.median for one in told], "C1o-"),
+        ("awrs, most", [one.most for one in counts], "C0--"),
+        ("awrs, mean", [one.mean for one in counts], "C0o-"),
+        ("awrs, median", [one.median for one in counts], "C1o-"),
         (f"mean, patience {rows[0].patience}", [one.mean for one in rows], "C2o-"),
     ):
         panel.plot(sizes, values, style, markersize=3, label=label)
     panel.set(
-        title="questions of awrs", xscale="log", yscale="log",
-        xlabel="tokens of the vocabulary", ylabel="questions per token",
+        title="checks of awrs", xscale="log", yscale="log",
+        xlabel="tokens of the vocabulary", ylabel="checks per token",
     )  # fmt: skip
     panel.grid(alpha=0.3)
     panel.legend(fontsize=6)

@@ -1,4 +1,4 @@
-"""A model's law told in the tokens of another vocabulary, so that one law can be measured over several sizes.
+"""A model's distribution in the tokens of another vocabulary, so that one distribution is measured with several sizes.
 
 A model of tokens t gives every byte string s a probability to come next: with F(s | u) the probability that what
 follows u begins with s,
@@ -7,9 +7,9 @@ follows u begins with s,
              + sum of p(t | u) F(rest of s after t | u t) over tokens t that s begins with.
 
 Its text, cut into pieces of another vocabulary by longest match, begins with piece y with probability F(y | u) less the
-F of the shortest longer pieces that begin with y. That is the law here. One thing is simplified: behind the first token
+F of the shortest longer pieces that begin with y. This is the distribution here. One thing is simplified: behind the first token
 of a piece the model is asked after a prompt and that token alone, not after everything said. So F is linear in p, and
-a table made once tells every next piece out of one row of the model; what F describes is still a law of bytes, and its
+a table made once tells every next piece out of one row of the model; what F describes is still a distribution over bytes, and its
 pieces sum to 1. After each piece the whole text is read again, and the first token of the next piece has the model's
 own probability.
 """
@@ -33,7 +33,7 @@ class ByteDistribution:
     """What a model says of byte strings, one row at a time.
 
     Attributes:
-        model: whose law it is.
+        model: the model.
         pairs: row t: the probabilities of what comes after the prompt and token t, float64 [V, V].
     """
 
@@ -42,7 +42,7 @@ class ByteDistribution:
 
         Args:
             model: reads prompts.
-            prompt: what the second and later tokens of a piece are asked after.
+            prompt: prompt before the second and later tokens of a piece.
         """
         self.model = model
         self.token_probabilities = model.vocabulary.tokens
@@ -101,7 +101,7 @@ class ByteDistribution:
 
 
 class RetokenizedModel(FunctionModel):
-    """A model that speaks in pieces of another vocabulary. Prompts are ids of the model that is retold."""
+    """A model over the tokens of another vocabulary. Prompts are ids of the original model."""
 
     def __init__(self, bytes_distribution: ByteDistribution, vocabulary: Vocabulary) -> None:
         """Makes the table.
@@ -132,13 +132,13 @@ class RetokenizedModel(FunctionModel):
         self._factors = np.array(factors)
 
     def encode(self, prompt: Prompt, *, chat: bool = True) -> list[int]:
-        """As the model that is retold."""
+        """Encodes with the original model."""
         return self.bytes_distribution.model.encode(prompt, chat=chat)
 
-    def logits(self, prompt: list[int], said: list[int]) -> NDArray[np.float64]:
+    def logits(self, prompt: list[int], completion: list[int]) -> NDArray[np.float64]:
         """Log-probabilities of the next piece, float64 [vocabulary.size]."""
         model = self.bytes_distribution.model
-        text = self.vocabulary.decode(said)
+        text = self.vocabulary.decode(completion)
         read = [*prompt, *model.vocabulary.encode(text)]
         with np.errstate(divide="ignore"):
             logs: NDArray[np.float64] = np.log(
@@ -147,15 +147,15 @@ class RetokenizedModel(FunctionModel):
         return logs
 
     def token_probabilities(self, p: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The law of the next piece out of the model's of its next token, which it sums to."""
+        """The distribution of the next piece, computed from the model's distribution of its next token."""
         size = self.vocabulary.size
         begins = np.bincount(self._pieces, p[self._tokens] * self._factors, size)
         inner = np.flatnonzero(self._shorter >= 0)
         longer = np.bincount(self._shorter[inner], begins[inner], size)
-        law: NDArray[np.float64] = np.maximum(begins - longer, 0.0)
-        law[self._eos] = p[list(self.bytes_distribution.model.vocabulary.eos_ids)].sum()
-        law /= law.sum()
-        return law
+        distribution: NDArray[np.float64] = np.maximum(begins - longer, 0.0)
+        distribution[self._eos] = p[list(self.bytes_distribution.model.vocabulary.eos_ids)].sum()
+        distribution /= distribution.sum()
+        return distribution
 
 
 def softmax_rows(logits: NDArray[np.float32]) -> NDArray[np.float64]:

@@ -24,9 +24,9 @@ class FidelityRow:
         tokens: tokens of all texts, those that were given up included.
         attempts, accepted: texts begun, and of these ended well.
         seconds: time taken.
-        distance: total variation between the set and the exact law.
-        divergence: KL(set || exact law), nats.
-        fit: p-value of the G-test of the set against the exact law; None for weighted texts, which no such test fits.
+        distance: total variation between the set and the exact distribution.
+        divergence: KL(set || exact distribution), nats.
+        fit: p-value of the G-test of the set against the exact distribution; None for weighted sets, to which the test does not apply.
         evidence: estimate of P(L) over its true value; None without one.
         evidence_error: its standard error over the true value.
         effective: effective number of texts.
@@ -61,10 +61,10 @@ class TaskDistribution:
         task: its name.
         model: ``n-gram``, or the name of the model that was loaded.
         texts: how many there are.
-        prefixes: beginnings that were visited to write them down.
+        prefixes: prefixes visited by the enumeration.
         mass: P(L).
-        local: total variation between masking and the exact law.
-        local_divergence: KL(masking || exact law).
+        local: total variation between masking and the exact distribution.
+        local_divergence: KL(masking || exact distribution).
         floor: by number of texts, the mean total variation of as many exact draws: nobody gets closer.
     """
 

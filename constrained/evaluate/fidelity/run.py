@@ -1,4 +1,4 @@
-"""A whole measurement: write down the laws, draw with every sampler, write rows, summary, tables and plot."""
+"""Runs `bench fidelity`: exact distributions, sets of samples with every sampler, rows, tables and plot."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class FidelitySettings:
         seed: of everything.
         time_limit: seconds that a set may be expected to take, and a block of ten texts while CARS learns.
         model: ``n-gram`` for each task's own, or what `constrained.load` takes.
-        budget: beginnings that may be visited to write down a law.
-        learning: texts over which the falling price of CARS is shown; 0 for none.
-        data: MaskBench data for the questions of AWRS; None to leave them out.
+        budget: prefixes that the enumeration of a distribution may visit.
+        learning: texts over which the falling cost of CARS is shown; 0 for none.
+        data: MaskBench data for the checks of AWRS; None to leave them out.
         schemas: how many of them.
-        vocabularies: sizes of parts of the tekken vocabulary in which the questions are asked as well, ascending.
-        predicate: milliseconds of the dear predicate; 0 to leave it out.
+        vocabularies: sizes of parts of the tekken vocabulary in which checks are counted as well, ascending.
+        predicate: milliseconds of the expensive predicate; 0 to leave it out.
         genlm: a Python interpreter that has genlm-control, to measure it as well; only with ``n-gram``.
 
     Raises:
@@ -181,7 +181,7 @@ class _Measurement:
             return
         distribution = measured.distribution(settings.sizes)
         data.distributions.append(distribution)
-        writer.write(distribution, kind="law")
+        writer.write(distribution, kind="distribution")
 
         def keep(row: FidelityRow) -> None:
             data.rows.append(row)

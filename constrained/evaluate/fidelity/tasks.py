@@ -1,4 +1,4 @@
-"""Tasks whose laws can be written down: small grammars of the three kinds of grammar-aligned decoding, and JSON.
+"""Tasks whose distributions can be enumerated: small grammars of the three kinds of grammar-aligned decoding, and JSON.
 
 The kinds are those of the benchmarks in which masking was found to distort models: expressions over bit vectors and
 over strings (SyGuS), and bracketed constituency trees. Grammars, texts and prompts are our own. Each task has an
@@ -27,7 +27,7 @@ class FidelityTask:
         make_constraint: the constraint.
         examples: texts that the model has read, and that the prompt shows; their characters are its tokens.
         limit: tokens of a text at most.
-        request: what a model that reads prompts is asked for.
+        request: the prompt of a model that reads prompts.
         order: of the n-gram model.
     """
 

@@ -181,7 +181,7 @@ def _connected(settings: SchemaBenchSettings) -> Iterator[None]:
         if address:
             _knock(address)
             ray.init(address, **quiet)
-        else:  # as many cores as are asked for: an actor that finds none would wait for ever
+        else:  # enough cores for all actors: an actor without cores would wait forever
             cores = max(os.cpu_count() or 1, settings.processes * settings.threads)
             ray.init(num_cpus=cores, include_dashboard=False, **quiet)
     except Exception as error:  # Ray has no name for a start that took too long

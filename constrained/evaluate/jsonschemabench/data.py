@@ -70,7 +70,7 @@ def draw(items: list[SchemaItem], splits: tuple[str, ...], count: int, seed: int
 
     Args:
         items: all of them.
-        splits: those that are wanted, by the beginning of their names; none: all.
+        splits: names of the splits to use; none: all.
         count: of each split; 0: all.
         seed: of the draw.
 

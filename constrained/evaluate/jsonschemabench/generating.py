@@ -70,7 +70,7 @@ def generate_with_masks(
     """Another engine: its masks on the logits, as its logits processor applies them.
 
     Raises:
-        Stuck: nothing is allowed, or the engine complains.
+        EngineStuck: nothing is allowed, or the engine complains.
     """
     vocabulary = model.vocabulary
     masked = MaskedSequence(compiled, vocabulary)

@@ -26,11 +26,11 @@ class ModelWorker(_Worker):
 
     Args:
         engine: its name.
-        settings: what it is told, and held to.
+        settings: settings and limits of the process.
         folder: gets its settings and its log.
 
     Raises:
-        Unavailable: the engine cannot be started.
+        EngineUnavailable: the engine cannot be started.
     """
 
     module = "constrained.evaluate.jsonschemabench.worker"

@@ -35,7 +35,7 @@ class SchemaBenchRow:
         split: the part of the data it belongs to.
         status: a key of `STATUSES`.
         phase: ``compile``, ``generate`` or ``instances``: where it ended, or the last one there was.
-        message: what the engine or the judge said.
+        message: message of the engine or of the validator.
         compile_seconds: from the schema to what the engine calls compiled.
         first_seconds: from the prompt to the first token.
         token_seconds: per token after the first.

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from constrained.errors import InvalidArgument
+from constrained.evaluate.harness import results
 from constrained.evaluate.harness.machine import describe
 from constrained.evaluate.harness.results import RowWriter, make_folder
-from constrained.evaluate.harness.results import read_rows as _read_rows
 from constrained.evaluate.harness.settings import (
     Progress,
     check_distinct,
@@ -90,7 +90,7 @@ class SchemaBenchSettings:
 
     @property
     def measured(self) -> dict[str, Any]:
-        """What rows depend on; the rest may change when a run goes on."""
+        """The settings that rows depend on; the others may change when a run is resumed."""
         left_out = ("engines", "processes", "sample", "splits", "backend", "address")
         return {name: value for name, value in asdict(self).items() if name not in left_out}
 
@@ -129,7 +129,7 @@ class Backend(Protocol):
             items: at least one.
 
         Raises:
-            Unavailable: the engine cannot be started.
+            EngineUnavailable: the engine cannot be started.
         """
 
 
@@ -145,8 +145,8 @@ def run(settings: SchemaBenchSettings, out: Path, progress: Progress = no_progre
 
     Args:
         settings: what to measure.
-        out: folder of the rows; a run that was interrupted goes on in it.
-        progress: is told what goes on.
+        out: folder of the rows; an interrupted run is resumed in it.
+        progress: shows progress.
 
     Raises:
         InvalidArgument: the data cannot be read, or the folder holds rows of other settings.
@@ -180,7 +180,7 @@ def run(settings: SchemaBenchSettings, out: Path, progress: Progress = no_progre
 
 def read_rows(out: Path) -> list[r.SchemaBenchRow]:
     """The rows of a folder; a line that was cut off by an interruption is left out."""
-    return [r.SchemaBenchRow(**row) for row in _read_rows(out)]
+    return [r.SchemaBenchRow(**row) for row in results.read_rows(out)]
 
 
 def _backend(settings: SchemaBenchSettings, out: Path) -> Backend:

@@ -30,7 +30,7 @@ class Difference:
         id: of the schema.
         engine: the one compared.
         reference: the one it is compared with.
-        text: what was said before.
+        text: text before the position.
         verdict: ``fewer``, ``more`` or ``other``: what `engine` allows, against `reference`.
         missing: how many tokens only `reference` allows.
         extra: how many only `engine` allows.
@@ -76,14 +76,14 @@ def compare(
                 yield verdict, None
                 continue
             instance, position = place
-            said = b"".join(tokens.tokens[t] for t in case.instances[instance].tokens[:position])
+            prefix = b"".join(tokens.tokens[t] for t in case.instances[instance].tokens[:position])
             yield (
                 verdict,
                 Difference(
                     case.id,
                     engine,
                     reference,
-                    said.decode("utf-8", "backslashreplace"),
+                    prefix.decode("utf-8", "backslashreplace"),
                     verdict,
                     len(missing),
                     len(extra),

@@ -76,7 +76,7 @@ def measure(
     Args:
         cases: schemas with values as token ids.
         vocabulary: of these ids; its memos should be empty.
-        progress: is told how many of how many schemas are done.
+        progress: called with the number of schemas done, and of all schemas.
     """
     memos = MemoStats()
     core = vocabulary.core

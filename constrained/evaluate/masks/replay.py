@@ -22,7 +22,7 @@ MaskObserver = Callable[[int, int, MaskTable], None]
 
 
 class EngineFault(Exception):
-    """An engine said that something went wrong, without raising."""
+    """An engine reported an error without raising it."""
 
 
 class Replayer:
@@ -201,8 +201,8 @@ def _states(compiled: CompiledSchema, instances: list[Instance], wanted: list[tu
 
 
 def _listen(compiled: CompiledSchema, state: Any) -> None:
-    if compiled.error_message is not None and (said := compiled.error_message(state)):
-        raise EngineFault(said)
+    if compiled.error_message is not None and (message := compiled.error_message(state)):
+        raise EngineFault(message)
 
 
 def _numbered(watch: MaskObserver, number: int) -> Callable[[int, MaskTable], None]:

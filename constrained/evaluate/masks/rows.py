@@ -99,7 +99,7 @@ class MaskBenchRow:
         outcome: a key of `OUTCOMES`.
         phase: where it ended, if not well: ``compile`` or a key of `PASSES`, or ``batch``.
         kind: the type of the error.
-        message: what the engine said.
+        message: message of the engine.
         passes: by name.
         batch: the batch measurement, if there was one.
         compiled_bytes: memory of the compiled schema after the replay, if the engine says.

@@ -80,7 +80,7 @@ class EngineWorker:
         log: file that gets what the engine prints.
 
     Raises:
-        Unavailable: the engine cannot be started.
+        EngineUnavailable: the engine cannot be started.
     """
 
     module = f"{__package__}.worker"
@@ -177,7 +177,7 @@ class EngineWorker:
         """The next line the worker writes.
 
         Raises:
-            Died: there will be none, or not in time.
+            EngineDied: there will be none, or not in time.
         """
         assert self._process.stdout is not None
         while b"\n" not in self._pending:
@@ -217,7 +217,7 @@ def run_cases(
         options: what else to tell the worker about a case.
 
     Raises:
-        Unavailable: not even the first worker can be started.
+        EngineUnavailable: not even the first worker can be started.
     """
     worker = start()
     stopped = ""

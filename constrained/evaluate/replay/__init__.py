@@ -1,4 +1,4 @@
-"""Tokens per forward pass: recorded JSON is what the model says, and drafts have to guess it.
+"""`bench replay`: tokens per forward pass with draft tokens for recorded JSON.
 
     document.py   a document that a recorded value could have been extracted from
     baselines.py  what others do: prompt lookup

@@ -1,4 +1,4 @@
-"""What others guess with: prompt lookup (Saxena 2023), as transformers has it."""
+"""A baseline: prompt lookup (Saxena 2023)."""
 
 from __future__ import annotations
 

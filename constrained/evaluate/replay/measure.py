@@ -1,4 +1,4 @@
-"""One recorded text, guessed ahead: how many passes of a model it takes."""
+"""The forward passes that one recorded sequence takes with speculation."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class ReplayCounts:
     Attributes:
         draws: tokens that were drawn: those of the text, and an end of sequence where something else could follow.
         passes: of the model; the prompt's is the first one.
-        nodes: guessed tokens that were read.
-        drafting: seconds of processor time spent on guesses.
+        nodes: draft tokens that were verified.
+        drafting: seconds of processor time for drafting.
         walking: the same, on following and learning.
     """
 
@@ -52,7 +52,7 @@ def replay(draws: Sequence[int], drafter: DrafterProtocol, nodes: int) -> Replay
 
     Args:
         draws: what comes, see `required_draws`.
-        drafter: guesses; it learns from the text.
+        drafter: proposes draft tokens, and learns from the sequence.
         nodes: of a tree, at most.
     """
     done, at = ReplayCounts(len(draws)), 0
@@ -79,17 +79,17 @@ def replay(draws: Sequence[int], drafter: DrafterProtocol, nodes: int) -> Replay
 def replay_prompt_lookup(draws: Sequence[int], prompt: Sequence[int]) -> ReplayCounts:
     """Passes with prompt lookup."""
     done, at = ReplayCounts(len(draws)), 0
-    said = list(prompt)
+    tokens = list(prompt)
     while at < len(draws):
         begun = time.process_time()
-        guess = prompt_lookup(said)
+        draft = prompt_lookup(tokens)
         done.drafting += time.process_time() - begun
         done.passes += 1
-        done.nodes += len(guess)
-        for token in [*guess, None]:
+        done.nodes += len(draft)
+        for token in [*draft, None]:
             if at == len(draws):
                 break
-            said.append(draws[at])
+            tokens.append(draws[at])
             at += 1
             if draws[at - 1] != token:
                 break

@@ -55,13 +55,13 @@ class ReplaySettings:
 
 @dataclass(frozen=True, slots=True)
 class DraftConfiguration:
-    """A way to guess.
+    """A configuration of speculation.
 
     Attributes:
         name: for the table.
-        sources: that guess; none: prompt lookup.
+        sources: draft sources; none: prompt lookup.
         nodes: of a tree.
-        chains: one continuation is guessed, as for models that read no trees.
+        chains: drafts are chains, as for models that cannot read trees.
     """
 
     name: str

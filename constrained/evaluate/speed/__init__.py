@@ -6,12 +6,12 @@
     cases.py      prompts, schemas, recorded texts
     ways.py       ways of decoding
     run.py        all ways on all cases, in turn
-    trials.py     what guessing costs where it does not pay
+    trials.py     the cost of speculation where it does not pay
     report.py     tables, for the terminal and as Markdown
 
 A model with random weights says nothing sensible, but its passes take as long as those of a trained one: they do not
 depend on what the weights are. So its logits are given one peak after each token, at the token that was recorded; every
-way of decoding computes its masks and guesses as for a model that would say that text.
+decoding method computes masks and draft tokens as for a model with that output.
 """
 
 from __future__ import annotations

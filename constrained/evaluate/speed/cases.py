@@ -18,7 +18,7 @@ class SpeedCase:
     Attributes:
         prompt: ids.
         schema: what the text has to follow.
-        recorded: ids of the text that is said, where the model does not choose it itself.
+        recorded: ids of the recorded output, if the model does not choose it.
     """
 
     prompt: list[int]
@@ -33,7 +33,7 @@ def cases(model: LanguageModel, count: int, seed: int, *, recorded: bool) -> Ite
         model: whose tokens.
         count: how many.
         seed: same seed, same texts.
-        recorded: what the text says is to be said, in the tokens that the tokenizer would write it with.
+        recorded: the output is the value of the text, in the tokens of the tokenizer.
     """
     from constrained.models.tiny.training.score import heldout_examples
 
@@ -43,7 +43,7 @@ def cases(model: LanguageModel, count: int, seed: int, *, recorded: bool) -> Ite
                 model.encode(prompts.extraction_messages(example.text, example.schema)), example.schema
             )
             continue
-        asked = f"{example.text}\nAs JSON, of this type:\n{prompts.schema_to_text(example.schema)}\n"
-        said = json.dumps(example.value, ensure_ascii=False)
+        prompt = f"{example.text}\nAs JSON, of this type:\n{prompts.schema_to_text(example.schema)}\n"
+        output = json.dumps(example.value, ensure_ascii=False)
         encode = model.vocabulary.encode
-        yield SpeedCase(encode(asked), example.schema, encode(said))
+        yield SpeedCase(encode(prompt), example.schema, encode(output))

@@ -1,6 +1,6 @@
 """Makes a model say a recorded text: after each of its tokens the next one has by far the largest logit.
 
-Where a token stands follows from its position, so this holds in any pass: of a prompt, of one token, of guesses that
+Where a token stands follows from its position, so this holds in any pass: of a prompt, of one token, of draft tokens that
 are checked, of a tree (whose wrong branches get a peak, too, and nobody follows them).
 """
 
@@ -52,7 +52,7 @@ class ForcedOutput:
 
         logits = outputs.logits
         if logits.shape[0] != 1:
-            raise ValueError("a recorded text is said by a pass over a single text")
+            raise ValueError("a recorded output needs a forward pass with a single sequence")
         if self._said is None or self._said.device != logits.device:
             self._said = torch.tensor(self._tokens, device=logits.device)
         positions = kwargs.get("position_ids")

@@ -73,8 +73,8 @@ class MethodTimes:
         seconds: of the clock.
         processor: seconds of processor time.
         forward: seconds in passes, by the clock; on a GPU by its own.
-        drafting: seconds of guessing, where they are known.
-        drafted: guessed tokens that were read, likewise.
+        drafting: seconds of drafting, where they are known.
+        drafted: draft tokens that were verified, likewise.
     """
 
     tokens: int = 0
@@ -141,7 +141,7 @@ def run(settings: SpeedSettings, progress: Progress = no_progress) -> SpeedResul
 
 
 def build_model(settings: SpeedSettings) -> tuple[HuggingFaceModel, VocabularyData]:
-    """The model that is asked for, and its vocabulary as other engines need it."""
+    """The model of the settings, and its vocabulary as data for other engines."""
     if settings.random is None:
         name = None if settings.model == "bundled" else settings.model
         loaded = load(name, device=settings.device, dtype=settings.dtype)

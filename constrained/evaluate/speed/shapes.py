@@ -24,7 +24,7 @@ class ModelShape:
         layers: their number.
         heads: attention heads.
         groups: key and value heads.
-        vocabulary: what it is measured with unless something else is asked for.
+        vocabulary: default vocabulary.
     """
 
     hidden: int

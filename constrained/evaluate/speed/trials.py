@@ -1,7 +1,7 @@
-"""What guessing costs where it does not pay, and brings where it does: the same texts with and without, in turn.
+"""Speculation where it pays and where not: identical batches with and without it, alternating.
 
-Two kinds of text. *extractions*: greedy, under a schema, out of a short text: much of it can be guessed. *noise*: any
-characters, at a temperature so high that hardly a token can be guessed. Random weights only say noise.
+Two kinds of text. *extractions*: greedy, under a schema, out of a short text: many draft tokens are accepted. *noise*: any
+characters, at a temperature so high that hardly any draft token is accepted. Random weights only have noise.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class SpeculationTrial:
         batch: texts side by side.
         tokens: written, once.
         baseline, speculative: seconds of processor time of each batch.
-        drafted, accepted: guessed tokens that were read, and came true.
+        drafted, accepted: draft tokens that were verified, and accepted.
     """
 
     kind: str
@@ -47,7 +47,7 @@ class SpeculationTrial:
 
     @property
     def ratio(self) -> float:
-        """Tokens per second with guesses, over those without."""
+        """Tokens per second with speculation, over those without."""
         return sum(self.baseline) / sum(self.speculative)
 
     @property
@@ -65,7 +65,7 @@ def measure(
     batches: tuple[int, ...] = (1, 4, 16),
     progress: Progress = no_progress,
 ) -> tuple[list[SpeculationTrial], HuggingFaceModel]:
-    """With guesses and without, in turn, on the same texts; `settings.sample` texts of each kind and size, one batch at least.
+    """With and without speculation, alternating, on identical prompts; `settings.sample` texts of each kind and size, one batch at least.
 
     A batch more, in front, warms up and is not counted.
     """
@@ -90,7 +90,7 @@ def measure(
 
 
 Job = dict[bool, Callable[[], list[Any]]]
-"""A batch: with guesses, and without."""
+"""A batch with (True) and without (False) speculation."""
 
 
 def _jobs(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 UNCONSTRAINED = "generate"
 LOOKUP = "generate + lookup"
 COMPETITORS = ("xgrammar", "llguidance")
-_AHEAD = 10  # tokens that prompt lookup guesses, transformers' own default
+_AHEAD = 10  # draft tokens of prompt lookup: the default of transformers
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ class DecodedTokens:
 
     Attributes:
         tokens: without an end of sequence.
-        drafting: seconds of guessing, where they are known.
-        drafted: guessed tokens that were read, likewise.
+        drafting: seconds of drafting, where they are known.
+        drafted: draft tokens that were verified, likewise.
     """
 
     tokens: list[int]
@@ -49,7 +49,7 @@ DecodingMethod = Callable[[SpeedCase], DecodeCall]
 
 
 class EngineProcessor(LogitsProcessor):
-    """Another engine's masks under `generate`: for one text, from its beginning.
+    """Another engine's masks under `generate`: for one sequence.
 
     The engine fills the mask; it is spread and applied by the code that `ConstraintLogitsProcessor` uses.
     """

@@ -27,7 +27,7 @@ ENGINES = {
 """Name to ``module:Class``. The variants are for comparing masks: one white space, and no mask narrowed to one token."""
 
 DEFAULT_ENGINES = ("constrained", "llguidance", "glrmask", "xgrammar", "outlines")
-"""What is measured unless something else is asked for."""
+"""The engines that are measured by default."""
 
 
 def check_engine(name: str) -> str:

@@ -22,7 +22,7 @@ class CompiledSchema:
     Attributes:
         start: a state before any token; may recycle the one it gave before.
         fill: ``fill(state, *target)`` computes the mask and writes it to memory that the caller owns.
-        commit: ``commit(state, token)`` goes on by one token; the next state, or whatever an engine returns that
+        commit: ``commit(state, token)`` advances by one token; the next state, or whatever an engine returns that
             changes its states in place. 0 or False: refused.
         in_place: `commit` changes the state itself.
         targets: for each of some rows, the arguments by which `fill` finds it.

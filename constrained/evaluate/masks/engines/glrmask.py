@@ -11,7 +11,7 @@ from constrained.evaluate.masks.workload import VocabularyData
 
 
 class GLRMask:
-    """Default settings; its masks know no end of sequence, so that the state is asked whether a text is complete."""
+    """Default settings; its masks have no end of sequence; the state tells whether the text is complete."""
 
     version: str = package.__version__
 

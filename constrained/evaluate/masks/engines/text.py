@@ -14,7 +14,7 @@ class EngineStuck(RuntimeError):
 
 
 class MaskedSequence:
-    """A text from its beginning.
+    """One sequence under the masks of an engine.
 
     Attributes:
         row: the mask computed last, int32 ``[1, ceil(vocabulary / 32)]``.
@@ -37,7 +37,7 @@ class MaskedSequence:
         """The mask of what may come next, ends of sequence included; it is overwritten by the next one.
 
         Raises:
-            Stuck: the engine complains, or allows nothing.
+            EngineStuck: the engine complains, or allows nothing.
         """
         compiled = self._compiled
         compiled.fill(self._state, *self._target)
@@ -52,7 +52,7 @@ class MaskedSequence:
         """Goes on by a token that is no end of sequence.
 
         Raises:
-            Stuck: the engine refuses it, or complains.
+            EngineStuck: the engine refuses it, or complains.
         """
         result = self._compiled.commit(self._state, token)
         if result is False or (not self._compiled.in_place and result == 0):
@@ -62,5 +62,7 @@ class MaskedSequence:
         self._listen()
 
     def _listen(self) -> None:
-        if self._compiled.error_message is not None and (said := self._compiled.error_message(self._state)):
-            raise EngineStuck(said)
+        if self._compiled.error_message is not None and (
+            message := self._compiled.error_message(self._state)
+        ):
+            raise EngineStuck(message)
