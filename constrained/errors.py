@@ -1,24 +1,24 @@
-"""Everything that can go wrong, in one tree.
+"""The tree of exceptions.
 
-    ConstrainedError                        any of these: summary, problems with their places, what to do next
+    ConstrainedError                        base of all: a summary, problems with places, a next step
     ├── ConstraintError (ValueError)        a constraint cannot be used; raised before any model runs
-    │   ├── InvalidConstraint               not a constraint at all: bad JSON Schema, regex or grammar text
-    │   ├── UnsupportedConstraint           means something, but nothing that can be enforced
-    │   └── UnsatisfiableConstraint         can be enforced, and no text satisfies it
+    │   ├── InvalidConstraint               malformed JSON Schema, regex or grammar
+    │   ├── UnsupportedConstraint           valid, but cannot be enforced
+    │   └── UnsatisfiableConstraint         no completion satisfies it
     ├── ConstraintTooLarge (RuntimeError)   a budget ran out while compiling a constraint
     ├── VocabularyError (ValueError)        a tokenizer whose tokens cannot be used
-    │   └── ModelMismatch                   a model whose vocabulary is not the tokenizer's
+    │   └── ModelMismatch                   the vocabularies of model and tokenizer differ
     ├── ModelError (ValueError)             a model that cannot be loaded or used
     ├── PromptError (ValueError)            a prompt that cannot be read
-    │   └── PromptTooLong                   it leaves no room in the model's context
-    ├── InvalidArgument (ValueError)        a setting of a call that is out of range
-    ├── DoesNotFit (ValueError)             max_tokens is shorter than every complete text
-    ├── PredicateError (RuntimeError)       a predicate raised, gave no bool, or took too long; carries the text
-    ├── RejectedValue (ValueError)          a text is complete, and the wanted type refuses its value
-    ├── Truncated (RuntimeError)            a run was cut off; carries the text and the partial value
-    └── BudgetExhausted (RuntimeError)      a sampler ran out of its budget; carries what was learned
+    │   └── PromptTooLong                   the model's context has no room for a completion
+    ├── InvalidArgument (ValueError)        an argument is out of range or of a wrong type
+    ├── DoesNotFit (ValueError)             max_tokens is below the length of every valid completion
+    ├── PredicateError (RuntimeError)       a predicate raised, returned no bool, or timed out; carries the text
+    ├── RejectedValue (ValueError)          the Python type rejects the value of a completion
+    ├── Truncated (RuntimeError)            generation was cut off; carries the text and the partial value
+    └── BudgetExhausted (RuntimeError)      a sampler exhausted its budget; carries diagnostics
 
-Those about constraints live in `grammars.errors`; the others belong to a run.
+`grammars.errors` defines the base class and the errors about constraints.
 """
 
 from __future__ import annotations
@@ -61,15 +61,15 @@ Problems = Iterable[Problem] | Problem
 
 
 class VocabularyError(ConstrainedError, ValueError):
-    """The tokens of a tokenizer cannot be used: no end of sequence, no exact bytes, an unknown kind."""
+    """The tokens of a tokenizer cannot be used: no end of sequence, no exact bytes, or an unknown type."""
 
 
 class ModelMismatch(VocabularyError):
-    """A model and a tokenizer, or an automaton and a model, do not belong together."""
+    """A model and a tokenizer, or an automaton and a model, do not match."""
 
 
 class ModelError(ConstrainedError, ValueError):
-    """A model cannot be loaded, or is of a kind that cannot be used."""
+    """A model cannot be loaded, or its type is not supported."""
 
 
 class PromptError(ConstrainedError, ValueError):
@@ -77,19 +77,19 @@ class PromptError(ConstrainedError, ValueError):
 
 
 class PromptTooLong(PromptError):
-    """A prompt leaves no room for the shortest complete text in the model's context."""
+    """A prompt leaves no room for the shortest valid completion in the model's context."""
 
 
 class InvalidArgument(ConstrainedError, ValueError):
-    """A setting of a call is out of range or of the wrong type."""
+    """An argument is out of range or of the wrong type."""
 
 
 class DoesNotFit(ConstrainedError, ValueError):
-    """`max_tokens` is shorter than every complete text; raised before the first token.
+    """`max_tokens` is below the length of every valid completion; raised before the first token.
 
     Attributes:
-        needed: tokens of the shortest complete text.
-        limit: the `max_tokens` that was asked for.
+        needed: tokens of the shortest valid completion.
+        limit: the `max_tokens` of the call.
     """
 
     extra_fields = ("needed", "limit")
@@ -103,11 +103,11 @@ class DoesNotFit(ConstrainedError, ValueError):
 
 
 class PredicateError(ConstrainedError, RuntimeError):
-    """A predicate did not answer: it raised (which is the cause, `__cause__`), gave no bool, or took too long.
+    """A predicate raised (`__cause__`), returned something other than a bool, or timed out.
 
     Attributes:
         predicate: its name.
-        text: what it was asked about.
+        text: its argument.
     """
 
     extra_fields = ("predicate", "text")
@@ -127,11 +127,11 @@ class PredicateError(ConstrainedError, RuntimeError):
 
 
 class _WithCompletion(ConstrainedError):
-    """An error that hands over the text it is about.
+    """An error with the completion that it is about.
 
     Attributes:
-        text: the text.
-        value: the JSON value that can be read from it, or None.
+        text: the completion.
+        value: its JSON value, or None.
     """
 
     extra_fields = ("text", "value")
@@ -151,32 +151,31 @@ class _WithCompletion(ConstrainedError):
 
 
 class RejectedValue(_WithCompletion, ValueError):
-    """A text does not become a value of the type that was asked for.
+    """A completion cannot be converted to a value of the Python type.
 
-    Text that was generated under a constraint raises this only for what the constraint cannot know: a
-    validator of the user's own type refuses the value, or the value exceeds what Python can hold. The error
-    that the type raised is the cause (`__cause__`).
+    A completion under the constraint raises this only for rules outside of the constraint: a validator of the type
+    rejects the value, or the value exceeds a limit of Python. `__cause__` is the error of the type.
 
     Attributes:
-        text: the whole text.
+        text: the whole completion.
         value: its JSON value; None if it is not JSON.
     """
 
 
 class Truncated(_WithCompletion, RuntimeError):
-    """A run was cut off before its text was complete.
+    """Generation was cut off before the completion was valid.
 
     Attributes:
-        text: what was generated so far, a prefix of a valid text.
-        value: the partial value that can be read from it, or None.
+        text: the completion so far, a prefix of a valid one.
+        value: the partial JSON value, or None.
     """
 
 
 class BudgetExhausted(ConstrainedError, RuntimeError):
-    """A sampler ran out of its budget before it had a result.
+    """A sampler exhausted its budget without a result.
 
     Attributes:
-        diagnostics: what the run found out, by name: its acceptance rate, draws made, the best text so far.
+        diagnostics: figures of the run by name, such as acceptance rate, number of draws, best completion so far.
     """
 
     extra_fields = ("diagnostics",)

@@ -1,4 +1,4 @@
-"""What every constraint is."""
+"""The base class of constraints."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _SHOWN = 60
 
 
 class Constraint:
-    """What a text must look like, and the value that it stands for.
+    """A set of valid completions, and the value that each of them stands for.
 
-    Immutable, hashable, and picklable if the Python type that it was made of is. Two constraints are equal if
-    they allow the same texts *for the same reason* and give the same values: same schema, pattern, values or type.
+    Immutable, hashable, and picklable if its Python type is. Two constraints are equal if they were made from equal
+    schemas, patterns, values or types; equal languages alone do not make them equal.
 
     Attributes:
-        key: identifies the language: the same key means the same grammar. Constraints with one key can share a
-            compiled automaton, but not `parse`: two Python types may have one schema.
-        schema: JSON Schema that describes the values, to show in a prompt; None for a regex.
-        is_json: whether the texts are JSON, rather than bare text.
-        special_tokens: names of special tokens that stand in the texts; see `Vocabulary.marked`.
+        key: digest of the language. Constraints with equal keys have equal grammars and share a compiled automaton,
+            but not `parse`: two Python types may have one schema.
+        schema: JSON Schema of the values, shown in prompts; None for a regex.
+        is_json: whether completions are JSON rather than bare text.
+        special_tokens: names of special tokens that completions contain; see `Vocabulary.marked`.
     """
 
     is_json: bool = False
@@ -45,7 +45,7 @@ class Constraint:
 
     @property
     def grammar(self) -> Grammar:
-        """The texts, as a grammar.
+        """The grammar of the valid completions.
 
         Raises:
             ConstraintError: the constraint is invalid, unsupported or unsatisfiable.
@@ -55,16 +55,16 @@ class Constraint:
 
     @property
     def report(self) -> KeywordReport:
-        """What became of every keyword; empty for constraints without keywords. Raises as `grammar` does."""
+        """How each keyword is enforced; empty for constraints without keywords. Raises the errors of `grammar`."""
         from grammars.json_schema import KeywordReport
 
         return KeywordReport()
 
     def parse(self, text: str) -> Any:
-        """The value of a text that follows the constraint. Whether it does is not checked again.
+        """Returns the value of a valid completion. Validity is not checked again.
 
         Raises:
-            RejectedValue: no value can be made of the text.
+            RejectedValue: the completion has no value.
         """
         raise NotImplementedError
 
@@ -79,19 +79,19 @@ class Constraint:
         return hash(self.key)
 
     def __getstate__(self) -> dict[str, Any]:
-        # A grammar is rebuilt faster than it is sent, and a fresh one shares nothing with another process.
+        # Rebuilding a grammar is faster than sending it to another process.
         computed = ("grammar", "_lowered", "_read")
         return {name: value for name, value in self.__dict__.items() if name not in computed}
 
 
 def shorten(text: str) -> str:
-    """A text on one line, cut where it gets long."""
+    """Joins a text into one line of at most 60 characters."""
     line = " ".join(text.split())
     return line if len(line) <= _SHOWN else line[: _SHOWN - 3] + "..."
 
 
 def digest(kind: str, *parts: str) -> str:
-    """A `key`: equal for equal kinds and parts."""
+    """A digest for `Constraint.key`: equal for equal kinds and parts."""
     import hashlib
 
     framed = json.dumps([kind, *parts])

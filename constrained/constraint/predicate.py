@@ -1,4 +1,4 @@
-"""Black boxes over the text so far: a function of the user, alone or together with a grammar."""
+"""Constraints by a user's Python function, alone or in conjunction with a grammar."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PredicateConstraint(Constraint):
-    """The texts of another constraint that predicates accept as well.
+    """The completions of another constraint that all predicates accept.
 
     Attributes:
-        inner: gives the grammar, and the values.
-        predicates: all of them have to accept.
+        inner: defines the grammar and the values.
+        predicates: the predicates; all of them have to accept.
     """
 
     inner: Constraint
@@ -34,32 +34,32 @@ class PredicateConstraint(Constraint):
 
     @property
     def is_json(self) -> bool:  # type: ignore[override]
-        """That of the grammar."""
+        """See `Constraint`; taken from `inner`."""
         return self.inner.is_json
 
     @property
     def special_tokens(self) -> tuple[str, ...]:
-        """Those of the inner one."""
+        """See `Constraint`; taken from `inner`."""
         return self.inner.special_tokens
 
     @cached_property
     def key(self) -> str:
-        """Of the grammar and of each predicate: no two predicates have the same."""
+        """Digest of the inner key and the key of each predicate, which is unique to it."""
         return digest("predicate", self.inner.key, *(predicate.key for predicate in self.predicates))
 
     @property
     def schema(self) -> Any:
-        """That of the grammar."""
+        """See `Constraint`; taken from `inner`."""
         return self.inner.schema
 
     @property
     def grammar(self) -> Grammar:
-        """There is none.
+        """Not available: a predicate cannot be expressed as a grammar.
 
         Raises:
             UnsupportedConstraint: always.
         """
-        # Not the inner one: whoever took it for all there is would forget the predicates.
+        # Returning the inner grammar would silently drop the predicates.
         raise UnsupportedConstraint(
             "predicates cannot be nested inside another constraint",
             [Problem(predicate.name, "is a predicate") for predicate in self.predicates],
@@ -68,15 +68,15 @@ class PredicateConstraint(Constraint):
 
     @property
     def report(self) -> KeywordReport:
-        """That of the grammar."""
+        """See `Constraint`; taken from `inner`."""
         return self.inner.report
 
     def parse(self, text: str) -> Any:
-        """By the grammar."""
+        """Parses with `inner`."""
         return self.inner.parse(text)
 
     def render(self) -> str:
-        """The grammar, and the names of the predicates."""
+        """The inner constraint and the names of the predicates."""
         return f"{self.inner.render()}, checked by {' and '.join(p.name for p in self.predicates)}"
 
     def __and__(self, other: Any) -> PredicateConstraint:
@@ -105,30 +105,29 @@ def predicate(
     timeout: float | None = None,
     memory_limit: int = 64 << 20,
 ) -> PredicateConstraint:
-    """Text that a function of yours accepts: a parser, a type checker, a chemistry toolkit.
+    """Constrains completions by a Python function, such as a parser, a type checker or a chemistry toolkit.
 
-    Join it to a grammar with ``&``: ``json_schema(schema) & predicate(f)``. The grammar is asked first, and the value
-    is the grammar's; alone the text can be any text, and is the value. Several predicates can be joined too.
+    ``&`` joins it with a grammar or with other predicates: ``json_schema(schema) & predicate(f)``. The grammar is checked
+    first and defines the value. Alone, a predicate allows any text that it accepts, and the text is the value.
 
-    The functions are asked whenever a token has been chosen that the grammar allows, and not about the whole
-    vocabulary, with samplers that can do without masks (``"awrs"``, the default here). What a function answered is
-    remembered: it must always give the same answer for the same text.
+    With samplers that need no masks (``"awrs"``, the default here) a function is called for each chosen token that the
+    grammar allows, not for the whole vocabulary. Results are cached, so a function must be deterministic.
 
     Args:
-        fn: takes the text so far and says whether it is good, both as a beginning and as a whole.
-        prefix_ok: takes a beginning and says whether a good text can begin so. Anything that is said True to and
-            cannot be completed costs a step back; a False is final. Without it every beginning is good.
-        complete_ok: takes a whole text and says whether it is good. Without it `prefix_ok` is asked.
-        on: what the functions take: `str` (a character of which bytes are missing is held back) or `bytes`.
-        batch: the functions take a list of texts and give a list of answers.
-        workers: number of processes that call the functions, which must be picklable then; 0 calls them in this one.
-        timeout: seconds that a call may take; its process is ended and replaced then. Needs a worker: one is
-            started if `workers` is 0.
-        memory_limit: bytes of answers that are remembered.
+        fn: takes the completion so far and returns whether it is acceptable, both as a prefix and as a whole.
+        prefix_ok: takes a prefix and returns whether it can be completed. True for a dead end costs backtracking; False is
+            final. Without it every prefix is accepted.
+        complete_ok: takes a whole completion and returns whether it is acceptable. Without it `prefix_ok` decides.
+        on: argument type of the functions: `str` (an incomplete character is held back) or `bytes`.
+        batch: the functions take a list and return a list of results.
+        workers: number of worker processes, which need picklable functions; 0 calls them in this process.
+        timeout: seconds that a call may take before its worker is killed and replaced. Starts one worker if
+            `workers` is 0.
+        memory_limit: bytes of cached results.
 
     Raises:
-        InvalidConstraint: no function, something that is not a function, or with workers one that cannot be
-            pickled; a setting out of range.
+        InvalidConstraint: no function was passed, an argument is not a function, a function for workers cannot be
+            pickled, or a setting is out of range.
     """
     given = {"fn": fn, "prefix_ok": prefix_ok, "complete_ok": complete_ok}
     functions = {name: function for name, function in given.items() if function is not None}

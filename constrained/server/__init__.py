@@ -1,18 +1,20 @@
-"""A server that OpenAI's clients talk to: `serve` as a process, `create_app` for a server of your own.
+"""An HTTP server with OpenAI's API: `serve` runs a process, `create_app` returns an ASGI application.
 
-    requests.py     what comes over the wire
-    asked.py        from a request to texts that are ready to be written
-    compiling.py    the threads in which that is done, with a deadline
-    trial.py        the processes in which constraints are tried out first, and ended
-    writing.py      one text while it is written
-    scheduler.py    the thread that owns the model: requests join between two steps
-    memory.py       what is free goes back to the system
-    answers.py      what goes over the wire
-    stream.py       server-sent events, and clients that go away
-    problems.py     errors as status and body
-    metrics.py      figures for Prometheus
-    app.py          the endpoints
-    run.py          the process
+    requests.py          request bodies
+    prepare.py           from a request to prompts, a compiled constraint and sequences
+    compile_pool.py      the thread pool for that, with a deadline
+    compile_sandbox.py   processes that compile a new constraint first, with limits of time and memory
+    sequence_stream.py   one sequence while it is decoded
+    speculation.py       draft tables of the served constraints
+    scheduler.py         the thread that owns the model; requests join the batch between two steps
+    malloc_trim.py       returns free memory to the operating system
+    responses.py         response bodies and chunks
+    stream.py            server-sent events, and clients that disconnect
+    errors.py            errors as status and body
+    metrics.py           Prometheus metrics
+    settings.py          limits and names
+    app.py               the endpoints
+    run.py               the process
 
 Needs the extra ``server``.
 """

@@ -43,12 +43,12 @@ _Body = TypeVar("_Body", ChatRequest, CompletionRequest)
 def create_app(
     model: LanguageModel, settings: ServerSettings | None = None, *, format: ToolFormat | None = None
 ) -> FastAPI:
-    """An ASGI application that serves a model as OpenAI's clients expect it.
+    """Returns an ASGI application with OpenAI's API for a model.
 
     Args:
-        model: is used by one thread of the application, while it runs.
+        model: used by one thread of the application while it runs.
         settings: limits and names.
-        format: how the model writes calls of tools; None: as its chat template does, see `format_of`.
+        format: format of tool calls; None: detected from the chat template, see `detect_tool_format`.
     """
     service = _Service(model, settings or ServerSettings(), format)
 
@@ -89,7 +89,7 @@ def _stopped(error: ServerStopped) -> ApiError:
 
 
 class _RequestLifecycle:
-    """A request from its body to the end of its answer; `close` is called once, whatever happens."""
+    """A request from its body to the end of its response."""
 
     def __init__(self, service: _Service, endpoint: str) -> None:
         self.began = time.perf_counter()
@@ -102,12 +102,12 @@ class _RequestLifecycle:
         service.open += 1
 
     def tell(self, pieces: list[SequenceDelta]) -> None:
-        """Hands pieces over; called by the scheduler."""
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens
+        """Queues deltas; called by the scheduler thread."""
+        with contextlib.suppress(RuntimeError):  # the event loop is closed
             self._loop.call_soon_threadsafe(self.deltas.put_nowait, pieces)
 
     def close(self, status: int) -> None:
-        """Frees what is still held."""
+        """Cancels unfinished jobs and records metrics; later calls do nothing."""
         if self._closed:
             return
         self._closed = True
@@ -126,7 +126,7 @@ class _RequestLifecycle:
 
 
 class _Service:
-    """The endpoints, and what they share."""
+    """The endpoints and their shared state."""
 
     def __init__(self, model: LanguageModel, settings: ServerSettings, format: ToolFormat | None) -> None:
         self.settings = settings
@@ -145,31 +145,31 @@ class _Service:
         self._created = int(time.time())
 
     def warm(self) -> None:
-        """Does what the first request would wait for: what is imported and built when it is first used."""
+        """Loads modules and tables before the first request."""
         self.compile_pool.warm()
         model = self.language_model
         for constraint in ({"type": "object"}, reply_constraint()):
             compile_cached(constraint, model.vocabulary)
 
     async def health(self) -> Response:
-        """Whether requests can be served, and how many there are; 503 if none will be any more."""
+        """``GET /health``: status, running and waiting requests; 503 if the scheduler failed."""
         scheduler = self.scheduler
-        said = {"status": "ok", "running": scheduler.running, "waiting": scheduler.waiting}
+        body = {"status": "ok", "running": scheduler.running, "waiting": scheduler.waiting}
         if scheduler.failure is None:
-            return JSONResponse(said)
-        return JSONResponse({**said, "status": "dead", "reason": scheduler.failure}, 503)
+            return JSONResponse(body)
+        return JSONResponse({**body, "status": "dead", "reason": scheduler.failure}, 503)
 
     async def metrics_page(self) -> Response:
-        """For Prometheus."""
+        """``GET /metrics`` in the Prometheus text format."""
         return Response(self.metrics.page(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def models(self, request: Request) -> dict[str, Any]:
-        """The list of one model."""
+        """``GET /v1/models``: a list with the served model."""
         self._check_key(request)
         return {"object": "list", "data": [self._described()]}
 
     async def model(self, request: Request, name: str) -> dict[str, Any]:
-        """The model."""
+        """``GET /v1/models/{name}``."""
         self._check_key(request)
         if name != self.settings.name:
             raise ApiError(404, f"the model {name!r} does not exist", code="model_not_found", param="model")
@@ -196,7 +196,7 @@ class _Service:
         key = self.settings.api_key
         if key is None:
             return
-        shown = request.headers.get("authorization", "").encode("latin-1")  # the bytes as they came
+        shown = request.headers.get("authorization", "").encode("latin-1")  # the bytes of the header
         if not hmac.compare_digest(shown, f"Bearer {key}".encode()):
             raise ApiError(
                 401,
@@ -219,7 +219,7 @@ class _Service:
             response = await self._opened(mine, request, kind)
             status = response.status_code
             if isinstance(response, EventStream):
-                return response  # it closes the request itself
+                return response  # closes the lifecycle at its end
         except (ClientDisconnected, ClientDisconnect):
             status, response = _CLIENT_GONE, Response(status_code=_CLIENT_GONE)
         except Exception as error:
@@ -234,7 +234,7 @@ class _Service:
         return response
 
     def _check_room(self) -> None:
-        """Refuses a request where too many wait."""
+        """Raises 429 if the queue is full."""
         if self.open < self.settings.max_batch + self.settings.max_queue:
             return
         mean = sum(self.recent) / len(self.recent) if self.recent else 1.0
@@ -283,7 +283,7 @@ class _Service:
         """All pieces of a request, until each of its texts has ended.
 
         Raises:
-            Refusal: one of them failed.
+            ApiError: one of them failed.
         """
         left = len(wire.choices)
         began = False

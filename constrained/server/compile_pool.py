@@ -1,7 +1,7 @@
-"""Everything that is done before a model is asked, in threads of its own: a hostile schema blocks nobody else.
+"""Thread pool that compiles constraints and encodes prompts, with a deadline.
 
-What has never been compiled is first tried out in a process that can be ended. Only what came to an end there is compiled
-here: a thread is back soon after its deadline, whatever it was given.
+A new constraint is compiled in a sandbox process first, which is killed at the deadline. Only if that succeeded it is
+compiled in the pool, so a hostile constraint blocks a thread for a bounded time.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from constrained.server.settings import ServerSettings
 from constrained.server.speculation import SpeculationCache
 
 _TRIED = 4096
-"""Digests of what was compiled before; the one that was not seen for longest goes first."""
+"""Digests of constraints that passed the sandbox; the least recently used one is evicted."""
 
 _FORKS = hasattr(os, "fork")
-"""Where there are no forks, as on Windows, nothing is tried out: a thread is kept until the compiler's own limits."""
+"""Without fork, as on Windows, there is no sandbox: a thread is bounded by the limits of the compiler only."""
 
 _LOADING = 30.0
-"""Seconds after which a process for trials that is not ready never will be."""
+"""Seconds that a sandbox process may take to start."""
 
 
 class CompilePool:
-    """A pool with a deadline.
+    """Compiles the constraints of requests with a deadline.
 
     Args:
-        model: whose prompts and masks.
-        settings: how many threads, and how long and how much one compile may take.
-        format: how the model writes calls of tools; None: as its chat template does.
-        drafts: what texts guess ahead.
+        model: encodes the prompts; constraints are compiled for its vocabulary.
+        settings: number of threads, limits of time and memory.
+        format: format of tool calls; None: detected from the chat template.
+        drafts: draft tables; None: no speculation.
     """
 
     def __init__(
@@ -61,31 +61,29 @@ class CompilePool:
             CompileSandbox(model.vocabulary, settings.compile_seconds, settings.compile_memory)
             for _ in range(settings.compile_threads)
         ]
-        self._free: LifoQueue[CompileSandbox] = (
-            LifoQueue()
-        )  # those that have loaded what they need come first
+        self._free: LifoQueue[CompileSandbox] = LifoQueue()  # LIFO: started sandboxes are used first
         for trial in self._trials:
             self._free.put(trial)
         self._tried: OrderedDict[bytes, None] = OrderedDict()
         self._lock = threading.Lock()
 
     def warm(self) -> None:
-        """Starts a process, so that the first constraint does not wait for it."""
+        """Starts a sandbox process in advance."""
         if _FORKS:
             self._trials[-1].start()
 
     async def __call__(self, request: ApiRequest) -> PreparedRequest:
-        """What a request asks for, ready to be written.
+        """Prepares a request for decoding.
 
         Raises:
-            Refusal: it cannot be done; 400 if it did not end in time, 503 if others were before it.
+            ApiError: 400 if the constraint is refused or not compiled in time, 503 if the pool is busy.
         """
         seconds = self._settings.compile_seconds
         future = self._pool.submit(self._prepared, request)
         waited = asyncio.wrap_future(future)
         waited.add_done_callback(
             lambda done: done.cancelled() or done.exception()
-        )  # maybe nobody waits any more
+        )  # retrieve it, since the caller may have stopped waiting
         await asyncio.wait((waited,), timeout=seconds)
         if not waited.done():
             if future.cancel():
@@ -95,18 +93,18 @@ class CompilePool:
                     code="compile_queue_full",
                     headers={"Retry-After": str(max(1, round(seconds)))},
                 )
-            # It has begun, maybe not long ago. Its trial ends in time; then it is done once more, here.
+            # The job has started: wait for the sandboxed compile, which is bounded, and one compile in this process.
             await asyncio.wait((waited,), timeout=2 * seconds + _LOADING)
         if not waited.done():
             raise compile_timeout_error(seconds, prepare.constraint_field(request))
         return waited.result()
 
     def _prepared(self, request: ApiRequest) -> PreparedRequest:
-        """What a thread does."""
+        """Runs in a thread of the pool."""
         format = self._format_for(request)
         digest = prepare.constraint_digest(request)
         if _FORKS and digest is not None and not self._known(digest):
-            trial = self._free.get()  # there are as many as threads
+            trial = self._free.get()  # never blocks: one sandbox per thread
             try:
                 trial(prepare.without_prompt(request), format, prepare.constraint_field(request))
             finally:
@@ -133,7 +131,7 @@ class CompilePool:
             return True
 
     def close(self) -> None:
-        """Takes no more work, ends what is being tried, and waits for nothing else."""
+        """Refuses new work and kills the sandboxes, without waiting for running jobs."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         for trial in self._trials:
             trial.close()

@@ -1,8 +1,7 @@
-"""Constraints tried out in a process that may be ended: what takes too long or too much there is not begun here.
+"""Compiles a constraint in a separate process with limits of time and memory.
 
-A trial is a whole compile of what a request asks for, with limits of time and memory. Its process is a fresh interpreter
-that loads what it needs and then only waits for a child, which does the work. If the child dies, by its alarm, for want of
-memory or by a crash, the next one is there at once, with everything loaded.
+The process is a new interpreter that imports all modules and forks a child, which compiles. If the child is killed by its
+alarm, runs out of memory or crashes, the process forks another one, with all modules loaded.
 """
 
 from __future__ import annotations
@@ -32,24 +31,24 @@ _CHILD = "from constrained.server import compile_sandbox; compile_sandbox.main()
 
 
 class CompileSandbox:
-    """One process, for one thread at a time.
+    """A sandbox process; used by one thread at a time.
 
     Args:
-        vocabulary: of the model.
-        seconds: a compile may take.
-        memory: bytes of address space that it may take, besides what the process has.
+        vocabulary: vocabulary of the model.
+        seconds: time limit of a compile.
+        memory: bytes of address space that a compile may allocate.
     """
 
     def __init__(self, vocabulary: Vocabulary, seconds: float, memory: int) -> None:
-        self._told = (vocabulary.without_tokenizer(), seconds, memory)
+        self._setup = (vocabulary.without_tokenizer(), seconds, memory)
         self._seconds = seconds
         self._process: subprocess.Popen[bytes] | None = None
         self._pipe: Connection | None = None
         self._ended = False
-        self._lock = threading.Lock()  # of starting and ending
+        self._lock = threading.Lock()  # guards _process, _pipe and _ended
 
     def start(self) -> None:
-        """Starts the process if there is none; what it loads, it loads while others go on."""
+        """Starts the process if it is not running, without waiting for its imports."""
         with self._lock:
             if self._ended or self._process is not None:
                 return
@@ -59,23 +58,23 @@ class CompileSandbox:
                     [sys.executable, "-c", _CHILD, str(theirs.fileno())],
                     pass_fds=[theirs.fileno()],
                     stdin=subprocess.DEVNULL,
-                    start_new_session=True,  # Ctrl-C is for the server, and all of it can be killed as one
+                    start_new_session=True,  # not interrupted by Ctrl-C, and killed with its children
                     env={**os.environ, "PYTHONSAFEPATH": "1"},
                 )
             self._pipe = pipe
-        with contextlib.suppress(OSError):  # it is gone already: that is seen when it is asked
-            pipe.send(self._told)
+        with contextlib.suppress(OSError):  # the process has ended already: `__call__` notices
+            pipe.send(self._setup)
 
     def __call__(self, request: ApiRequest, format: ToolFormat, param: str | None) -> None:
-        """Compiles what a request asks for.
+        """Compiles the constraint of a request in the sandbox.
 
         Args:
-            request: the whole of it, or the part that is compiled.
-            format: of calls.
-            param: the field that holds the constraint.
+            request: the request; its prompt is not needed.
+            format: format of tool calls.
+            param: name of the request field with the constraint.
 
         Raises:
-            Refusal: it cannot be compiled, not in this time, or not in this memory.
+            ApiError: it cannot be compiled, or exceeds the limit of time or memory.
         """
         self.start()
         pipe, process = self._pipe, self._process
@@ -84,10 +83,10 @@ class CompileSandbox:
         answer: dict[str, Any] | int | None
         try:
             while pipe.poll():
-                pipe.recv()  # a child died that had nothing to do; there is another one
+                pipe.recv()  # exit status of a child that died while idle
             pipe.send((request, format))
             answer = pipe.recv()
-        except (OSError, EOFError):  # not the child alone
+        except (OSError, EOFError):  # the process died, not only its child
             answer = -signal.SIGKILL
         if isinstance(answer, dict):
             raise ApiError(**answer)
@@ -99,7 +98,7 @@ class CompileSandbox:
             raise ApiError(400, what, code="compile_failed", param=param)
 
     def close(self) -> None:
-        """Ends the process, whatever it is doing; there will be no other one."""
+        """Kills the process; the sandbox cannot be used again."""
         with self._lock:
             self._ended = True
         self._drop()
@@ -114,16 +113,16 @@ class CompileSandbox:
 
 
 def compile_timeout_error(seconds: float, param: str | None) -> ApiError:
-    """The refusal of what was not compiled in time."""
+    """Error 400 for a constraint that was not compiled within the time limit."""
     what = f"the constraint was not compiled within {seconds:g} seconds"
     return ApiError(400, what, code="compile_timeout", param=param)
 
 
-# ---------------------------------------------------------------- in the process
+# ---------------------------------------------------------------- inside the sandbox process
 
 
 def main() -> None:
-    """The life of the process: keeps a child that works, until the server is gone."""
+    """Main loop of the sandbox process: forks a worker again whenever it dies, until the server exits."""
     pipe = Connection(int(sys.argv[1]))
     try:
         vocabulary, seconds, memory = pipe.recv()
@@ -134,7 +133,7 @@ def main() -> None:
         gbnf('root ::= "a"'),
         reply_constraint(),
     ):
-        compile(constraint, vocabulary)  # what it loads and builds, no child has to
+        compile(constraint, vocabulary)  # children inherit the loaded modules and tables
     while True:
         child = os.fork()
         if child == 0:
@@ -150,14 +149,14 @@ def main() -> None:
 
 
 def _work(pipe: Connection, vocabulary: Vocabulary, seconds: float, memory: int) -> None:
-    """Answers until the pipe is closed: None, or what the refusal says."""
+    """Compiles requests until the pipe is closed; sends None or the arguments of an `ApiError`."""
     _limit(memory)
     while True:
         try:
             request, format = pipe.recv()
         except (EOFError, OSError):
             return
-        signal.setitimer(signal.ITIMER_REAL, seconds)  # nobody waits for this signal: it ends the process
+        signal.setitimer(signal.ITIMER_REAL, seconds)  # no handler: SIGALRM kills the process
         answer = _tried(request, vocabulary, format)
         signal.setitimer(signal.ITIMER_REAL, 0)
         try:
@@ -169,7 +168,7 @@ def _work(pipe: Connection, vocabulary: Vocabulary, seconds: float, memory: int)
 def _tried(request: ApiRequest, vocabulary: Vocabulary, format: ToolFormat) -> dict[str, Any] | None:
     try:
         _, automaton = prepare.compile_constraint(request, vocabulary, format)
-        # What is asked before the first token is part of it.
+        # Decoding needs these before the first token.
         automaton.shortest_completion(automaton.start)
         automaton.fill_mask(automaton.start, automaton.new_mask())
     except MemoryError:
@@ -182,7 +181,7 @@ def _tried(request: ApiRequest, vocabulary: Vocabulary, format: ToolFormat) -> d
 
 
 def _limit(memory: int) -> None:
-    """Lets the process take so much more address space than it has."""
+    """Limits the address space of the process to its present size plus `memory` bytes."""
     with contextlib.suppress(ImportError, OSError, ValueError):
         import resource
 

@@ -33,18 +33,18 @@ _CODES: tuple[tuple[type[ConstrainedError], int, str], ...] = (
     (BudgetExhausted, 500, "budget_exhausted"),
     (ModelError, 500, "model_error"),
 )
-"""Kinds of errors: status and code; the first that fits counts."""
+"""Exception classes with status and code; the first match is used."""
 
 
 class ApiError(Exception):
-    """A request that gets an error for an answer.
+    """An error response.
 
     Attributes:
-        status: of HTTP.
-        code: a short name of what is wrong.
-        param: where in the request it is wrong, such as ``tools[0].function.parameters``.
-        problems: for constraints: each place that is concerned.
-        headers: of the answer.
+        status: HTTP status code.
+        code: short name of the error.
+        param: field of the request, such as ``tools[0].function.parameters``.
+        problems: for constraints, each place with its reason.
+        headers: additional response headers.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class ApiError(Exception):
 
     @property
     def body(self) -> dict[str, Any]:
-        """The answer, in the shape that OpenAI's clients read."""
+        """The body, in the format of OpenAI's API."""
         kinds = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
         fallback = "server_error" if self.status >= 500 else "invalid_request_error"
         error: dict[str, Any] = {
@@ -82,11 +82,11 @@ class ApiError(Exception):
 
 
 def to_api_error(error: Exception, param: str | None = None) -> ApiError:
-    """The refusal that an error of the library stands for; what nobody expected tells nothing of the inside.
+    """Converts an exception to an error response; an unexpected one shows only the name of its class.
 
     Args:
-        error: as it was raised.
-        param: the part of the request that was looked at, where the error does not say.
+        error: the exception.
+        param: field of the request, if the error has none.
     """
     if isinstance(error, ApiError):
         return error
@@ -109,17 +109,17 @@ def to_api_error(error: Exception, param: str | None = None) -> ApiError:
 
 
 def unsupported_field_error(param: str, what: str) -> ApiError:
-    """The refusal of something that this server does not do."""
+    """Error 400 for a field that is not supported."""
     return ApiError(400, f"{param}: {what}", code="unsupported_value", param=param)
 
 
 def invalid_field_error(param: str, what: str) -> ApiError:
-    """The refusal of a value that makes no sense."""
+    """Error 400 for an invalid value."""
     return ApiError(400, f"{param}: {what}", code="invalid_value", param=param)
 
 
 def _malformed(error: ValidationError) -> ApiError:
-    """The first mistake of a body, as a place in it."""
+    """Error 400 for the first validation error of a body, with its location."""
     first = error.errors(include_url=False, include_context=False)[0]
     place = ""
     for part in first["loc"]:

@@ -1,7 +1,7 @@
-"""Memory that is free in the process goes back to the system.
+"""Returns free heap memory of the process to the operating system.
 
-The caches of a batch are many tensors that live for moments, in every size. glibc keeps what they leave behind, in pieces
-among what lives on, and a process seems to grow for hours although it holds no more than before.
+A batch allocates many short-lived tensors of all sizes. glibc keeps the freed blocks between live ones, so the resident
+size of a long-running process grows although its live memory does not.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Callable
 from typing import Any
 
 _SECONDS = 10.0
-"""Between two times: each takes milliseconds."""
+"""Seconds between two calls; a call takes milliseconds."""
 
 
 class MallocTrimmer:
-    """Gives free memory back, now and then. For one thread.
+    """Calls ``malloc_trim`` at intervals. Not thread-safe.
 
     Args:
-        trim: does it; by default glibc's, and nothing where there is another library.
+        trim: replaces glibc's ``malloc_trim``. With another C library the default does nothing.
     """
 
     def __init__(self, trim: Callable[[int], Any] | None = None) -> None:
@@ -27,7 +27,7 @@ class MallocTrimmer:
         self._last = time.monotonic()
 
     def __call__(self) -> None:
-        """Does it if the last time was some seconds ago."""
+        """Trims if the interval has passed since the last call."""
         now = time.monotonic()
         if self._trim is not None and now - self._last >= _SECONDS:
             self._last = now

@@ -1,4 +1,4 @@
-"""Figures for Prometheus, in a registry of their own for each server."""
+"""Prometheus metrics; each server has its own registry."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0
 
 
 class Metrics:
-    """What is counted.
+    """Counters, gauges and histograms of a server.
 
     Args:
-        scheduler: is asked how much it has to do when somebody looks.
+        scheduler: source of the gauges.
     """
 
     def __init__(self, scheduler: Scheduler) -> None:
@@ -53,5 +53,5 @@ class Metrics:
         waiting.set_function(lambda: scheduler.waiting)
 
     def page(self) -> bytes:
-        """Everything, in the text format."""
+        """All metrics in the Prometheus text format."""
         return generate_latest(self._registry)

@@ -1,4 +1,4 @@
-"""From a request to texts that are ready to be written; everything here runs before a model is asked."""
+"""Validates a request, compiles its constraint, encodes its prompts and creates its sequences."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ _ENOUGH = ("json", "regex", "choice", "grammar", "structural_tag", "json_object"
 
 @dataclass(frozen=True, slots=True)
 class PreparedRequest:
-    """A request that can be written.
+    """A request whose sequences can be decoded.
 
     Attributes:
-        groups: for each prompt its texts.
-        prompt_tokens: of all prompts.
-        constraint: what all texts satisfy.
+        groups: for each prompt its sequences.
+        prompt_tokens: total number of prompt tokens.
+        constraint: satisfied by all completions.
     """
 
     groups: list[list[SequenceStream]]
@@ -62,10 +62,10 @@ class PreparedRequest:
 
 
 def check_request(request: ApiRequest, settings: ServerSettings) -> None:
-    """Refuses what is known to be impossible before anything costs time.
+    """Checks the fields that need no compilation.
 
     Raises:
-        Refusal: names the field.
+        ApiError: a field is invalid or unsupported.
     """
     if request.model != settings.name:
         raise ApiError(
@@ -123,7 +123,7 @@ def prepare_request(
     """Compiles the constraint and encodes the prompts.
 
     Raises:
-        Refusal: names the field, and for a constraint the places in it.
+        ApiError: a field is invalid, or its constraint cannot be enforced.
     """
     chat = isinstance(request, ChatRequest)
     constraint, automaton = compile_constraint(request, model.vocabulary, format)
@@ -149,7 +149,7 @@ def prepare_request(
             limit = limits.token_limit(model, automaton, len(ids), wanted)
             if wanted is None and settings.max_tokens is not None:
                 limit = limits.token_limit(model, automaton, len(ids), min(limit, settings.max_tokens))
-            # Equal prompts are told apart, as in `Generator.batch`: their texts are independent draws.
+            # Sequences of equal prompts get different ids, as in `Generator.batch`: their draws are independent.
             first, base = seen[tuple(ids)], sum(map(len, groups))
             seen[tuple(ids)] += copies
             tasks = [DecodingRequest(rules, ids, limit, seed, first + i, drafting) for i in range(copies)]
@@ -170,7 +170,7 @@ def compile_constraint(
     """What all texts of a request satisfy, and its automaton.
 
     Raises:
-        Refusal: names the field, and the places in it.
+        ApiError: names the field, and the places in it.
         MemoryError: there is not enough.
     """
     param, make = _constraint(request, format)
@@ -309,10 +309,10 @@ def _prompts(
 
 
 def _warp(request: ApiRequest) -> LogitsWarper:
-    """Sampling as OpenAI's clients expect it: temperature 1 where none is given."""
+    """The logits warper of a request; the default temperature is 1, as in OpenAI's API."""
     temperature = 1.0 if request.temperature is None else request.temperature
     if temperature == 0:
-        return LogitsWarper()  # the most likely token stays, whatever else is cut off
+        return LogitsWarper()  # greedy: cutting the distribution cannot change the most likely token
     return LogitsWarper(
         temperature=temperature,
         top_k=None if request.top_k in (None, -1, 0) else request.top_k,
@@ -322,21 +322,21 @@ def _warp(request: ApiRequest) -> LogitsWarper:
 
 
 def _max_tokens(request: ApiRequest, settings: ServerSettings) -> int | None:
-    asked = request.max_tokens
+    requested = request.max_tokens
     if isinstance(request, ChatRequest) and request.max_completion_tokens is not None:
-        asked = request.max_completion_tokens
-    if asked is None or settings.max_tokens is None:
-        return asked
-    return min(asked, settings.max_tokens)
+        requested = request.max_completion_tokens
+    if requested is None or settings.max_tokens is None:
+        return requested
+    return min(requested, settings.max_tokens)
 
 
 def _top(request: ApiRequest) -> int | None:
-    """How many likely tokens are wanted; None: no log-probabilities."""
+    """Number of top log-probabilities per token; None: no log-probabilities."""
     if isinstance(request, ChatRequest):
         return (request.top_logprobs or 0) if request.logprobs else None
     return request.logprobs if isinstance(request, CompletionRequest) else None
 
 
 def constraint_field(request: ApiRequest) -> str | None:
-    """The field of a request that holds its constraint."""
+    """Name of the request field with the constraint, or None."""
     return _constraint(request, HERMES)[0]

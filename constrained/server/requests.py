@@ -1,6 +1,6 @@
-"""Requests as they come over the wire.
+"""Request bodies as pydantic models.
 
-What would change an answer and is not known is refused by name: a field that is ignored could be a constraint.
+An unknown field that could change a completion is refused by name, because it could be a constraint.
 """
 
 from __future__ import annotations
@@ -11,29 +11,29 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class StrictModel(BaseModel):
-    """Unknown fields are errors; numbers are not made of texts."""
+    """Unknown fields are errors; strings are not converted to numbers."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class LenientModel(BaseModel):
-    """Unknown fields carry nothing that limits an answer."""
+    """Unknown fields are ignored: they cannot constrain a completion."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
 
 
 class StreamOptions(LenientModel):
-    """How a stream is told.
+    """Options of a stream.
 
     Attributes:
-        include_usage: one more chunk at the end, with the usage.
+        include_usage: send a last chunk with the token usage.
     """
 
     include_usage: bool = False
 
 
 class StructuredOutputs(StrictModel):
-    """What a text must look like: one of these."""
+    """The constraint of a completion: exactly one of the first six fields."""
 
     json_: Any = Field(default=None, alias="json")
     regex: str | None = None
@@ -67,9 +67,9 @@ class ResponseFormat(LenientModel):
 
 
 class ApiRequest(StrictModel):
-    """What both kinds of completions have.
+    """Fields of both completion endpoints.
 
-    `top_k`, `min_p` and `structured_outputs` are no fields of OpenAI's; its clients send them by `extra_body`.
+    `top_k`, `min_p` and `structured_outputs` are not part of OpenAI's API; its clients send them in `extra_body`.
     """
 
     model: str
@@ -84,11 +84,11 @@ class ApiRequest(StrictModel):
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     structured_outputs: StructuredOutputs | None = None
-    # Nothing here does these, and to leave them out would change the answer:
+    # Not supported; ignoring these would change the completion:
     frequency_penalty: float | None = None
     presence_penalty: float | None = None
     logit_bias: dict[str, float] | None = None
-    # These change nothing about an answer:
+    # These do not change the completion:
     user: str | None = None
     metadata: Any = None
     store: bool | None = None
@@ -107,14 +107,14 @@ class ContentPart(LenientModel):
 
 
 class FunctionCall(LenientModel):
-    """A call that an assistant made: the arguments are JSON text."""
+    """A tool call of the assistant; the arguments are a JSON string."""
 
     name: str
     arguments: str = "{}"
 
 
 class MessageToolCall(LenientModel):
-    """A call in the history of a chat."""
+    """A tool call in the history of a chat."""
 
     id: str | None = None
     type: str = "function"

@@ -1,4 +1,4 @@
-"""Answers as they go over the wire, whole and in chunks."""
+"""Response bodies and stream chunks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Json = dict[str, Any]
 
 
 class _PlainTextParser:
-    """Reads a text that is content from its beginning to its end."""
+    """Parser of a completion without tool calls: all of it is content."""
 
     def feed(self, delta: str) -> list[Part]:
         return [Part(delta)] if delta else []
@@ -29,15 +29,15 @@ class _PlainTextParser:
 
 @dataclass
 class ResponseChoice:
-    """One text of an answer, as far as it is there.
+    """One choice of a response, updated while its sequence is decoded.
 
     Attributes:
-        index: its number.
-        content: the free text, or the text that was asked for.
-        calls: of tools: id, name and arguments.
+        index: position among the choices.
+        content: the completion without tool calls.
+        calls: (id, tool call) pairs.
         tokens: with their log-probabilities.
-        finish: why it ended, as OpenAI calls it.
-        count: tokens.
+        finish: finish reason as in OpenAI's API; None while it is decoded.
+        count: number of completion tokens.
     """
 
     index: int
@@ -49,7 +49,7 @@ class ResponseChoice:
     count: int = 0
 
     def add_delta(self, piece: SequenceDelta) -> list[Part]:
-        """Reads a piece; returns its parts."""
+        """Parses a delta and returns its parts."""
         parts = self.reader.feed(piece.delta)
         if piece.finish is not None:
             parts += self.reader.finish()
@@ -69,16 +69,16 @@ class ResponseChoice:
 
 
 class ResponseBuilder:
-    """What all answers to one request have in common.
+    """Builds the response or the chunks of one request.
 
     Args:
-        model: its name.
-        chat: chat completions, or the older kind.
-        constraint: says how texts are read.
-        count: texts.
-        prompt_tokens: of all prompts.
-        logprobs: whether they were asked for.
-        usage: whether a stream ends with it.
+        model: model name in the response.
+        chat: chat completions rather than text completions.
+        constraint: determines how completions are parsed.
+        count: number of choices.
+        prompt_tokens: total number of prompt tokens.
+        logprobs: include log-probabilities.
+        usage: end a stream with the token usage.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class ResponseBuilder:
 
     @property
     def usage(self) -> Json:
-        """Tokens so far."""
+        """Token counts so far."""
         written = sum(choice.count for choice in self.choices)
         return {
             "prompt_tokens": self._prompt_tokens,
@@ -117,20 +117,20 @@ class ResponseBuilder:
         }
 
     def build_response(self) -> Json:
-        """The answer, when all texts are finished."""
+        """The response, when all choices are finished."""
         kind = "chat.completion" if self.chat else "text_completion"
         make = _chat_choice if self.chat else _text_choice
         choices = [make(choice, self._logprobs) for choice in self.choices]
         return {**self._head(kind), "choices": choices, "usage": self.usage}
 
     def opening_chunks(self) -> list[Json]:
-        """The chunks with which a stream begins."""
+        """The first chunks of a stream."""
         if not self.chat:
             return []
         return [self._chunk(one.index, {"role": "assistant", "content": ""}) for one in self.choices]
 
     def chunks(self, piece: SequenceDelta) -> list[Json]:
-        """The chunks for a piece."""
+        """The chunks for a delta of a sequence."""
         choice = self.choices[piece.index]
         offset = len(choice.content)
         parts = choice.add_delta(piece)
@@ -146,7 +146,7 @@ class ResponseBuilder:
         return chunks
 
     def closing_chunks(self) -> list[Json]:
-        """The chunks with which a stream ends."""
+        """The last chunks of a stream."""
         return [{**self._head(self._kind), "choices": [], "usage": self.usage}] if self._usage else []
 
     @property
@@ -154,8 +154,8 @@ class ResponseBuilder:
         return "chat.completion.chunk" if self.chat else "text_completion"
 
     def _chunk(self, index: int, delta: Json, finish: str | None = None) -> Json:
-        said = {"delta": delta} if self.chat else delta
-        choice = {"index": index, **said, "logprobs": None, "finish_reason": finish}
+        payload = {"delta": delta} if self.chat else delta
+        choice = {"index": index, **payload, "logprobs": None, "finish_reason": finish}
         chunk = {**self._head(self._kind), "choices": [choice]}
         return {**chunk, "usage": None} if self._usage else chunk
 
@@ -231,4 +231,4 @@ def _text_tokens(tokens: Sequence[TokenLogprob], offset: int) -> Json:
 
 
 _LEAST = -9999.0
-"""JSON has no infinity: OpenAI's number for a token that is next to impossible."""
+"""Replaces -inf, which JSON cannot represent, as in OpenAI's API."""

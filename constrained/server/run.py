@@ -1,4 +1,4 @@
-"""The server as a process: it listens, serves, and finishes what it has begun before it ends."""
+"""The server as a process: listens, serves, and drains running requests before it exits."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from constrained.server.settings import ServerSettings
 class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, on_ready: Callable[[str], None], where: str) -> None:
         super().__init__(config)
-        self._told = on_ready
+        self._on_ready = on_ready
         self._where = where
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
-            self._told(self._where)
+            self._on_ready(self._where)
 
 
 def serve(
@@ -38,22 +38,22 @@ def serve(
     format: ToolFormat | None = None,
     on_ready: Callable[[str], None] = lambda where: None,
 ) -> None:
-    """Serves until the process gets SIGTERM or SIGINT; then requests that run are finished.
+    """Serves until SIGTERM or SIGINT, then finishes running requests.
 
-    A second SIGINT ends it at once. If the thread that owns the model dies, it ends, too: whoever supervises the
-    process can start a fresh one.
+    A second SIGINT exits at once. If the thread that owns the model fails, the server exits as well, so that its
+    supervisor can restart the process.
 
     Args:
-        model: what is served.
+        model: the served model.
         settings: limits and names.
-        host: address to listen at.
-        port: 0: any that is free.
-        format: how the model writes calls of tools; None: as its chat template does.
-        on_ready: is told the address when requests are taken.
+        host: address to bind.
+        port: TCP port; 0: a free one.
+        format: format of tool calls; None: detected from the chat template.
+        on_ready: called with the URL when the server accepts requests.
 
     Raises:
-        InvalidArgument: the address cannot be listened at.
-        RuntimeError: the thread that owns the model died.
+        InvalidArgument: the address cannot be bound.
+        RuntimeError: the thread that owns the model failed.
     """
     settings = settings or ServerSettings()
     listening = _listen(host, port)
@@ -87,7 +87,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 @contextlib.contextmanager
 def _handled_signals() -> Iterator[None]:
-    """A signal that uvicorn handled is raised once more when it is done: nothing is left to do then."""
+    """Ignores the signals that uvicorn raises again after it has shut down."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

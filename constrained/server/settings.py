@@ -1,4 +1,4 @@
-"""What a server is told when it starts."""
+"""Settings of a server: limits, names, speculation."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ class ServerSettings:
     """Limits and names of a server.
 
     Attributes:
-        name: what clients call the model.
-        api_key: what clients have to show as ``Authorization: Bearer ...``; None: nothing.
-        max_batch: texts that are written side by side.
-        max_queue: requests that may wait beyond those; more are refused with 429.
-        max_body: bytes of a request.
-        max_schema: bytes of the JSON of everything in a request that is compiled.
-        max_tokens: greatest number of tokens of a text, whatever a request asks for; None: the model's context.
-        compile_seconds: how long a request may wait for its constraint to be compiled.
-        compile_threads: constraints that are compiled at the same time, each first in a process of its own.
-        compile_memory: bytes that such a process may take for a constraint.
+        name: model name that clients send.
+        api_key: required in ``Authorization: Bearer ...``; None: no authentication.
+        max_batch: greatest number of sequences in a batch.
+        max_queue: greatest number of waiting requests; more are refused with 429.
+        max_body: bytes of a request body.
+        max_schema: bytes of JSON of the constraint or the tools of a request.
+        max_tokens: greatest number of tokens of a completion; None: the model's context.
+        compile_seconds: time limit for compiling the constraint of a request.
+        compile_threads: number of compile threads, each with a sandbox process.
+        compile_memory: bytes that a sandbox may allocate for a constraint.
         speculation: ``"auto"`` or a `Speculation`, as for `Generator`; None: one token a pass. The texts are the same.
         speculation_max_batch: largest batch in which tokens are drafted.
-        grace_seconds: how long requests that run may take to finish when the server is told to stop.
+        grace_seconds: time for running requests after SIGTERM.
 
     Raises:
-        InvalidArgument: a limit leaves nothing.
+        InvalidArgument: a setting is out of range.
     """
 
     name: str = "constrained-tiny"

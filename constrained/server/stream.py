@@ -1,4 +1,4 @@
-"""Server-sent events, and clients that go away."""
+"""Server-sent events, and clients that disconnect."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ T = TypeVar("T")
 
 
 class ClientDisconnected(Exception):
-    """The client went away."""
+    """The client disconnected."""
 
 
 async def cancel_on_disconnect(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
-    """The result of some work, while somebody waits for it.
+    """Awaits a coroutine, and cancels it when the client disconnects.
 
     Args:
-        receive: of a request whose body has been read.
-        work: is cancelled if the client goes away.
+        receive: ASGI channel of a request whose body has been read.
+        work: the coroutine.
 
     Raises:
-        Gone: it did.
+        ClientDisconnected: the client disconnected first.
     """
     task = asyncio.ensure_future(work)
     watch = asyncio.ensure_future(_gone(receive))
@@ -59,11 +59,11 @@ async def read_request_body(request: Request, limit: int) -> bytes | None:
 
 
 class EventStream(Response):
-    """Chunks as they come, then ``[DONE]``.
+    """Server-sent events, one for each chunk, then ``[DONE]``.
 
     Args:
         chunks: JSON values.
-        close: is called when the stream is over, however it ended, with whether the client went away.
+        close: called once at the end of the stream with True if the client disconnected.
     """
 
     media_type = "text/event-stream"
