@@ -1,21 +1,14 @@
-"""What will probably be said, and how a guess is checked. Knows automata by protocol only.
+"""Speculation: proposing draft tokens, and the randomness that makes verification exact. Knows automata by protocol only.
 
-native.py       the native module, where it was built
-scores.py       a row of scores, as a draw reads it
-noise.py        position-keyed random numbers: a draw is the same whoever asks for it
-protocols.py    what is asked of an automaton and of a vocabulary
-place.py        a place in a text, as sources see it
-sources/        each guesses the tokens that may follow a place
-calibration.py  how often such guesses came true
-builder.py      best-first fusion of all guesses into one tree
-tree.py         the tree
-budget.py       how many nodes pay
-memory.py       what outlives a text: counts, and the calibration
-drafter.py      all of it for one text; the definition
-drafts.py       the same by the native drafter (`_core`), where it was built
-pieces.py       bytes as tokens, near enough to guess by
-json_path.py    where in a JSON value a text is
-rehearsal.py    the names of a schema, said before the first text
-kernels/        the device side of verification: statistics of rows, the walk, compaction, masks by number
-references/     the rules of others, for comparison
+noise.py       Gumbel noise keyed by position: a draw does not depend on the batch or the draft tree
+scores.py      top k, log-sum-exp and Gumbel candidates of logits
+sources.py     the names of the draft sources
+drafts.py      drafters, which build draft trees
+memory.py      what is learned beyond one sequence
+budget.py      how many draft tokens pay
+rehearsal.py   an example value for a JSON Schema, from which drafters learn the order of names
+protocols.py   what is needed of an automaton and of a vocabulary
+_core/         the native drafter and sampler
+kernels/       verification on the device: row statistics, tree verification, cache compaction, masks
+references/    verification rules of other papers, for comparison
 """

@@ -1,6 +1,6 @@
-"""A made-up value for a JSON Schema: every member that the schema names, in its order.
+"""An example value for a JSON Schema with every declared member, in the order of the schema.
 
-Nothing guarantees that the value is valid, and nothing depends on it: drafts take from it in which order names come.
+The value need not be valid: drafters learn the order of the names from it and ignore the values.
 """
 
 from __future__ import annotations
@@ -8,24 +8,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-_DEEPEST = 8
-_MOST = 2000
+_MAX_DEPTH = 8
+_MAX_NODES = 2000
 
 
 class SchemaWarmup:
-    """Makes up values for one schema.
+    """Builds the example value of one schema.
 
     Args:
-        schema: a JSON Schema of any draft; references into itself are followed.
+        schema: a JSON Schema of any dialect; only references within the document are followed.
     """
 
     def __init__(self, schema: Any) -> None:
         self._schema = schema
-        self._left = _MOST
+        self._left = _MAX_NODES
 
     def example_value(self) -> Any:
-        """A value with all names."""
-        return self._value(self._schema, _DEEPEST)
+        """A value with all declared names."""
+        return self._value(self._schema, _MAX_DEPTH)
 
     def _value(self, schema: Any, depth: int) -> Any:
         self._left -= 1
@@ -43,7 +43,7 @@ class SchemaWarmup:
         return 0
 
     def _members(self, schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
-        """All named members, of the schema and of what it is combined of."""
+        """The declared members of the schema and of its subschemas in place."""
         found = dict(schema["properties"]) if isinstance(schema.get("properties"), Mapping) else {}
         self._left -= 1
         if depth > 0 and self._left > 0:
@@ -54,7 +54,7 @@ class SchemaWarmup:
         return found
 
     def _inner(self, schema: Mapping[str, Any]) -> list[Any]:
-        """Schemas that a schema refers to, or is combined of."""
+        """The subschemas in place: of `$ref`, `allOf`, `anyOf` and `oneOf`."""
         found = []
         reference = schema.get("$ref")
         if isinstance(reference, str) and reference.startswith("#"):

@@ -1,4 +1,4 @@
-"""What can be read off a regular expression without running it. Iterative: expressions may be deep."""
+"""Static analyses of regular expressions: nullability, character classes, length bounds. Iterative, for any depth."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from grammars.regex.charset import CodePointRanges
 
 
 def children(node: ir.Regex) -> tuple[ir.Regex, ...]:
-    """What an expression is made of."""
+    """The direct parts of an expression."""
     if isinstance(node, (ir.Concat, ir.Union, ir.Intersection)):
         return node.parts
     return (node.part,) if isinstance(node, (ir.Repeat, ir.Complement)) else ()

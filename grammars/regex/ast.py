@@ -1,6 +1,6 @@
-r"""What a pattern says, as a tree of what `ir.Regex` cannot: anchors, boundaries and look-around.
+r"""The syntax tree of a pattern: anchors, word boundaries and look-around, which `ir.Regex` does not have.
 
-What has no assertion in it is an `ir.Regex` leaf.
+A part without assertions is an `ir.Regex` leaf.
 """
 
 from __future__ import annotations

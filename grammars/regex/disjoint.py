@@ -1,7 +1,7 @@
-"""Whether some languages of characters have a text in common: a search over derivatives, with a budget.
+"""Proofs that regular languages are disjoint or empty: a search over Brzozowski derivatives, with a budget.
 
-The core decides this for whatever it is given, and exactly. Here a few languages are looked at before a grammar is
-made of them, so that what cannot be is left out where it would otherwise be multiplied.
+The core decides emptiness exactly. Front ends use this before they build a grammar, to leave out combinations that
+cannot occur.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from grammars.regex.charset import CodePointRanges, contains
 from grammars.visit import fold
 
 MAX_DERIVATIVES = 4_000
-"""Most derivatives that one question takes."""
+"""Derivatives that one proof may take."""
 
 _NOTHING, _EMPTY = 0, 1
 
@@ -100,10 +100,10 @@ class DerivativeLanguages:
             return self.concat(parts)
         if isinstance(regex, ir.Intersection):
             return self.intersection(parts)
-        return self.union(parts)  # of nothing, too
+        return self.union(parts)  # also of no parts
 
     def concat(self, parts: Sequence[int]) -> int:
-        """One after the other, nested to the right."""
+        """Concatenation, nested to the right."""
         whole = _EMPTY
         stack = list(parts)
         while stack:
@@ -122,7 +122,7 @@ class DerivativeLanguages:
         return whole
 
     def union(self, parts: Iterable[int]) -> int:
-        """Any of them."""
+        """Union."""
         flat = self._flat("union", parts) - {_NOTHING}
         if self.all in flat:
             return self.all
@@ -133,7 +133,7 @@ class DerivativeLanguages:
         )
 
     def intersection(self, parts: Iterable[int]) -> int:
-        """All of them."""
+        """Intersection."""
         flat = self._flat("intersection", parts) - {self.all}
         if _NOTHING in flat:
             return _NOTHING
@@ -151,7 +151,7 @@ class DerivativeLanguages:
         return flat
 
     def complement(self, part: int) -> int:
-        """All other texts."""
+        """Complement."""
         if part == _NOTHING:
             return self.all
         if part == self.all:
@@ -162,7 +162,7 @@ class DerivativeLanguages:
         return self.add(_LanguageNode("complement", (part,)), not self.nullable[part])
 
     def repeat(self, part: int, low: int, high: int | None) -> int:
-        """So many copies."""
+        """Repetition."""
         if high == 0 or part == _EMPTY:
             return _EMPTY
         if part == _NOTHING:
@@ -175,7 +175,7 @@ class DerivativeLanguages:
     # ------------------------------------------------------------ derivatives
 
     def derivative(self, language: int, char: int) -> int:
-        """What may follow a character."""
+        """The derivative by a character."""
         found = self.derived.get((language, char))
         if found is None:
             found = self.derived[language, char] = self._derive(self.nodes[language], char)
@@ -203,7 +203,7 @@ class DerivativeLanguages:
         return self.complement(parts[0]) if node.kind == "complement" else self.union(parts)
 
     def class_representatives(self, language: int) -> set[int]:
-        """A character of each kind that derivatives tell apart."""
+        """One character of each class that derivatives distinguish."""
         found = {0}
         stack = [language]
         while stack:

@@ -1,4 +1,4 @@
-r"""Anchors, boundaries and look-around as plain regular languages.
+r"""Lowers anchors, word boundaries and look-around to plain regular languages.
 
 A node is lowered with what follows it, from right to left: looking ahead is then an intersection with the rest
 of the text, and ``$`` leaves only the empty rest. What precedes is known as a *context*: nothing yet, or the
@@ -29,7 +29,7 @@ from grammars.regex.ast import (
 from grammars.regex.charset import CodePointRanges
 
 MAX_UNROLLED_COPIES = 40
-"""Most copies of a loop body that holds assertions."""
+"""Copies of a loop body that contains assertions."""
 
 Continuations = tuple[ir.Regex, ...]
 """Language of the rest of the text, by context; context 0 is the start of the text."""
@@ -41,7 +41,7 @@ def lower_to_regex(node: RegexNode, pattern: str, *, search: bool) -> ir.Regex:
     """The language of a tree; with `search`, that of the texts that contain a match.
 
     Raises:
-        UnsupportedConstraint: an assertion stands where no regular form is known.
+        UnsupportedConstraint: an assertion has no known regular form at its position.
     """
     if isinstance(node, ir.Regex):
         return ir.concat(ir.TEXT, node, ir.TEXT) if search else node

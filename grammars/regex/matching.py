@@ -1,7 +1,7 @@
-"""Whether one given text is in a regular language: no automaton is built, the cost is polynomial in its length.
+"""Membership of one string in a regular language, without an automaton, in time polynomial in its length.
 
-The front ends ask this about names and values that stand in a constraint. Every node maps the positions where it
-may start to the positions where it may end; complement and intersection are taken position by position.
+The front ends use it for names and values in a constraint. Every node maps the positions where a match may start to those
+where it may end; complement and intersection are computed position by position.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from grammars import ir
 
 
 def matches(regex: ir.Regex, text: str | bytes) -> bool:
-    """Whether the whole text is in the language.
+    """Whether the whole string is in the language.
 
     Raises:
         RecursionError: the expression is nested some hundreds of levels deep.
@@ -109,7 +109,7 @@ class _RegexMatcher:
             count += 1
             if count >= node.low:
                 found |= places
-            if places in seen:  # the sets go round in a circle: skip whole rounds
+            if places in seen:  # the sets repeat: skip whole periods
                 period = count - seen[places]
                 if count >= node.low + period:
                     break

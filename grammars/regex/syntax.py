@@ -1,7 +1,6 @@
-r"""The notation of regular expressions: pattern text to a small tree.
+r"""The parser of regular expressions: pattern text to a syntax tree.
 
-What has no assertion in it is built as `ir.Regex` straight away. The parser keeps its own stack: nested groups
-cost no recursion.
+Parts without assertions become `ir.Regex` at once. The parser keeps its own stack, so that nested groups need no recursion.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _BEGINNING = 12
 """Characters of a group that are compared before the whole."""
 _GROUPS_KEPT = 200
 _LONGEST_GROUP = 2_000
-"""Most groups of one pattern that are remembered, and the most characters of one."""
+"""Groups of one pattern that are cached, and the characters of one at most."""
 _CLASSES_KEPT = 1_000
 _CLASSES: dict[str, ir.Regex] = {}
 _RUN = re.compile(r"[A-Za-z0-9 :;,@/_=%~'<>!&#\"-]{2,}(?![*+?{])")
@@ -186,7 +185,7 @@ class RegexParser(PatternReader):
         raise self.invalid_pattern("unknown extension after '(?'", at)
 
     def sequence(self, items: list[RegexNode]) -> RegexNode:
-        """Items in a row; those without assertions melt together."""
+        """A concatenation of items; adjacent items without assertions are merged."""
         parts: list[RegexNode] = []
         plain: list[ir.Regex] = []
         for item in items:

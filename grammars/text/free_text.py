@@ -1,7 +1,7 @@
-"""Free text around what is structured: sections between markers, and text up to a marker.
+"""Free text with structured parts: sections between markers, and text up to a marker.
 
-Free text is any UTF-8 text in which no marker stands. A marker counts where it first ends, so every text is cut
-in one way only.
+Free text is any UTF-8 text that contains no marker. A marker is recognised where it first ends, so every text is split in
+one way only.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from grammars.transform.imports import fresh_name, import_rules
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SectionGrammar:
-    """What may stand in free text.
+    """A structured section in free text.
 
     Attributes:
         begin: the marker that opens it; no marker of another section is part of it, nor it of one.
@@ -28,7 +28,7 @@ class SectionGrammar:
 
 
 def text_without(markers: Sequence[str]) -> ir.Regex:
-    """Text in which none of the markers stands."""
+    """Text that contains none of the markers."""
     return ir.difference(ir.TEXT, ir.concat(ir.TEXT, _any(markers), ir.TEXT))
 
 

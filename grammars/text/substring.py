@@ -1,8 +1,8 @@
-"""The spans of a document: every text that stands somewhere in it, word for word.
+"""The grammar of the substrings of a document.
 
 A suffix automaton (Blumer et al. 1985, "The smallest automaton recognizing the subwords of a text") has at most two
-states per character and knows which character may follow what was read so far. Its states become rules; a state
-that is entered once and left by one character is written into the rule that leads to it.
+states per character and determines which characters may follow a prefix. Its states become rules; a state
+that is entered once is inlined into the rule that leads to it.
 """
 
 from __future__ import annotations
@@ -18,37 +18,35 @@ _SHORT = 4 * MAX_DOCUMENT_LENGTH  # states that are told apart by the length rea
 
 
 def substring_grammar(text: str, *, min_length: int = 1) -> ir.Grammar:
-    """The grammar of the spans of a text; they begin and end anywhere between two characters.
+    """The grammar of the substrings of a text; they begin and end at any character.
 
     Args:
         text: the document, up to `MAX_DOCUMENT_LENGTH` characters.
-        min_length: characters of the shortest span; 0 allows the empty text.
+        min_length: characters of the shortest substring; 0 allows the empty string.
 
     Raises:
-        InvalidConstraint: the text is no Unicode text, or the length is negative.
+        InvalidConstraint: the text is not valid Unicode, or the length is negative.
         UnsatisfiableConstraint: the text is shorter than `min_length`.
-        ConstraintTooLarge: the text is too long, or `min_length` too great for so long a text.
+        ConstraintTooLarge: the text is too long, or `min_length` is too large for its length.
     """
     if len(text) > MAX_DOCUMENT_LENGTH:
         raise ConstraintTooLarge(
-            "the document is too long to generate spans of it",
+            "the document is too long for a substring grammar",
             Problem("document", f"has {len(text)} characters; at most {MAX_DOCUMENT_LENGTH} can be compiled"),
             action="pass the passages that matter",
         )
     if min_length < 0:
-        raise InvalidConstraint(
-            f"a span cannot have {min_length} characters", action="use min_length=0 or more"
-        )
+        raise InvalidConstraint(f"min_length is {min_length}", action="use min_length=0 or more")
     try:
         text.encode()
     except UnicodeEncodeError as error:
         raise InvalidConstraint(
-            "the document is no Unicode text", Problem(f"character {error.start}", error.reason)
+            "the document is not valid Unicode text", Problem(f"character {error.start}", error.reason)
         ) from None
     if len(text) < min_length:
         raise UnsatisfiableConstraint(
-            "the document has no span that is long enough",
-            Problem("document", f"has {len(text)} characters; a span needs {min_length}"),
+            "the document has no substring of min_length characters",
+            Problem("document", f"has {len(text)} characters; min_length is {min_length}"),
         )
     return _SuffixAutomatonRules(*_suffix_automaton(text)).grammar(min_length)
 
@@ -147,7 +145,7 @@ class _SuffixAutomatonRules:
             bodies[f"{state}, {length}"] = ir.choice(*steps)
             if len(queue) > _SHORT:
                 raise ConstraintTooLarge(
-                    "the spans of the document are too many to count their characters",
+                    "the document has too many substrings to count their characters",
                     Problem("min_length", f"{least}, for a document of this size"),
                     action="lower min_length, or shorten the document",
                 )

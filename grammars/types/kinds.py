@@ -1,4 +1,4 @@
-"""Which part of a type is read how: by the type itself, by the origin of a generic, by the kind of a class."""
+"""Dispatch: reads a type by the type itself, by the origin of a generic, or by the kind of a class."""
 
 from __future__ import annotations
 

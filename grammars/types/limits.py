@@ -1,6 +1,6 @@
-"""What Python cannot hold although a format allows it: years before 1, leap seconds, endless durations.
+"""Bounds for values that a format allows and Python cannot represent: years before 1, leap seconds, long durations.
 
-These limits are for the grammar alone. A prompt shows the schema without them: they would tell a model nothing.
+The bounds are for the grammar only: a prompt shows the schema without them, as they do not help a model.
 """
 
 from __future__ import annotations

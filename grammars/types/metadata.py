@@ -28,7 +28,7 @@ _BOUNDS: dict[str, Callable[[Any], Bound]] = {
 
 
 class UnsupportedMetadata(Exception):
-    """A piece of metadata cannot be said in JSON Schema; the message is the reason."""
+    """A piece of metadata cannot be expressed in JSON Schema; the message is the reason."""
 
 
 def from_annotated_types(meta: Any) -> bool:
@@ -68,7 +68,7 @@ def _bounds(metadata: Iterable[Any]) -> Iterator[Bound]:
         elif isinstance(meta, Iterable):  # Interval and Len stand for several
             yield from _bounds(meta)
         elif kind not in ("Unit", "DocInfo"):
-            raise UnsupportedMetadata(f"{meta!r} cannot be said in JSON Schema: check it after generation")
+            raise UnsupportedMetadata(f"{meta!r} cannot be expressed in JSON Schema: check it after generation")
 
 
 def _apply(schema: dict[str, Any], bound: Bound) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""One reading of a type: the named types met so far, the parts that cannot be said, names for messages.
+"""The state of reading one type: definitions of named types, unsupported parts, names for messages.
 
-How each kind of type is read is the business of `kinds.py`, which hands its `read` to the `TypeReader`.
+`kinds.py` reads each kind of type, and passes its `read` to the `TypeReader`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class TypeReader:
         if self._problems:
             count = len(self._problems)
             raise UnsupportedConstraint(
-                f"{count} part{'s' if count > 1 else ''} of {title} cannot be said in JSON Schema",
+                f"{count} part{'s' if count > 1 else ''} of {title} cannot be expressed in JSON Schema",
                 self._problems,
             )
         schema = node.schema

@@ -1,7 +1,6 @@
 """Types with named fields: dataclasses, `TypedDict`, `NamedTuple`, attrs classes, and parameters of functions.
 
-Each kind only says what its fields are and how an instance is made of them; the schema and the way back are
-the same for all.
+Each kind defines its fields and the construction of an instance; all share the schema and the conversion from JSON.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def enumeration(reader: TypeReader, cls: type[enum.Enum], path: str) -> TypeNode
     members = list(cls)
     if not members:
         raise UnsatisfiableConstraint(
-            f"{cls.__name__} has no members", Problem(path, "no value is one of none")
+            f"{cls.__name__} has no members", Problem(path, "an Enum without members has no values")
         )
     if issubclass(cls, enum.Flag):
         return reader.refuse(path, f"{cls.__name__} is a set of flags: use list of an Enum")

@@ -1,12 +1,12 @@
-"""What verification does on the device, one file for each kernel: Triton on CUDA tensors, its twin in torch elsewhere.
+"""Kernels for verification on the device: Triton for CUDA tensors, an equivalent in torch elsewhere.
 
     A   row_stats     log-sum-exp, keys with the noise of `spec.noise`, and the top m of every row of logits
-    B   merge_walk    the walk through draft trees, for masks that are on the device
-    C   compact_kv    the accepted path becomes the end of the cache
-    D   (tree attention has its place here; models attend to trees through masks so far)
-    E   apply_rows    masks onto logits by number
+    B   verify_trees  verification of draft trees, for masks that are on the device
+    C   compact_kv    moves the accepted path to the end of the KV cache
+    D   (reserved for tree attention; models attend to trees through attention masks)
+    E   apply_masks   masks from a table onto logits
 
-Both have the same Philox integers, so they draw the same tokens; floats agree to float32 rounding. Arguments are
+Both use identical Philox integers and draw identical tokens; floats agree to float32 rounding. Arguments are
 checked by shape, type and device (`InvalidTensor`). `gpu` holds the Triton side and is imported when first used.
 """
 

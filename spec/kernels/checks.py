@@ -1,6 +1,6 @@
-"""What a kernel is given is looked at before it runs: shapes, types and devices, never contents.
+"""Checks of the arguments of kernels: shapes, types and devices, never contents.
 
-Contents live on the device; looking at them would stop it. What they have to be is said by each function.
+Reading contents would synchronise with the device. Each function documents what its contents must be.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def check_tensor(
     shape: tuple[int | None, ...],
     like: torch.Tensor | None = None,
 ) -> None:
-    """Refuses what is not a tensor of one of these types and this shape (None: any size) on the device of `like`.
+    """Checks that an argument is a tensor of one of these dtypes and this shape (None: any size) on the device of `like`.
 
     Raises:
         InvalidTensor: it is not.
@@ -56,11 +56,11 @@ def check_tensor(
 
 
 def check_masks(mask_table: object, mask_ids: object, rows: int, like: torch.Tensor) -> None:
-    """Refuses what is no table of masks, or no places in it for `rows` rows."""
+    """Checks a table of masks, and the index of a mask for each of `rows` rows."""
     check_tensor("mask_table", mask_table, (torch.int32,), (None, None), like)
     check_tensor("mask_ids", mask_ids, (torch.int32,), (rows,), like)
 
 
 def uses_triton(given: torch.Tensor) -> bool:
-    """Whether a tensor is for the Triton kernels: it is on a CUDA device, and triton is installed."""
+    """Whether the Triton kernels run for a tensor: it is on a CUDA device, and triton is installed."""
     return given.is_cuda and find_spec("triton") is not None

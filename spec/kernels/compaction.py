@@ -1,8 +1,7 @@
-"""Kernel C: the accepted path of a tree becomes the end of the cache, in all layers at once and in place.
+"""Kernel C: moves the accepted path of a draft tree to the end of the KV cache, in all layers at once and in place.
 
-A forward pass over a tree writes the keys and values of its nodes one after another behind what was there. Those of
-the accepted nodes are moved to the front, so that the cache is the one of a sequential run; what is behind them is
-for the caller to crop. Sources and targets overlap; every row is read before any row of its request is written.
+A forward pass over a tree appends the keys and values of its nodes to the cache. Those of the accepted nodes are moved to
+the front, which leaves the cache of a sequential run; the caller crops the rest. Sources and targets overlap; every row is read before any row of its request is written.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Kernel E: masks from a table onto logits, in place, by the number of the place: what a step sends is one int a row.
+"""Kernel E: applies masks from a device table to logits in place, so that a step transfers one int for each row.
 
-Where a mask is the rule and the draw is somebody else's: logits processors. Must not know: automata.
+For logits processors, where other code samples. Must not know: automata.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from spec.kernels.rows import unpack_masks
 
 
 def apply_masks(logits: torch.Tensor, mask_table: torch.Tensor, mask_ids: torch.Tensor) -> None:
-    """Sets the logits of tokens that are not allowed to -inf.
+    """Sets the logits of masked tokens to -inf.
 
     Args:
         logits: changed in place; bfloat16, float16 or float32 ``[rows, vocabulary]``, each row contiguous.
-        mask_table: masks, int32 ``[places, words]``, token t at bit ``t % 32`` of word ``t // 32``; tokens beyond it are
+        mask_table: masks, int32 ``[masks, words]``, token t at bit ``t % 32`` of word ``t // 32``; tokens beyond it are
             not allowed.
-        mask_ids: which mask of the table is a row's, int32 ``[rows]``; -1 leaves the row as it is.
+        mask_ids: index into the table for each row, int32 ``[rows]``; -1 leaves the row unchanged.
 
     Raises:
         InvalidTensor: an argument has the wrong shape, type or device.

@@ -1,13 +1,13 @@
-"""Kernel A: what a draw needs to know of a row of logits, read once.
+"""Kernel A: the statistics of rows of logits that sampling needs, in one read of the logits.
 
 For each row, with z the logits, T the temperature and G the noise of `spec.noise` (Gumbel-max rule)
 
     lse             log sum exp(z / T), over all tokens and, given masks, over the allowed ones
-    the top m       tokens by key z / T + G, among the allowed: what the rule draws, and what it would draw next if
-                    that one were refused, and so on; equal keys by the lower id
+    the top m       allowed tokens by key z / T + G: the token that is drawn, the one that would be drawn next if it were
+                    rejected, and so on; ties by the lower id
 
 so that 64 rows of 131,072 logits leave the device as 8 KB. The log-sum-exp is merged from pieces of the row as in
-online softmax (Milakov & Gimelshein 2018). T = 0 means greedy: keys are z itself, and the law is measured at T = 1.
+online softmax (Milakov & Gimelshein 2018). T = 0 means greedy: keys are z itself, and log-probabilities are those at T = 1.
 In float32; 1 / T is rounded once and multiplied.
 
 Must not know: automata, trees, models.
@@ -29,7 +29,7 @@ MAX_TOP_M = 64
 
 @dataclass(frozen=True, slots=True)
 class SplitStats:
-    """What is known of rows of logits, piece by piece of each row; `merge_splits` and `merge_walk` read it.
+    """Statistics of the splits of rows of logits; input of `merge_splits` and `verify_trees`.
 
     Attributes:
         best: at least m packed keys and ids of every piece (see `spec.kernels.order`), in descending order,
@@ -50,13 +50,13 @@ class SplitStats:
 
 @dataclass(frozen=True, slots=True)
 class RowStats:
-    """What is known of rows of logits.
+    """Statistics of rows of logits.
 
     Attributes:
         ids: the m best tokens, best first, int32 ``[rows, m]``; -1 where no more are possible (allowed, z > -inf).
         keys: their z / T + G, float32 ``[rows, m]``; -inf where the id is -1.
         log_p: their log-probability under the model after temperature, float32 ``[rows, m]``; -inf likewise.
-        lse: log-sum-exp of z / T, float32 ``[rows]``; -inf if all z are, NaN if the row is no distribution (a NaN or
+        lse: log-sum-exp of z / T, float32 ``[rows]``; -inf if all z are, NaN if the row is not a distribution (a NaN or
             +inf in it), whose other entries then mean nothing.
         log_z: log of the mass that is allowed, float32 ``[rows]``; 0 without masks, -inf if nothing is possible.
     """
@@ -104,9 +104,9 @@ def row_stats(
         logits: bfloat16, float16 or float32 ``[rows, vocabulary]``, each row contiguous.
         keys: of the noise, from `noise_keys`; int64 ``[rows, 5]``.
         temperature: 0 (greedy) or more, one for all or float32 ``[rows]``.
-        mask_table: masks, int32 ``[places, words]``, token t at bit ``t % 32`` of word ``t // 32``; tokens beyond it are
+        mask_table: masks, int32 ``[masks, words]``, token t at bit ``t % 32`` of word ``t // 32``; tokens beyond it are
             not allowed.
-        mask_ids: which mask of the table is a row's, int32 ``[rows]``; -1: everything is allowed.
+        mask_ids: index into the table for each row, int32 ``[rows]``; -1: all tokens are allowed.
         top_m: how many tokens, 1 .. 64.
 
     Raises:
@@ -126,7 +126,7 @@ def split_stats(
     mask_ids: torch.Tensor | None = None,
     top_m: int = 16,
 ) -> SplitStats:
-    """The first half of `row_stats`, as `merge_walk` wants it; same arguments and errors."""
+    """The first half of `row_stats`, input of `verify_trees`; see `row_stats` for arguments and errors."""
     checks.check_tensor("logits", logits, checks.FLOATS, (None, None))
     rows = len(logits)
     if not 0 < logits.shape[1] < 1 << 31:
@@ -154,7 +154,7 @@ def split_stats(
 
 
 def merge_splits(stats: SplitStats) -> RowStats:
-    """The second half of `row_stats`: pieces of rows become rows."""
+    """The second half of `row_stats`: merges the splits of each row."""
     if checks.uses_triton(stats.logits):
         from spec.kernels.gpu.rows import launch_merge_splits
 
@@ -171,7 +171,7 @@ def split_stats_torch(
     mask_ids: torch.Tensor | None,
     top_m: int,
 ) -> SplitStats:
-    """`split_stats` in torch; every row is one piece."""
+    """`split_stats` in torch; every row is one split."""
     z = logits.to(torch.float32) * _scale(temperature)[:, None]
     ids = torch.arange(z.shape[1], device=z.device)
     allowed = (
@@ -219,7 +219,7 @@ def gumbel_rows(keys: torch.Tensor, size: int) -> torch.Tensor:
 
 
 def unpack_masks(mask_table: torch.Tensor, mask_ids: torch.Tensor, size: int) -> torch.Tensor:
-    """Masks as bool ``[rows, size]``; place -1 allows everything, and tokens beyond the table are not allowed."""
+    """Masks as bool ``[rows, size]``; index -1 allows all tokens, and tokens beyond the table are not allowed."""
     words = mask_table[mask_ids.clamp(min=0).to(torch.int64)]
     bits = (words[:, :, None] >> torch.arange(32, device=mask_table.device, dtype=torch.int32)) & 1
     allowed = torch.zeros((len(mask_ids), size), dtype=torch.bool, device=mask_table.device)
@@ -240,7 +240,7 @@ def _mass(z: torch.Tensor) -> torch.Tensor:
 
 
 def _merged(peak: torch.Tensor, mass: torch.Tensor) -> torch.Tensor:
-    """The log-sum-exp of rows from that of their pieces."""
+    """The log-sum-exp of rows from those of their splits."""
     whole = peak.amax(dim=1)
     whole = torch.where(whole == -torch.inf, 0.0, whole)
     return whole + torch.log((mass * torch.exp(peak - whole[:, None])).sum(dim=1))

@@ -1,12 +1,11 @@
-"""Kernel B: the one rule of verification, on the device: draw at a node, follow the child with that token, or stop.
+"""Kernel B: verification of draft trees on the device: draw at a node, move to the child with that token, or stop.
 
-A tree of guesses is four int32 arrays over its nodes: token, parent, first_child, next_sibling, with the root as node
-0 and -1 for none. The root is the last token that is certain; the row of logits of a node says what comes after it.
-Trees of several requests stand one after another, so that a node's row is its tree's offset plus its number.
+A draft tree is three int32 arrays over its nodes: token, first_child, next_sibling, with the root as node 0 and -1 for
+none. The root is the last committed token; the logits of a node are those of the token after it. Trees of several
+requests are concatenated, so that the row of a node is the offset of its tree plus its index.
 
-The walk reads the best token of each row it comes to, whatever splits the row was read in, so nothing but what is
-emitted leaves the device. It is for masks that are on the device (`table` and `places` of `split_stats`); where the
-host asks an automaton token by token, it walks itself, with `row_stats`. Must not know: automata, sources.
+Only emitted tokens leave the device. It needs masks that are on the device (`mask_table` and `mask_ids` of
+`split_stats`); where the host checks tokens with an automaton, it verifies by itself, with `row_stats`. Must not know: automata, sources.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from spec.kernels.rows import SplitStats, merge_splits_torch
 
 @dataclass(frozen=True, slots=True)
 class VerifiedPaths:
-    """What a step emits for every request.
+    """The tokens that a step emits for every request.
 
-    The first token is drawn from the root's row; every further one from the row of a node that was guessed right.
-    The last one is the token that no node has, drawn all the same.
+    The first token is drawn from the row of the root, every further one from the row of an accepted node. The last one has
+    no node in the tree.
 
     Attributes:
         num_tokens: how many tokens are emitted, int32 ``[requests]``; 0 where the root's row has no possible token.
-        tokens: the tokens, int32 ``[requests, limit]``; -1 from `count` on, as in `rows`.
+        tokens: the tokens, int32 ``[requests, limit]``; -1 from `num_tokens` on, as in `rows`.
         rows: the row that each token was drawn from, int32 ``[requests, limit]``: rows[1:] are the accepted nodes.
         log_p: log-probability of each token under the model after temperature, float32 ``[requests, limit]``; 0 from
-            `count` on, as in `log_z`.
+            `num_tokens` on, as in `log_z`.
         log_z: log of the mass that was allowed there, float32 ``[requests, limit]``.
     """
 
@@ -52,7 +51,7 @@ def verify_trees(
     *,
     limit: int,
 ) -> VerifiedPaths:
-    """Walks every request's tree.
+    """Verifies the draft tree of every request.
 
     Args:
         stats: of the logits of all nodes, ``rows`` of them.

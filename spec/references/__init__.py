@@ -1,10 +1,10 @@
-"""How others guess and verify, each once and short: to be compared with, and to show that the laws are equal.
+"""Draft and verification methods of other papers, in short form: for comparison of acceptance rates.
 
-drafting    k guesses for a position: independent, distinct, greedy
+drafting    k draft tokens for a position: with replacement, without replacement, greedy
 rules       recursive rejection, SpecTr, SpecInfer, greedy multi-draft
-shared      the rule of this library: one noise for guesses and draw
-bound       the optimum that no rule exceeds
-lookup      prompt lookup, which guesses a chain out of the text so far
+shared      the rule of this library: one noise for draft tokens and draw
+bound       the optimal acceptance, which no rule exceeds
+lookup      prompt lookup, which drafts a chain from the sequence so far
 """
 
 from __future__ import annotations

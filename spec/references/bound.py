@@ -1,4 +1,4 @@
-"""What no rule exceeds: the optimal transport between the guesses and the target."""
+"""The optimal acceptance: the optimal transport between the draft tokens and the target distribution."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def optimal_acceptance(p: ProbabilityVector, q: ProbabilityVector, k: int) -> fl
     """The largest probability with which a draw from p can be one of k draws from q without replacement.
 
     By max-flow min-cut (Hu et al. 2025) it is the least value, over all sets H of tokens, of
-    1 - p(H) + P(some guess is in H); all sets are visited.
+    1 - p(H) + P(some draft token is in H); all sets are visited.
 
     Raises:
         ValueError: the vocabulary has more than `MAX_VOCABULARY` tokens.
@@ -25,18 +25,18 @@ def optimal_acceptance(p: ProbabilityVector, q: ProbabilityVector, k: int) -> fl
     sets = np.arange(1 << size)
     inside = (sets[:, None] >> np.arange(size)) & 1
     mass = inside @ q
-    guessed = np.zeros(
+    drafted = np.zeros(
         len(sets)
-    )  # of each set: the probability that it is what was guessed after |set| draws
-    guessed[0] = 1.0
+    )  # of each set: the probability that it is the set of the first |set| draft tokens
+    drafted[0] = 1.0
     for one in range(1, len(sets)):
         for token in np.flatnonzero(inside[one]).tolist():
             before = one ^ (1 << token)
             left = 1.0 - mass[before]
             if q[token] > 0 and left > 0:
-                guessed[one] += guessed[before] * q[token] / left
-    within = np.where(inside.sum(axis=1) == min(k, np.count_nonzero(q)), guessed, 0.0)
-    for token in range(size):  # of each set: the probability that all guesses are in it
+                drafted[one] += drafted[before] * q[token] / left
+    within = np.where(inside.sum(axis=1) == min(k, np.count_nonzero(q)), drafted, 0.0)
+    for token in range(size):  # of each set: the probability that all draft tokens are in it
         has = inside[:, token] == 1
         within[has] += within[sets[has] ^ (1 << token)]
     return float((1.0 - inside @ p + 1.0 - within[::-1]).min())  # reversed: the complement of each set

@@ -1,6 +1,6 @@
-"""How the k guesses for one position are made out of a draft distribution q: every way with its probability, or one.
+"""Sampling of the k draft tokens of one position from a draft distribution q, and its enumeration.
 
-Guesses are in the order in which a rule tries them. All arrays are float64 ``[vocabulary]``.
+Draft tokens are in the order in which a rule tries them. All arrays are float64 ``[vocabulary]``.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ DraftIds = tuple[int, ...]
 
 
 class DraftSampling(Protocol):
-    """A way of guessing: what it could be, and one draw of it."""
+    """A method of sampling draft tokens."""
 
     def enumerate_drafts(self, q: ProbabilityVector, k: int) -> Iterator[tuple[float, DraftIds]]:
-        """All guesses that are possible, with their probabilities."""
+        """All possible tuples of draft tokens, with their probabilities."""
 
     def sample_drafts(self, q: ProbabilityVector, k: int, generator: np.random.Generator) -> DraftIds:
-        """One of them, by its probability."""
+        """A random tuple."""
 
 
 class WithReplacement:
-    """k draws from q; the same token may come twice."""
+    """k draws from q; a token may occur twice."""
 
     def enumerate_drafts(self, q: ProbabilityVector, k: int) -> Iterator[tuple[float, DraftIds]]:
         """All sequences of k tokens."""
@@ -47,12 +47,12 @@ class WithoutReplacement:
         begun: list[tuple[float, DraftIds, ProbabilityVector]] = [(1.0, (), q)]
         for _ in range(min(k, int(np.count_nonzero(q)))):
             begun = [
-                (chance * left[token], (*drafts, token), condition_without(left, token))
-                for chance, drafts, left in begun
+                (probability * left[token], (*drafts, token), condition_without(left, token))
+                for probability, drafts, left in begun
                 for token in np.flatnonzero(left).tolist()
             ]
-        for chance, drafts, _left in begun:
-            yield float(chance), drafts
+        for probability, drafts, _left in begun:
+            yield float(probability), drafts
 
     def sample_drafts(self, q: ProbabilityVector, k: int, generator: np.random.Generator) -> DraftIds:
         """One sequence."""
@@ -66,7 +66,7 @@ class GreedyDrafts:
     """The k - 1 most likely tokens of q, and one draw from the rest (none, where there is no rest)."""
 
     def enumerate_drafts(self, q: ProbabilityVector, k: int) -> Iterator[tuple[float, DraftIds]]:
-        """One guess for each token of the rest."""
+        """One tuple for each token of the rest."""
         best, rest = split_top(q, k)
         if not rest.any():
             yield 1.0, best
@@ -74,7 +74,7 @@ class GreedyDrafts:
             yield float(rest[token]), (*best, token)
 
     def sample_drafts(self, q: ProbabilityVector, k: int, generator: np.random.Generator) -> DraftIds:
-        """One of them."""
+        """A random tuple."""
         best, rest = split_top(q, k)
         return (*best, int(generator.choice(len(q), p=rest))) if rest.any() else best
 
@@ -88,7 +88,7 @@ def split_top(q: ProbabilityVector, k: int) -> tuple[DraftIds, ProbabilityVector
 
 
 def condition_without(q: ProbabilityVector, token: int) -> ProbabilityVector:
-    """Q given that it is not this token (zeros if it can be no other)."""
+    """Q given that it is not this token (zeros if q has no other token)."""
     left: ProbabilityVector = q.copy()
     left[token] = 0.0
     if left.any():

@@ -1,4 +1,4 @@
-"""Prompt lookup (Saxena 2023; Yang et al. 2023): what came after the same tokens before, comes again."""
+"""Prompt lookup (Saxena 2023; Yang et al. 2023): proposes what followed an earlier occurrence of the last tokens."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def prompt_lookup(tokens: Sequence[int], *, max_ngram: int = 3, num_draft_tokens: int = 10) -> list[int]:
-    """Guesses what follows: a chain, to be verified token by token.
+    """Drafts a chain of tokens.
 
     The last n tokens are searched in what came before them, n = longest, longest - 1, ..., 1; the earliest match
     of the first n that has one is continued.

@@ -1,13 +1,13 @@
-"""The rules of others: how a token is chosen once there are guesses, so that its law is the target p.
+"""Verification rules of other papers: how a token is emitted given draft tokens, so that its distribution is the target p.
 
-A rule is written as a distribution: `law(p, q, drafts)` is the law of the emitted token given the guesses, with all the
-rule's own coins tossed in every way. Averaged over the guesses it is p, which the tests show by enumeration. A draw
-is accepted if it is one of the guesses: then the tree has a node for it.
+A rule is a function `output_distribution(p, q, drafts)`: the distribution of the emitted token given the draft tokens, over
+the randomness of the rule. Its average over the draft tokens is p, which the tests show by enumeration. An emitted token
+is accepted if it is one of the draft tokens: then the draft tree has a node for it.
 
-    recursive     Recursive rejection sampling: guesses without replacement (RSD: Jeon et al. 2024; Yang et al. 2024)
-    specinfer     Multi-step speculative sampling: independent guesses (SpecInfer: Miao et al. 2024)
+    recursive     Recursive rejection sampling: draft tokens without replacement (RSD: Jeon et al. 2024; Yang et al. 2024)
+    specinfer     Multi-step speculative sampling: independent draft tokens (SpecInfer: Miao et al. 2024)
     spectr        k-sequential selection (SpecTr: Sun et al. 2023, algorithm 3)
-    greedy        Top k - 1 and one draw (Hu et al. 2025), whose transport is optimal for such guesses
+    greedy        Top k - 1 and one draw (Hu et al. 2025), whose transport is optimal for such draft tokens
 
 All arrays are float64 ``[vocabulary]`` that sum to 1.
 """
@@ -34,7 +34,7 @@ from spec.references.drafting import (
 
 @dataclass(frozen=True, slots=True)
 class VerificationRule:
-    """A way of guessing and a way of choosing that belong together.
+    """A verification rule with its method of drafting.
 
     Attributes:
         name: of the rule.
@@ -49,7 +49,7 @@ class VerificationRule:
     def sample(
         self, p: ProbabilityVector, q: ProbabilityVector, k: int, generator: np.random.Generator
     ) -> tuple[int, DraftIds]:
-        """One emitted token, and the guesses that were made for it."""
+        """An emitted token, and the draft tokens of its position."""
         drafts = self.draft_sampling.sample_drafts(q, k, generator)
         law = self.output_distribution(p, q, drafts)
         return int(generator.choice(len(p), p=law / law.sum())), drafts
@@ -57,7 +57,7 @@ class VerificationRule:
     def enumerate_acceptance(
         self, p: ProbabilityVector, q: ProbabilityVector, k: int
     ) -> tuple[ProbabilityVector, float]:
-        """The law of the emitted token and the probability that it was guessed, by enumeration of all guesses."""
+        """The distribution of the emitted token and its probability of acceptance, by enumeration of all draft tokens."""
         emitted, accepted = np.zeros(len(p)), 0.0
         for chance, drafts in self.draft_sampling.enumerate_drafts(q, k):
             law = self.output_distribution(p, q, drafts)
@@ -68,7 +68,7 @@ class VerificationRule:
     def estimate_acceptance(
         self, p: ProbabilityVector, q: ProbabilityVector, k: int, draws: int, generator: np.random.Generator
     ) -> tuple[float, float]:
-        """The probability that the emitted token was guessed, and its standard error, from some guesses.
+        """The acceptance probability and its standard error, by sampling draft tokens.
 
         Only the guesses are drawn; what the rule makes of them is exact.
         """
@@ -80,12 +80,12 @@ class VerificationRule:
 
 
 def recursive(p: ProbabilityVector, q: ProbabilityVector, drafts: DraftIds) -> ProbabilityVector:
-    """Guesses are tried in turn; after a refusal p becomes (p - q)+ and q goes on without the refused token."""
+    """Tries draft tokens in turn; after a rejection p becomes (p - q)+, and q is conditioned on other tokens."""
     return _in_turn(p, q, drafts, again=False)
 
 
 def specinfer(p: ProbabilityVector, q: ProbabilityVector, drafts: DraftIds) -> ProbabilityVector:
-    """Guesses are tried in turn; after a refusal p becomes (p - q)+ and q stays."""
+    """Tries draft tokens in turn; after a rejection p becomes (p - q)+, and q stays."""
     return _in_turn(p, q, drafts, again=True)
 
 
@@ -99,7 +99,7 @@ def _in_turn(
         left *= 1.0 - accepted
         over = np.maximum(wanted - q, 0.0)
         if left == 0.0 or not over.any():
-            break  # nothing is refused where wanted is q
+            break  # no rejection where the target equals q
         wanted = over / over.sum()
         if not again:
             q = condition_without(q, token)
@@ -107,7 +107,7 @@ def _in_turn(
 
 
 def spectr(p: ProbabilityVector, q: ProbabilityVector, drafts: DraftIds) -> ProbabilityVector:
-    """Every guess is accepted with probability min(1, p / (rho q)); rho is the least that leaves a residual >= 0."""
+    """Accepts every draft token with probability min(1, p / (rho q)); rho is the least that leaves a residual >= 0."""
     rho = spectr_rho(p, q, len(drafts))
     covered = np.minimum(q, p / rho)
     beta = covered.sum()
@@ -128,7 +128,7 @@ def spectr_rho(p: ProbabilityVector, q: ProbabilityVector, k: int) -> float:
     return _root(p.tobytes(), q.tobytes(), k)
 
 
-@lru_cache(maxsize=64)  # it is the same for all guesses of a pair
+@lru_cache(maxsize=64)  # one value for all draft tokens of (p, q, k)
 def _root(target: bytes, draft: bytes, k: int) -> float:
     p, q = np.frombuffer(target), np.frombuffer(draft)
     low, high = 1.0, float(k)
@@ -145,7 +145,7 @@ def _root(target: bytes, draft: bytes, k: int) -> float:
 def greedy(p: ProbabilityVector, q: ProbabilityVector, drafts: DraftIds) -> ProbabilityVector:
     """The last guess is verified as a single one against q without the others, which are accepted where they come."""
     best, rest = split_top(q, len(drafts))
-    if drafts[:-1] != best:  # q has no more tokens: all of them are guessed, and p decides
+    if drafts[:-1] != best:  # q has no more tokens: all of them are drafted, and p decides
         return p
     return _in_turn(p, rest, drafts[-1:], again=True)
 
@@ -156,4 +156,4 @@ VERIFICATION_RULES = (
     VerificationRule("specinfer", WithReplacement(), specinfer),
     VerificationRule("greedy", GreedyDrafts(), greedy),
 )
-"""All of them."""
+"""All rules."""

@@ -1,4 +1,4 @@
-"""The rule of this library, measured: one noise for the guesses and for the draw.
+"""The verification rule of this library: the draft tokens and the draw share one noise.
 
 Guesses are the k largest log q + G, the token is the largest log p + G, with the same Gumbel noise G; so the token has
 law p whatever the guesses are, and q need not be known to check them. With E = exp(-G), standard exponential, the token
@@ -16,7 +16,7 @@ from spec.references.drafting import DraftIds, ProbabilityVector
 def sample_coupled(
     p: ProbabilityVector, q: ProbabilityVector, k: int, noise: GumbelNoise, position: int
 ) -> tuple[int, DraftIds]:
-    """The token and the guesses at one position of a sequence."""
+    """The token and the draft tokens of one position."""
     shared = noise.gumbel(position, np.arange(len(p)))
     with np.errstate(divide="ignore"):
         token = int(np.argmax(np.log(p) + shared))
@@ -25,16 +25,16 @@ def sample_coupled(
 
 
 def top_k_acceptance(p: ProbabilityVector, q: ProbabilityVector, k: int) -> float:
-    """The probability that the token is one of the k most likely of q, guessed without looking at the noise."""
+    """The probability that the token is one of the k most likely of q, drafted without the noise."""
     return float(p[np.argsort(-q, kind="stable")[:k]].sum())
 
 
 def coupled_acceptance(p: ProbabilityVector, q: ProbabilityVector, k: int) -> float:
-    """The probability that the token was guessed, by quadrature (to about 1e-9).
+    """The acceptance probability, by quadrature (to about 1e-9).
 
     Given that v wins the race of p at time s, the others' E_u are s p_u and a fresh exponential more. So u is ahead
     of v in the race of q with probability 1 - exp(-s a_u), a_u = (p_v q_u / q_v - p_u)+, each for itself, and v was
-    guessed if less than k are. s is exponential.
+    drafted if less than k are. s is exponential.
     """
     # s = exp(t - exp(-t)): a double-exponential rule, as fine near 0 as the largest a_u asks for.
     t = np.linspace(-3.6, 4.2, 400)
@@ -45,8 +45,8 @@ def coupled_acceptance(p: ProbabilityVector, q: ProbabilityVector, k: int) -> fl
         ahead = 1.0 - np.exp(-np.outer(np.maximum(p[v] * q / q[v] - p, 0.0), s))
         counts = np.zeros((k, len(s)))
         counts[0] = 1.0
-        for chance in np.delete(ahead, v, axis=0):
-            counts[1:] = counts[1:] * (1.0 - chance) + counts[:-1] * chance
-            counts[0] *= 1.0 - chance
+        for probability in np.delete(ahead, v, axis=0):
+            counts[1:] = counts[1:] * (1.0 - probability) + counts[:-1] * probability
+            counts[0] *= 1.0 - probability
         found += p[v] * float((weight * counts.sum(axis=0)).sum())
     return found

@@ -1,4 +1,4 @@
-"""Kernel E in Triton: writes -inf where it belongs, and reads no logits."""
+"""Kernel E in Triton: writes -inf for masked tokens, and reads no logits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BLOCK = 4096
 
 
 @triton.jit
-def _apply_rows(logits, row_stride, size, table, table_stride, words, places, BLOCK: tl.constexpr):
+def _apply_masks(logits, row_stride, size, table, table_stride, words, places, BLOCK: tl.constexpr):
     row = tl.program_id(0)
     first = tl.program_id(1) * BLOCK
     place = tl.load(places + row)
@@ -26,9 +26,9 @@ def _apply_rows(logits, row_stride, size, table, table_stride, words, places, BL
 def launch_apply_masks(
     logits: torch.Tensor, table: torch.Tensor, places: torch.Tensor, *, block: int = BLOCK
 ) -> None:
-    """`spec.kernels.apply_rows` of checked arguments; `block` is the logits of a program, a power of two."""
+    """`spec.kernels.apply_masks` of checked arguments; `block` is the logits of a program, a power of two."""
     rows, size = logits.shape
     if rows and size:
-        _apply_rows[(rows, triton.cdiv(size, block))](
+        _apply_masks[(rows, triton.cdiv(size, block))](
             logits, logits.stride(0), size, table, table.stride(0), table.shape[1], places, BLOCK=block
         )

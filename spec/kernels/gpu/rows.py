@@ -207,7 +207,7 @@ def launch_split_stats(
 
 
 def launch_merge_splits(stats: SplitStats) -> RowStats:
-    """`spec.kernels.merge`."""
+    """`spec.kernels.merge_splits` of checked arguments."""
     rows, splits, top = stats.best.shape
     device = stats.logits.device
     ids = torch.empty((rows, top), dtype=torch.int32, device=device)

@@ -73,7 +73,7 @@ def launch_verify_trees(
     offsets: torch.Tensor,
     limit: int,
 ) -> VerifiedPaths:
-    """`spec.kernels.merge_walk` of checked arguments."""
+    """`spec.kernels.verify_trees` of checked arguments."""
     device = stats.logits.device
     requests = len(offsets) - 1
     count = torch.zeros(requests, dtype=torch.int32, device=device)
