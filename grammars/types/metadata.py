@@ -68,7 +68,9 @@ def _bounds(metadata: Iterable[Any]) -> Iterator[Bound]:
         elif isinstance(meta, Iterable):  # Interval and Len stand for several
             yield from _bounds(meta)
         elif kind not in ("Unit", "DocInfo"):
-            raise UnsupportedMetadata(f"{meta!r} cannot be expressed in JSON Schema: check it after generation")
+            raise UnsupportedMetadata(
+                f"{meta!r} cannot be expressed in JSON Schema: check it after generation"
+            )
 
 
 def _apply(schema: dict[str, Any], bound: Bound) -> dict[str, Any]:
