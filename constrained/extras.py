@@ -1,4 +1,4 @@
-"""What to install where a library is missing."""
+"""An import error that names the extra to install."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 
 class MissingExtra(ImportError):
-    """A library that one of this package's extras brings is not installed.
+    """A library is missing that an extra of this package installs.
 
     Attributes:
-        extra: its name, for ``pip install 'constrained-generation[extra]'``.
+        extra: name of the extra, for ``pip install 'constrained-generation[extra]'``.
     """
 
     def __init__(self, message: str, *, extra: str, name: str | None = None) -> None:
@@ -20,10 +20,10 @@ class MissingExtra(ImportError):
 
 @contextlib.contextmanager
 def require_extra(extra: str) -> Iterator[None]:
-    """Says which extra brings a library that cannot be imported.
+    """Context manager for imports of optional libraries.
 
     Raises:
-        MissingExtra: it cannot.
+        MissingExtra: a library cannot be imported; names the extra that installs it.
     """
     try:
         yield
