@@ -1,25 +1,24 @@
-"""Texts that are written side by side, and come and go between two steps: a batch for a server."""
+"""Continuous batching: sequences of different requests in one forward pass, admitted and removed between two steps."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Generic, Protocol, TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Generic, Protocol, TypeVar
 
 from constrained.decoding.sequence import TokenSequence
-from constrained.decoding.speculation import DraftScheduler, TreeLogits, forward_pass
-from constrained.models import Cache, LanguageModel
+from constrained.decoding.speculation import DraftScheduler
+from constrained.decoding.step import DecodingStep
+from constrained.models import LanguageModel
+from constrained.sampling import Distribution
 
 
 class BatchedSequence(Protocol):
-    """A text that is being written, as `TokenSequence` is one.
+    """A member of the batch.
 
     Attributes:
-        sequence: its tokens, and what guesses them.
-        unread: ids that the model has not read yet: the prompt, then what was committed since.
-        finished: nothing more is wanted.
+        sequence: its tokens.
+        finished: it needs no more tokens.
+        top_count: how many of the tokens with the largest keys its sampler looks at; 0: it needs whole rows of logits.
     """
 
     @property
@@ -27,28 +26,28 @@ class BatchedSequence(Protocol):
         """See above."""
 
     @property
-    def unread(self) -> Sequence[int]:
-        """See above."""
-
-    @property
     def finished(self) -> bool:
         """See above."""
 
-    def advance(self, logits: NDArray[np.floating[Any]]) -> None:
-        """Goes on by a token. Must not raise: an error of one text is no matter of its neighbours."""
+    @property
+    def top_count(self) -> int:
+        """See above."""
+
+    def advance(self, distribution: Distribution) -> None:
+        """Draws and commits a token. Must not raise: an error of one sequence must not end the others."""
 
 
 MemberT = TypeVar("MemberT", bound=BatchedSequence)
 
 
 class ContinuousBatch(Generic[MemberT]):
-    """Texts of different calls in one forward pass. For one thread.
+    """Sequences of different requests in one forward pass. For one thread.
 
-    What a text becomes does not depend on the company it is in: its prompt is read alone, each of its tokens is drawn
-    from its own logits with its own noise. (Rounding can tell a batch from a single text, see `Generator`.)
+    The tokens of a sequence do not depend on the other members: its prompt is read alone, and each token is drawn from
+    its own logits with its own noise. (Rounding can differ between a batch and a single sequence, see `Generator`.)
 
     Attributes:
-        sequences: those that are being written, a row of the cache each.
+        sequences: the unfinished members; member i is row i of the cache.
     """
 
     def __init__(
@@ -58,93 +57,79 @@ class ContinuousBatch(Generic[MemberT]):
         *,
         speculation_max_batch: int | None = None,
     ) -> None:
-        """Starts without texts.
+        """An empty batch.
 
         Args:
-            model: reads the texts.
-            speculation: decides how many guesses a pass reads, for texts of all constraints; their answers then have
-                drafters. None to read one token at a time.
-            speculation_max_batch: guess only while there are at most so many texts; None: always.
+            model: computes the logits.
+            speculation: decides how many draft tokens a pass verifies, for the sequences of all constraints; all of
+                them have drafters then. None to draft nothing.
+            speculation_max_batch: the largest batch in which tokens are drafted; None: any.
         """
         self.sequences: list[MemberT] = []
         self._model = model
-        self._drafting = speculation
-        self._drafted = speculation_max_batch
-        self._cache: Cache | None = None
+        self._speculation_max_batch = speculation_max_batch
+        self._step = DecodingStep(model, speculation)
 
     def add(self, sequences: Sequence[MemberT]) -> None:
-        """Lets texts of one prompt in: the prompt is read once, and each of them gets its first token.
+        """Admits the sequences of one prompt: the prompt is read once, and each sequence gets its first token.
 
         Args:
-            sequences: fresh ones, with equal `unread`; those that are finished without a token are left out.
+            sequences: without tokens, with equal prompts; members that are finished already are not admitted.
         """
-        fresh = [text for text in sequences if not text.finished]
+        fresh = [member for member in sequences if not member.finished]
         if not fresh:
             return
-        cache = self._model.cache(1)
-        logits = self._model.forward([fresh[0].unread], cache)[0]
-        for text in fresh:
-            text.advance(logits)
-        going = [text for text in fresh if not text.finished]
-        if not going:
+        prefill = DecodingStep(self._model, cache=self._model.cache(1))
+        prefill.forward([[member.sequence for member in fresh]], [fresh[0].top_count])
+        for member in fresh:
+            member.advance(prefill.distribution(member.sequence))
+        unfinished = [member for member in fresh if not member.finished]
+        if not unfinished:
             return
-        if len(going) > 1:
-            cache.keep([0] * len(going))
-        if self._cache is None:
-            self._cache = cache
+        prefill.settle([member.sequence for member in unfinished])
+        assert prefill.cache is not None
+        if self._step.cache is None:
+            self._step.cache = prefill.cache
         else:
-            self._cache.join(cache)
-        self.sequences += going
+            self._step.cache.join(prefill.cache)
+        self.sequences += unfinished
+        self._number_rows()
 
     def step(self) -> None:
-        """A token or more for every text; those that end leave."""
+        """One token or more for every member; finished members leave."""
         self.remove_finished()
         if not self.sequences:
             return
-        assert self._cache is not None
-        few = self._drafted is None or len(self.sequences) <= self._drafted
-        drafting = self._drafting if few else None
-        branches = forward_pass(
-            self._model, self._cache, [text.sequence for text in self.sequences], drafting
+        small = self._speculation_max_batch is None or len(self.sequences) <= self._speculation_max_batch
+        self._step.forward(
+            [[member.sequence] for member in self.sequences],
+            [member.top_count for member in self.sequences],
+            speculate=small,
         )
-        nodes = [_follow(text, branch) for text, branch in zip(self.sequences, branches, strict=True)]
-        came = sum(branch.depth(node) for branch, node in zip(branches, nodes, strict=True))
-        if drafting is not None and came:
-            drafting.record_accepted(self._model, len(self.sequences), came)
-        rows = [i for i, text in enumerate(self.sequences) if not text.finished]
-        if rows and any(branch.tree is not None for branch in branches):
-            self._cache.keep_paths(rows, [branches[i].path(nodes[i]) for i in rows])
-            self.sequences = [self.sequences[i] for i in rows]
-        else:
-            self.remove_finished()
+        for member in self.sequences:
+            while True:
+                member.advance(self._step.distribution(member.sequence))
+                if member.finished or not self._step.follow([member.sequence]):
+                    break
+        self._settle()
 
     def remove_finished(self) -> None:
-        """Lets go of what is finished, and of the memory it took."""
-        rows = [i for i, text in enumerate(self.sequences) if not text.finished]
-        if len(rows) == len(self.sequences):
-            return
-        self.sequences = [self.sequences[i] for i in rows]
-        if not rows:
-            self._cache = None
-        elif self._cache is not None:
-            self._cache.keep(rows)
+        """Removes the finished members, and frees their rows of the cache."""
+        if any(member.finished for member in self.sequences):
+            self._settle()
 
     def clear(self) -> None:
-        """Lets go of everything."""
-        self.sequences, self._cache = [], None
+        """Removes all members."""
+        self.sequences, self._step.cache = [], None
 
+    def _settle(self) -> None:
+        self.sequences = [member for member in self.sequences if not member.finished]
+        if not self.sequences:
+            self._step.cache = None
+            return
+        self._step.settle([member.sequence for member in self.sequences])
+        self._number_rows()
 
-def _follow(text: BatchedSequence, branch: TreeLogits) -> int:
-    """Draws tokens along what was guessed; the node where the last one was drawn."""
-    node = after = 0
-    answer = text.sequence
-    answer.tree_logits = branch
-    while after >= 0:
-        node = answer.node = after
-        if answer.drafter is not None and answer.drafter.active:
-            answer.drafter.observe_top_tokens(branch.top_tokens(node))
-        text.advance(branch.row(node))
-        if text.finished:
-            break
-        after = branch.child(node, answer.tokens[-1])
-    return node
+    def _number_rows(self) -> None:
+        for row, member in enumerate(self.sequences):
+            member.sequence.cache_row = row

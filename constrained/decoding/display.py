@@ -9,25 +9,17 @@ import codecs
 import html
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from constrained.automaton.protocol import NO_LIMIT
 from constrained.decoding.allowed_tokens import AutomatonCandidates
+from constrained.decoding.output import AnnotatedToken, Output, Stats, TokenSource
 from spec.sources import DRAFT_SOURCES
 
 if TYPE_CHECKING:
     from rich.text import Text
 
     from constrained.automaton import Automaton
-    from constrained.decoding.output import Output, Stats
-
-TokenSource = Literal[
-    "model", "forced", "literal", "prompt_lookup", "slot_ngrams", "suffix", "ngram", "token_recycling"
-]
-"""``model``: it was chosen among others, and nobody had guessed it; ``forced``: the constraint leaves no other
-characters; ``literal``: it leaves few, and all of them were guessed; then the sources of guesses that the model agreed
-with (of several for one token the first in this order)."""
 
 _LOOKS: dict[TokenSource, tuple[str, str]] = {
     "model": ("bold green", "rgba(46, 160, 67, .30)"),
@@ -43,26 +35,6 @@ _LOOKS: dict[TokenSource, tuple[str, str]] = {
 
 _GUESSES: tuple[TokenSource, ...] = ("prompt_lookup", "slot_ngrams", "suffix", "ngram", "token_recycling")
 _SHOWN = 5  # of the other tokens
-
-
-@dataclass(frozen=True, slots=True)
-class AnnotatedToken:
-    """A token of a text.
-
-    Attributes:
-        text: its characters; a character that several tokens share stands with the last of them.
-        source: where it came from.
-        allowed: tokens that the constraint allowed in this place (an end of sequence counts as one); None under a
-            predicate, which would have to be asked about each.
-        alternative_tokens: a few of those that were not taken.
-        pass_index: number of the forward pass that it was drawn from; 0 where that is not known.
-    """
-
-    text: str
-    source: TokenSource
-    allowed: int | None
-    alternative_tokens: tuple[str, ...]
-    pass_index: int = 0
 
 
 def annotate_tokens(

@@ -58,7 +58,7 @@ class LazyDistribution(Distribution):
     def gumbel_top_k(self, chance: Randomness, place: int, count: int) -> Sequence[int]:
         """As for all; those of which it is certain."""
         best = self._best
-        if best is None:
+        if best is None or (best.noise != chance.noise and not self._warp.greedy):
             return super().gumbel_top_k(chance, place, count)
         able = best.logits > -np.inf
         ids = best.ids[able]

@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import IO, Any, Literal
 
 from constrained.decoding.partial_json import partial_json
-
-if TYPE_CHECKING:
-    from constrained.decoding.display import AnnotatedToken
 
 Finish = Literal["complete", "end", "limit", "dead"]
 """``complete``: nothing could follow, so the model was not asked; ``end``: the model chose to end the text here;
 ``limit``: `max_tokens` was reached (with a complete text, as always). ``dead``: a text that a sampler gave up, or
 that a predicate led to where nothing can follow; it never gets out of the sampler."""
+
+
+TokenSource = Literal[
+    "model", "forced", "literal", "prompt_lookup", "slot_ngrams", "suffix", "ngram", "token_recycling"
+]
+"""``model``: the model chose the token among others, and it was not drafted; ``forced``: the constraint allows no other
+characters; ``literal``: the constraint allows few, and all of them were drafted; the other names are the draft sources
+that proposed an accepted token (of several, the first in this order)."""
 
 
 @dataclass(slots=True)
@@ -61,6 +66,26 @@ class Stats:
     seconds: float = 0.0
     seed: int = 0
     sequence: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotatedToken:
+    """A token of a completion, and where it came from.
+
+    Attributes:
+        text: its characters; a character that several tokens encode belongs to the last of them.
+        source: see `TokenSource`.
+        allowed: number of tokens that the constraint allowed at this position (an end of sequence counts as one); None
+            under a predicate, which would have to be called for each of them.
+        alternative_tokens: some of the other allowed tokens.
+        pass_index: number of the forward pass that it was drawn from; 0 if that is not known.
+    """
+
+    text: str
+    source: TokenSource
+    allowed: int | None
+    alternative_tokens: tuple[str, ...]
+    pass_index: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from constrained.decoding.sequence import DecodingCost, DecodingParams, TokenSequence
-from constrained.decoding.speculation import DraftScheduler, TreeLogits, forward_pass
+from constrained.decoding.speculation import DraftScheduler
+from constrained.decoding.step import DecodingStep
 from constrained.models import Cache, LanguageModel
-from constrained.sampling import Distribution, Draw, Position, Randomness
+from constrained.sampling import Distribution, Draw, Position, Randomness, TokenSampler
 
 
 class CachedParticleBatch:
@@ -51,10 +52,9 @@ class CachedParticleBatch:
         self.cost = DecodingCost()
         self._root: Cache | None = None  # the prompt, in one row
         self._first: Distribution | None = None  # after it
-        self._cache: Cache | None = None
+        self._step = DecodingStep(model, drafting)
         self.speculation = drafting
         self._drafter = None if drafting is None else drafting.lazy_drafter(self.prompt)
-        self._branches: list[TreeLogits] = []  # what the last pass read, by row
         self._laws: dict[tuple[int, int], Distribution] = {}  # by row and node
 
     @property
@@ -80,7 +80,7 @@ class CachedParticleBatch:
         self, chances: Sequence[Randomness], draws: Sequence[Sequence[Draw]] = ()
     ) -> list[TokenSequence]:
         """New texts, see `constrained.sampling.Pool`."""
-        self._cache = None
+        self._step.cache = None
         texts = []
         for i, chance in enumerate(chances):
             drafter = None if self._drafter is None else self._drafter.copy()
@@ -93,66 +93,40 @@ class CachedParticleBatch:
         self.cost.attempts += len(texts)
         return texts
 
-    def forward(self, texts: Sequence[TokenSequence]) -> list[Position]:
+    def forward(self, texts: Sequence[TokenSequence], sampler: TokenSampler | None = None) -> list[Position]:
         """The positions, see `constrained.sampling.Pool`: one forward pass, or none where it was guessed what comes."""
         if self._root is None:
             self._root = self.model.cache(1)
             self._first = Distribution(self.model.forward([self.prompt], self._root)[0], self.params.warp)
             self._count(1)
-        fresh = self._cache is None
+        fresh = self._step.cache is None
         if fresh and not any(text.tokens for text in texts):
             assert self._first is not None
             for text in texts:
                 text.stats.forwards += 1
             return [text.position(self._first) for text in texts]
-        if not fresh and self._follow(texts):
+        if not fresh and self._step.follow(texts):
             return [text.position(self._law(text)) for text in texts]
-        rows: dict[tuple[int, ...], int] = {}
-        parents: list[int] = []
-        paths: list[list[int]] = []
-        firsts: list[TokenSequence] = []
+        assert all(text.unread for text in texts), "sequences with and without tokens were started together"
+        prefixes: dict[tuple[int, ...], list[TokenSequence]] = {}
         for text in texts:
-            assert text.unread, "a text with tokens and one without were started together"
-            said = tuple(text.tokens)
-            if said not in rows:
-                rows[said] = len(parents)
-                parents.append(0 if fresh else text.cache_row)
-                paths.append([] if fresh else self._branches[text.cache_row].path(text.node))
-                firsts.append(text)
-            text.cache_row, text.node = rows[said], 0
-        if self._cache is None:
-            self._cache = self._root.fork(parents)
-        elif any(branch.tree is not None for branch in self._branches):
-            self._cache.keep_paths(parents, paths)
-        elif parents != list(range(len(self._cache.lengths))):
-            self._cache.keep(parents)
-        self._branches = forward_pass(self.model, self._cache, firsts, self.speculation)
+            prefixes.setdefault(tuple(text.tokens), []).append(text)
+        rows = list(prefixes.values())
+        if fresh:
+            self._step.cache = self._root.fork([0] * len(rows))
+        else:
+            self._step.settle([row[0] for row in rows])
+        top_count = 0 if sampler is None else sampler.top_count(self.params.warp)
+        self._step.forward(rows, [top_count] * len(rows))
         self._laws.clear()
-        self._count(len(firsts))
-        for text in texts:
-            text.tree_logits = self._branches[text.cache_row]
-            text.stats.forwards += 1
+        self._count(len(rows))
         return [text.position(self._law(text)) for text in texts]
-
-    def _follow(self, texts: Sequence[TokenSequence]) -> bool:
-        """Moves texts along what was guessed; False, and nothing is moved, if one of them went another way."""
-        nodes = [self._branches[text.cache_row].child(text.node, text.tokens[-1]) for text in texts]
-        if min(nodes) < 0:
-            return False
-        for text, node in zip(texts, nodes, strict=True):
-            text.node = node
-        if self.speculation is not None:
-            self.speculation.record_accepted(self.model, len(self._branches), len(self._branches))
-        return True
 
     def _law(self, text: TokenSequence) -> Distribution:
         """The model's law where a text stands; texts that stand at the same place share it."""
         at = (text.cache_row, text.node)
         if at not in self._laws:
-            branch = self._branches[text.cache_row]
-            self._laws[at] = branch.distribution(text.node, self.params.warp)
-            if text.drafter is not None and text.drafter.active:
-                text.drafter.observe_top_tokens(branch.top_tokens(text.node))
+            self._laws[at] = self._step.distribution(text)
         return self._laws[at]
 
     def _count(self, rows: int) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from constrained.automaton.protocol import NO_LIMIT
 from constrained.decoding.allowed_tokens import AutomatonCandidates
 from constrained.decoding.output import Finish, Stats
+from constrained.decoding.tree_logits import TreeLogits
 from constrained.sampling import (
     Candidates,
     Distribution,
@@ -25,7 +26,6 @@ from spec.drafts import LazyDrafter
 
 if TYPE_CHECKING:
     from constrained.automaton import Automaton
-    from constrained.decoding.speculation import TreeLogits
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,39 +9,23 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-import numpy as np
-from numpy.typing import NDArray
-
-from constrained.decoding.lazy_distribution import LazyDistribution
 from constrained.errors import InvalidArgument, VocabularyError
-from constrained.models import Logits
-from constrained.sampling import Distribution, LogitsWarper
 from spec.budget import DraftBudget
-from spec.drafts import DrafterFactory, DrafterProtocol, DraftTreeProtocol, LazyDrafter, proposing_sources
+from spec.drafts import DrafterFactory, DrafterProtocol, LazyDrafter
 from spec.memory import DraftMemory
-from spec.noise import GumbelNoise
 from spec.rehearsal import SchemaWarmup
 from spec.sources import DRAFT_SOURCES
 
 if TYPE_CHECKING:
     from constrained.automaton import Automaton
     from constrained.constraint import Constraint
-    from constrained.decoding.sequence import TokenSequence
-    from constrained.models import Cache, LanguageModel
+    from constrained.models import LanguageModel
     from constrained.vocabulary import Vocabulary
-
-_LONGEST_PROMPT = 1024
-"""Tokens of a prompt that is still read together with a draft: a mask of its square is needed."""
-
-_FAVOURITES = 4
-"""Tokens of a row that are worth remembering: a fifth one is hardly ever right."""
-
 
 _budgets: WeakKeyDictionary[Any, dict[tuple[int, int, bool], DraftBudget]] = WeakKeyDictionary()
 _budgets_lock = threading.Lock()
@@ -193,137 +177,3 @@ def prime_with_schema(drafts: DrafterFactory, constraint: Constraint, vocabulary
     made = json.dumps(SchemaWarmup(schema).example_value(), ensure_ascii=False, separators=separators)
     with contextlib.suppress(VocabularyError, UnicodeError):  # names that the vocabulary cannot write
         drafts.prime(vocabulary.encode(made))
-
-
-@dataclass(slots=True)
-class TreeLogits:
-    """What a pass found out about one row.
-
-    Attributes:
-        tree: what was guessed; None where nothing was read but the row.
-        logits: after the row's end and after each node of the tree, among those of other rows.
-        begin: where they begin there.
-        nodes: how many nodes of the tree were read.
-        chain: tokens that were read before the tree began.
-    """
-
-    tree: DraftTreeProtocol | None
-    logits: Logits
-    begin: int
-    nodes: int
-    chain: int
-
-    def distribution(self, node: int, warp: LogitsWarper) -> Distribution:
-        """The model's law after a node."""
-        return LazyDistribution(self.logits, self.begin + node, warp)
-
-    def row(self, node: int) -> NDArray[np.floating[Any]]:
-        """Logits after a node, on the host, floating [V]."""
-        return self.logits.row(self.begin + node)
-
-    def depth(self, node: int) -> int:
-        """How many guesses lead to a node."""
-        return self.tree.depth[node] if self.tree is not None else 0
-
-    def top_tokens(self, node: int) -> list[int]:
-        """What the model finds likely after a node, best first."""
-        return self.logits.top_tokens(self.begin + node, _FAVOURITES)
-
-    def child(self, node: int, token: int) -> int:
-        """The node of a token after another node, -1 where it was not read."""
-        if self.tree is None:
-            return -1
-        child = self.tree.child(node, token)
-        return child if child <= self.nodes else -1
-
-    def origin(self, node: int, token: int) -> int:
-        """Who guessed that a token follows a node, as bits (`spec.drafts.proposing_sources`); 0 where that was not read."""
-        child = self.child(node, token)
-        return 0 if self.tree is None or child < 0 else proposing_sources(self.tree, child)
-
-    def path(self, node: int) -> list[int]:
-        """The tokens of the pass that lead to a node, for `Cache.settle`."""
-        nodes = self.tree.path(node) if self.tree is not None else []
-        return [*range(self.chain), *(self.chain - 1 + node for node in nodes)]
-
-
-def forward_pass(
-    model: LanguageModel,
-    cache: Cache,
-    sequences: Sequence[TokenSequence],
-    speculation: DraftScheduler | None,
-    top_count: int = 0,
-) -> list[TreeLogits]:
-    """One pass of the model, with what is guessed to follow.
-
-    Args:
-        model: reads.
-        cache: its memory; to be settled afterwards if a branch has a tree.
-        sequences: one per row, each with something unread.
-        speculation: whose drafts; None for none.
-        top_count: that draws will look at so many tokens of each place, mostly; 0: at the whole row.
-    """
-    unread = [answer.unread for answer in sequences]
-    texts = len(sequences)
-    budget = None if speculation is None else speculation.budget(model, texts)
-    trees: list[DraftTreeProtocol] = []
-    counts = [0] * texts
-    guessing = 0.0
-    longest = max(map(len, unread))
-    wanted = budget.draft_size() if budget is not None and longest <= _LONGEST_PROMPT else 0
-    for answer in sequences:
-        if answer.drafter is not None and not wanted:
-            answer.drafter.pause()
-    if budget is not None and wanted:
-        began = time.perf_counter()
-        for answer in sequences:
-            assert answer.drafter is not None
-            trees.append(answer.drafter.draft(wanted, answer.remaining_tokens))
-        guessing = time.perf_counter() - began
-        for answer in sequences:
-            answer.stats.draft_seconds += guessing
-        counts = budget.verify_sizes([tree.path_probability[1:] for tree in trees], guessing)
-        for answer, count in zip(sequences, counts, strict=True):
-            assert answer.drafter is not None
-            answer.drafter.mark_verified(count)
-    began = time.perf_counter()
-    branches = []
-    if not any(counts):
-        logits = model.forward_logits(unread, None, cache)
-        for row, ids in enumerate(unread):
-            branches.append(TreeLogits(None, logits, row, 0, len(ids)))
-    else:
-        tokens, parents, skip = [], [], []
-        for ids, tree, count in zip(unread, trees, counts, strict=True):
-            last = len(ids) - 1
-            tokens.append([*ids, *tree.token[1 : count + 1]])
-            parents.append([*range(-1, last), *(last + parent for parent in tree.parent[1 : count + 1])])
-            skip.append(last)
-        logits = model.forward_logits(tokens, (parents, skip), cache)
-        begin = 0
-        for ids, tree, count in zip(unread, trees, counts, strict=True):
-            branches.append(TreeLogits(tree, logits, begin, count, len(ids)))
-            begin += count + 1
-    if top_count:
-        prepare(logits, sequences, branches, top_count)
-    took = time.perf_counter() - began
-    for answer in sequences:
-        answer.stats.forward_seconds += took
-    if budget is not None:
-        budget.record_pass(texts, max(counts), took, guessing, plain=longest == 1)
-    return branches
-
-
-def prepare(
-    logits: Logits, sequences: Sequence[TokenSequence], branches: Sequence[TreeLogits], top_count: int
-) -> None:
-    """Says to logits how tokens will be drawn from them, if by noise."""
-    noises, positions = [], []
-    for answer, branch in zip(sequences, branches, strict=True):
-        warp, noise = answer.params.warp, answer.randomness.noise
-        if noise is None and not warp.greedy:
-            return
-        depths = [0] if branch.tree is None else branch.tree.depth[: branch.nodes + 1]
-        noises += [noise or GumbelNoise(0)] * len(depths)
-        positions += [answer.next_position_id + depth for depth in depths]
-    logits.prepare(noises, positions, 0.0 if warp.greedy else float(warp.temperature or 1.0), top_count)

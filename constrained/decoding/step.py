@@ -1,13 +1,98 @@
-"""The one loop: forward, draw, commit, for any number of texts side by side."""
+"""The decoding step: forward pass, draws along the draft trees, commit, and what the cache keeps."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from constrained.decoding.forward import forward_pass
 from constrained.decoding.sequence import TokenSequence
-from constrained.decoding.speculation import DraftScheduler, TreeLogits, forward_pass
-from constrained.models import LanguageModel
-from constrained.sampling import TokenSampler
+from constrained.decoding.speculation import DraftScheduler
+from constrained.decoding.tree_logits import TreeLogits
+from constrained.models import Cache, LanguageModel
+from constrained.sampling import Distribution, TokenSampler
+
+
+class DecodingStep:
+    """The rows of a cache and the logits that the last forward pass computed for them.
+
+    A step is `forward`, draws from `distribution` with `follow` after each of them, and `settle`. `Generator`, the
+    server's batch and the particle batch take the same steps; they differ in which sequences they admit and in which
+    of them share a row.
+
+    Attributes:
+        cache: one row for each distinct prefix; None before the first pass.
+    """
+
+    def __init__(
+        self, model: LanguageModel, speculation: DraftScheduler | None = None, cache: Cache | None = None
+    ) -> None:
+        """A step that has read nothing.
+
+        Args:
+            model: computes the logits.
+            speculation: None to draft nothing; otherwise all sequences have drafters.
+            cache: its rows.
+        """
+        self.cache = cache
+        self._model = model
+        self._speculation = speculation
+        self._rows: list[TreeLogits] = []
+
+    def forward(
+        self,
+        rows: Sequence[Sequence[TokenSequence]],
+        top_counts: Sequence[int] = (),
+        *,
+        speculate: bool = True,
+    ) -> None:
+        """One forward pass.
+
+        Args:
+            rows: for each row of the cache, the sequences with this prefix; the first of them is read.
+            top_counts: for each row, how the next token is drawn: see `forward_pass`.
+            speculate: read draft trees too.
+        """
+        assert self.cache is not None
+        firsts = [sequences[0] for sequences in rows]
+        speculation = self._speculation if speculate else None
+        self._rows = forward_pass(self._model, self.cache, firsts, speculation, top_counts)
+        for row, (sequences, logits) in enumerate(zip(rows, self._rows, strict=True)):
+            for sequence in sequences:
+                sequence.cache_row, sequence.node, sequence.tree_logits = row, 0, logits
+                sequence.stats.forwards += 1
+
+    def distribution(self, sequence: TokenSequence) -> Distribution:
+        """The model's distribution of a sequence's next token; the drafter learns the likely tokens."""
+        logits = self._rows[sequence.cache_row]
+        if sequence.drafter is not None and sequence.drafter.active:
+            sequence.drafter.observe_top_tokens(logits.top_tokens(sequence.node))
+        return logits.distribution(sequence.node, sequence.params.warp)
+
+    def follow(self, sequences: Sequence[TokenSequence]) -> bool:
+        """Moves each sequence to the node of its last token. If one of these tokens was not read, none is moved.
+
+        Returns:
+            Whether the sequences were moved: then the next tokens need no forward pass.
+        """
+        nodes = [self._rows[one.cache_row].child(one.node, one.tokens[-1]) for one in sequences]
+        if min(nodes) < 0:
+            return False
+        for sequence, node in zip(sequences, nodes, strict=True):
+            sequence.node = node
+        if self._speculation is not None:
+            accepted = len({sequence.cache_row for sequence in sequences})
+            self._speculation.record_accepted(self._model, len(self._rows), accepted)
+        return True
+
+    def settle(self, sequences: Sequence[TokenSequence]) -> None:
+        """Keeps in the cache what these sequences have read, a row for each of them, in this order."""
+        assert self.cache is not None
+        rows = [sequence.cache_row for sequence in sequences]
+        if any(logits.tree is not None for logits in self._rows):
+            self.cache.keep_paths(rows, [self._rows[one.cache_row].path(one.node) for one in sequences])
+        elif rows != list(range(len(self.cache.lengths))):
+            self.cache.keep(rows)
+        self._rows = []
 
 
 def decode_sequences(
@@ -16,58 +101,38 @@ def decode_sequences(
     sampler: TokenSampler,
     speculation: DraftScheduler | None = None,
 ) -> Iterator[TokenSequence]:
-    """Writes texts to their ends.
+    """Decodes sequences until each of them is finished.
 
-    Every pass of the model reads what each unfinished text has not read yet, first its prompt, then its last token,
-    and what is guessed to follow. Tokens are drawn as long as what was drawn is what was guessed. A finished text
-    leaves the batch. Texts do not influence each other: a token is drawn from its own logits with the noise of its
-    own place.
+    A forward pass reads the unread tokens of each unfinished sequence (first its prompt, then its last token) and its
+    draft tree. Tokens are drawn as long as the drawn token is one of the draft tokens. A finished sequence leaves the
+    batch. Sequences do not influence each other: a token is drawn from its own logits with the noise of its position.
 
     Args:
-        model: reads the texts.
-        sequences: fresh ones; they are changed.
+        model: computes the logits.
+        sequences: without tokens; they are changed.
         sampler: draws their tokens.
-        speculation: guesses what follows, where the answers have drafters; None to read one token at a time.
+        speculation: None to draft nothing; otherwise all sequences have drafters.
 
     Yields:
-        An answer, each time it got a token or ended; the answers that end without a token come first.
+        A sequence, each time it got a token or ended; first the sequences that are finished without a token.
     """
-    yield from (answer for answer in sequences if answer.finish)
-    writing = [answer for answer in sequences if not answer.finish]
-    if not writing:
+    yield from (sequence for sequence in sequences if sequence.finish)
+    unfinished = [sequence for sequence in sequences if not sequence.finish]
+    if not unfinished:
         return
-    cache = model.cache(len(writing))
-    while writing:
-        branches = forward_pass(model, cache, writing, speculation, sampler.top_count(writing[0].params.warp))
-        nodes, came = [], 0
-        for answer, branch in zip(writing, branches, strict=True):
-            answer.stats.forwards += 1
-            nodes.append(0)
-            for node in verify_draft(answer, branch, sampler):
-                nodes[-1] = node
-                came += node > 0
-                yield answer
-        if speculation is not None and came:
-            speculation.record_accepted(model, len(writing), came)
-        rows = [i for i, answer in enumerate(writing) if not answer.finish]
-        if not rows:
+    step = DecodingStep(model, speculation, model.cache(len(unfinished)))
+    while True:
+        step.forward(
+            [[sequence] for sequence in unfinished],
+            [sampler.top_count(sequence.params.warp) for sequence in unfinished],
+        )
+        for sequence in unfinished:
+            while True:
+                sequence.step(step.distribution(sequence), sampler)
+                yield sequence
+                if sequence.finish or not step.follow([sequence]):
+                    break
+        unfinished = [sequence for sequence in unfinished if not sequence.finish]
+        if not unfinished:
             return
-        if any(branch.tree is not None for branch in branches):
-            cache.keep_paths(rows, [branches[i].path(nodes[i]) for i in rows])
-        elif len(rows) < len(writing):
-            cache.keep(rows)
-        writing = [writing[i] for i in rows]
-
-
-def verify_draft(sequence: TokenSequence, branch: TreeLogits, sampler: TokenSampler) -> Iterator[int]:
-    """Draws tokens along what was guessed; yields the node of each place where one was drawn."""
-    node, sequence.tree_logits = 0, branch
-    while node >= 0:
-        sequence.node = node
-        if sequence.drafter is not None and sequence.drafter.active:
-            sequence.drafter.observe_top_tokens(branch.top_tokens(node))
-        sequence.step(branch.distribution(node, sequence.params.warp), sampler)
-        yield node
-        if sequence.finish:
-            return
-        node = branch.child(node, sequence.tokens[-1])
+        step.settle(unfinished)

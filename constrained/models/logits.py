@@ -33,12 +33,14 @@ class TopKeys:
         logits: of these tokens, exactly, float64 [m].
         bound: greater than the key of every other token; -inf where no other token is possible.
         logsumexp: log-sum-exp of the logits after temperature, to float32.
+        noise: the noise of the keys; sequences that share a place with another noise need the whole row.
     """
 
     ids: NDArray[np.int64]
     logits: NDArray[np.float64]
     bound: float
     logsumexp: float
+    noise: GumbelNoise
 
 
 class Logits(ABC):
@@ -54,15 +56,21 @@ class Logits(ABC):
 
     @abstractmethod
     def prepare(
-        self, noises: Sequence[GumbelNoise], positions: Sequence[int], temperature: float, count: int
+        self,
+        places: Sequence[int],
+        noises: Sequence[GumbelNoise],
+        positions: Sequence[int],
+        temperatures: Sequence[float],
+        count: int,
     ) -> None:
-        """Says how tokens will be drawn, before they are: `best` can then answer.
+        """Announces how tokens are drawn at some places, so that `top_keys` can answer for them. Called at most once.
 
         Args:
-            noises: of each place.
-            positions: absolute position of the token that is drawn at each place.
-            temperature: 0 for greedy draws, which have no noise.
-            count: how many tokens `best` gives.
+            places: indices of rows, ascending.
+            noises: of each of these places.
+            positions: absolute position of the token that is drawn at each of these places.
+            temperatures: of each of these places; 0 for greedy draws, which use no noise.
+            count: how many tokens `top_keys` returns.
         """
 
     @abstractmethod
@@ -91,7 +99,12 @@ class HostLogits(Logits):
         return found
 
     def prepare(
-        self, noises: Sequence[GumbelNoise], positions: Sequence[int], temperature: float, count: int
+        self,
+        places: Sequence[int],
+        noises: Sequence[GumbelNoise],
+        positions: Sequence[int],
+        temperatures: Sequence[float],
+        count: int,
     ) -> None:
         """Nothing: rows are looked at when a draw is made, which is at few of the places."""
 
@@ -111,10 +124,7 @@ class DeviceLogits(Logits):
         """
         self._tensor = tensor
         self._rows: dict[int, NDArray[np.floating[Any]]] = {}
-        self._ids: NDArray[np.int64] | None = None
-        self._values: NDArray[np.float64]
-        self._bounds: NDArray[np.float64]
-        self._totals: NDArray[np.float64]
+        self._top: dict[int, TopKeys] = {}
 
     def row(self, index: int) -> NDArray[np.floating[Any]]:
         """Copied once, as float32."""
@@ -126,41 +136,46 @@ class DeviceLogits(Logits):
 
     def top_tokens(self, index: int, count: int) -> list[int]:
         """The most likely of those with the largest keys, where these are known: they cost nothing."""
-        if self._ids is None:
+        top = self._top.get(index)
+        if top is None:
             found: list[int] = top_indices(self.row(index), count).tolist()
             return found
-        order = np.argsort(-self._values[index], kind="stable")[:count]
-        return [token for token in self._ids[index, order].tolist() if token >= 0]
+        order = np.argsort(-top.logits, kind="stable")[:count]
+        return [token for token in top.ids[order].tolist() if token >= 0]
 
     def prepare(
-        self, noises: Sequence[GumbelNoise], positions: Sequence[int], temperature: float, count: int
+        self,
+        places: Sequence[int],
+        noises: Sequence[GumbelNoise],
+        positions: Sequence[int],
+        temperatures: Sequence[float],
+        count: int,
     ) -> None:
-        """Reads every row once, on the device, and copies what draws need of all places together."""
+        """Reads every row once, on the device, and copies the largest keys of all places to the host together."""
         import torch
 
         from spec.kernels import noise_keys, row_stats
 
-        keys = noise_keys(noises, positions, self._tensor.device)
-        found = row_stats(self._tensor, keys, temperature, top_m=count)
-        values = self._tensor.gather(1, found.ids.clamp(min=0).to(torch.int64)).to(torch.float32)
+        rows, device = self._tensor, self._tensor.device
+        if len(places) < len(rows):
+            rows = rows[torch.tensor(list(places), device=device)]
+        warmth = torch.tensor(list(temperatures), dtype=torch.float32, device=device)
+        found = row_stats(rows, noise_keys(noises, positions, device), warmth, top_m=count)
+        values = rows.gather(1, found.ids.clamp(min=0).to(torch.int64)).to(torch.float32)
         packed = torch.cat(
             (found.ids.view(torch.float32), values, found.keys[:, -1:], found.lse[:, None]), dim=1
         )
         host = packed.cpu().numpy()
-        self._ids = host[:, :count].view(np.int32).astype(np.int64)
-        self._values = np.where(self._ids < 0, -np.inf, host[:, count : 2 * count].astype(np.float64))
-        cut = host[:, 2 * count].astype(np.float64)
+        ids = host[:, :count].view(np.int32).astype(np.int64)
+        logits = np.where(ids < 0, -np.inf, host[:, count : 2 * count].astype(np.float64))
+        bounds = host[:, 2 * count].astype(np.float64)
         # Greedy keys are the logits themselves, without rounding, and of equal ones the lower ids are listed.
-        if temperature:
-            more = cut > -np.inf
-            cut[more] += _ROUNDING * (np.abs(cut[more]) + 32.0)
-        self._bounds = cut
-        self._totals = host[:, 2 * count + 1].astype(np.float64)
+        rounded = (bounds > -np.inf) & (np.asarray(temperatures) > 0)
+        bounds[rounded] += _ROUNDING * (np.abs(bounds[rounded]) + 32.0)
+        totals = host[:, 2 * count + 1].astype(np.float64)
+        for i, place in enumerate(places):
+            self._top[place] = TopKeys(ids[i], logits[i], float(bounds[i]), float(totals[i]), noises[i])
 
     def top_keys(self, index: int) -> TopKeys | None:
-        """What was prepared."""
-        if self._ids is None:
-            return None
-        return TopKeys(
-            self._ids[index], self._values[index], float(self._bounds[index]), float(self._totals[index])
-        )
+        """What `prepare` computed."""
+        return self._top.get(index)

@@ -266,8 +266,14 @@ class ParticleBatch(Protocol):
     def start(self, streams: Sequence[Randomness], draws: Sequence[Sequence[Draw]] = ()) -> list[Any]:
         """New sequences, one for each stream, with these draws as prefixes. Earlier sequences leave the cache."""
 
-    def forward(self, texts: Sequence[Any]) -> list[Position]:
-        """One forward pass: the positions at the ends of unfinished sequences. Others leave the cache."""
+    def forward(self, texts: Sequence[Any], sampler: TokenSampler | None = None) -> list[Position]:
+        """One forward pass: the positions at the ends of unfinished sequences. Others leave the cache.
+
+        Args:
+            texts: unfinished sequences.
+            sampler: draws the tokens at these positions and looks at `TokenSampler.top_count` of each row; None: whole
+                rows are needed.
+        """
 
     @property
     def forwards(self) -> int:
@@ -359,7 +365,7 @@ class TokenSampler(Sampler):
 def run_particles(batch: ParticleBatch, texts: Sequence[Particle], proposal: TokenSampler) -> None:
     """Extends sequences token by token until all have ended."""
     while writing := [text for text in texts if not text.finish]:
-        for text, position in zip(writing, batch.forward(writing), strict=True):
+        for text, position in zip(writing, batch.forward(writing, proposal), strict=True):
             text.commit(proposal.propose(position))
 
 

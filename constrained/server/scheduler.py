@@ -207,7 +207,7 @@ class Scheduler:
         read = 0
         while read < MAX_PREFILL_TOKENS and (job := self._next(len(batch.sequences))) is not None:
             self._running.append(job)
-            read += len(job.sequences[0].unread)
+            read += len(job.sequences[0].sequence.unread)
             try:
                 batch.add(job.sequences)
             except Exception as error:

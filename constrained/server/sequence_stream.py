@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from constrained.decoding.sequence import TokenSequence
-from constrained.sampling import Position, TokenSampler
+from constrained.sampling import Distribution, Position, TokenSampler
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,22 +71,22 @@ class SequenceStream:
             self._tell()
 
     @property
-    def unread(self) -> Sequence[int]:
-        """Ids that the model has not read yet."""
-        return self.sequence.unread
+    def top_count(self) -> int:
+        """How many of the tokens with the largest keys a draw looks at; 0: log-probabilities need whole rows."""
+        return 0 if self._top is not None else self._sampler.top_count(self.sequence.params.warp)
 
     @property
     def finished(self) -> bool:
         """Nothing more is wanted."""
         return self.cancelled or bool(self.sequence.finish)
 
-    def advance(self, logits: NDArray[np.floating[Any]]) -> None:
+    def advance(self, distribution: Distribution) -> None:
         """Draws a token; an error is told, and ends this text alone."""
         if self.cancelled:  # it was given up in the middle of a step
             return
         try:
             said = len(self.sequence.tokens)
-            position = self.sequence.position(logits)
+            position = self.sequence.position(distribution)
             draw = self._sampler.propose(position)
             self.sequence.commit(draw)
             likely = None

@@ -28,24 +28,26 @@ WISHES: list[tuple[Any, str, int]] = [
 class Writer:
     """A text as a batch wants it."""
 
-    def __init__(self, generator: Generator, prompt: str, limit: int, number: int = 0) -> None:
-        (task,) = generator._tasks([prompt], [number], 7, max_tokens=limit, temperature=1.0)
+    def __init__(
+        self, generator: Generator, prompt: str, limit: int, number: int = 0, temperature: float = 1.0
+    ) -> None:
+        (task,) = generator._tasks([prompt], [number], 7, max_tokens=limit, temperature=temperature)
         self.takes = 0
         self.sequence = task.new_sequence()
         self.sampler: Any = generator.sampler
         self.cancelled = False
 
     @property
-    def unread(self) -> Sequence[int]:
-        return self.sequence.unread
+    def top_count(self) -> int:
+        return self.sampler.top_count(self.sequence.params.warp)
 
     @property
     def finished(self) -> bool:
         return self.cancelled or bool(self.sequence.finish)
 
-    def advance(self, logits: Any) -> None:
+    def advance(self, distribution: Any) -> None:
         self.takes += 1
-        self.sequence.step(logits, self.sampler)
+        self.sequence.step(distribution, self.sampler)
 
 
 MODELS: dict[str, Callable[[], LanguageModel]] = {
@@ -113,7 +115,7 @@ def test_guesses_change_how_fast_texts_come_and_not_which(kind: str) -> None:
             batch.step()
             steps += 1
         assert [tuple(writer.sequence.tokens) for writer in writers] == [one.tokens for one in alone]
-        assert batch._cache is None
+        assert batch._step.cache is None
         passes.append(steps)
     assert passes[1] < passes[0], "and they were guessed"
 
@@ -165,7 +167,7 @@ def test_what_is_given_up_leaves_and_its_memory_with_it() -> None:
         batch.step()
     expected = generator("some numbers", seed=7, max_tokens=20, temperature=1.0).tokens
     assert tuple(stays.sequence.tokens) == expected
-    assert batch._cache is None
+    assert batch._step.cache is None
     batch.add([Writer(generator, "x", 20)])
     batch.clear()
     assert batch.sequences == []

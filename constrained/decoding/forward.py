@@ -1,0 +1,111 @@
+"""The forward pass of the decoding loop: unread tokens and draft trees in, logits by node out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from constrained.decoding.sequence import TokenSequence
+from constrained.decoding.speculation import DraftScheduler
+from constrained.decoding.tree_logits import TreeLogits
+from constrained.models import Cache, LanguageModel, Logits
+from spec.drafts import DraftTreeProtocol
+from spec.noise import GumbelNoise
+
+_LONGEST_PROMPT = 1024
+"""Unread tokens of a sequence that are still read together with a draft tree, whose attention mask grows as the square."""
+
+
+def forward_pass(
+    model: LanguageModel,
+    cache: Cache,
+    sequences: Sequence[TokenSequence],
+    speculation: DraftScheduler | None,
+    top_counts: Sequence[int] = (),
+) -> list[TreeLogits]:
+    """One forward pass: what each sequence has not been read yet, and its draft tree.
+
+    Args:
+        model: computes the logits.
+        cache: one row for each sequence; to be settled afterwards if a draft tree was read.
+        sequences: each with unread tokens.
+        speculation: None to draft nothing.
+        top_counts: for each sequence, how many of the tokens with the largest keys its sampler looks at; 0, or no
+            sizes at all: the sampler needs whole rows.
+
+    Returns:
+        The logits of each sequence.
+    """
+    unread = [sequence.unread for sequence in sequences]
+    count = len(sequences)
+    budget = None if speculation is None else speculation.budget(model, count)
+    trees: list[DraftTreeProtocol] = []
+    sizes = [0] * count
+    draft_seconds = 0.0
+    longest = max(map(len, unread))
+    draft_size = budget.draft_size() if budget is not None and longest <= _LONGEST_PROMPT else 0
+    for sequence in sequences:
+        if sequence.drafter is not None and not draft_size:
+            sequence.drafter.pause()
+    if budget is not None and draft_size:
+        began = time.perf_counter()
+        for sequence in sequences:
+            assert sequence.drafter is not None
+            trees.append(sequence.drafter.draft(draft_size, sequence.remaining_tokens))
+        draft_seconds = time.perf_counter() - began
+        for sequence in sequences:
+            sequence.stats.draft_seconds += draft_seconds
+        sizes = budget.verify_sizes([tree.path_probability[1:] for tree in trees], draft_seconds)
+        for sequence, size in zip(sequences, sizes, strict=True):
+            assert sequence.drafter is not None
+            sequence.drafter.mark_verified(size)
+    began = time.perf_counter()
+    read = []
+    if not any(sizes):
+        logits = model.forward_logits(unread, None, cache)
+        for row, ids in enumerate(unread):
+            read.append(TreeLogits(None, logits, row, 0, len(ids)))
+    else:
+        tokens, parents, skip = [], [], []
+        for ids, tree, size in zip(unread, trees, sizes, strict=True):
+            last = len(ids) - 1
+            tokens.append([*ids, *tree.token[1 : size + 1]])
+            parents.append([*range(-1, last), *(last + parent for parent in tree.parent[1 : size + 1])])
+            skip.append(last)
+        logits = model.forward_logits(tokens, (parents, skip), cache)
+        begin = 0
+        for ids, tree, size in zip(unread, trees, sizes, strict=True):
+            read.append(TreeLogits(tree, logits, begin, size, len(ids)))
+            begin += size + 1
+    if any(top_counts):
+        _prepare(logits, sequences, read, top_counts)
+    forward_seconds = time.perf_counter() - began
+    for sequence in sequences:
+        sequence.stats.forward_seconds += forward_seconds
+    if budget is not None:
+        budget.record_pass(count, max(sizes), forward_seconds, draft_seconds, plain=longest == 1)
+    return read
+
+
+def _prepare(
+    logits: Logits,
+    sequences: Sequence[TokenSequence],
+    read: Sequence[TreeLogits],
+    top_counts: Sequence[int],
+) -> None:
+    """Tells the logits how the next tokens are drawn, so that a device computes the largest keys itself."""
+    places: list[int] = []
+    noises: list[GumbelNoise] = []
+    positions: list[int] = []
+    temperatures: list[float] = []
+    for sequence, row, count in zip(sequences, read, top_counts, strict=True):
+        warp, noise = sequence.params.warp, sequence.randomness.noise
+        if not count or (noise is None and not warp.greedy):
+            continue
+        depths = [0] if row.tree is None else row.tree.depth[: row.nodes + 1]
+        places += range(row.begin, row.begin + len(depths))
+        noises += [noise or GumbelNoise(0)] * len(depths)
+        positions += [sequence.next_position_id + depth for depth in depths]
+        temperatures += [float(warp.temperature or 0.0)] * len(depths)
+    if places:
+        logits.prepare(places, noises, positions, temperatures, max(top_counts))

@@ -1,0 +1,57 @@
+"""The logits that a forward pass computed for one row of the cache: after the row's end and after each draft token."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from constrained.decoding.lazy_distribution import LazyDistribution
+from constrained.models import Logits
+from constrained.sampling import Distribution, LogitsWarper
+from spec.drafts import DraftTreeProtocol, proposing_sources
+
+_TOP_TOKENS = 4
+"""Likely tokens that a drafter learns from each row: the fifth is hardly ever right."""
+
+
+@dataclass(slots=True)
+class TreeLogits:
+    """The logits of one row, by node of its draft tree. Node 0 is the end of the row.
+
+    Attributes:
+        tree: the draft tree; None where the pass verified no draft tokens for this row.
+        logits: of all rows of the pass.
+        begin: index of this row's first place in `logits`.
+        nodes: number of draft tokens of the tree that the pass verified.
+        chain: number of tokens that the pass read before the tree began.
+    """
+
+    tree: DraftTreeProtocol | None
+    logits: Logits
+    begin: int
+    nodes: int
+    chain: int
+
+    def distribution(self, node: int, warp: LogitsWarper) -> Distribution:
+        """The model's distribution after a node."""
+        return LazyDistribution(self.logits, self.begin + node, warp)
+
+    def top_tokens(self, node: int) -> list[int]:
+        """Tokens that the model finds likely after a node, best first."""
+        return self.logits.top_tokens(self.begin + node, _TOP_TOKENS)
+
+    def child(self, node: int, token: int) -> int:
+        """The node of a token after another node; -1 if the pass did not verify it."""
+        if self.tree is None:
+            return -1
+        child = self.tree.child(node, token)
+        return child if child <= self.nodes else -1
+
+    def origin(self, node: int, token: int) -> int:
+        """The sources that drafted a token after a node, as bits (`spec.drafts.proposing_sources`); 0 if none did."""
+        child = self.child(node, token)
+        return 0 if self.tree is None or child < 0 else proposing_sources(self.tree, child)
+
+    def path(self, node: int) -> list[int]:
+        """Indices, among the tokens of the pass, of those that lead to a node; see `Cache.keep_paths`."""
+        nodes = self.tree.path(node) if self.tree is not None else []
+        return [*range(self.chain), *(self.chain - 1 + node for node in nodes)]
