@@ -1,6 +1,6 @@
-"""States that stand for the text so far, in a bounded memory: those that were not needed for longest go first.
+"""Automaton states that stand for whole prefixes, in a cache of bounded size with least-recently-used eviction.
 
-Must not know: what a state is good for.
+Must not know: predicates, automata.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from constrained.errors import ConstraintTooLarge, Problem
 
 _OVERHEAD = 500
-"""Bytes of a state besides its text, about."""
+"""Approximate bytes of a state in addition to its text."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextState:
-    """What a state stands for.
+    """A prefix.
 
     Attributes:
-        text: all bytes so far.
-        relaxed_state: the state of another automaton that goes along with it.
-        parent, token: the state and the token that it was reached by.
+        text: the bytes of the prefix.
+        relaxed_state: the state of the relaxed automaton after it.
+        parent, token: the transition that led here.
     """
 
     text: bytes
@@ -32,19 +32,19 @@ class TextState:
 
 
 class TextStateCache:
-    """States by their numbers. A number is never used twice; safe to share.
+    """Text states by number. Numbers are not reused; thread-safe.
 
-    A state holds its whole text, so that it does not need those before it. Of one that was forgotten the number means
-    nothing any more; the same text, reached again, gets another one.
+    A state stores its whole text, so it is independent of its parents. The number of an evicted state is invalid; an
+    equal text that is reached later gets a new number.
     """
 
     def __init__(self, first: int, start: TextState, limit: int) -> None:
-        """Starts with one state, which is never forgotten.
+        """Creates a cache with one state, which is never evicted.
 
         Args:
-            first: its number; those of others are higher.
-            start: what it stands for.
-            limit: bytes that all states may take, about.
+            first: number of that state; other numbers are higher.
+            start: that state.
+            limit: approximate bytes of all states.
         """
         self._first = first
         self._start = start
@@ -60,14 +60,14 @@ class TextStateCache:
 
     @property
     def bytes(self) -> int:
-        """What they take, about."""
+        """Approximate size of all states."""
         return self._size
 
     def __getitem__(self, number: int) -> TextState:
-        """What a state stands for.
+        """The state with a number.
 
         Raises:
-            ConstraintTooLarge: it was forgotten.
+            ConstraintTooLarge: it was evicted.
         """
         if number == self._first:
             return self._start
@@ -77,16 +77,16 @@ class TextStateCache:
                 self._held.move_to_end(number)
                 return state
         raise ConstraintTooLarge(
-            "a text under a predicate was forgotten while it was being written",
+            "the state of a sequence under a predicate was evicted while the sequence was unfinished",
             Problem(
                 f"state {number}",
-                f"all states may take {self._limit >> 20} MiB, and others were needed since",
+                f"states may take {self._limit >> 20} MiB, and newer states needed them",
             ),
-            action="write fewer texts side by side, or shorter ones",
+            action="decode fewer sequences at a time, or shorter ones",
         )
 
     def child(self, before: int, token: int) -> int | None:
-        """The state that was reached by a token, if it is known."""
+        """The number of the state after a token, if it is cached."""
         with self._lock:
             known = self._after.get((before, token))
             if known is not None:
@@ -94,7 +94,7 @@ class TextStateCache:
             return known
 
     def intern(self, state: TextState) -> int:
-        """The number of a state, which it may have already."""
+        """The number of a state; a new one if the state is not cached."""
         with self._lock:
             known = self._after.get((state.parent, state.token))
             if known is not None:

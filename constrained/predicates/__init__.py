@@ -1,11 +1,11 @@
-"""Black boxes: functions of the user that say of a text so far whether it may go on, and whether it may end.
+"""Predicates: functions of the user that decide whether a text is a valid prefix, and whether it is complete.
 
-A predicate is asked about few texts, each of them once: answers are remembered, and who asks decides what is worth
-asking. It can run in worker processes, which a time limit can end. Must not know: grammars, tokens, models.
+Verdicts are cached, so a function is called once for each text. It can run in worker processes with a time limit.
+Must not know: grammars, tokens, models.
 
-    predicate.py   what is asked, and what counts as an answer
-    memo.py        answers that are known already
-    workers.py     processes that answer, and are killed when they do not
+    predicate.py   checks, and validation of their results
+    memo.py        cache of verdicts
+    workers.py     worker processes, which are killed at a timeout
 """
 
 from __future__ import annotations

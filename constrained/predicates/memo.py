@@ -1,4 +1,4 @@
-"""Answers that are known already."""
+"""Cache of the verdicts of a predicate."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ from collections import OrderedDict
 from collections.abc import Hashable
 
 _OVERHEAD = 200
-"""Bytes of an entry besides its text."""
+"""Bytes of an entry in addition to its text."""
 
 
 class VerdictCache:
-    """Answers by question and text; the ones that were not needed for longest go first. Safe to share."""
+    """Verdicts by kind of check and text, evicted in least-recently-used order. Thread-safe."""
 
     def __init__(self, limit: int) -> None:
-        """Starts empty.
+        """Creates an empty cache.
 
         Args:
-            limit: bytes to keep at most, the size of the texts counted.
+            limit: greatest number of bytes, texts included.
         """
         self._limit = limit
         self._size = 0
         self._known: OrderedDict[tuple[Hashable, str | bytes], bool] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, question: Hashable, text: str | bytes) -> bool | None:
-        """The answer, or None if it is not known."""
+    def get(self, kind: Hashable, text: str | bytes) -> bool | None:
+        """The verdict, or None if it is not cached."""
         with self._lock:
-            answer = self._known.get((question, text))
-            if answer is not None:
-                self._known.move_to_end((question, text))
-            return answer
+            verdict = self._known.get((kind, text))
+            if verdict is not None:
+                self._known.move_to_end((kind, text))
+            return verdict
 
-    def put(self, question: Hashable, text: str | bytes, answer: bool) -> None:
-        """Remembers an answer."""
+    def put(self, kind: Hashable, text: str | bytes, verdict: bool) -> None:
+        """Stores a verdict."""
         with self._lock:
-            if (question, text) not in self._known:
+            if (kind, text) not in self._known:
                 self._size += len(text) + _OVERHEAD
-            self._known[question, text] = answer
+            self._known[kind, text] = verdict
             while self._size > self._limit and self._known:
                 (_, oldest), _ = self._known.popitem(last=False)
                 self._size -= len(oldest) + _OVERHEAD

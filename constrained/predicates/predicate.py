@@ -1,4 +1,4 @@
-"""What a predicate is asked, and what counts as an answer."""
+"""Checks of texts by functions of the user."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from constrained.predicates.workers import WorkerPool
 
 CheckKind = Literal["prefix", "complete"]
-"""``prefix``: can this text still become a good one? ``complete``: is it one?"""
+"""``prefix``: the text has a valid completion; ``complete``: the text is valid."""
 
 Function = Callable[[Any], Any]
 
@@ -24,7 +24,7 @@ _SHOWN = 60
 
 
 class PredicateTimeout(TimeoutError):
-    """A call took longer than it may."""
+    """A call exceeded its time limit."""
 
 
 class WorkerCrashed(RuntimeError):
@@ -32,20 +32,19 @@ class WorkerCrashed(RuntimeError):
 
 
 class Predicate:
-    """A function of the user, or two, and how to call them. What it is never changes; what it knows grows.
+    """One or two functions of the user, their settings, and a cache of their verdicts.
 
     Attributes:
-        name: for messages.
-        functions: the function that answers each question. One that is missing is answered by another: a prefix
-            without a function is good, a complete text is good if it is a good prefix.
-        on: what the functions take, `str` or `bytes`. A character that is not there with all its bytes is held back
-            from a `str`.
-        batch: whether they take a list of texts and give a list of answers.
-        workers: how many processes call them; 0 calls them in this one.
-        timeout: seconds that a call may take in a worker; None for any time.
-        memory_limit: bytes of answers that are remembered.
-        key: no other predicate has it.
-        calls: texts that the functions have been asked about in this process; what was known is not counted.
+        name: for error messages.
+        functions: the function of each kind of check. Without a prefix function every prefix is valid; without a
+            function for complete texts, a text is valid if it is a valid prefix.
+        on: type of the argument, `str` or `bytes`. A `str` leaves out a last character whose bytes are incomplete.
+        batch: the functions take a list of texts and return a list of bools.
+        workers: number of worker processes; 0: calls run in this process.
+        timeout: time limit of a call in a worker, in seconds; None: no limit.
+        memory_limit: bytes of cached verdicts.
+        key: unique identifier.
+        calls: number of texts that were checked in this process without the cache.
     """
 
     def __init__(
@@ -60,7 +59,7 @@ class Predicate:
         memory_limit: int = 64 << 20,
         key: str | None = None,
     ) -> None:
-        """See the attributes; without a key it gets a fresh one."""
+        """See the attributes; by default `key` is random."""
         self.name = name
         self.functions = functions
         self.on = on
@@ -75,50 +74,50 @@ class Predicate:
         self._pool: WorkerPool | None = None
 
     def check(self, question: CheckKind, texts: Sequence[bytes]) -> list[bool]:
-        """Answers for some texts. What is known is not asked again, and equal texts are asked about once.
+        """The verdicts on texts, from the cache where possible; equal texts are checked once.
 
         Raises:
-            PredicateError: a function raised, gave no bool, took too long, or ended its process.
+            PredicateError: a function raised, did not return a bool, timed out, or crashed its process.
         """
-        asked: CheckKind = question if question in self.functions else "prefix"
-        if asked not in self.functions:
+        kind: CheckKind = question if question in self.functions else "prefix"
+        if kind not in self.functions:
             return [True] * len(texts)
-        seen = [self._as_seen(text, question) for text in texts]
-        answers = {text: self._memo.get(asked, text) for text in seen}
-        unknown = [text for text, answer in answers.items() if answer is None]
-        for text, answer in self._call(asked, unknown):
-            answers[text] = answer
-            self._memo.put(asked, text, answer)
-        return [bool(answers[text]) for text in seen]
+        seen = [self._argument(text, question) for text in texts]
+        verdicts = {text: self._memo.get(kind, text) for text in seen}
+        unknown = [text for text, verdict in verdicts.items() if verdict is None]
+        for text, verdict in self._call(kind, unknown):
+            verdicts[text] = verdict
+            self._memo.put(kind, text, verdict)
+        return [bool(verdicts[text]) for text in seen]
 
     def close(self) -> None:
-        """Ends the worker processes; they are started again when something is asked."""
+        """Ends the worker processes; the next check starts new ones."""
         with self._lock:
             if self._pool is not None:
                 self._pool.close()
             self._pool = None
 
-    def _as_seen(self, text: bytes, question: CheckKind) -> str | bytes:
+    def _argument(self, text: bytes, question: CheckKind) -> str | bytes:
         if self.on is bytes:
             return text
         return codecs.utf_8_decode(text, "strict", question == "complete")[0]
 
     def _call(self, question: CheckKind, texts: list[str | bytes]) -> Iterator[tuple[str | bytes, bool]]:
-        """Yields (text, answer) for texts of which nothing is known."""
+        """Yields (text, verdict) for texts that are not cached."""
         if not texts:
             return
         self.calls += len(texts)
         jobs: list[Any] = _parts(texts, self.workers) if self.batch else list(texts)
-        for job, given in self._results(question, jobs):
+        for job, result in self._results(question, jobs):
             if not self.batch:
-                yield job, self._answer(given, job)
+                yield job, self._verdict(result, job)
                 continue
-            if isinstance(given, str | bytes) or not hasattr(given, "__len__") or len(given) != len(job):
+            if isinstance(result, str | bytes) or not hasattr(result, "__len__") or len(result) != len(job):
                 raise self._error(
                     job[0],
-                    f"was asked about {len(job)} texts and gave {_shown(given)}, not a list of as many",
+                    f"got {len(job)} texts and returned {_shown(result)}, not a list of {len(job)} values",
                 )
-            yield from ((text, self._answer(one, text)) for text, one in zip(job, given, strict=True))
+            yield from ((text, self._verdict(one, text)) for text, one in zip(job, result, strict=True))
 
     def _results(self, question: CheckKind, jobs: list[Any]) -> Iterator[tuple[Any, Any]]:
         if self.workers:
@@ -127,25 +126,25 @@ class Predicate:
         function = self.functions[question]
         for job in jobs:
             try:
-                given = function(job)
+                result = function(job)
             except Exception as error:
                 raise self._failed(job, error) from error
-            yield job, given
+            yield job, result
 
     def _workers(self) -> WorkerPool:
         with self._lock:
             if self._pool is None:
-                from constrained.predicates.workers import WorkerPool  # processes cost time to import
+                from constrained.predicates.workers import WorkerPool  # multiprocessing takes time to import
 
                 self._pool = WorkerPool(self.name, self.functions, self.workers, self.timeout)
             return self._pool
 
-    def _answer(self, given: Any, text: str | bytes) -> bool:
-        if type(given).__module__ == "numpy" and type(given).__name__ in ("bool", "bool_"):
-            given = bool(given)  # comparisons of arrays give these
-        if not isinstance(given, bool):
-            raise self._error(text, f"gave {_shown(given)}, not True or False")
-        return given
+    def _verdict(self, result: Any, text: str | bytes) -> bool:
+        if type(result).__module__ == "numpy" and type(result).__name__ in ("bool", "bool_"):
+            result = bool(result)  # the results of array comparisons
+        if not isinstance(result, bool):
+            raise self._error(text, f"returned {_shown(result)}, not True or False")
+        return result
 
     def _failed(self, job: Any, error: BaseException) -> PredicateError:
         text = job[0] if self.batch else job
@@ -161,15 +160,15 @@ class Predicate:
 
     def _error(self, text: str | bytes, reason: str, action: str | None = None) -> PredicateError:
         return PredicateError(
-            f"the predicate {self.name} did not answer",
+            f"the predicate {self.name} failed",
             Problem(f"after {_shown(text)}", reason),
-            action=action or "return True or False for every text, also for the beginnings of texts",
+            action=action or "return True or False for every text, also for prefixes",
             predicate=self.name,
             text=text,
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # What it has learned, and its processes, stay here.
+        # The cache and the processes are not pickled.
         return _restore, (
             self.name,
             self.functions,
@@ -185,7 +184,7 @@ def _restore(name: str, functions: dict[CheckKind, Function], settings: dict[str
 
 
 def _parts(texts: list[str | bytes], workers: int) -> list[list[str | bytes]]:
-    """About equal lists, one for each worker that has something to do."""
+    """Splits texts into lists of about equal length, at most one for each worker."""
     count = max(1, min(workers, len(texts)))
     size = -(-len(texts) // count)
     return [texts[i : i + size] for i in itertools.islice(range(0, len(texts), size), count)]
@@ -196,5 +195,5 @@ def _shown(value: Any) -> str:
     if len(line) <= _SHOWN:
         return line
     if isinstance(value, str | bytes):
-        return "..." + repr(value[-_SHOWN // 2 :])  # of a text the end is what was just added
+        return "..." + repr(value[-_SHOWN // 2 :])  # the newest part of a text is its end
     return line[: _SHOWN - 3] + "..."

@@ -1,7 +1,7 @@
-"""Processes that call the functions of a predicate, and are killed when they do not answer.
+"""Worker processes that call the functions of a predicate, and are killed at a timeout.
 
-Each is a fresh interpreter that is sent the functions once, and texts one call at a time. It ignores Ctrl-C, which is
-for the parent; the parent waits with a time limit at most, never in a call that cannot be interrupted.
+Each is a fresh interpreter that receives the functions once, and then one call at a time. It ignores Ctrl-C, which the
+parent handles; the parent always waits with a time limit, so that it can be interrupted.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from constrained.errors import PredicateError, Problem
 from constrained.predicates.predicate import PredicateTimeout, WorkerCrashed
 
 _START_SECONDS = 60.0
-"""A process that has not loaded the functions by then never will."""
+"""Time limit for loading the functions."""
 
 _GLANCE = 1.0
-"""Seconds between two looks at whether a process without a time limit still lives."""
+"""Seconds between two checks that a process without a time limit is alive."""
 
 ErrorFactory = Callable[[Any, BaseException], PredicateError]
 
@@ -33,13 +33,13 @@ class WorkerPool:
     """Worker processes of one predicate. Calls from several threads take turns."""
 
     def __init__(self, name: str, functions: Mapping[Any, Any], count: int, timeout: float | None) -> None:
-        """Prepares them; a process is started when it has something to do.
+        """Creates the pool; processes start at their first call.
 
         Args:
-            name: of the predicate.
-            functions: by question.
-            count: how many processes at most.
-            timeout: seconds for one call, or None.
+            name: name of the predicate.
+            functions: function of each kind of check; must be picklable.
+            count: greatest number of processes.
+            timeout: time limit of a call in seconds, or None.
         """
         self._name = name
         self._payload = pickle.dumps(dict(functions))
@@ -48,15 +48,16 @@ class WorkerPool:
         self._turn = threading.Lock()
 
     def run(self, question: Any, jobs: Sequence[Any], failed: ErrorFactory) -> Iterator[tuple[Any, Any]]:
-        """Yields (job, what the function gave) as the answers come.
+        """Yields (job, result) in the order in which calls end.
 
         Args:
-            question: which function.
-            jobs: its arguments, one call each.
-            failed: makes the error out of a job and what went wrong: what the function raised, `PredicateTimeout`, or `WorkerCrashed` for one that ended its process.
+            question: kind of check.
+            jobs: arguments, one for each call.
+            failed: makes the error from a job and its cause: the exception of the function, `PredicateTimeout` or
+                `WorkerCrashed`.
 
         Raises:
-            PredicateError: a call failed. Calls that were under way then are given up, and their processes ended.
+            PredicateError: a call failed. The processes of all running calls are killed.
         """
         with self._turn:
             waiting = list(reversed(jobs))
@@ -82,7 +83,7 @@ class WorkerPool:
                             late = PredicateTimeout(f"no answer within {self._timeout:g} s")
                             raise failed(job, late) from late
             finally:
-                # After an error or an interrupt their answers would come when something else was asked.
+                # After an error or an interrupt, a late result would be mistaken for that of the next call.
                 for slot, _, _ in busy.values():
                     self._end(slot)
 
@@ -132,7 +133,7 @@ class _Worker:
     """One process."""
 
     def __init__(self, payload: bytes) -> None:
-        # A fresh interpreter: a copy of this one would hold its threads' locks, and its model.
+        # Not a fork: that would copy the locks of other threads, and the model.
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs, payload), daemon=True)
@@ -141,10 +142,10 @@ class _Worker:
         self._finalizer = weakref.finalize(self, _kill, self._process, self.pipe)
 
     def expect_start(self, name: str) -> None:
-        """Waits until it has loaded the functions.
+        """Waits until the process has loaded the functions.
 
         Raises:
-            PredicateError: it could not, and why.
+            PredicateError: the process could not load them.
         """
         problem = f"did not start within {_START_SECONDS:g} s"
         try:
@@ -154,7 +155,7 @@ class _Worker:
             problem = f"ended while it started, with code {self.exit_code()}"
         if problem:
             raise PredicateError(
-                f"the predicate {name} did not answer",
+                f"the predicate {name} failed",
                 Problem("its worker process", problem),
                 action="define the function in a module that can be imported, not in a shell; in a script, start "
                 'work under `if __name__ == "__main__":`',
@@ -162,12 +163,12 @@ class _Worker:
             )
 
     def exit_code(self) -> int | None:
-        """What it ended with."""
+        """The exit code of the process."""
         self._process.join(5)
         return self._process.exitcode
 
     def end(self) -> None:
-        """Ends it, whatever it is doing."""
+        """Kills the process."""
         self._finalizer()
 
 
@@ -180,7 +181,7 @@ def _kill(process: Any, pipe: Connection) -> None:
 
 
 def _raised(pickled: bytes, text: str) -> BaseException:
-    """The exception that a function raised, or one like it if it cannot cross between processes."""
+    """The exception of a function, or a RuntimeError with its text if it cannot be pickled."""
     with contextlib.suppress(Exception):
         error = pickle.loads(pickled)
         if isinstance(error, BaseException):
@@ -189,7 +190,7 @@ def _raised(pickled: bytes, text: str) -> BaseException:
 
 
 def _serve(pipe: Connection, payload: bytes) -> None:
-    """The life of a worker process: loads the functions, then answers until the pipe is closed."""
+    """Main function of a worker process: loads the functions, then serves calls until the pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         functions = pickle.loads(payload)
@@ -210,8 +211,8 @@ def _serve(pipe: Connection, payload: bytes) -> None:
             pipe.send(reply)
         except (BrokenPipeError, OSError):
             return
-        except Exception as error:  # what the function gave cannot be pickled: certainly no bool
-            pipe.send((False, _packed(TypeError(f"what it gave cannot be sent: {error}"))))
+        except Exception as error:  # the result cannot be pickled, so it is not a bool
+            pipe.send((False, _packed(TypeError(f"its result cannot be pickled: {error}"))))
 
 
 def _packed(error: BaseException) -> tuple[bytes, str]:

@@ -1,12 +1,13 @@
-"""For tests, ours and yours: models that say what they are told, laws that can be computed, an independent judge.
+"""Tools for tests of this library and of its users: small models, exact distributions, an independent recognizer.
 
-ScriptedModel       says given texts, token by token, over any vocabulary
-EnumerableModel     so small that every text and every law can be written down
-NGramModel          has read a few texts, and forgets what is further back than a few tokens
-exact_laws          the model's law over valid texts, and that of masking, by writing down every text
-Judge, brute_force_mask, mask_diff              which texts and tokens a grammar allows, by plain means
-g_test, token_law, text_law, check_proper       the laws of a sampler, measured and exact
-Dice, outcomes      every outcome of a random run, with its probability
+ScriptedModel                                   writes given completions over any vocabulary
+EnumerableModel                                 so small that all sequences and distributions can be enumerated
+NGramModel                                      an n-gram model of a few texts
+exact_distributions                             the conditional and the local distribution, by enumeration
+ReferenceRecognizer, brute_force_mask, mask_diff  membership and masks of a grammar, by simple algorithms
+g_test, token_distribution, sequence_distribution, check_proper_weighting
+                                                distributions of a sampler, measured and exact
+EnumeratedRandomness, enumerate_outcomes        every outcome of a random run, with its probability
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The laws of samplers: exact, by enumerating every random choice, and measured, by a test of fit."""
+"""The distributions of samplers: exact, by enumerating every random choice, and measured, by a test of fit."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def g_test(counts: Mapping[K, int], distribution: Mapping[K, float], *, least: f
     Args:
         counts: how often each outcome was seen.
         distribution: probability of each possible outcome, of sum 1.
-        least: outcomes expected less often than this are pooled into one.
+        least: outcomes with a lower expected count are pooled.
 
     Returns:
-        Probability of a fit at least this bad when the law is true; 0 if something impossible was seen.
+        Probability of a fit at least this bad when the distribution is true; 0 if something impossible was seen.
     """
     import torch
 
     total = sum(counts.values())
     if any(distribution.get(outcome, 0.0) == 0.0 for outcome, n in counts.items() if n):
         return 0.0
-    seen, expected = [0.0], [0.0]  # the pool comes first
+    seen, expected = [0.0], [0.0]  # the first cell pools rare outcomes
     for outcome, p in distribution.items():
         if p * total < least:
             seen[0] += counts.get(outcome, 0)
@@ -62,18 +62,18 @@ def token_distribution(
     candidates: Candidates | NDArray[np.intp] | Callable[[], Candidates],
     warp: LogitsWarper,
 ) -> dict[int | None, tuple[float, float]]:
-    """The exact law of one draw: the sampler is run once for every choice, or order of visits, that noise can make.
+    """The exact distribution of one draw: the sampler runs once for every choice or visiting order that is possible.
 
     For small vocabularies: there may be V! orders.
 
     Args:
         sampler: the production sampler.
         logits: floating [V].
-        candidates: allowed ids, ascending; or a function that makes fresh candidates for each run.
+        candidates: allowed ids, ascending; or a function that returns new candidates for each run.
         warp: temperature and truncations.
 
     Returns:
-        Token (None: nothing was drawn) -> (P(X = token), E[W 1{X = token}]).
+        Token (None: dead end) -> (P(X = token), E[W 1{X = token}]).
     """
     law: dict[int | None, tuple[float, float]] = {}
     for chance, draw in enumerate_draws(sampler, logits, candidates, warp):
@@ -88,7 +88,7 @@ def enumerate_draws(
     candidates: Candidates | NDArray[np.intp] | Callable[[], Candidates],
     warp: LogitsWarper,
 ) -> Iterator[tuple[float, Draw]]:
-    """Every draw that can be made at a position, with its probability; arguments as for `token_distribution`."""
+    """Every possible draw at a position, with its probability; arguments as for `token_distribution`."""
 
     def fresh() -> Candidates:
         if isinstance(candidates, Candidates):
@@ -113,12 +113,12 @@ def check_proper_weighting(
         sampler: any.
         logits: floating [V].
         allowed: ids.
-        temperature: of the law.
+        temperature: of the distribution.
         tolerance: greatest deviation.
-        candidates: how the sampler meets the allowed ids, where it shall not be as a list.
+        candidates: returns the candidates that the sampler gets; by default a list of the allowed ids.
 
     Raises:
-        AssertionError: it is not; the message has the token and both numbers.
+        AssertionError: it is not; the message has the token and both values.
     """
     warp = LogitsWarper(temperature)
     law = token_distribution(sampler, logits, candidates or allowed, warp)
@@ -134,9 +134,9 @@ def check_proper_weighting(
 def sequence_distribution(
     model: EnumerableModel, automaton: Any, sampler: TokenSampler, warp: LogitsWarper, limit: int
 ) -> dict[bytes, tuple[float, float]]:
-    """The exact law of finished texts: the production loop is run once for every sequence of tokens.
+    """The exact distribution of finished texts: the production loop runs once for every sequence of tokens.
 
-    Texts that were given up are not in it.
+    Sequences that end dead are left out.
 
     Returns:
         Text -> (probability that it is drawn, expected exp(log_weight) 1{it is drawn}).
@@ -145,7 +145,7 @@ def sequence_distribution(
 
     def play(dice: EnumeratedRandomness) -> TokenSequence:
         answer = TokenSequence(DecodingParams(automaton, warp), model.encode(""), dice, limit)
-        for _ in decode_sequences(model, [answer], _Collapsed(sampler, answer, known)):
+        for _ in decode_sequences(model, [answer], _MeanWeightSampler(sampler, answer, known)):
             pass
         return answer
 
@@ -157,15 +157,15 @@ def sequence_distribution(
     return law
 
 
-class _Collapsed(TokenSampler):
-    """A sampler of which only the tokens are chances: the weight of each is its mean, given the token."""
+class _MeanWeightSampler(TokenSampler):
+    """A sampler whose weight is replaced by its mean given the token, so that only tokens are random."""
 
     def __init__(
         self, inner: TokenSampler, answer: TokenSequence, known: dict[tuple[int, ...], TokenDistribution]
     ) -> None:
         self.inner = inner
         self.answer = answer
-        self.known = known  # laws of positions, by the tokens before them
+        self.known = known  # distributions of positions, by the tokens before them
 
     def propose(self, position: Position) -> Draw:
         place = tuple(self.answer.tokens)

@@ -1,4 +1,4 @@
-"""Randomness that is enumerated: a run is repeated once for every sequence of choices it can make."""
+"""Enumeration of randomness: a run is repeated for every possible sequence of choices."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ T = TypeVar("T")
 
 
 class EnumeratedRandomness(Randomness):
-    """Makes given choices first, and then always the first possible one.
+    """Replays given choices, and then always takes the first possible one.
 
     Attributes:
-        chance: probability of the choices made so far.
+        probability: probability of the choices so far.
     """
 
     def __init__(self, choices: list[int]) -> None:
-        self.chance = 1.0
-        self._choices = choices  # numbers among the possible outcomes of each question
+        self.probability = 1.0
+        self._choices = choices  # index of each choice among its possible outcomes
         self._options: list[int] = []
 
     def pick(self, scores: Scores, ids: Ids, place: int, purpose: int = TOKENS) -> int:
-        """The next given choice."""
+        """The next choice."""
         assert len(scores) == len(ids)
         p = np.exp(scores - scores.max())
         possible = np.flatnonzero(p)
@@ -37,7 +37,7 @@ class EnumeratedRandomness(Randomness):
             self._choices.append(0)
         self._options.append(len(possible))
         index = int(possible[self._choices[step]])
-        self.chance *= float(p[index] / p.sum())
+        self.probability *= float(p[index] / p.sum())
         return index
 
     def order(self, scores: Scores, ids: Ids, place: int) -> Iterator[int]:
@@ -48,11 +48,11 @@ class EnumeratedRandomness(Randomness):
             yield int(left.pop(index))
 
     def uniform(self, count: int, place: int, purpose: int) -> Scores:
-        """Not possible: there is no list of the numbers between 0 and 1."""
+        """Raises NotImplementedError: uniform numbers cannot be enumerated."""
         raise NotImplementedError("a continuous choice cannot be enumerated")
 
     def advance(self) -> bool:
-        """Turns to the next sequence of choices, as on an odometer; False after the last."""
+        """Advances to the next sequence of choices in lexicographic order; False after the last."""
         choices = self._choices
         while choices and choices[-1] + 1 == self._options[len(choices) - 1]:
             choices.pop()
@@ -65,16 +65,15 @@ def enumerate_outcomes(play: Callable[[EnumeratedRandomness], T]) -> Iterator[tu
     """Every outcome of a random run, with its probability.
 
     Args:
-        play: the run; all its choices are made by the chance that it is given, and nothing else may change between
-            two runs.
+        play: the run; deterministic except for the randomness that it is passed.
 
     Yields:
         (probability, what `play` returned), once for each sequence of choices; the probabilities add up to 1.
     """
     choices: list[int] = []
     while True:
-        dice = EnumeratedRandomness(choices)
-        outcome = play(dice)
-        yield dice.chance, outcome
-        if not dice.advance():
+        randomness = EnumeratedRandomness(choices)
+        outcome = play(randomness)
+        yield randomness.probability, outcome
+        if not randomness.advance():
             return

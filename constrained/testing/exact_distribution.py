@@ -1,4 +1,4 @@
-"""The laws of a model under a constraint, by writing down every text: nothing is drawn."""
+"""The distributions of a model under a constraint, by enumeration of all sequences."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class TooManySequences(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class ExactDistributions:
-    """Laws over the texts of a language L, in nats.
+    """Distributions over the texts of a language L, in nats.
 
     Attributes:
-        conditional: P(w) / P(L): the model's own law given that the text is valid.
+        conditional: P(w) / P(L): the model's own distribution given that the text is valid.
         local: Q(w), what masking token by token draws.
         mass: P(L).
-        prefixes: beginnings that were looked at: passes of the model.
+        prefixes: number of enumerated prefixes, each one row of a forward pass.
     """
 
     conditional: dict[str, float]
@@ -47,21 +47,21 @@ def exact_distributions(
     temperature: float = 1.0,
     budget: int = 50_000,
 ) -> ExactDistributions:
-    """Visits every token sequence that the automaton allows, all of one length at a time.
+    """Enumerates the token sequences that the automaton allows, breadth first.
 
-    As in generation, an end has probability 1 where only the end can follow, and at `limit`. Sequences of one text
-    are added up.
+    As in generation, an end has probability 1 where only the end can follow, and at `limit`. The probabilities of sequences with equal texts
+    are summed.
 
     Args:
         model: the model.
-        automaton: of a constraint; its single steps are asked, not its masks, and the laws follow from sums.
+        automaton: of a constraint; only its transitions are used, not its masks.
         limit: tokens of a text at most.
         prompt: what the texts follow.
         temperature: above 0.
-        budget: beginnings to look at, at most.
+        budget: greatest number of prefixes.
 
     Raises:
-        TooManyTexts: there are more.
+        TooManySequences: there are more.
     """
     eos = automaton.vocabulary.eos_ids
     pieces = automaton.vocabulary.tokens
@@ -73,7 +73,7 @@ def exact_distributions(
     for length in range(limit + 1):
         prefixes += len(level)
         if prefixes > budget:
-            raise TooManySequences(f"there are more than {budget} beginnings of at most {limit} tokens")
+            raise TooManySequences(f"there are more than {budget} prefixes of at most {limit} tokens")
         steps = [_steps(automaton, state, limit - length) for _, state, _, _ in level]
         asked = [i for i, (ends, after) in enumerate(steps) if after]
         for i, (ends, after) in enumerate(steps):
@@ -120,7 +120,7 @@ def exact_distributions(
 
 
 def total_variation(one: dict[str, float], other: dict[str, float]) -> float:
-    """Half the sum of absolute differences: 0 for equal laws, 1 for laws without a common text."""
+    """Half the sum of absolute differences: 0 for equal distributions, 1 for distributions without a common text."""
     return 0.5 * math.fsum(abs(one.get(text, 0.0) - other.get(text, 0.0)) for text in {*one, *other})
 
 

@@ -1,4 +1,4 @@
-"""The naive judge: which texts, and which beginnings of texts, a grammar allows, by the plainest known means.
+"""The naive judge: which texts, and which prefixes of texts, a grammar allows, by the plainest known means.
 
 An Earley recogniser over bytes whose terminals are derivatives. Every terminal may end wherever its residual
 is nullable (no longest match), so ambiguity, left recursion and empty rules need no care. It takes its time;

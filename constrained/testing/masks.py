@@ -1,6 +1,6 @@
-"""Vocabulary masks in tests: how two rows differ, and what a row must be, token by token.
+"""Vocabulary masks in tests: the difference of two masks, and the expected mask, token by token.
 
-A row is int32[ceil(V / 32)]; bit t % 32 of word t // 32 says that token t is allowed.
+A mask is int32[ceil(V / 32)]; bit t % 32 of word t // 32 says that token t is allowed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class VocabularyLike(Hashable, Protocol):
 
 
 class MaskDifference(NamedTuple):
-    """Token ids that only one of two rows allows; false when the rows agree."""
+    """Token ids that only one of two masks allows; false when the masks agree."""
 
     only_first: tuple[int, ...]
     only_second: tuple[int, ...]
@@ -39,14 +39,14 @@ class MaskDifference(NamedTuple):
 
 
 def mask_diff(a: Any, b: Any) -> MaskDifference:
-    """The token ids in which rows `a` and `b` (int32[words] each) differ.
+    """The token ids in which masks `a` and `b` (int32[words] each) differ.
 
     Raises:
-        ValueError: the rows are of different lengths.
+        ValueError: the masks are of different lengths.
     """
     first, second = np.asarray(a), np.asarray(b)
     if first.shape != second.shape:
-        raise ValueError(f"rows of different shapes: {first.shape} and {second.shape}")
+        raise ValueError(f"masks of different shapes: {first.shape} and {second.shape}")
     one, two = set(unpack_ids(first).tolist()), set(unpack_ids(second).tolist())
     return MaskDifference(tuple(sorted(one - two)), tuple(sorted(two - one)))
 
@@ -54,9 +54,9 @@ def mask_diff(a: Any, b: Any) -> MaskDifference:
 def brute_force_mask(
     recognizer: ReferenceRecognizer, prefix: bytes, vocabulary: VocabularyLike
 ) -> NDArray[np.int32]:
-    """What a row must be after `prefix`: the judge reads every token, byte by byte.
+    """What a mask must be after `prefix`: the recognizer reads every token, byte by byte.
 
-    Tokens that begin alike are read together, and no further than the judge follows.
+    Common prefixes of tokens are read once, and no further than a viable prefix.
 
     Returns:
         int32[ceil(V / 32)]; EOS bits iff `prefix` is complete; all zero when `prefix` is not viable.
@@ -79,7 +79,7 @@ def brute_force_mask(
 
 
 class _TokenTrieNode:
-    """Beginning of tokens: the ids of those that end here, and how others go on."""
+    """Prefix of tokens: the ids of those that end here, and how others go on."""
 
     __slots__ = ("children", "ids")
 

@@ -20,7 +20,7 @@ Script = str | bytes | Mapping[str, str | bytes] | Callable[[str], str | bytes]
 
 
 class TokenListCache(Cache):
-    """A cache that is simply the tokens read so far, and where the prompt ended."""
+    """A cache of the tokens of each row and the length of its prompt."""
 
     def __init__(self, rows: int) -> None:
         self.rows: list[list[int]] = [[] for _ in range(rows)]
@@ -50,7 +50,7 @@ class TokenListCache(Cache):
         parents: Sequence[Sequence[int]],
         skip: Sequence[int],
     ) -> Iterator[list[tuple[list[int], list[int]]]]:
-        """Remembers trees; yields for each row (prompt, tokens after it) of every token that is not skipped."""
+        """Stores trees; yields for each row (prompt, tokens after it) of every token that is not skipped."""
         self.trees = [list(row) for row in tokens]
         for i, (row, new, before) in enumerate(zip(self.rows, tokens, parents, strict=True)):
             self.prompts[i] = self.prompts[i] or skip[i] + 1
@@ -61,7 +61,7 @@ class TokenListCache(Cache):
             yield [(path[:cut], path[cut:]) for path in paths[skip[i] :]]
 
     def join(self, other: Cache) -> None:
-        """Takes the rows of another cache behind its own."""
+        """Appends the rows of another cache."""
         assert isinstance(other, TokenListCache)
         self.rows += other.rows
         self.prompts += other.prompts
@@ -82,7 +82,7 @@ class FunctionModel(LanguageModel):
     _dtype: Any = np.float32
 
     def cache(self, rows: int) -> Cache:
-        """An empty cache for this many texts."""
+        """An empty cache with `rows` rows."""
         return TokenListCache(rows)
 
     def forward(self, tokens: Sequence[Sequence[int]], cache: Cache) -> NDArray[np.float32]:
@@ -111,10 +111,10 @@ class FunctionModel(LanguageModel):
 
 
 class ScriptedModel(FunctionModel):
-    """A model that wants to say a given text, and then to stop.
+    """A model whose most likely completion is a script.
 
-    It prefers the canonical next token of the rest of its script, however the text so far was split into tokens.
-    When it was made to leave the script (by a constraint), it wants to stop.
+    It prefers the canonical next token of the rest of its script, for any tokenisation of the text so far. Off the
+    script (by a constraint) it prefers an end of sequence.
     """
 
     def __init__(
@@ -125,11 +125,11 @@ class ScriptedModel(FunctionModel):
         margin: float = 30.0,
         context: int | None = None,
     ) -> None:
-        """Sets what is said.
+        """Creates a model of a script.
 
         Args:
             vocabulary: any.
-            script: the text; or texts by prompt: a mapping whose first key that occurs in the prompt counts, or a
+            script: the text; or texts by prompt: a mapping, of which the first key that occurs in the prompt is used, or a
                 function of the prompt.
             margin: by how much its token's logit exceeds the others' (0).
             context: greatest number of positions, if limited.
@@ -178,10 +178,10 @@ class ScriptedModel(FunctionModel):
 
 @dataclass(frozen=True, slots=True)
 class EnumeratedDistributions:
-    """Laws over the texts of a language L, by the text.
+    """Distributions over the texts of a language L, by the text.
 
     Attributes:
-        model: P(w), the model's own probability of every text, also outside L.
+        model: P(w), the model's own probability of every text, also for texts outside L.
         conditional: P(w) / P(L).
         local: Q(w) = product of p f / Z, what masking token by token draws.
         mass: P(L).
@@ -194,9 +194,9 @@ class EnumeratedDistributions:
 
 
 class EnumerableModel(FunctionModel):
-    """A model over a few letters whose texts have at most `depth` tokens: random rows, known exactly.
+    """A model over a few letters whose texts have at most `depth` tokens: random, exactly known rows.
 
-    After `depth` tokens it stops with probability 1. The prompt plays no part.
+    After `depth` tokens it stops with probability 1. The prompt has no influence.
     """
 
     _dtype = np.float64
@@ -215,7 +215,7 @@ class EnumerableModel(FunctionModel):
             seed: of the rows.
             letters: tokens; the end of sequence is one more id after them.
             depth: greatest number of tokens of a text.
-            spread: concentration of the Dirichlet law of each row: small makes peaked rows.
+            spread: concentration of the Dirichlet distribution of each row: small makes peaked rows.
         """
         self.eos = len(letters)
         self.depth = depth
@@ -228,11 +228,11 @@ class EnumerableModel(FunctionModel):
         self._end = np.eye(self.eos + 1)[self.eos]
 
     def encode(self, prompt: Prompt, *, chat: bool = True) -> list[int]:
-        """One end of sequence, whatever the prompt."""
+        """One end of sequence, for any prompt."""
         return [self.eos]
 
     def forward(self, tokens: Sequence[Sequence[int]], cache: Cache) -> NDArray[np.float32]:
-        """See `LanguageModel.forward`; in float64, so that laws can be compared to 1e-12."""
+        """See `LanguageModel.forward`; in float64, so that distributions can be compared to 1e-12."""
         assert isinstance(cache, TokenListCache)
         rows = [self.logits(prompt, said) for prompt, said in cache.read(tokens)]
         return np.stack(rows)
@@ -244,12 +244,12 @@ class EnumerableModel(FunctionModel):
         return logs
 
     def sequences(self) -> list[tuple[int, ...]]:
-        """Every text, as token ids."""
+        """All sequences, as token ids."""
         lengths = range(self.depth + 1)
         return [text for n in lengths for text in itertools.product(range(self.eos), repeat=n)]
 
     def distributions(self, language: Collection[bytes]) -> EnumeratedDistributions:
-        """The laws for a language, from their definitions and the list of its texts: no automaton is asked.
+        """The distributions for a language, from their definitions and the list of its texts, without an automaton.
 
         As in generation, an end has probability 1 where only the end can follow.
         """

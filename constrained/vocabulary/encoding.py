@@ -1,4 +1,4 @@
-"""Bytes -> token ids: the tokenizer's own way where it can write the bytes, the fewest tokens where it cannot."""
+"""Encoding of bytes: by the tokenizer where it reproduces them, otherwise by the fewest tokens."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def _encode_stretch(vocabulary: Vocabulary, stretch: str, encoder: Encoder | Non
     data = stretch.encode("utf-8", _ESCAPE)
     if encoder is not None and not _NOT_UTF8.match(stretch):
         ids = encoder(stretch)
-        # Taken only if it says what it should, so no quirk of a tokenizer can change a text.
+        # Used only if the ids decode to the text, so that no quirk of a tokenizer can change it.
         if vocabulary.decode(ids) == data and all(vocabulary.tokens[token] for token in ids):
             return ids
     return encode_fewest(vocabulary, data)
 
 
 def encode_fewest(vocabulary: Vocabulary, data: bytes) -> list[int]:
-    """The fewest tokens that spell `data`; of several ways the one with the longest tokens first.
+    """The fewest tokens that spell `data`; ties are broken by the longest first token.
 
     Raises:
         VocabularyError: no tokens spell it.

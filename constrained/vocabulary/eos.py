@@ -1,4 +1,4 @@
-"""Where a sequence ends and how wide the logits are: what the tokenizer, the model and its configuration say."""
+"""End-of-sequence ids and the size of the logits, from the tokenizer, the model and its configuration."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def find_eos_ids(reading: TokenizerInfo, model: Any, generation_config: Any) -> 
     """Every id that ends a sequence: the tokenizer's, the generation configuration's, the model configuration's.
 
     With a model or a generation configuration, generation is likely to go through the chat template, so the end of
-    a turn that the template writes is an end of sequence too, even where the configuration forgot to say so.
+    a turn that the template writes is an end of sequence too, even where the configuration omits it.
 
     Raises:
-        VocabularyError: nobody names one.
+        VocabularyError: there is none.
     """
     configs = (generation_config, getattr(model, "generation_config", None), text_config(model))
     ids = list(reading.eos_ids)

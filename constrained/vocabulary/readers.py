@@ -1,4 +1,4 @@
-"""Which reader understands a tokenizer: told by what the object offers, never by the name of its class."""
+"""Choice of the reader for a tokenizer, by its attributes rather than its class."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from constrained.vocabulary import hugging_face, mistral
 from constrained.vocabulary.tokenizer_info import TokenizerInfo
 from constrained.vocabulary.verify import verify_tokenizer
 
-# What only this kind of tokenizer has, and its reader; the first that fits.
+# Attributes that only one kind of tokenizer has, and its reader; the first match is used.
 _READERS: tuple[tuple[tuple[str, ...], Callable[[Any], TokenizerInfo]], ...] = (
     (("backend_tokenizer", "all_special_ids"), hugging_face.read_transformers),
     (("get_added_tokens_decoder", "model"), hugging_face.read_tokenizers),
@@ -18,7 +18,7 @@ _READERS: tuple[tuple[tuple[str, ...], Callable[[Any], TokenizerInfo]], ...] = (
     (("file_path", "n_words", "is_special"), mistral.read_mistral_sentencepiece),
     (("piece_to_id", "is_byte"), mistral.read_sentencepiece),
 )
-# Where mistral-common, and processors of transformers, keep the tokenizer proper.
+# Attributes in which mistral-common, and processors of transformers, hold the tokenizer.
 _WRAPPERS = ("instruct_tokenizer", "tokenizer")
 
 
@@ -32,9 +32,9 @@ def read_tokenizer(tokenizer: Any) -> TokenizerInfo:
     while inner is not None:
         for attributes, reader in _READERS:
             if all(hasattr(inner, name) for name in attributes):
-                reading = reader(inner)
-                verify_tokenizer(reading)
-                return reading
+                info = reader(inner)
+                verify_tokenizer(info)
+                return info
         inner = next((getattr(inner, name) for name in _WRAPPERS if hasattr(inner, name)), None)
     raise VocabularyError(
         f"no reader for a tokenizer of type {type(tokenizer).__name__}",

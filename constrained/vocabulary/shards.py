@@ -1,4 +1,4 @@
-"""Where the next automaton of a vocabulary goes: what automata learn about languages is kept in shards."""
+"""Distribution of automata over the shards of a vocabulary."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Shard:
-    """One shard: a native store of languages under one lock, and what it has read.
+    """A native store of languages under one lock.
 
     Attributes:
-        core: the native side.
-        regexes: expressions it has read, with their numbers there.
+        core: the native object.
+        regexes: regular expressions in the store, with their numbers.
     """
 
     core: Any
@@ -24,13 +24,13 @@ class Shard:
 
 
 class ShardPool:
-    """Shards in turn, so that automata spread evenly over them; one that has grown too large is replaced.
+    """Assigns automata to shards in round-robin order; a shard that is full is replaced.
 
-    The automata of a shard keep it alive, so a shard that was replaced goes when the last of them goes.
+    Automata keep their shard alive, so a replaced shard is freed with its last automaton.
     """
 
     def __init__(self, vocabulary: Any) -> None:
-        """Takes the native vocabulary."""
+        """Creates the pool of a native vocabulary."""
         self._vocabulary = vocabulary
         self._open: list[Shard] = []
         self._turn = 0
@@ -44,7 +44,7 @@ class ShardPool:
             if turn == len(self._open):
                 self._open.append(Shard(self._vocabulary.open_shard()))
             shard = self._open[turn]
-        if shard.core.full:  # asked without the lock: it may have to wait for an automaton of that shard
+        if shard.core.full:  # without the lock: this may wait for an automaton of that shard
             fresh = Shard(self._vocabulary.open_shard())
             with self._lock:
                 if self._open[turn] is shard:

@@ -1,8 +1,8 @@
 """Native tables of vocabularies as files, which processes map into memory and share.
 
-A file is named for the content of the vocabulary and for the layout of the tables, is written under another name and
-renamed when it is whole, and carries a checksum. One that is missing, damaged or of another machine is made again. That
-a folder cannot be written to, or that there is none, is no error: the tables are then in memory of the process.
+The name of a file contains the fingerprint of the vocabulary and the version of the layout. A file has a checksum, and
+is written under a temporary name and then renamed. A missing, damaged or foreign file is rebuilt. A folder that is
+missing or not writable is not an error: the tables then stay in the memory of the process.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ CACHE_VARIABLE = "CONSTRAINED_CACHE"
 """Environment variable: another folder for the files; empty: no files."""
 
 _WORTH_A_FILE = 10_000
-"""Tokens from which on building takes longer than opening a file."""
+"""Number of tokens above which building the tables takes longer than opening a file."""
 
 
 def cache_folder() -> Path | None:
-    """Where the files are: `CACHE_VARIABLE`, or the user's folder for caches; None: nowhere."""
+    """The folder of the files: `CACHE_VARIABLE`, or the user's cache folder; None: no files."""
     named = os.environ.get(CACHE_VARIABLE)
     if named is not None:
         return Path(named) if named else None
@@ -46,10 +46,10 @@ def open_tables(
     """A native vocabulary, from its file if there is one.
 
     Args:
-        fingerprint: of the vocabulary's content.
-        size: its number of tokens.
-        build: the native vocabulary from a table file of its tables, or from scratch if that is None. Raises ValueError
-            for a table file that does not fit.
+        fingerprint: of the vocabulary.
+        size: number of tokens.
+        build: makes the native vocabulary from a table file, or from scratch if that is None; raises ValueError if
+            the file does not match.
         least: vocabularies of fewer tokens have no file.
     """
     place = cache_folder()
@@ -63,7 +63,7 @@ def open_tables(
     built = build(None)
     with suppress(OSError, ValueError):
         _write(path, built.table_file)
-        return build(_mapped(path))  # the same memory as the processes to come
+        return build(_mapped(path))  # mapped, so that later processes share this memory
     return built
 
 

@@ -1,8 +1,8 @@
-"""Are the bytes exact? A quick proof on samples when a tokenizer is read, so that a wrong reading cannot go unnoticed.
+"""Verification that the token bytes of a tokenizer are exact, on samples, when the tokenizer is read.
 
-Two directions. Text -> ids: the bytes of the ids are the text again, up to what the tokenizer's normaliser does to it
-and one space in front. Ids -> text: behind another token, a token adds what the tokenizer's decoder says it adds.
-The tests do the same for every token of whole vocabularies.
+In both directions. Text -> ids: the bytes of the ids are the text again, up to what the tokenizer's normaliser does to
+it and one space in front. Ids -> text: after another token, a token adds the text that the tokenizer's decoder adds.
+The tests verify every token of whole vocabularies.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def verify_tokenizer(info: TokenizerInfo) -> None:
     problems = [*_texts_that_change(info), *_tokens_that_differ(info)]
     if problems:
         raise VocabularyError(
-            f"the bytes of this tokenizer's tokens cannot be told exactly: {len(problems)} samples disagree"
+            f"the bytes of this tokenizer's tokens cannot be determined exactly: {len(problems)} samples disagree"
             + "".join(f"\n  {problem}" for problem in problems[:_SHOWN]),
             action="use a model with a byte-level or SentencePiece tokenizer, or list the bytes with "
             "Vocabulary.from_bytes",
@@ -60,7 +60,7 @@ def _texts_that_change(info: TokenizerInfo) -> Iterator[str]:
         wanted = {text.encode()} | info.normalize(text)
         if spelled in wanted or spelled.removeprefix(b" ") in wanted:
             continue
-        # A vocabulary that lacks a character cannot be blamed for losing it.
+        # A vocabulary without a character cannot reproduce it.
         known = known or set(info.tokens)
         if any(_can_spell(known, candidate.decode()) for candidate in wanted):
             yield f"text {text!r} becomes {spelled!r}, the ids {ids[:8]}"

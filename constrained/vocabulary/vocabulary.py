@@ -1,4 +1,4 @@
-"""`Vocabulary`: the bytes of every token id in one block of memory, with everything that follows from them."""
+"""`Vocabulary`: the bytes of every token id in one block of memory, with derived tables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MEMORY_LIMIT = 256 << 20
-"""Bytes that masks and what is known about languages may take for one vocabulary, unless another limit is given."""
+"""Default limit, in bytes, for the masks and language tables of one vocabulary."""
 
 
 _MARKS = bytes((*range(0xFF, 0xF4, -1), 0xC1, 0xC0))
@@ -34,7 +34,7 @@ _marking = Lock()
 
 
 def encode_with_special(text: str, special: Iterable[str]) -> bytes:
-    """A text in which special tokens are meant where their names stand, for the grammar of a `Constraint` with `marks`."""
+    """Encodes a text whose special tokens are written by name, for the grammar of a `Constraint`."""
     data = text.encode()
     for name, mark in _letters(special).items():
         data = data.replace(name.encode(), mark)
@@ -91,9 +91,9 @@ class Vocabulary:
             padding, a hole in the ids, an end of sequence. Ids with equal bytes are all kept, and all allowed.
         size: number of ids, which is the number of columns of the model's logits.
         eos_ids: ids that end a sequence, ascending; at least one.
-        special: ids of the tokenizer's special tokens, by name. They are no part of what makes two vocabularies equal.
-        special_tokens: names of the special tokens that can stand in texts, see `marked`; none, by default.
-        memory_limit: bytes that masks and what is known about languages may take; see `core`.
+        special: ids of the tokenizer's special tokens, by name. They do not affect equality.
+        special_tokens: names of the special tokens that can stand in texts, see `with_special_tokens`; none by default.
+        memory_limit: bytes of the shared masks and language tables; see `core`.
         shards: groups of automata that never wait for each other; see `core`.
     """
 
@@ -109,14 +109,14 @@ class Vocabulary:
         memory_limit: int = MEMORY_LIMIT,
         shards: int = 1,
     ) -> None:
-        """Use `from_tokenizer` or `from_bytes`; this is what both end in.
+        """Called by `from_tokenizer` and `from_bytes`; use these.
 
         Args:
             tokens: bytes per id.
             eos_ids: ids that end a sequence; whatever bytes they have are dropped.
             encoder: canonical ids of a text, if there is a tokenizer to ask.
             special: ids of special tokens, by name.
-            memory_limit: bytes that masks and what is known about languages may take; see `core`.
+            memory_limit: bytes of the shared masks and language tables; see `core`.
             shards: groups of automata that never wait for each other; see `core`.
 
         Raises:
@@ -155,7 +155,7 @@ class Vocabulary:
         Args:
             tokens: bytes per id; ``b""`` for an id that is never allowed in text.
             eos_ids: ids that end a sequence. Their bytes, if any, are dropped: an end is not text.
-            memory_limit: bytes that masks and what is known about languages may take; see `core`.
+            memory_limit: bytes of the shared masks and language tables; see `core`.
             shards: groups of automata that never wait for each other; see `core`.
 
         Raises:
@@ -193,7 +193,7 @@ class Vocabulary:
             size: columns of the logits, where the model pads its vocabulary; by default the model's, or else the
                 number of ids of the tokenizer. Ids the tokenizer does not know are never allowed.
             eos_ids: ids that end a sequence, instead of those that tokenizer and model name.
-            memory_limit: bytes that masks and what is known about languages may take; see `core`.
+            memory_limit: bytes of the shared masks and language tables; see `core`.
             shards: groups of automata that never wait for each other; see `core`.
 
         Raises:
@@ -249,7 +249,7 @@ class Vocabulary:
         return data
 
     def with_special_tokens(self, names: Iterable[str]) -> Vocabulary:
-        """The vocabulary over which these special tokens can stand in texts, as grammars of `encode_with_special` texts want them.
+        """The vocabulary in which these special tokens are text, as in grammars of `encode_with_special`.
 
         Such a token, and nothing else, is one byte that is in no UTF-8 text. An ordinary token with that byte could
         never be part of a text; here it is never allowed. `decode` gives the name.
@@ -314,7 +314,7 @@ class Vocabulary:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of size, bytes and ends: what a compiled automaton depends on."""
+        """Hash of size, bytes and end-of-sequence ids: all that a compiled automaton depends on."""
         digest = blake2b(digest_size=16)
         for part in (
             np.array([self.size, len(self.eos_ids), *self.eos_ids], dtype="<i8"),
@@ -326,12 +326,12 @@ class Vocabulary:
 
     @cached_property
     def core(self) -> Any:
-        """The same table on the native side, made once, with what automata over it share.
+        """The native vocabulary, with the tables and the masks that automata share; built at the first access.
 
-        What is shared takes `memory_limit` bytes at most, besides the tables, and besides what living automata still
-        need; beyond that it is dropped and computed again. Automata are dealt to `shards` in turn. Automata of one
-        shard share what they learn and take turns when something is learned; those of different shards learn at the
-        same time, each shard for itself.
+        Shared masks and language tables take at most `memory_limit` bytes, in addition to the token tables and to what
+        live automata need; the rest is evicted and computed again. Automata are assigned to `shards` in round-robin
+        order. Automata of one shard share language tables and wait for each other while these grow; automata of
+        different shards do not.
         """
         from constrained import _core
 
@@ -351,15 +351,15 @@ class Vocabulary:
 
     @cached_property
     def shard_pool(self) -> ShardPool:
-        """Where automata go."""
+        """Assigns automata to shards."""
         return ShardPool(self.core)
 
     @property
     def masks(self) -> Any:
         """The masks of all automata over this vocabulary by id (native): `first`, `end`, `words`, `copy`.
 
-        An id never names two masks. Rows from `first` on are held; those before were dropped to save memory, and a
-        state whose row was dropped has one with a new id when it is next asked for.
+        An id never names two masks. Masks with ids below `first` are evicted; a state whose mask was evicted gets a new
+        id at the next query.
         """
         return self.core.masks
 
@@ -376,7 +376,7 @@ class Vocabulary:
         return f"Vocabulary(size={self.size}, eos_ids={self.eos_ids}, fingerprint={self.fingerprint[:8]})"
 
     def __getstate__(self) -> dict[str, Any]:
-        # What can be derived again stays behind: the native table does not travel, the index is as big as the rest.
+        # Derived tables are not pickled: the native one cannot be, and the index is as large as the rest.
         return {k: v for k, v in self.__dict__.items() if k not in ("core", "ids_by_bytes", "shard_pool")} | {
             "_marked": {}
         }

@@ -55,7 +55,7 @@ def test_the_exact_laws_are_those_of_the_definitions(seed):
 def test_a_language_that_is_too_large_is_said_so():
     model = EnumerableModel()
     automaton = constrained.compile(regex("[abc]*"), model.vocabulary)
-    with pytest.raises(TooManySequences, match="more than 10 beginnings"):
+    with pytest.raises(TooManySequences, match="more than 10 prefixes"):
         exact_distributions(model, automaton, 4, budget=10)
 
 
@@ -312,7 +312,7 @@ def test_what_cannot_be_written_down_is_skipped_by_name(tmp_path):
         tasks=("bit-vectors/small",), samplers=("local",), sizes=(5,), budget=10, predicate=0
     )
     results = run(settings, tmp_path / "out")
-    assert "more than 10 beginnings" in results.skipped["bit-vectors/small"]
+    assert "more than 10 prefixes" in results.skipped["bit-vectors/small"]
     assert "Not measured" in (tmp_path / "out" / "summary.md").read_text()
 
 
