@@ -1,11 +1,11 @@
-"""From schemas that hold together to cases: sets of schemas without references, conjunctions or alternatives.
+"""Depth-first expansion of a conjunction of schemas into disjuncts (``$ref``, ``allOf``, ``anyOf``, ``oneOf``).
 
-A goal (schemas that one value must satisfy) is closed over ``$ref`` and ``allOf``; every disjunction in it picks
-one branch. Each way to pick is a case, and what a case says is one `TypeConstraints`. Goals and cases are interned by the
-set of their schemas, so that recursion comes back to the same one.
+A conjunction is closed over ``$ref`` and ``allOf``; then one branch of every disjunction is chosen. Each combination of
+choices is a disjunct, whose constraints are one `TypeConstraints`. Conjunctions and disjuncts are interned by the set of
+their schemas, so that recursive schemas lead back to known ones.
 
-"Exactly one" is the choice of a branch and the negation of every other that may hold at the same time. To find
-out which may, goals are expanded loosely, with "any" for "exactly one": that is never too narrow.
+``oneOf`` is the choice of a branch and the negation of every other branch that is not provably disjoint from it. For
+these proofs conjunctions are expanded with `relaxed`, where ``oneOf`` counts as ``anyOf``: a superset.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from grammars.json_schema.source.constraints import (
     ParsedSchema,
     TypeConstraints,
 )
-from grammars.json_schema.source.document import SchemaDocument, SchemaNode, child_pointer
+from grammars.json_schema.source.document import SchemaDocument, SchemaNode
 from grammars.json_schema.source.synthetic import conjunction_of, constraint_schema, negation_of
 
 MAX_DISJUNCTS = 10_000
-"""Most ways to pick the branches of one value's disjunctions."""
+"""Maximum number of combinations of alternatives for one value."""
 
-_NOTHING_SAID = TypeConstraints()
+_UNCONSTRAINED = TypeConstraints()
 
 
 def _unknown(keyword: str, dialect: str) -> str:
@@ -49,13 +49,13 @@ def _unknown(keyword: str, dialect: str) -> str:
 
 
 class ConjunctionClosure(NamedTuple):
-    """What holds of a goal whichever alternatives do.
+    """What a conjunction implies before any alternative is chosen.
 
     Attributes:
-        closure_key: the goal, and whether it was opened loosely.
-        schema_set: all schemas that hold.
-        disjunctions: the disjunctions that they bring.
-        types: that all of them allow; None when they contradict each other.
+        closure_key: the conjunction, and whether it was closed with `relaxed`.
+        schema_set: all schemas that must hold.
+        disjunctions: their disjunctions.
+        types: types that all of them allow; None when they contradict each other.
     """
 
     closure_key: tuple[Conjunction, bool]
@@ -77,10 +77,10 @@ class DisjointnessProver(Protocol):
 
 
 class DnfExpansion:
-    """Reads schemas and expands goals; remembers both.
+    """Parses schemas and expands conjunctions, with caches.
 
     Args:
-        document: where the schemas stand.
+        document: the document of the schemas.
         new_prover: makes the prover of this expansion, which itself expands conjunctions (with `relaxed`).
     """
 
@@ -97,12 +97,14 @@ class DnfExpansion:
         self.unevaluated_cache: dict[SchemaNode, list[SchemaNode]] = {}
         self.discriminators_cache: dict[SchemaNode, Discriminators] = {}
         self.summaries_cache: dict[SchemaNode, ValueSummary] = {}
-        self.last_closure = ConjunctionClosure(((), True), {}, [], EVERY_TYPE)  # mostly asked for twice
+        self.last_closure = ConjunctionClosure(
+            ((), True), {}, [], EVERY_TYPE
+        )  # usually requested twice in a row
 
     # ------------------------------------------------------------ one schema
 
     def parse_schema(self, node: SchemaNode) -> ParsedSchema:
-        """What a schema says by itself."""
+        """The keywords of one schema."""
         if node.parsed is not None:
             return node.parsed
         if node.negates is not None:
@@ -137,11 +139,11 @@ class DnfExpansion:
         return parsed
 
     def report_rows(self) -> Iterator[tuple[SchemaNode, list[tuple[str, bool, str]]]]:
-        """The `entries` of every schema that was read, in that order."""
+        """The `keyword_rows` of every schema parsed so far, in that order."""
         return ((node, self.keyword_rows(node)) for node in tuple(self.visited_nodes))
 
     def keyword_rows(self, node: SchemaNode) -> list[tuple[str, bool, str]]:
-        """(keyword, enforced, note) for the report: what each keyword of a schema came to."""
+        """(keyword, enforced, note) for each keyword of a schema."""
         schema = node.value
         dialect = node.dialect
         alone = dialect.ref_overrides_siblings and "$ref" in schema if isinstance(schema, dict) else False
@@ -158,26 +160,26 @@ class DnfExpansion:
         return found
 
     def scalar_parts(self, node: SchemaNode) -> tuple[list[SchemaNode], list[Sequence[SchemaNode]]]:
-        """What a scalar must satisfy besides the shape of a schema: all of some schemas, and of each list one."""
+        """Schemas that a scalar must satisfy besides a schema's own constraints: all of the first list, one of each other."""
         parsed = self.parse_schema(node)
         if node not in self.acyclic:
             self.check_acyclic(node)
         either = [branches for _, branches in parsed.any_of]
         either += map(self.exactly_one, parsed.one_of)
-        either += map(self.not_one, parsed.none_or_many)
-        if parsed.violated_unevaluated is not None:  # no scalar leaves anything unevaluated
+        either += map(self.none_or_many, parsed.none_or_many)
+        if parsed.violated_unevaluated is not None:  # scalars have no members or items
             either.append(())
         return list(parsed.all_of), either
 
-    # ------------------------------------------------------------ goals
+    # ------------------------------------------------------------ conjunctions
 
     def types_and_branches(self, conjunction: Conjunction) -> tuple[int, int]:
-        """Types that hold all values of a goal, and in how many ways its alternatives can be picked, seen from outside."""
+        """Types of the values of a conjunction, and the number of combinations of its outermost alternatives."""
         opened = self.conjunction_closure(conjunction, relaxed=False)
         return opened.types or 0, math.prod(map(len, opened.disjunctions))
 
     def conjunction_closure(self, conjunction: Conjunction, relaxed: bool) -> ConjunctionClosure:
-        """What holds of a goal whichever alternatives do."""
+        """What a conjunction implies before any alternative is chosen."""
         if self.last_closure.closure_key != (conjunction, relaxed):
             seen: dict[SchemaNode, None] = {}
             choices: list[Sequence[SchemaNode]] = []
@@ -186,17 +188,17 @@ class DnfExpansion:
         return self.last_closure
 
     def expand(self, conjunction: Conjunction, *, relaxed: bool = False) -> list[Conjunction]:
-        """The cases of a goal, each a tuple of schemas that limit something.
+        """The disjuncts of a conjunction, each a tuple of schemas with constraints.
 
         Args:
-            conjunction: schemas that must hold together.
-            relaxed: take "exactly one" for "any".
+            conjunction: schemas that must all hold.
+            relaxed: treat ``oneOf`` as ``anyOf``.
 
         Raises:
-            ConstraintTooLarge: there are too many.
-            InvalidConstraint: a schema refers to itself for the same value.
+            ConstraintTooLarge: there are more than `MAX_DISJUNCTS` combinations.
+            InvalidConstraint: a circular reference.
         """
-        if len(conjunction) == 1:  # by far the most common: one schema that refers to no other
+        if len(conjunction) == 1:  # the common case: one schema without in-place applicators
             parsed = self.parse_schema(conjunction[0])
             if parsed.is_flat:
                 return [conjunction if parsed.limits else ()]
@@ -222,14 +224,14 @@ class DnfExpansion:
                 raise ConstraintTooLarge(
                     "the schema has too many combinations of alternatives",
                     Problem(conjunction[0].pointer, f"more than {MAX_DISJUNCTS} combinations at this place"),
-                    action="simplify the alternatives that stand side by side here",
+                    action="simplify the anyOf and oneOf alternatives that apply together here",
                 )
             seen, choices, types, tags = pending.pop()
             if not choices:
                 disjunct = self._limiting(seen)
                 finished.setdefault(frozenset(disjunct), disjunct)
                 continue
-            if any(branch in seen for branch in choices[0]):  # holds already
+            if any(branch in seen for branch in choices[0]):  # satisfied already
                 pending.append((seen, choices[1:], types, tags))
                 continue
             for branch in reversed(choices[0]):
@@ -247,7 +249,7 @@ class DnfExpansion:
         return list(finished.values())
 
     def value_summary(self, node: SchemaNode) -> ValueSummary:
-        """What is easily said of the values of a schema, whichever alternatives hold."""
+        """A cheap over-approximation of the values of a schema."""
         found = self.summaries_cache.get(node)
         if found is None:
             seen: dict[SchemaNode, None] = {}
@@ -259,7 +261,7 @@ class DnfExpansion:
         return found
 
     def conjoin_discriminators(self, nodes: Iterable[SchemaNode], tags: Discriminators) -> Discriminators:
-        """What is said of single members, with what more schemas say of them."""
+        """Discriminators of a conjunction extended by more schemas."""
         found = []
         for node in nodes:
             if (node.parsed or self.parse_schema(node)).limits:
@@ -275,9 +277,9 @@ class DnfExpansion:
         choices: list[Sequence[SchemaNode]],
         relaxed: bool,
     ) -> int | None:
-        """Adds schemas and all that hold with them to `seen`, and the disjunctions that they bring to `choices`.
+        """Adds schemas and all that they imply to `seen`, and their disjunctions to `choices`.
 
-        Returns the types that the new ones allow; None when a schema and its negation are among all of them.
+        Returns the types that the added schemas allow; None when `seen` contains a schema and its negation.
         """
         types = EVERY_TYPE
         stack = list(reversed(nodes))
@@ -300,17 +302,17 @@ class DnfExpansion:
             for branches in parsed.one_of:
                 choices.append(branches if relaxed else self.exactly_one(branches))
             if not relaxed:
-                choices.extend(self.not_one(branches) for branches in parsed.none_or_many)
+                choices.extend(self.none_or_many(branches) for branches in parsed.none_or_many)
                 if parsed.unevaluated is not None:
                     choices.insert(
                         0, self.unevaluated_disjuncts(parsed.unevaluated)
-                    )  # it picks branches of the others, too
+                    )  # first: it also chooses branches of the other disjunctions
                 if parsed.violated_unevaluated is not None:
                     stack.extend(map(negation_of, self.unevaluated_disjuncts(parsed.violated_unevaluated)))
         return types
 
     def exactly_one(self, branches: Sequence[SchemaNode]) -> list[SchemaNode]:
-        """Schemas of which one holds when exactly one of the branches does."""
+        """Schemas of which at least one holds if and only if exactly one of the branches does."""
         key = tuple(branches)
         found = self.exactly_one_cache.get(key)
         if found is None:
@@ -329,7 +331,7 @@ class DnfExpansion:
         return found
 
     def unevaluated_disjuncts(self, node: SchemaNode) -> list[SchemaNode]:
-        """Schemas of which one holds when all that a schema leaves unevaluated is as it says."""
+        """Schemas of which at least one holds if and only if the ``unevaluated*`` keywords of a schema are satisfied."""
         found = self.unevaluated_cache.get(node)
         if found is None:
             self.check_acyclic(node)
@@ -338,8 +340,8 @@ class DnfExpansion:
             ).alternatives(node)
         return found
 
-    def not_one(self, branches: Sequence[SchemaNode]) -> list[SchemaNode]:
-        """Schemas of which one holds when none of the branches does, or more than one."""
+    def none_or_many(self, branches: Sequence[SchemaNode]) -> list[SchemaNode]:
+        """Schemas of which at least one holds if and only if none or several of the branches do."""
         none = conjunction_of(self.document, [negation_of(branch) for branch in branches])
         pairs = [
             conjunction_of(self.document, [first, second])
@@ -353,7 +355,11 @@ class DnfExpansion:
         return tuple([node for node in seen if (node.parsed or self.parse_schema(node)).limits])
 
     def check_acyclic(self, start: SchemaNode) -> None:
-        """Refuses a schema that comes back to itself for the same value: it would say nothing or anything."""
+        """Checks that no chain of in-place applicators leads from a schema back to itself.
+
+        Raises:
+            InvalidConstraint: a circular reference.
+        """
         path: list[SchemaNode] = []
         on_path: set[SchemaNode] = set()
         stack: list[tuple[SchemaNode, bool]] = [(start, False)]
@@ -368,9 +374,10 @@ class DnfExpansion:
                 raise InvalidConstraint(
                     "the schema is malformed",
                     Problem(
-                        child_pointer(path[-1].pointer), f"refers back to {node.pointer} for the same value"
+                        path[-1].pointer,
+                        f"circular reference to {node.pointer} without a step into the value",
                     ),
-                    action="break the circle of references",
+                    action="break the cycle of references",
                 )
             if node in self.acyclic:
                 continue
@@ -384,12 +391,12 @@ class DnfExpansion:
             for branches in (*parsed.one_of, *parsed.none_or_many):
                 stack.extend((other, False) for other in branches)
 
-    # ------------------------------------------------------------ cases
+    # ------------------------------------------------------------ disjuncts
 
     def constraints_of(self, disjunct: Conjunction) -> TypeConstraints:
-        """All that a case says."""
+        """The conjoined constraints of a disjunct."""
         if not disjunct:
-            return _NOTHING_SAID
+            return _UNCONSTRAINED
         if len(disjunct) == 1:
             return self.parse_schema(disjunct[0]).constraints
         key = frozenset(disjunct)

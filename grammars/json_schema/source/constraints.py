@@ -1,7 +1,7 @@
-"""What a set of schemas says about one value, type by type: a `TypeConstraints`; and how two shapes become one.
+"""The parsed form of schemas: `ParsedSchema` for one schema object, `TypeConstraints` for its assertions, type by type.
 
-Each schema object fills its own `ParsedSchema`; several that hold at once are conjoined. A keyword for one type never
-limits values of another.
+Constraints of several schemas that apply to one value are conjoined. A keyword for one type never constrains values of
+another type.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TYPES: dict[str, int] = {
 
 
 def type_bit_of(value: Any, whole_floats: bool) -> int:
-    """The type of a JSON value; whether 1.0 is an integer depends on the draft."""
+    """The type bit of a JSON value; whether 1.0 is an integer depends on the dialect."""
     if value is None:
         return NULL
     if isinstance(value, bool):
@@ -47,12 +47,12 @@ def type_bit_of(value: Any, whole_floats: bool) -> int:
 
 
 Conjunction = tuple[SchemaNode, ...]
-"""Schemas that a value must satisfy together; none at all: any value."""
+"""Schemas that one value must all satisfy; the empty conjunction allows every value."""
 
 
 @dataclass(slots=True)
 class MemberSchemas:
-    """Which schemas one schema object lays on the members of an object, by key."""
+    """The schemas that one schema object applies to the members of an object, by key."""
 
     properties: dict[str, SchemaNode] = field(default_factory=dict)
     patterns: list[tuple[StringPattern, SchemaNode]] = field(default_factory=list)
@@ -67,7 +67,7 @@ class MemberSchemas:
 
 @dataclass(slots=True)
 class ItemSchemas:
-    """Which schemas one schema object lays on the items of an array, by position."""
+    """The schemas that one schema object applies to the items of an array, by position."""
 
     prefix: list[SchemaNode] = field(default_factory=list)
     additional: SchemaNode | None = None
@@ -81,12 +81,12 @@ class ItemSchemas:
 
 @dataclass(slots=True)
 class ContainsConstraint:
-    """How many items of an array satisfy the schema of their position; where there is none, an item does not.
+    """Bounds on the number of items that match the schema of their position; without a schema an item does not match.
 
     Attributes:
         items: the schemas, by position.
-        min_contains, max_contains: how many items there must be that satisfy them (`most` None: no bound).
-        place: the keyword that says so.
+        min_contains, max_contains: bounds on the number of matching items (`max_contains` None: no bound).
+        place: JSON Pointer of the keyword.
     """
 
     items: ItemSchemas
@@ -97,13 +97,13 @@ class ContainsConstraint:
 
 @dataclass(slots=True)
 class NegatedObject:
-    """What is said about objects, of which something at least must fail.
+    """Object constraints at least one of which must be violated (from ``not``).
 
     Attributes:
-        members: schemas for values of members, as if they had to hold.
-        required: keys, as if they had to be there.
-        property_names: schemas for keys, as if they had to hold.
-        place: the schema that is denied.
+        members: schemas for the values of members.
+        required: required keys.
+        property_names: schemas for keys.
+        place: JSON Pointer of the negated schema.
     """
 
     members: tuple[MemberSchemas, ...]
@@ -112,7 +112,7 @@ class NegatedObject:
     place: str
 
     def constrains_key(self, name: str) -> bool:
-        """Whether anything is said of a key or its value, but that it has to be there."""
+        """Whether it constrains a key or its value, apart from requiring the key."""
         for members in self.members:
             if name in members.properties or members.patterns or members.additional is not None:
                 return True
@@ -120,16 +120,16 @@ class NegatedObject:
 
 
 class TypeConstraints:
-    """What must hold of a value, type by type. An instance holds what is said; the class, what holds otherwise."""
+    """Constraints on a value, type by type. Instances store the constraints present; class attributes are the defaults."""
 
     types: int = EVERY_TYPE
     enum_values: list[Any] | None = None
     excluded_values: tuple[Any, ...] = ()
-    """Scalars that the value does not equal."""
+    """Scalars that the value must differ from."""
     bounds: Bounds = UNBOUNDED
     divisors: tuple[Decimal, ...] = ()
     non_divisors: tuple[Decimal, ...] = ()
-    """Steps that numbers are no multiples of."""
+    """Numbers that a numeric value must not be a multiple of."""
     min_length: int = 0
     max_length: int | None = None
     patterns: tuple[StringPattern, ...] = ()
@@ -145,28 +145,28 @@ class TypeConstraints:
     min_properties: int = 0
     max_properties: int | None = None
     unsupported_keywords: tuple[tuple[int, Problem], ...] = ()
-    """Keywords that cannot be enforced, each with the types that it limits."""
+    """Keywords that cannot be enforced, each with the types that it constrains."""
 
-    def __init__(self, **said: Any) -> None:
-        if said:
-            self.__dict__.update(said)
+    def __init__(self, **present: Any) -> None:
+        if present:
+            self.__dict__.update(present)
 
     def limits(self) -> bool:
-        """Whether it limits anything at all."""
+        """Whether it excludes any value."""
         return any(value != getattr(TypeConstraints, name) for name, value in self.__dict__.items())
 
     def conjoin(self, *others: TypeConstraints) -> TypeConstraints:
-        """What must hold when all must."""
-        met = TypeConstraints(**self.__dict__)
-        said = met.__dict__
+        """The conjunction with others."""
+        result = TypeConstraints(**self.__dict__)
+        present = result.__dict__
         for other in others:
             for name, value in other.__dict__.items():
-                if name in said:
+                if name in present:
                     both = _CONJOIN.get(name)
-                    said[name] = said[name] + value if both is None else both(said[name], value)
+                    present[name] = present[name] + value if both is None else both(present[name], value)
                 else:
-                    said[name] = value
-        return met
+                    present[name] = value
+        return result
 
 
 def _least(a: int | None, b: int | None) -> int | None:
@@ -174,7 +174,7 @@ def _least(a: int | None, b: int | None) -> int | None:
 
 
 def intersect_enums(a: list[Any] | None, b: list[Any] | None) -> list[Any] | None:
-    """Values listed by both (None: not listed at all)."""
+    """Values in both lists (None: no list)."""
     if a is None or b is None:
         return b if a is None else a
     if set(map(type, a)) == {str}:
@@ -198,22 +198,22 @@ _CONJOIN: dict[str, Callable[[Any, Any], Any]] = {
     "min_properties": max,
     "max_properties": _least,
 }
-"""How two statements about one attribute of a `TypeConstraints` become one; what is not here is listed one after the other."""
+"""How two values of an attribute of `TypeConstraints` are conjoined; attributes not listed here are concatenated."""
 
 
 class ParsedSchema:
-    """What one schema object says.
+    """The keywords of one schema object.
 
     Attributes:
-        constraints: what its own keywords say about the value.
-        all_of: schemas that hold of the same value (``$ref``, ``allOf``).
-        any_of: for each disjunction, the keyword and the schemas of which one must hold.
-        one_of: likewise, exactly one must hold.
-        none_or_many: likewise, none or more than one must hold.
-        annotating: schemas that limit nothing, and speak of members and items where they hold.
-        unevaluated: the schema itself, if it says something about what its subschemas leave unevaluated.
-        violated_unevaluated: a schema of which just that fails.
-        limits: whether `shape` limits anything at all.
+        constraints: its assertions about the value.
+        all_of: schemas that the value must satisfy too (``$ref``, ``allOf``).
+        any_of: disjunctions: the keyword, and schemas of which at least one must hold.
+        one_of: lists of schemas of which exactly one must hold.
+        none_or_many: lists of schemas of which none or several must hold (negated ``oneOf``).
+        annotating: schemas that constrain nothing but evaluate members and items where they hold.
+        unevaluated: the schema itself, if it has an ``unevaluated*`` keyword.
+        violated_unevaluated: a schema whose ``unevaluated*`` keyword must be violated.
+        limits: whether `constraints` excludes any value.
     """
 
     all_of: tuple[SchemaNode, ...] = ()
@@ -230,7 +230,7 @@ class ParsedSchema:
 
     @property
     def is_flat(self) -> bool:
-        """Whether `shape` is all it says."""
+        """Whether `constraints` is all it contains."""
         if self.all_of or self.any_of or self.one_of:
             return False
         return not (self.none_or_many or self.unevaluated or self.violated_unevaluated)
@@ -244,4 +244,4 @@ def _alone(types: int) -> ParsedSchema:
 
 
 SINGLE_TYPE = {name: _alone(types) for name, types in TYPES.items()}
-"""What a schema says that says one type and nothing else."""
+"""Parsed schemas that consist of one type."""

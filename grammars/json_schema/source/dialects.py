@@ -1,4 +1,4 @@
-"""Each draft of JSON Schema as a table: keyword -> the function that lowers it."""
+"""The dialects of JSON Schema (drafts 4 to 2020-12), each as a table from keyword to handler."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class SchemaDialect:
     """One version of the specification.
 
     Attributes:
-        name: as it is called: ``"7"``, ``"2020-12"``.
-        uri: its meta-schema's identifier.
-        handlers: the keywords it knows; any other is an annotation.
-        id_keyword: names a schema.
+        name: for example ``"7"`` or ``"2020-12"``.
+        uri: identifier of its meta-schema.
+        handlers: the keywords that it defines; any other keyword is an annotation.
+        id_keyword: the keyword that identifies a schema resource.
         ref_overrides_siblings: other keywords next to ``$ref`` are ignored.
-        integral_floats: 1.0 is an integer.
+        integral_floats: whether 1.0 is an integer.
         contains_evaluates: items that satisfy ``contains`` count as evaluated.
         formats: the formats that are enforced, by name.
     """
@@ -46,7 +46,7 @@ class SchemaDialect:
     formats: Mapping[str, Format] = field(default_factory=lambda: FORMATS)
 
     def dialect_of(self, schema: Any) -> SchemaDialect:
-        """The draft that a schema follows that stands within one of this draft or is referred to by it."""
+        """The dialect of a schema that is contained in, or referenced by, one of this dialect."""
         uri = schema.get("$schema") if isinstance(schema, dict) else None
         found = _BY_URI.get(uri.rstrip("#"), self) if isinstance(uri, str) else self
         if found.uri == self.uri:
@@ -68,7 +68,7 @@ class SchemaDialect:
         return None if identifier is None or identifier.startswith("#") else identifier
 
     def anchors_of(self, schema: Mapping[str, Any]) -> list[str]:
-        """Names by which the fragment of a reference may point at a schema object."""
+        """The plain-name anchors that a schema object declares."""
         names = {keyword: schema[keyword] for keyword in (self.id_keyword, *_ANCHORS) if keyword in schema}
         ignored = self.ref_overrides_siblings and "$ref" in schema
         if ignored or not names or not all(isinstance(name, str) for name in names.values()):
@@ -77,12 +77,12 @@ class SchemaDialect:
 
     @cached_property
     def assertion_keywords(self) -> Mapping[str, KeywordHandler]:
-        """The keywords that may limit something."""
+        """The keywords that may constrain values."""
         return {name: function for name, function in self.handlers.items() if function is not annotation}
 
     @cached_property
     def native_keywords(self) -> Keywords:
-        """What a native reader must know of the keywords."""
+        """The table of keywords for the native code."""
         # Other libraries may keep this module alive beyond the end of the interpreter; native objects must be gone by then.
         atexit.register(self.__dict__.pop, "native_keywords", None)
         checks = keyword_value_kinds(self.name, self.handlers)
@@ -196,7 +196,7 @@ SCHEMA_DIALECTS: dict[str, SchemaDialect] = {
         ),
     )
 }
-"""The drafts by name."""
+"""The dialects by name."""
 DEFAULT_DIALECT = SCHEMA_DIALECTS["2020-12"]
 _BY_URI = {dialect.uri: dialect for dialect in SCHEMA_DIALECTS.values()}
 
@@ -215,12 +215,12 @@ _LIMITS = frozenset(
 def select_dialect(
     schema: Any, name: str | None = None, registry: SchemaRegistry | None = None
 ) -> SchemaDialect:
-    """The draft asked for by name, or else the one that ``$schema`` names, or else the newest.
+    """The dialect of this name, or else the one that ``$schema`` names, or else the newest.
 
-    A meta-schema in the registry may leave out the vocabulary of validation; its keywords are unknown then.
+    A meta-schema in the registry may omit the validation vocabulary, whose keywords are then unknown.
 
     Raises:
-        InvalidConstraint: there is no draft of that name.
+        InvalidConstraint: there is no dialect of that name.
     """
     if name is not None:
         if name not in SCHEMA_DIALECTS:

@@ -1,4 +1,4 @@
-"""Schema documents: which object is a schema, where it stands, and what a reference points at."""
+"""Schema documents: the location of each schema, its base URI, and the resolution of ``$ref``, also to other documents."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ SCHEMA_KEYWORDS = frozenset(
         "propertyNames", "unevaluatedItems", "unevaluatedProperties", "contentSchema",
     }
 )  # fmt: skip
-"""Keywords that hold a schema (``items`` may hold a list of them)."""
+"""Keywords whose value is a schema (``items`` may be a list of schemas)."""
 SCHEMA_LIST_KEYWORDS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
-"""Keywords that hold a list of schemas."""
+"""Keywords whose value is a list of schemas."""
 SCHEMA_MAP_KEYWORDS = frozenset(
     {"properties", "patternProperties", "definitions", "$defs", "dependentSchemas"}
 )
-"""Keywords that hold schemas by name (so does ``dependencies``, between lists of names)."""
+"""Keywords whose value maps names to schemas (as ``dependencies`` does, beside lists of names)."""
 
 
 _LISTED = SCHEMA_LIST_KEYWORDS | SCHEMA_KEYWORDS
 
 
 class SchemaNode:
-    """A schema at its place.
+    """A schema at its place in a document, or a synthetic schema that follows from one.
 
     Attributes:
         value: the schema, an object or a boolean.
-        pointer: JSON Pointer as a URI fragment, shown to people and unique in the document.
-        resource: the schema with an identifier that this one belongs to: what ``#`` means here.
-        base: URI that references are relative to.
-        dialect: the version of the specification that its resource follows.
-        parsed: what the schema itself says, filled in when it is first read.
-        made: it does not stand in the document but follows from one that does.
+        pointer: JSON Pointer as a URI fragment; unique in the document, and shown in errors.
+        resource: the schema resource that it belongs to, at which ``#`` points.
+        base: the base URI.
+        dialect: the dialect of its resource.
+        parsed: its keywords, filled in when it is first parsed.
+        made: it is synthetic: it does not stand in the document.
         negates: the schema of which this is the negation.
-        negation: its negation, if that has been asked for.
-        parent_resource: of a resource, the one that it stands in.
-        dynamic_scope: of a resource, what `dynamic.scope_of` found.
-        text: its value as text, once `same` has asked for it.
+        negation: its negation, once that exists.
+        parent_resource: of a resource, the enclosing resource.
+        dynamic_scope: of a resource, the result of `dynamic_refs.dynamic_scope_of`.
+        text: its value as text, cached by `is_identical`.
     """
 
     __slots__ = (
@@ -70,7 +70,7 @@ class SchemaNode:
         self.text: str | None = None
 
     def is_identical(self, other: SchemaNode) -> bool:
-        """Whether another schema plainly says the same: word for word, so that 1 is not taken for true."""
+        """Whether another schema of the resource has the same text; compared as text, so that 1 differs from true."""
         if self is other:
             return True
         if self.made or other.made or self.resource is not other.resource:
@@ -83,15 +83,15 @@ class SchemaNode:
             for node in (self, other):
                 node.text = node.text or repr(node.value)
         except RecursionError:
-            return False  # too deep to tell
+            return False  # too deep to compare
         return self.text == other.text
 
     def __repr__(self) -> str:
-        return f"Node({self.pointer})"
+        return f"SchemaNode({self.pointer})"
 
 
 def child_pointer(pointer: str, *tokens: str | int) -> str:
-    """The pointer of a child."""
+    """The pointer of a descendant, each token escaped."""
     for token in tokens:
         text = str(token)
         if "~" in text or "/" in text:
@@ -101,23 +101,20 @@ def child_pointer(pointer: str, *tokens: str | int) -> str:
 
 
 def document_order(schema: Any, pointer: str) -> tuple[int, ...]:
-    """Where a pointer leads in a document as it is written: smaller than what comes after it.
-
-    What does not stand there comes last.
-    """
-    found = []
+    """Sort key of a pointer by its position in a document; pointers to no place of the document come last."""
+    positions = []
     head, *tokens = pointer.split("/")
     for raw in tokens:
         token = unescape(raw)
         if isinstance(schema, dict) and token in schema:
-            found.append(list(schema).index(token))
+            positions.append(list(schema).index(token))
             schema = schema[token]
         elif isinstance(schema, list) and token.isdigit() and int(token) < len(schema):
-            found.append(int(token))
+            positions.append(int(token))
             schema = schema[int(token)]
         else:
             return (_NOWHERE,)
-    return tuple(found) if head == "#" else (_NOWHERE,)
+    return tuple(positions) if head == "#" else (_NOWHERE,)
 
 
 _NOWHERE = 2**32
@@ -134,7 +131,7 @@ def _join(base: str, reference: str, pointer: str) -> str:
 
 
 def _reference_problem(node: SchemaNode, reference: str, reason: str) -> Problem:
-    """What is wrong with a reference, at the keyword that makes it."""
+    """A problem of a reference, at the keyword that contains it."""
     keyword = next((name for name in _REFERENCES if node.value.get(name) == reference), "$ref")
     return Problem(child_pointer(node.pointer, keyword), reason, reference, keyword)
 
@@ -143,13 +140,13 @@ _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
 class SchemaDocument:
-    """A schema document and the nodes in it that have been looked at; other documents as references lead there.
+    """A schema document, the nodes visited so far, and the other documents that references lead to.
 
     Args:
         schema: the document.
-        dialect: the version of the specification that it follows.
+        dialect: its dialect.
         registry: other documents by URI.
-        check: refuses what is no schema of a draft; asked of other documents.
+        check: called with each other document and its dialect; raises if it is malformed.
     """
 
     def __init__(
@@ -168,14 +165,14 @@ class SchemaDocument:
         self.root = self._document(schema, dialect, "#", "")
 
     def _document(self, schema: Any, dialect: SchemaDialect, pointer: str, uri: str) -> SchemaNode:
-        """The node of a whole document that was found at a URI."""
+        """The root node of a document that was retrieved by a URI."""
         identifier = dialect.identifier_of(schema) if isinstance(schema, dict) else None
         node = self.nodes[pointer] = SchemaNode(schema, pointer, None, _join(uri, identifier or "", pointer))
         node.dialect = dialect
         return node
 
     def child(self, parent: SchemaNode, *tokens: str | int) -> SchemaNode:
-        """The schema found by following tokens down from a schema."""
+        """The schema at the end of a path of tokens below a schema."""
         pointer = child_pointer(parent.pointer, *tokens)
         node = self.nodes.get(pointer)
         if node is None:
@@ -186,7 +183,7 @@ class SchemaDocument:
         return node
 
     def children(self, parent: SchemaNode, keyword: str, names: Mapping[str, Any]) -> dict[str, SchemaNode]:
-        """The schemas by name under a keyword, all at once."""
+        """The schemas of a keyword that maps names to schemas."""
         found = {}
         nodes = self.nodes
         place = f"{parent.pointer}/{keyword}"
@@ -209,7 +206,7 @@ class SchemaDocument:
         return node
 
     def made(self, parent: SchemaNode, label: str, value: Any) -> SchemaNode:
-        """A schema that does not stand in the document but follows from one that does."""
+        """A synthetic schema, interned by the label and the schema that it follows from."""
         pointer = f"{parent.pointer} ({label})"
         node = self.nodes.get(pointer)
         if node is None:
@@ -218,11 +215,11 @@ class SchemaDocument:
         return node
 
     def resolve(self, node: SchemaNode, reference: str) -> SchemaNode:
-        """The schema that a reference at `node` points at, as it stands there.
+        """The static target of a reference at `node`.
 
         Raises:
-            InvalidConstraint: nothing is there.
-            UnsupportedConstraint: it points out of the document.
+            InvalidConstraint: there is no schema at that place.
+            UnsupportedConstraint: it names a document that the registry does not contain.
         """
         url, _, fragment = reference.partition("#")
         target = _join(node.base, url, node.pointer) if url else node.base
@@ -233,8 +230,8 @@ class SchemaDocument:
             if found is None:
                 raise UnsupportedConstraint(
                     "1 keyword cannot be enforced",
-                    _reference_problem(node, reference, "points out of the document"),
-                    action="give the schema it names in registry=, or copy it into $defs and point there",
+                    _reference_problem(node, reference, "names a document that is not in registry="),
+                    action="pass that schema in registry=, or copy it into $defs and refer to it there",
                 )
             start = found
         if not fragment:
@@ -249,7 +246,7 @@ class SchemaDocument:
     def _dangling(self, node: SchemaNode, reference: str) -> InvalidConstraint:
         return InvalidConstraint(
             "the schema is malformed",
-            _reference_problem(node, reference, "points at nothing"),
+            _reference_problem(node, reference, "does not point at a schema"),
             action="correct the reference",
         )
 
@@ -266,7 +263,7 @@ class SchemaDocument:
             tokens.append(token)
             value = value[token]
             if isinstance(value, dict) and start.dialect.id_keyword in value:
-                current = self.child(current, *tokens)  # its own base may change here
+                current = self.child(current, *tokens)  # the base URI may change here
                 tokens = []
         if tokens:
             current = self.child(current, *tokens)
@@ -275,19 +272,19 @@ class SchemaDocument:
         return current
 
     def dynamic_anchors(self) -> Mapping[str, Mapping[str, SchemaNode]]:
-        """The schemas with a dynamic anchor, by the URI of their resource and the anchor."""
+        """The schemas that declare dynamic anchors, by URI of their resource and name of the anchor."""
         self._identified()
         return self._dynamic
 
     def _identified(self) -> dict[str, SchemaNode]:
-        """Every schema with an identifier or an anchor, by URI."""
+        """All schemas with an identifier or an anchor, by URI."""
         if self.by_uri is None:
             self.by_uri = {self.root.base: self.root}
             self._name_all(self.root, self.by_uri)
         return self.by_uri
 
     def _other(self, uri: str, dialect: SchemaDialect) -> SchemaNode | None:
-        """Another document, from the registry."""
+        """The root of another document, from the registry."""
         schema = self._registry.get(uri) if self._registry is not None else None
         if schema is None:
             return None

@@ -1,8 +1,8 @@
-"""One function per keyword: each writes what the keyword says into the facts of its schema object.
+"""One function per keyword: each adds its keyword to the `ParsedSchema` of its schema object.
 
-All have one signature. They return None when what they say is enforced, or a note when it is an annotation
-here; a keyword that limits values and cannot be enforced goes through `mark_unsupported`. Values have the types that the
-meta-schema demands.
+All have one signature. They return None when the keyword is enforced, or a note when it is an annotation here; a
+keyword that constrains values but cannot be enforced goes through `mark_unsupported`. Values have the types that the
+meta-schema requires.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ KeywordHandler = Callable[[ParsedSchema, Any, SchemaNode, SchemaDocument], "str 
 def mark_unsupported(
     parsed: ParsedSchema, node: SchemaNode, keyword: str, reason: str, types: int = f.EVERY_TYPE
 ) -> None:
-    """Notes a keyword that cannot be enforced; it matters only where values of these types are possible."""
+    """Records a keyword that cannot be enforced; it is reported only where values of these types are possible."""
     problem = Problem(child_pointer(node.pointer, keyword), reason, node.value[keyword], keyword)
     parsed.constraints.unsupported_keywords += ((types, problem),)
 
 
 def annotation(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
-    """A keyword that limits nothing."""
+    """A keyword that constrains nothing."""
     return ""
 
 
@@ -78,7 +78,7 @@ def _must_be_json(value: Any, node: SchemaNode, keyword: str) -> None:
             "the schema is malformed",
             Problem(
                 child_pointer(node.pointer, keyword),
-                "is not JSON (infinity, NaN, or a key that is no string)",
+                "is not JSON (infinity, NaN, or a key that is not a string)",
                 value,
             ),
         )
@@ -147,13 +147,13 @@ def multiple_of(parsed: ParsedSchema, value: Any, node: SchemaNode, document: Sc
 
 
 def min_length(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
-    """Strings have at least so many code points."""
+    """Strings have at least this number of code points."""
     parsed.constraints.min_length = int(value)
     return None
 
 
 def max_length(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
-    """Strings have at most so many code points."""
+    """Strings have at most this number of code points."""
     parsed.constraints.max_length = int(value)
     return None
 
@@ -169,7 +169,7 @@ def pattern_(parsed: ParsedSchema, value: Any, node: SchemaNode, document: Schem
 def _read_pattern(
     parsed: ParsedSchema, source: str, place: str, keyword: str, types: int
 ) -> StringPattern | None:
-    """A pattern that stands in the schema; what is wrong with it is told with its place there."""
+    """Parses a pattern; errors get its place in the schema."""
     try:
         return ecma_pattern(source)
     except ConstraintError as error:
@@ -184,7 +184,7 @@ def _read_pattern(
 
 
 def format_(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
-    """Strings have this format; a name that is not known says nothing."""
+    """Strings have this format; an unknown name is an annotation."""
     found = node.dialect.formats.get(value)
     if found is None:
         if value in FORMATS:
@@ -204,13 +204,13 @@ def _items_of(parsed: ParsedSchema) -> f.ItemSchemas:
 
 
 def prefix_items(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
-    """The first items, one by one."""
+    """Schemas of the first items, by position."""
     _items_of(parsed).prefix = [document.child(node, "prefixItems", i) for i in range(len(value))]
     return None
 
 
 def items(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
-    """All items after the first ones."""
+    """The schema of all items after ``prefixItems``."""
     _items_of(parsed).additional = document.child(node, "items")
     return None
 
@@ -218,7 +218,7 @@ def items(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDo
 def items_before_2020(
     parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
 ) -> str | None:
-    """Up to 2019-09 a list of schemas stands here for what ``prefixItems`` is now."""
+    """Up to 2019-09: one schema for all items, or a list as in ``prefixItems``."""
     if not isinstance(value, list):
         return items(parsed, value, node, document)
     _items_of(parsed).prefix = [document.child(node, "items", i) for i in range(len(value))]
@@ -228,27 +228,27 @@ def items_before_2020(
 def additional_items(
     parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
 ) -> str | None:
-    """Items after those of a list of schemas in ``items``."""
+    """The schema of the items after a list in ``items``."""
     if not isinstance(node.value.get("items"), list):
-        return "says nothing without a list of items"
+        return "has no effect unless items is a list"
     _items_of(parsed).additional = document.child(node, "additionalItems")
     return None
 
 
 def min_items(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
-    """Arrays have at least so many items."""
+    """Arrays have at least this number of items."""
     parsed.constraints.min_items = int(value)
     return None
 
 
 def max_items(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
-    """Arrays have at most so many items."""
+    """Arrays have at most this number of items."""
     parsed.constraints.max_items = int(value)
     return None
 
 
 def contains(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
-    """So many items satisfy this: one at least, where nothing else is said."""
+    """At least ``minContains`` items (default 1) and at most ``maxContains`` match this."""
     counts = node.value if "minContains" in node.dialect.handlers else {}
     least, most = int(counts.get("minContains", 1)), counts.get("maxContains")
     if least or most is not None:
@@ -265,8 +265,8 @@ def contains(parsed: ParsedSchema, value: Any, node: SchemaNode, document: Schem
 def count_of_contains(
     parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
 ) -> str | None:
-    """How many items satisfy ``contains``: said with it."""
-    return None if "contains" in node.value else "says nothing without contains"
+    """``minContains`` and ``maxContains``: read by `contains`."""
+    return None if "contains" in node.value else "has no effect without contains"
 
 
 def unique_items(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
@@ -285,7 +285,7 @@ def _members_of(parsed: ParsedSchema) -> f.MemberSchemas:
 
 
 def properties(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
-    """Members by key."""
+    """Schemas of members by key."""
     _members_of(parsed).properties = document.children(node, "properties", value)
     return None
 
@@ -293,7 +293,7 @@ def properties(parsed: ParsedSchema, value: Any, node: SchemaNode, document: Sch
 def pattern_properties(
     parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
 ) -> str | None:
-    """Members whose key contains a match of a pattern."""
+    """Schemas of members whose key contains a match of a pattern."""
     members = _members_of(parsed)
     for source in value:
         place = child_pointer(node.pointer, "patternProperties", source)
@@ -306,13 +306,13 @@ def pattern_properties(
 def additional_properties(
     parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
 ) -> str | None:
-    """Members whose key is neither declared nor matched in this schema object."""
+    """The schema of members whose key this schema object neither declares nor matches."""
     _members_of(parsed).additional = document.child(node, "additionalProperties")
     return None
 
 
 def required(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
-    """Keys that must be there."""
+    """Keys that must be present."""
     parsed.constraints.required = tuple(dict.fromkeys(value))
     return None
 
@@ -320,7 +320,7 @@ def required(parsed: ParsedSchema, value: Any, node: SchemaNode, document: Schem
 def property_names(
     parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
 ) -> str | None:
-    """Every key, as a string."""
+    """The schema of every key."""
     parsed.constraints.property_names += (document.child(node, "propertyNames"),)
     return None
 
@@ -328,7 +328,7 @@ def property_names(
 def min_properties(
     parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
 ) -> str | None:
-    """Objects have at least so many members."""
+    """Objects have at least this number of members."""
     parsed.constraints.min_properties = int(value)
     return None
 
@@ -336,7 +336,7 @@ def min_properties(
 def max_properties(
     parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
 ) -> str | None:
-    """Objects have at most so many members."""
+    """Objects have at most this number of members."""
     parsed.constraints.max_properties = int(value)
     return None
 
@@ -344,7 +344,7 @@ def max_properties(
 def dependent_required(
     parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
 ) -> str | None:
-    """Keys that a key brings with it."""
+    """Keys that must be present if a key is."""
     for name, needed in value.items():
         _depend(
             parsed, node, document, "dependentRequired", name, {"type": "object", "required": [name, *needed]}
@@ -355,7 +355,7 @@ def dependent_required(
 def dependent_schemas(
     parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
 ) -> str | None:
-    """A schema for the whole object that a key brings with it."""
+    """A schema that the whole object must satisfy if a key is present."""
     for name in value:
         schema = document.child(node, "dependentSchemas", name)
         _depend(
@@ -365,7 +365,7 @@ def dependent_schemas(
 
 
 def dependencies(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
-    """Up to draft 7: names that a name requires, or a schema that it brings."""
+    """Up to draft 7: ``dependentRequired`` and ``dependentSchemas`` in one."""
     for name, needed in value.items():
         if isinstance(needed, list):
             _depend(
@@ -388,7 +388,7 @@ def _depend(
     present: Any,
     *also: SchemaNode,
 ) -> None:
-    """Either the key is absent, or it is present and brings what depends on it."""
+    """Either the key is absent, or it is present and its dependency holds."""
     absent = document.made(node, f"{keyword} without {name}", {"properties": {name: False}})
     given = document.made(node, f"{keyword} with {name}", present)
     if also:
@@ -403,13 +403,13 @@ def _depend(
 
 
 def ref(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
-    """The schema that this points at holds too."""
+    """The target of the reference must hold too."""
     parsed.all_of += (enter_resource(document, node, document.resolve(node, value)),)
     return None
 
 
 def dynamic_ref(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
-    """The first schema on the way here with the anchor that this points at; or just what it points at."""
+    """The outermost schema of the dynamic scope with this anchor, if the static target declares it as dynamic."""
     target = document.resolve(node, value)
     anchor = value.partition("#")[2]
     if isinstance(target.value, dict) and anchor and target.value.get("$dynamicAnchor") == anchor:
@@ -420,7 +420,7 @@ def dynamic_ref(parsed: ParsedSchema, value: Any, node: SchemaNode, document: Sc
 
 
 def recursive_ref(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
-    """2019-09: the first resource on the way here that lets itself be extended; or this one, if it does not."""
+    """2019-09: the outermost resource with ``$recursiveAnchor``, if this resource has it too."""
     target = document.resolve(node, value)
     if isinstance(target.value, dict) and target.value.get("$recursiveAnchor") is True:
         target = resolve_dynamic_ref(document, node, RECURSIVE_ANCHOR, target)
@@ -429,36 +429,36 @@ def recursive_ref(parsed: ParsedSchema, value: Any, node: SchemaNode, document: 
 
 
 def all_of(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
-    """All of these hold."""
+    """All of these must hold."""
     parsed.all_of += tuple(document.child(node, "allOf", i) for i in range(len(value)))
     return None
 
 
 def any_of(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
-    """One of these holds, or more."""
+    """At least one of these must hold."""
     parsed.any_of += (("anyOf", [document.child(node, "anyOf", i) for i in range(len(value))]),)
     return None
 
 
 def one_of(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
-    """Exactly one of these holds."""
+    """Exactly one of these must hold."""
     parsed.one_of += ([document.child(node, "oneOf", i) for i in range(len(value))],)
     return None
 
 
 def not_(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
-    """This does not hold."""
+    """This must not hold."""
     parsed.all_of += (negation_of(document.child(node, "not")),)
     return None
 
 
 def if_(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
-    """Says nothing alone; chooses between ``then`` and ``else``."""
+    """Selects ``then`` or ``else``."""
     arms = [keyword for keyword in ("then", "else") if keyword in node.value]
     given = document.child(node, "if")
     if not arms:
         parsed.annotating += (given,)
-        return "says nothing without then and else"
+        return "has no effect without then and else"
     branches = [given, negation_of(given)]
     if "then" in arms:
         branches[0] = conjunction_of(document, [given, document.child(node, "then")])
@@ -469,15 +469,15 @@ def if_(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocu
 
 
 def then(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
-    """What holds when ``if`` does, or does not: said with it."""
-    return None if "if" in node.value else "says nothing without if"
+    """``then`` and ``else``: read by `if_`."""
+    return None if "if" in node.value else "has no effect without if"
 
 
-# ---------------------------------------------------------------- what other keywords leave
+# ---------------------------------------------------------------- unevaluated members and items
 
 
 def unevaluated(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
-    """Members or items of which no subschema that holds speaks."""
+    """The schema of members or items that no subschema evaluates."""
     if value is not True and value != {}:
         parsed.unevaluated = node
     return None
