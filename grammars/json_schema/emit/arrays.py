@@ -41,11 +41,11 @@ class ArrayLowering:
         self.punctuation = punctuation
 
     def array(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Expr:
-        """Arrays of a shape."""
+        """The arrays of a disjunct."""
         if constraints.max_items is not None and constraints.min_items > constraints.max_items:
             self.diagnostics.conflict(
                 disjunct,
-                f"at least {constraints.min_items} and at most {constraints.max_items} items are asked",
+                f"at least {constraints.min_items} and at most {constraints.max_items} items are required",
             )
             return ir.EMPTY_LANGUAGE
         unique = constraints.unique_items and (constraints.max_items is None or constraints.max_items > 1)
@@ -55,7 +55,7 @@ class ArrayLowering:
                 return ir.EMPTY_LANGUAGE
             expr = contains_array_expr(constraints, self.conjunction_expr, self.known_empty, self.punctuation)
             if expr is ir.EMPTY_LANGUAGE:
-                self.diagnostics.conflict(disjunct, "no items are as many as are asked")
+                self.diagnostics.conflict(disjunct, "no array satisfies the counts of contains")
             return expr
         size = max((len(items.prefix) for items in constraints.items), default=0)
         if constraints.max_items is not None:
@@ -76,7 +76,7 @@ class ArrayLowering:
         )
         if expr is ir.EMPTY_LANGUAGE:
             self.diagnostics.conflict(
-                disjunct, f"at least {constraints.min_items} items are asked, and not as many are allowed"
+                disjunct, f"at least {constraints.min_items} items are required, and fewer are possible"
             )
         return expr
 
@@ -88,7 +88,7 @@ def array_expr(
     high: int | None,
     punctuation: JsonPunctuation,
 ) -> ir.Expr:
-    """Arrays of these items, then any number of `rest`, and from `low` to `high` items in all."""
+    """Arrays of the `prefix` items, then any number of `rest`, with `low` to `high` items in total (None: no bound)."""
     prefix = prefix if high is None else prefix[:high]
     for i, item in enumerate(prefix):
         if item is ir.EMPTY_LANGUAGE:

@@ -1,9 +1,8 @@
-"""Arrays of which some items are counted: a machine over the position and the counts, which only go up.
+"""``contains``, ``minContains`` and ``maxContains``: an automaton over the position and the counts, which only increase.
 
-A state is how many items are written, as far as that matters, and for each count how many of them were taken to
-be its items, likewise. Every item is one of those that count or one that does not, whichever its schemas say; where
-only a least count is asked, an item may be passed over. What follows a state is one expression, shared by all
-that leads there.
+A state is the number of items so far, and for each ``contains`` the number of matching items, both capped where more makes
+no difference. Every item either matches or does not match each ``contains``; where only a minimum is required, a match
+may go uncounted. Each state has one expression for the rest of the array, shared by all transitions to it.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from grammars.json_schema.source.synthetic import negation_of
 from grammars.json_schema.text.punctuation import JsonPunctuation
 
 MAX_COUNT_STATES = 20_000
-"""Most pairs of a position and counts of one array."""
+"""Maximum number of states of one array."""
 
 CountState = tuple[int, tuple[int, ...]]
 CountTransitions = dict[CountState, list[ir.Expr]]
@@ -29,7 +28,7 @@ def contains_array_expr(
     known_empty: Callable[[Conjunction], bool],
     punctuation: JsonPunctuation,
 ) -> ir.Expr:
-    """Arrays of a shape that counts items.
+    """The arrays of constraints with ``contains``.
 
     Args:
         constraints: with at least one `TypeConstraints.contains_constraints`.
@@ -38,7 +37,7 @@ def contains_array_expr(
         punctuation: terminals of the punctuation.
 
     Raises:
-        ConstraintTooLarge: the counts are too high, or too many at once.
+        ConstraintTooLarge: there are more than `MAX_COUNT_STATES` states.
     """
     parts, high = constraints.contains_constraints, constraints.max_items
     size = max(constraints.min_items, high or 0, *(len(part.items.prefix) for part in parts))
@@ -50,7 +49,7 @@ def contains_array_expr(
     options_at: dict[CountState, list[tuple[ir.Expr, tuple[int, ...]]]] = {}
 
     def items_at(index: int, counts: tuple[int, ...]) -> list[tuple[ir.Expr, tuple[int, ...]]]:
-        """What may stand at a position, each with the counts after it."""
+        """The items that may stand at a position, each with the counts after it."""
         options = [(tuple(node for items in constraints.items for node in items.schemas_at(index)), counts)]
         for k, part in enumerate(parts):
             wanted = tuple(part.items.schemas_at(index))
@@ -74,7 +73,7 @@ def contains_array_expr(
         index, counts = state
         if high is not None and index >= high:
             return {}
-        position_class = min(index, listed), counts  # positions after the listed ones
+        position_class = min(index, listed), counts  # positions after the prefixes are equivalent
         if position_class not in options_at:
             options_at[position_class] = items_at(*position_class)
         transitions: CountTransitions = {}
@@ -93,7 +92,7 @@ def contains_array_expr(
     if high is not None and high < constraints.min_items:
         return ir.EMPTY_LANGUAGE
     known: dict[CountState, CountTransitions] = {}
-    tails: dict[CountState, ir.Expr] = {}  # one item has been written at least
+    tails: dict[CountState, ir.Expr] = {}  # by state, after at least one item
     stack = [start]
     while stack:
         state = stack[-1]
@@ -101,7 +100,7 @@ def contains_array_expr(
             known[state] = edges(state)
             if len(known) > MAX_COUNT_STATES:
                 raise ConstraintTooLarge(
-                    "too many items to count",
+                    "the counts of contains are too high",
                     Problem(
                         parts[0].place, f"more than {MAX_COUNT_STATES} combinations of position and counts"
                     ),
@@ -133,7 +132,7 @@ def _tail(
     *,
     end: bool,
 ) -> ir.Expr:
-    """What follows an item after which a state is reached."""
+    """The expression of the rest of an array, after an item that led to `state`."""
     options_at = [punctuation.close_array] if end else []
     for other, items in edges.items():
         if other != state:

@@ -91,7 +91,7 @@ class SchemaLowering:
         self.eager_exprs: dict[str, ir.Expr] = {}  # values in deferred bodies that cannot be deferred
 
     def run(self, lazy_rules: LazySchemaRules | None = None) -> ir.Grammar:
-        """The grammar of the document's root; branches that nothing completes are still in it.
+        """The grammar of the document's root; it may still contain unproductive branches.
 
         Args:
             lazy_rules: decides which rules are deferred; None: no rule is. Rules of a text's first bytes never are.
@@ -107,22 +107,22 @@ class SchemaLowering:
         return ir.Grammar(LazyRules(rules, lazy_rules.lengths, self.deferred_body, self.eager_exprs), name)
 
     def lower_queued(self) -> None:
-        """Lowers all that is due, until nothing is."""
-        due: deque[SchemaNode] = deque()
-        while self.queue or due:
+        """Lowers until the queue is empty."""
+        pending: deque[SchemaNode] = deque()
+        while self.queue or pending:
             if self.queue:
                 name, disjunct, constraints = self.queue.popleft()
                 self.rules[name] = (
                     self.containers(name, disjunct, constraints) if disjunct else self.anything(name)
                 )
             else:
-                node = due.popleft()
+                node = pending.popleft()
                 self.eager_exprs[f"values of {node.pointer}"] = self.conjunction_expr((node,))
             if self.lazy_rules is not None:
-                due.extend(self.lazy_rules.pending_eager())
+                pending.extend(self.lazy_rules.pending_eager())
 
     def deferred_body(self, name: str) -> ir.Expr:
-        """The body of a rule that was put off."""
+        """The body of a deferred rule."""
         assert self.lazy_rules is not None
         disjunct, constraints = self.lazy_rules.deferred_disjunct(name)
         if not disjunct:
@@ -131,20 +131,20 @@ class SchemaLowering:
             name, disjunct, self.expansion.constraints_of(disjunct) if constraints is None else constraints
         )
         if self.queue or any(self.lazy_rules.pending_eager()):
-            raise RuntimeError(f"{name} was put off, and leads to what should not have been")
+            raise RuntimeError(f"{name} was deferred, but a schema below it cannot be deferred")
         return body
 
     def productive(self) -> set[str]:
-        """Rules that derive some text, as far as can be seen without a walk over their expressions."""
+        """Rules known to derive some text, without a walk over their expressions."""
         found: set[str] = set() if self.lazy_rules is None else set(self.lazy_rules.lengths)
-        for name in reversed(self.rules):  # callers mostly come before the rules that they call
+        for name in reversed(self.rules):  # callers usually precede the rules that they call
             needs = self.rule_dependencies.get(name)
             if needs is not None and found.issuperset(needs):
                 found.add(name)
         return found
 
     def conjunction_expr(self, conjunction: Conjunction) -> ir.Expr:
-        """The expression of the values that satisfy some schemas together."""
+        """The expression of the values of a conjunction."""
         key: SchemaNode | frozenset[SchemaNode]
         if len(conjunction) == 1:
             key = conjunction[0]
@@ -171,12 +171,14 @@ class SchemaLowering:
                 else ir.choice(*map(self.disjunct_expr, cases))
             )
             if not cases:
-                self.diagnostics.conflict(conjunction, "schemas that must hold together exclude each other")
+                self.diagnostics.conflict(
+                    conjunction, "schemas that apply to the same value exclude each other"
+                )
         self.conjunction_exprs[key] = found
         return found
 
     def disjunct_expr(self, disjunct: Conjunction) -> ir.Expr:
-        """Scalars of a case inline; a call of its rule for the rest."""
+        """The expression of the values of a disjunct: scalars inline, a call of its rule for objects and arrays."""
         key = disjunct[0] if len(disjunct) == 1 else frozenset(disjunct)
         found = self.disjunct_exprs.get(key)
         if found is None:
@@ -201,18 +203,18 @@ class SchemaLowering:
         return parts[0] if len(parts) == 1 else ir.choice(*parts)
 
     def enqueue(self, name: str, disjunct: Conjunction, constraints: TypeConstraints) -> None:
-        """Makes the body of a rule due."""
+        """Queues a rule, whose body is lowered later."""
         self.rules[name] = ir.EMPTY_LANGUAGE  # keeps the order of discovery; the body comes from the queue
         self.queue.append((name, disjunct, constraints))
         if len(self.rules) > MAX_RULES:
             raise ConstraintTooLarge(
-                "the schema has too many parts",
+                "the schema needs too many rules",
                 Problem(name, f"more than {MAX_RULES} rules by the time this place is reached"),
                 action="split the schema",
             )
 
     def containers(self, name: str, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Expr:
-        """Objects and arrays of a shape."""
+        """The objects and arrays of a disjunct."""
         parts: list[ir.Expr] = []
         if constraints.types & f.OBJECT:
             expr, dependencies = self.objects.object(disjunct, constraints)
@@ -226,7 +228,7 @@ class SchemaLowering:
         return parts[0] if len(parts) == 1 else ir.choice(*parts)
 
     def anything(self, name: str) -> ir.Expr:
-        """Objects and arrays of which nothing is said: the same in every document."""
+        """Objects and arrays without constraints, cached across documents."""
         found = _ANY_CONTAINER.get((self.punctuation, self.ordered_members))
         if found is None:
             found = _ANY_CONTAINER[self.punctuation, self.ordered_members] = self.containers(

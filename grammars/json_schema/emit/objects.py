@@ -139,7 +139,7 @@ def _called_rules(value: ir.Expr) -> Iterable[str]:
 
 
 class PropertyMember(NamedTuple):
-    """A declared property: its name, whether it must be there, and what its value is."""
+    """A declared property: its name, whether it is required, and the expression of its value."""
 
     name: str
     required: bool
@@ -155,15 +155,15 @@ def object_expr(
     *,
     ordered: bool = True,
 ) -> ir.Expr:
-    """Objects with these members, then any number of others, and from `low` to `high` members in all.
+    """Objects with these members, then any number of others, with `low` to `high` members in total.
 
-    Unless `ordered`, all of them stand in any order.
+    Unless `ordered`, members stand in any order.
     """
     members = [member for member in members if member.required or member.value is not ir.EMPTY_LANGUAGE]
     more = ir.choice(*(ir.sequence(punctuation.key(keys), value) for keys, value in others))
     needed = sum(member.required for member in members)
     if low <= needed:
-        low = 0  # the required members see to it
+        low = 0  # implied by the required members
     if high is not None and (high > ir.MAX_COUNT or (more is ir.EMPTY_LANGUAGE and high >= len(members))):
         high = None
     if low == 0 and high is None and ordered:
@@ -183,13 +183,13 @@ def interleaved_members(
     *,
     ordered: bool,
 ) -> ir.Expr:
-    """`object_expr` where members are counted, or stand in any order."""
+    """`object_expr` with counted or unordered members, as an interleaving."""
     entries = [
         ir.InterleaveEntry(punctuation.property_key(member.name), member.value, slot)
         for slot, member in enumerate(members)
     ]
     needed = [slot for slot, member in enumerate(members) if member.required]
-    if ordered and low <= len(needed) + 1:  # a key that comes twice satisfies nothing
+    if ordered and low <= len(needed) + 1:  # a repeated key cannot make up for a missing member
         entries += [ir.InterleaveEntry(punctuation.key(keys), value) for keys, value in others]
     else:
         colon = ir.Terminal(punctuation.colon)
@@ -210,25 +210,25 @@ def interleaved_members(
 def _uncounted(
     members: Sequence[PropertyMember], more: ir.Expr, needed: int, punctuation: JsonPunctuation
 ) -> ir.Expr:
-    """`object_expr` where the number of members is free. Nothing here can be `ir.NEVER` but the first `head`."""
+    """`object_expr` with any number of members."""
     comma, close = punctuation.comma, punctuation.close_object
-    head: ir.Expr = ir.EMPTY_LANGUAGE  # a member must follow
-    tail: ir.Expr = close  # one was just written
+    head: ir.Expr = ir.EMPTY_LANGUAGE  # what follows where the next member has no comma
+    tail: ir.Expr = close  # what follows a member
     if more is not ir.EMPTY_LANGUAGE:
         again = ir.Loop(ir.Sequence((comma, more)), 0, None)
         head, tail = ir.Sequence((more, again, close)), ir.Sequence((again, close))
-    open_end = True  # whether no required member is still to come
+    open_end = True  # whether no required member follows
     for i in range(len(members) - 1, -1, -1):
         name, required, value = members[i]
         if required:
             open_end = False
-            if i == 0 or not members[i - 1].required:  # or else nothing comes to it without a comma
+            if i == 0 or not members[i - 1].required:  # otherwise a member always precedes it
                 head = ir.Sequence((punctuation.property_key(name), value, tail))
             if i:
                 tail = ir.Sequence((punctuation.next_property_key(name), value, tail))
         else:
-            given = ir.Sequence((punctuation.property_key(name), value, tail))
-            head = given if head is ir.EMPTY_LANGUAGE else ir.Choice((given, head))
+            present = ir.Sequence((punctuation.property_key(name), value, tail))
+            head = present if head is ir.EMPTY_LANGUAGE else ir.Choice((present, head))
             following = ir.Sequence((comma, head))
             tail = ir.Choice((close, following)) if open_end else following
     full = ir.sequence(punctuation.open_object, head)

@@ -51,11 +51,11 @@ _CANONICAL_CHARACTER = strings.CANONICAL_ESCAPES.unit(ir.ANY_CHAR.ranges)
 
 
 class ScalarLanguages:
-    """The texts of one type of scalar.
+    """The language of one type of scalar under a conjunction of schemas.
 
     Args:
-        cases: what is known of schemas.
-        constraint_regex: the texts of this type that the shape of a schema allows.
+        expansion: the schemas.
+        constraint_regex: the texts of this type under constraints.
         all_texts: all texts of this type.
     """
 
@@ -71,7 +71,7 @@ class ScalarLanguages:
         self.known: dict[SchemaNode, ir.Regex] = {}
 
     def of(self, conjunction: Conjunction) -> ir.Regex:
-        """The texts that satisfy all of some schemas, one at least."""
+        """The texts of a non-empty conjunction."""
         stack: list[tuple[SchemaNode, bool]] = [(node, False) for node in conjunction]
         while stack:
             node, entered = stack.pop()
@@ -91,7 +91,7 @@ class ScalarLanguages:
         return self.intersection([self.known[node] for node in conjunction])
 
     def intersection(self, texts: list[ir.Regex]) -> ir.Regex:
-        """The texts of all these languages."""
+        """The intersection of languages; `all_texts` for none."""
         less = dict.fromkeys(text for text in texts if text is not self.all_texts)
         return ir.intersection(*less) if less else self.all_texts
 
@@ -126,7 +126,7 @@ class ScalarLowering:
         self.enum_exprs: dict[tuple[str, ...], ir.Expr] = {}
 
     def scalar_term(self, conjunction: Conjunction) -> ir.Expr | None:
-        """A goal that only scalars satisfy, by one of many combinations of alternatives; None for other goals."""
+        """One term for a conjunction of scalars with many combinations of alternatives; None for other conjunctions."""
         types, ways = self.expansion.types_and_branches(conjunction)
         if types & (f.ARRAY | f.OBJECT) or ways < SCALAR_TERM_THRESHOLD:
             return None
@@ -145,7 +145,7 @@ class ScalarLowering:
         return ir.choice(*map(ir.Terminal, texts))
 
     def string_regex(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Regex:
-        """The JSON strings of a shape."""
+        """The JSON strings of a disjunct, for `ScalarLanguages`."""
         self.diagnostics.note_unsupported(
             TypeConstraints(
                 types=constraints.types & f.STRING, unsupported_keywords=constraints.unsupported_keywords
@@ -154,7 +154,7 @@ class ScalarLowering:
         return self.enum_string_regex(disjunct, constraints)
 
     def number_regex(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Regex:
-        """The numbers of a shape; those that are listed without exponent, too, as most others are."""
+        """The numbers of a disjunct, for `ScalarLanguages`; enumerated ones also in decimal notation, to match ranges."""
         self.diagnostics.note_unsupported(
             TypeConstraints(
                 types=constraints.types & f.NUMBER, unsupported_keywords=constraints.unsupported_keywords
@@ -170,37 +170,37 @@ class ScalarLowering:
         return ir.union(*(value_regex(value, self.punctuation) for value in listed), *exponents)
 
     def enum_expr(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Expr:
-        """The listed values that satisfy everything else, in one terminal."""
+        """The enumerated values that satisfy all other constraints."""
         try:
             return self._enumerated(disjunct, constraints)
         except RecursionError:
             raise ConstraintTooLarge(
-                "a listed value is nested too deeply", Problem(rule_name(disjunct), "in enum or const")
+                "an enumerated value is nested too deeply", Problem(rule_name(disjunct), "in enum or const")
             ) from None
 
     def _enumerated(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Expr:
         plain = len(vars(constraints)) == 1 or (len(vars(constraints)) == 2 and constraints.types == f.STRING)
         if plain and set(map(type, constraints.enum_values or ())) == {
             str
-        }:  # any number of names, and nothing else is said
+        }:  # strings without other constraints need no validation
             key = tuple(constraints.enum_values or ())
             if key not in self.enum_exprs:
                 self.enum_exprs[key] = ir.Terminal(ir.union(*map(strings.encode_json_string, key)))
             return self.enum_exprs[key]
         values = self.validator.listed(constraints)
         if not values:
-            self.diagnostics.conflict(disjunct, "none of the listed values satisfies the other keywords")
+            self.diagnostics.conflict(disjunct, "none of the enumerated values satisfies the other keywords")
             return ir.EMPTY_LANGUAGE
         return self.enum_values_expr(values)
 
     def enum_values_expr(self, values: Sequence[Any]) -> ir.Expr:
-        """The texts of values that stand in the schema."""
+        """The texts of enumerated values."""
         if self.ordered_members:
             return ir.Terminal(ir.union(*(value_regex(value, self.punctuation) for value in values)))
         return ir.choice(*(value_expr(value, self.punctuation) for value in values))
 
     def scalars(self, disjunct: Conjunction, constraints: TypeConstraints) -> list[ir.Expr]:
-        """Null, booleans, numbers and strings of a shape."""
+        """One expression for each scalar type of a disjunct."""
         parts: list[ir.Expr] = []
         if constraints.types & f.NULL:
             parts.append(NULL)
@@ -217,7 +217,7 @@ class ScalarLowering:
         return parts
 
     def number(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Expr:
-        """Numbers of a shape."""
+        """The numbers of a disjunct."""
         excluded = [
             decimal_spellings(decimal(value))
             for value in constraints.excluded_values
@@ -255,7 +255,7 @@ class ScalarLowering:
         if isinstance(regex, ir.EmptySet):
             self.diagnostics.conflict(
                 disjunct,
-                f"no {'integer' if whole else 'number'} is {constraints.bounds} and a multiple as asked",
+                f"no {'integer' if whole else 'number'} is {constraints.bounds} and a multiple of every multipleOf",
             )
             return ir.EMPTY_LANGUAGE
         return ir.Terminal(regex)
@@ -263,7 +263,7 @@ class ScalarLowering:
     def multiples(
         self, disjunct: Conjunction, steps: Sequence[Decimal], bounds: numbers.Bounds, whole: bool
     ) -> ir.Regex:
-        """The multiples of all steps; what is wrong with them is told with its places."""
+        """The common multiples of all steps; errors get the places of ``multipleOf``."""
         try:
             return multiples_of(tuple(steps), bounds, whole)
         except ConstraintTooLarge as error:
@@ -279,11 +279,11 @@ class ScalarLowering:
             raise ConstraintTooLarge(error.summary, problems or error.problems, action=error.action) from None
 
     def string(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Expr:
-        """Strings of a shape."""
+        """The strings of a disjunct."""
         excluded = [value for value in constraints.excluded_values if isinstance(value, str)]
         if excluded:
-            said = {name: vars(constraints)[name] for name in _STRINGS if name in vars(constraints)}
-            rest = self.string(disjunct, TypeConstraints(**said))
+            present = {name: vars(constraints)[name] for name in _STRINGS if name in vars(constraints)}
+            rest = self.string(disjunct, TypeConstraints(**present))
             if not isinstance(rest, ir.Terminal):
                 return rest
             return ir.Terminal(ir.intersection(rest.regex, strings_excluding(excluded)))
@@ -312,7 +312,7 @@ class ScalarLowering:
         return ir.Terminal(regex)
 
     def enum_string_regex(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Regex:
-        """The JSON strings of a case."""
+        """The JSON strings of a disjunct, enumerated or not."""
         if not constraints.types & f.STRING:
             return ir.EMPTY_SET
         if constraints.enum_values is not None:
@@ -322,7 +322,7 @@ class ScalarLowering:
         return expr.regex if isinstance(expr, ir.Terminal) else ir.EMPTY_SET
 
     def allowed_keys(self, names: Conjunction, keys: ir.Regex) -> ir.Regex:
-        """Keys of a class that ``propertyNames`` allows."""
+        """The keys of a language that satisfy the schemas of ``propertyNames``."""
         for node in names:
             keys = ir.intersection(keys, self.strings.of((node,)))
         return keys

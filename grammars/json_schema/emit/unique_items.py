@@ -31,14 +31,13 @@ def unique_array_expr(
     high: int | None,
     punctuation: JsonPunctuation,
 ) -> ir.Expr:
-    """Arrays of `low` to `high` items of which no two are equal.
+    """Arrays of `low` to `high` different items.
 
     Args:
-        listed: the texts of each value that may be an item.
-        scalars: languages of strings or numbers (these without exponent), without a value in common with each other
-            and with `listed`.
-        low: least number of items.
-        high: greatest number of items, if there is one.
+        listed: the texts of each enumerated value.
+        scalars: languages of strings or of numbers without exponent, disjoint from each other and from `listed`.
+        low: minimum number of items.
+        high: maximum number of items; None: no bound.
         punctuation: terminals of the punctuation.
     """
     entries = [ir.InterleaveEntry(value, ir.EPSILON, slot) for slot, value in enumerate(listed)]
@@ -78,7 +77,7 @@ class UniqueItemsLowering:
         self.punctuation = punctuation
 
     def unique_array(self, disjunct: Conjunction, constraints: TypeConstraints, size: int) -> ir.Expr | None:
-        """Arrays of a shape whose items must differ; None, with a problem noted, where that cannot be told."""
+        """The arrays of a disjunct with ``uniqueItems``; None, with a problem noted, where it cannot be enforced."""
         conjunction = tuple(
             dict.fromkeys(node for items in constraints.items for node in items.schemas_at(size))
         )
@@ -96,12 +95,12 @@ class UniqueItemsLowering:
         )
         if expr is ir.EMPTY_LANGUAGE:
             self.diagnostics.conflict(
-                disjunct, f"{constraints.min_items} different items are asked, and not as many are allowed"
+                disjunct, f"{constraints.min_items} different items are required, and fewer are possible"
             )
         return expr
 
     def distinct_items(self, conjunction: Conjunction) -> tuple[list[ir.Expr], list[ir.Regex]] | str:
-        """The values of a goal: each listed one, and languages of scalars; or why they cannot be told apart."""
+        """Enumerated values and languages of scalars of a conjunction; or why equality of its values cannot be decided."""
         values: dict[Hashable, list[Any]] = {}
         languages: dict[int, list[ir.Regex]] = {f.STRING: [], f.NUMBER: []}
         for disjunct in self.expansion.expand(conjunction):
@@ -110,7 +109,7 @@ class UniqueItemsLowering:
             if constraints.enum_values is not None:
                 found = self.validator.listed(constraints)
             elif constraints.types & (f.ARRAY | f.OBJECT):
-                return "for items that are arrays or objects, unless they are listed"
+                return "for items that are arrays or objects, unless they are enumerated"
             else:
                 found = [None] if constraints.types & f.NULL else []
                 found += [True, False] if constraints.types & f.BOOLEAN else []
@@ -125,7 +124,7 @@ class UniqueItemsLowering:
         for equal in values.values():
             kind = type_bit_of(equal[0], whole_floats=True)
             language = languages[f.STRING if kind == f.STRING else f.NUMBER] if kind & _SCALAR else []
-            if language:  # more of the same type may come: they are compared as texts
+            if language:  # other values of this type are possible: compared as texts
                 language += [value_regex(value, self.punctuation) for value in equal]
             else:
                 listed.append(self.scalars.enum_values_expr(equal))

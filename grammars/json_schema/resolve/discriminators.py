@@ -1,7 +1,7 @@
-"""Alternatives told apart by the value of a member, as by ``"kind": {"const": "circle"}`` where ``kind`` is required.
+"""Discriminators: alternatives distinguished by the value of a required member, such as ``"kind": {"const": "circle"}``.
 
-Many conditions on one tag, each with its consequence, are 2^n ways to pick; but a tag has one value. So a pick is
-given up as soon as no value is left for a member that must be there.
+n conditions on one discriminator have 2^n combinations, but a discriminator has one value. A combination is therefore
+dropped as soon as no value is left for a required member.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ EqualityKeys = frozenset[Hashable]
 
 
 class Discriminators(NamedTuple):
-    """What objects must hold, as far as single members are concerned.
+    """Constraints of objects on single members with enumerated values.
 
     Attributes:
-        required: members that must be there.
-        listed: by member, the values that it may have, where they are listed.
-        excluded: (member, values, members): the member has none of the values, if all the members are there.
+        required: required members.
+        listed: by member, its enumerated values.
+        excluded: (member, values, others): the member has none of the values if all the others are present.
     """
 
     required: frozenset[str]
@@ -30,7 +30,7 @@ class Discriminators(NamedTuple):
     excluded: tuple[tuple[str, EqualityKeys, tuple[str, ...]], ...]
 
     def conjoin_all(self, others: Iterable[Discriminators]) -> Discriminators:
-        """What must hold together."""
+        """The conjunction with others."""
         required, listed, excluded = self.required, dict(self.listed), self.excluded
         for other in others:
             required |= other.required
@@ -40,7 +40,7 @@ class Discriminators(NamedTuple):
         return Discriminators(required, listed, excluded)
 
     def is_contradiction(self) -> bool:
-        """Whether no value is left for a member that must be there."""
+        """Whether no value is left for a required member."""
         left = {name: values for name, values in self.listed.items() if name in self.required}
         for name, values, others in self.excluded:
             if name in left and self.required.issuperset(others):
@@ -52,14 +52,14 @@ NO_DISCRIMINATORS = Discriminators(frozenset(), {}, ())
 
 
 class ValueSummary(NamedTuple):
-    """What is easily said of the values of a schema: their types, all of them where they are listed, and tags."""
+    """A cheap over-approximation of a schema: types, enumerated scalars (None: not enumerated), and discriminators."""
 
     types: int
     values: EqualityKeys | None
     discriminators: Discriminators
 
     def is_disjoint(self, other: ValueSummary) -> bool:
-        """Whether no value is both."""
+        """Whether no value matches both summaries."""
         types = self.types & other.types
         if not types:
             return True
@@ -69,7 +69,7 @@ class ValueSummary(NamedTuple):
 
 
 def discriminators_of(node: SchemaNode, parse_schema: Callable[[SchemaNode], ParsedSchema]) -> Discriminators:
-    """What a schema says by itself about single members of objects."""
+    """The discriminators of one schema's own keywords."""
     constraints = parse_schema(node).constraints
     known: dict[str, EqualityKeys] = {}
     for members in constraints.members:
@@ -79,14 +79,14 @@ def discriminators_of(node: SchemaNode, parse_schema: Callable[[SchemaNode], Par
                 known[name] = known[name] & values if name in known else values
     excluded = [
         found
-        for denied in constraints.negated_objects
-        if (found := _excluded(denied, parse_schema)) is not None
+        for negated in constraints.negated_objects
+        if (found := _excluded(negated, parse_schema)) is not None
     ]
     return Discriminators(frozenset(constraints.required), known, tuple(excluded))
 
 
 def listed(node: SchemaNode, parse_schema: Callable[[SchemaNode], ParsedSchema]) -> EqualityKeys | None:
-    """The values that a schema lists, if all are scalars; most schemas list none, and are not read for it."""
+    """Equality keys of a schema's enumerated values if all are scalars, else None. Does not parse other schemas."""
     value = node.value
     if value is False:
         return frozenset()
@@ -102,12 +102,12 @@ _SCALARS = frozenset((str, int, bool, type(None)))
 
 
 def _excluded(
-    denied: NegatedObject, parse_schema: Callable[[SchemaNode], ParsedSchema]
+    negated: NegatedObject, parse_schema: Callable[[SchemaNode], ParsedSchema]
 ) -> tuple[str, EqualityKeys, tuple[str, ...]] | None:
-    """What is denied, if it is nothing but the listed strings of one member."""
-    if denied.property_names or len(denied.members) != 1:
+    """The `excluded` entry of a negated object that enumerates strings of a single member, else None."""
+    if negated.property_names or len(negated.members) != 1:
         return None
-    (members,) = denied.members
+    (members,) = negated.members
     if members.patterns or members.additional is not None or len(members.properties) != 1:
         return None
     ((name, part),) = members.properties.items()
@@ -115,9 +115,9 @@ def _excluded(
     if not values:
         return None
     parsed = parse_schema(part)
-    said = parsed.constraints.__dict__.keys()
-    if not (parsed.is_flat and parsed.constraints.types & STRING and said <= {"types", "enum_values"}):
+    keywords = parsed.constraints.__dict__.keys()
+    if not (parsed.is_flat and parsed.constraints.types & STRING and keywords <= {"types", "enum_values"}):
         return None
     if set(map(type, parsed.constraints.enum_values or ())) != {str}:
         return None
-    return name, values, denied.required
+    return name, values, negated.required

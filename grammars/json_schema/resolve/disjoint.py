@@ -1,4 +1,4 @@
-"""Whether schemas can be proved to have no value in common, so that "exactly one of" is "any of"."""
+"""Proofs that schemas are disjoint, so that ``oneOf`` can be read as ``anyOf``."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from grammars.json_schema.source.document import SchemaNode
 from grammars.json_schema.source.members import member_schemas
 
 MAX_PROOF_DEPTH = 4
-"""How deep required members are compared."""
+"""Nesting of required members down to which emptiness is proved."""
 MAX_PROOF_STEPS = 20_000
-"""Most sets of schemas that are looked at for one document."""
+"""Maximum number of conjunctions examined per document."""
 
 
 class EmptinessProver:
-    """Proves goals empty. What it does not prove may be empty all the same; so "exactly one" is read as "any"."""
+    """Proves conjunctions empty. Sound but incomplete: conjunctions that it does not prove empty may still be empty."""
 
     def __init__(self, expansion: DnfExpansion) -> None:
         self.expansion = expansion
@@ -25,7 +25,7 @@ class EmptinessProver:
         self.known: dict[tuple[frozenset[SchemaNode], int], bool] = {}
 
     def are_disjoint(self, a: SchemaNode, b: SchemaNode) -> bool:
-        """Whether two schemas have no value in common, as far as can be seen."""
+        """Whether two schemas are proved to have no value in common."""
         if self.expansion.value_summary(a).is_disjoint(self.expansion.value_summary(b)):
             return True
         for one, other in ((a, b), (b, a)):
@@ -37,7 +37,7 @@ class EmptinessProver:
         return self.is_empty((a, b))
 
     def is_empty(self, conjunction: Conjunction, depth: int = MAX_PROOF_DEPTH) -> bool:
-        """Whether no value satisfies all the schemas, as far as can be seen."""
+        """Whether a conjunction is proved to have no values."""
         key = frozenset(conjunction), depth
         if key not in self.known:
             self.steps += 1
@@ -50,7 +50,7 @@ class EmptinessProver:
         return self.known[key]
 
     def has_no_values(self, constraints: TypeConstraints, depth: int) -> bool:
-        """Whether no value has a shape, as far as can be seen. Keywords that cannot be enforced only narrow it."""
+        """Whether constraints are proved to exclude every value. Unsupported keywords are ignored: they only exclude more."""
         types = constraints.types
         if constraints.enum_values is not None:
             return not any(
@@ -72,13 +72,13 @@ class EmptinessProver:
         return not types & f.OBJECT or self.has_no_objects(constraints, depth)
 
     def has_no_strings(self, constraints: TypeConstraints) -> bool:
-        """Whether the lengths that are asked exclude each other."""
+        """Whether the lengths of patterns, ``minLength`` and ``maxLength`` exclude each other."""
         least = max([constraints.min_length, *(pattern.shortest for pattern in constraints.patterns)])
         highs = [constraints.max_length, *(pattern.longest for pattern in constraints.patterns)]
         return any(high is not None and high < least for high in highs)
 
     def has_no_objects(self, constraints: TypeConstraints, depth: int) -> bool:
-        """Whether a required member, or the count of members, can never be as asked."""
+        """Whether the number of members is contradictory, or a required member has no values."""
         most = constraints.max_properties
         if most is not None and max(constraints.min_properties, len(constraints.required)) > most:
             return True

@@ -1,11 +1,11 @@
-"""What the negation of a schema says, in the same terms as any schema: a `TypeConstraints` or a few, one of which must hold.
+"""``not``: the negation of a schema as a disjunction of `TypeConstraints`.
 
-A shape speaks of every type apart, and so does its negation: types that it does not allow are free, and of each
-type that it limits one limit must fail. Limits of one type are alternatives; those of different types stand
-together in one shape, so the number of alternatives is the greatest of one type, not the product or the sum.
+Constraints apply type by type, and so does their negation: types that they exclude become free, and for each type that
+they allow one constraint must be violated. Violations for one type are alternatives; violations for different types
+are packed into one `TypeConstraints`, so the number of alternatives is that of the type with most, not the product.
 
-Schemas of members and items, and keys that must be there, fail together as one alternative (`NegatedObject`, `ContainsConstraint`
-from one on): which of them fails is left to the reading of the text.
+Violations of the schemas of members and items, and of ``required``, are one alternative: a `NegatedObject`, or a
+`ContainsConstraint` of at least one item. Which of them is violated is decided while the text is read.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ from grammars.json_schema.text.numbers import Bounds
 from grammars.json_schema.text.patterns import StringPattern
 
 Limits = tuple[int, dict[str, Any]]
-"""Some types, and what is said about them."""
+"""Types, and constraints on their values."""
 
 
 def negate_schema(
     node: SchemaNode, document: SchemaDocument, parse_schema: Callable[[SchemaNode], ParsedSchema]
 ) -> ParsedSchema:
-    """What holds of the values that `node` does not allow.
+    """The schema of the values that `node` excludes.
 
     Args:
         node: a schema that is not itself a negation.
-        document: where it belongs.
+        document: its document.
         parse_schema: reads the keywords of one schema.
     """
     constraints, branches = TypeConstraints(types=f.EVERY_TYPE), []
     seen: dict[SchemaNode, None] = {}
     stack = [node]
-    while stack:  # all that holds together fails together
+    while stack:  # the negation of a conjunction is a disjunction of negations
         part = stack.pop()
         if part in seen:
             continue
@@ -86,7 +86,7 @@ def negate_schema(
             result.limits = result.constraints.limits()
     elif slots or branches:
         made = [
-            constraint_schema(document, node, f"denied {i}", slot, also)
+            constraint_schema(document, node, f"negated {i}", slot, also)
             for i, (slot, also) in enumerate(slots)
         ]
         result.any_of = (("not", [*made, *branches]),)
@@ -99,7 +99,7 @@ def negate_schema(
 def _values(
     node: SchemaNode, constraints: TypeConstraints, document: SchemaDocument
 ) -> list[tuple[TypeConstraints, tuple[SchemaNode, ...]]]:
-    """All but the listed values; and those of them that the rest of the shape does not allow (left to `_slots`)."""
+    """Values not enumerated. Enumerated values that violate another constraint are left to `_slots`."""
     types, excluded, also = f.EVERY_TYPE, [], []
     whole_floats = document.dialect.integral_floats
     listed = constraints.enum_values or ()
@@ -117,7 +117,7 @@ def _values(
 
 
 def const_schema(document: SchemaDocument, node: SchemaNode, label: str, value: Any) -> SchemaNode:
-    """The schema of one value, structure written out."""
+    """The schema of one value, with its structure as ordinary keywords."""
     if isinstance(value, (list, tuple)):
         items = ItemSchemas(
             [const_schema(document, node, f"{label}/{i}", item) for i, item in enumerate(value)]
@@ -136,11 +136,11 @@ def const_schema(document: SchemaDocument, node: SchemaNode, label: str, value: 
 
 
 def _slots(node: SchemaNode, constraints: TypeConstraints, document: SchemaDocument) -> list[TypeConstraints]:
-    """Shapes of which one holds where something in a shape (but its listed values) fails."""
+    """Constraints of which at least one holds where any constraint other than ``enum`` is violated."""
     types = constraints.types
     free = f.EVERY_TYPE & ~types
     if constraints.enum_values is not None:
-        free = 0  # the values of other types are allowed already: none of them is among the listed ones
+        free = 0  # values of other types are covered by `_values`: none of them is enumerated
     groups: list[list[Limits]] = [[(free & (f.NULL | f.BOOLEAN), {})] if free & (f.NULL | f.BOOLEAN) else []]
     for kinds, limits in (
         (f.NUMBER, _numbers),
@@ -150,7 +150,7 @@ def _slots(node: SchemaNode, constraints: TypeConstraints, document: SchemaDocum
     ):
         group: list[Limits] = [(free & kinds, {})] if free & kinds else []
         if types & kinds:
-            group += [(types & kinds, said) for said in limits(node, constraints, document)]
+            group += [(types & kinds, violation) for violation in limits(node, constraints, document)]
             problems = tuple(
                 problem for problem in constraints.unsupported_keywords if problem[0] & types & kinds
             )
@@ -160,14 +160,14 @@ def _slots(node: SchemaNode, constraints: TypeConstraints, document: SchemaDocum
     slots = []
     for i in range(max(map(len, groups))):
         alternatives = [group[i] for group in groups if i < len(group)]
-        said: dict[str, Any] = {"types": 0}
+        slot: dict[str, Any] = {"types": 0}
         if constraints.enum_values is not None:
-            said["enum_values"] = constraints.enum_values
+            slot["enum_values"] = constraints.enum_values
         for kinds, limit in alternatives:
-            said["types"] |= kinds
+            slot["types"] |= kinds
             for name, value in limit.items():
-                said[name] = said[name] + value if name == "unsupported_keywords" and name in said else value
-        slots.append(TypeConstraints(**said))
+                slot[name] = slot[name] + value if name == "unsupported_keywords" and name in slot else value
+        slots.append(TypeConstraints(**slot))
     return slots
 
 
@@ -229,7 +229,10 @@ def _arrays(node: SchemaNode, constraints: TypeConstraints, document: SchemaDocu
     if constraints.unique_items:
         place = child_pointer(node.pointer, "uniqueItems")
         problem = Problem(
-            place, "cannot be denied: two equal items are no regular condition", True, "uniqueItems"
+            place,
+            "is not supported under `not` (two equal items are not a regular language)",
+            True,
+            "uniqueItems",
         )
         found.append({"unsupported_keywords": ((f.ARRAY, problem),)})
     if constraints.min_items:
@@ -240,7 +243,7 @@ def _arrays(node: SchemaNode, constraints: TypeConstraints, document: SchemaDocu
 
 
 def _wrong_items(parts: Sequence[ItemSchemas], document: SchemaDocument, node: SchemaNode) -> ItemSchemas:
-    """By position, the schema of the items that one of `parts` does not allow."""
+    """By position, the schema of the items that violate at least one of `parts`."""
     size = max((len(items.prefix) for items in parts), default=0)
 
     def wrong(index: int) -> SchemaNode | None:

@@ -1,10 +1,9 @@
-"""``unevaluatedProperties`` and ``unevaluatedItems``: what is left when every subschema that holds has had its say.
+"""``unevaluatedProperties`` and ``unevaluatedItems`` rewritten as alternatives of ordinary schemas.
 
-A member or item is evaluated when a subschema that holds of the whole value speaks of it, however deep that stands
-in ``allOf``, ``anyOf``, ``oneOf``, ``if``, ``dependentSchemas`` and references. The more of them hold, the less is
-left; so the keyword says that there is *some* set of subschemas that hold and leave nothing wrong, and each such
-set is an ordinary schema: the set, and ``additionalProperties`` or ``items`` for what none of it speaks of. No
-subschema has to be denied for that.
+A member or item is evaluated if a subschema in ``allOf``, ``anyOf``, ``oneOf``, ``if``, ``dependentSchemas`` or behind a
+reference holds and applies to it. More subschemas that hold leave less unevaluated. So the keyword is satisfied if and
+only if *some* set of subschemas holds and leaves nothing invalid, and each such set is an ordinary schema: the set, with
+``additionalProperties`` or ``items`` for the rest. No subschema has to be negated.
 """
 
 from __future__ import annotations
@@ -19,21 +18,21 @@ from grammars.json_schema.source.document import SchemaDocument, SchemaNode, chi
 from grammars.json_schema.source.synthetic import constraint_schema, disjunction_of, true_schema
 
 MAX_EVALUATIONS = 1_000
-"""Most sets of subschemas of one schema."""
+"""Maximum number of sets of subschemas of one schema."""
 
 PROPERTIES, ITEMS = "unevaluatedProperties", "unevaluatedItems"
 
 
 class Evaluation(NamedTuple):
-    """Subschemas that hold, and what they speak of.
+    """A set of subschemas that hold, and what they evaluate.
 
     Attributes:
         nodes: the subschemas.
-        members: by which keys they speak of members.
-        all_members: they speak of all members.
-        prefix_count: how many of the first items they speak of.
-        all_items: they speak of all items.
-        contains_schemas: they speak of the items that satisfy one of these.
+        members: the keys whose members they evaluate.
+        all_members: they evaluate all members.
+        prefix_count: number of leading items that they evaluate.
+        all_items: they evaluate all items.
+        contains_schemas: they evaluate the items that match one of these.
     """
 
     nodes: tuple[SchemaNode, ...] = ()
@@ -44,7 +43,7 @@ class Evaluation(NamedTuple):
     contains_schemas: tuple[SchemaNode, ...] = ()
 
     def merge_with(self, other: Evaluation) -> Evaluation:
-        """Both hold."""
+        """The evaluation where both sets hold."""
         return Evaluation(
             tuple(dict.fromkeys(self.nodes + other.nodes)),
             self.members + tuple(m for m in other.members if not any(m is known for known in self.members)),
@@ -55,22 +54,22 @@ class Evaluation(NamedTuple):
         )
 
     def evaluates_any(self) -> bool:
-        """Whether it speaks of anything."""
+        """Whether it evaluates any member or item."""
         return bool(
             self.members or self.all_members or self.prefix_count or self.all_items or self.contains_schemas
         )
 
 
-_SILENT = Evaluation()
+_NO_EVALUATION = Evaluation()
 
 
 class UnevaluatedExpansion:
     """Finds the sets of subschemas of one schema.
 
     Args:
-        document: where the schema stands.
-        facts_of: what a schema says by itself.
-        exactly_one: schemas of which one holds when exactly one of several does.
+        document: the document of the schema.
+        parse_schema: reads the keywords of one schema.
+        exactly_one: schemas of which at least one holds if and only if exactly one of the branches does.
     """
 
     def __init__(
@@ -80,14 +79,14 @@ class UnevaluatedExpansion:
         exactly_one: Callable[[Sequence[SchemaNode]], Sequence[SchemaNode]],
     ) -> None:
         self.document = document
-        self.facts_of = parse_schema
+        self.parse_schema = parse_schema
         self.exactly_one = exactly_one
 
     def alternatives(self, node: SchemaNode) -> list[SchemaNode]:
-        """Schemas of which one holds exactly when nothing that is not evaluated is wrong.
+        """Schemas of which at least one holds if and only if the ``unevaluated*`` keywords are satisfied.
 
         Args:
-            node: a schema that says something about what is not evaluated.
+            node: a schema with such a keyword.
 
         Raises:
             ConstraintTooLarge: there are too many sets of subschemas.
@@ -107,7 +106,7 @@ class UnevaluatedExpansion:
         ]
 
     def constraints(self, node: SchemaNode, outcome: Evaluation) -> TypeConstraints:
-        """What is said of what a set of subschemas does not speak of."""
+        """The constraints on what a set of subschemas leaves unevaluated."""
         document, free = self.document, true_schema(self.document, node)
         members: tuple[MemberSchemas, ...] = ()
         items: tuple[ItemSchemas, ...] = ()
@@ -125,19 +124,19 @@ class UnevaluatedExpansion:
         return TypeConstraints(members=members, items=items)
 
     def evaluations(self, node: SchemaNode, start: SchemaNode) -> list[Evaluation]:
-        """The sets of subschemas of `node`, itself among them unless it is where the question started."""
-        parsed = self.facts_of(node)
+        """The sets of subschemas of `node`, each with `node` itself unless it is `start`."""
+        parsed = self.parse_schema(node)
         found = [self.local_evaluation(node, parsed, start)]
         for other in parsed.all_of:
-            if other.negates is None:  # what does not hold evaluates nothing
+            if other.negates is None:  # a negated subschema evaluates nothing
                 found = self.product_of([found, self.evaluations(other, start)], start)
         for keyword, branches in parsed.any_of:
             inner = [self.evaluations(branch, start) for branch in branches]
             speaking = [[o for o in options if o.evaluates_any()] for options in inner]
             if keyword == "anyOf":
-                sets = self.product_of([[_SILENT, *options] for options in speaking if options], start)
+                sets = self.product_of([[_NO_EVALUATION, *options] for options in speaking if options], start)
                 if all(speaking):
-                    sets = sets[1:]  # one of them holds
+                    sets = sets[1:]  # at least one branch holds
             elif any(speaking):
                 sets = [outcome for options in inner for outcome in options]
             else:
@@ -149,12 +148,12 @@ class UnevaluatedExpansion:
                 found = self.product_of([found, [o for options in inner for o in options]], start)
         for other in parsed.annotating:
             options = [o for o in self.evaluations(other, start) if o.evaluates_any()]
-            found = self.product_of([found, [_SILENT, *options]], start)
+            found = self.product_of([found, [_NO_EVALUATION, *options]], start)
         return found
 
     def local_evaluation(self, node: SchemaNode, parsed: ParsedSchema, start: SchemaNode) -> Evaluation:
-        """What the keywords of a schema speak of by themselves."""
-        said = node.value if isinstance(node.value, dict) else {}
+        """What a schema's own keywords evaluate."""
+        keywords = node.value if isinstance(node.value, dict) else {}
         every_member = every_item = False
         first = 0
         members: tuple[MemberSchemas, ...] = ()
@@ -162,31 +161,31 @@ class UnevaluatedExpansion:
         if PROPERTIES in start.value and not node.made:
             members = parsed.constraints.members
             every_member = any(part.additional is not None for part in members)
-            every_member = every_member or (node is not start and PROPERTIES in said)
+            every_member = every_member or (node is not start and PROPERTIES in keywords)
         if ITEMS in start.value and not node.made:
             parts = parsed.constraints.items
             first = max((len(part.prefix) for part in parts), default=0)
             every_item = any(part.additional is not None for part in parts)
-            every_item = every_item or (node is not start and ITEMS in said)
-            if "contains" in said and node.dialect.contains_evaluates:
+            every_item = every_item or (node is not start and ITEMS in keywords)
+            if "contains" in keywords and node.dialect.contains_evaluates:
                 contained = (self.document.child(node, "contains"),)
         return Evaluation(
             () if node is start else (node,), members, every_member, first, every_item, contained
         )
 
     def product_of(self, parts: Iterable[Sequence[Evaluation]], start: SchemaNode) -> list[Evaluation]:
-        """Every way to take one outcome of each part."""
-        found = [_SILENT]
+        """The merged evaluations of every combination of one from each part."""
+        found = [_NO_EVALUATION]
         for part in parts:
             if len(found) * len(part) > MAX_EVALUATIONS:
                 keyword = PROPERTIES if PROPERTIES in start.value else ITEMS
                 raise ConstraintTooLarge(
-                    "too many subschemas may hold together",
+                    "too many combinations of subschemas",
                     Problem(
                         child_pointer(start.pointer, keyword),
-                        f"more than {MAX_EVALUATIONS} sets of them to tell apart",
+                        f"more than {MAX_EVALUATIONS} sets of subschemas that may hold",
                     ),
-                    action="simplify the alternatives, or declare the properties where the keyword stands",
+                    action="simplify the alternatives, or declare the properties beside the keyword",
                 )
             found = [a.merge_with(b) for a, b in product(found, part)]
         return found

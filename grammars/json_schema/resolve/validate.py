@@ -1,7 +1,7 @@
-"""Whether a given value satisfies schemas: a small validator over the same shapes that are lowered.
+"""Validation of enumerated values and names against parsed schemas.
 
-Whether a text has a format is not always decided. A value is admitted if it surely satisfies the schemas, so what is
-denied of it must surely fail: everything here is asked for sure, or, where `perhaps`, as far as can be told.
+Some formats cannot be decided, so the logic is three-valued: without `possibly` a value must definitely satisfy the
+schemas; with `possibly` it must not definitely violate them. Negation swaps the two.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from grammars.json_schema.text.numbers import decimal
 
 
 class InstanceValidator:
-    """Judges values by what schemas say."""
+    """Validates values against schemas."""
 
     def __init__(self, expansion: DnfExpansion) -> None:
         self.expansion = expansion
         self.whole_floats = expansion.document.dialect.integral_floats
 
     def satisfies_all(self, conjunction: Conjunction, value: Any, *, possibly: bool = False) -> bool:
-        """Whether a value satisfies all the schemas of a goal."""
+        """Whether a value satisfies every schema of a conjunction."""
         return all(self.satisfies_schema(node, value, possibly) for node in conjunction)
 
     def satisfies_schema(self, node: SchemaNode, value: Any, possibly: bool = False) -> bool:
@@ -77,14 +77,14 @@ class InstanceValidator:
         return count > 0 if possibly else count == sum(surely) == 1
 
     def satisfies_unevaluated(self, node: SchemaNode, value: Any, possibly: bool) -> bool:
-        """Whether all that a schema leaves unevaluated is as it says."""
+        """Whether a value satisfies the ``unevaluated*`` keywords of a schema."""
         return any(
             self.satisfies_schema(other, value, possibly)
             for other in self.expansion.unevaluated_disjuncts(node)
         )
 
     def listed(self, constraints: TypeConstraints) -> list[Any]:
-        """Those of a shape's listed values that satisfy the rest of it."""
+        """The enumerated values that satisfy all other constraints."""
         return [
             value
             for value in constraints.enum_values or ()
@@ -94,7 +94,7 @@ class InstanceValidator:
     def meets_constraints(
         self, constraints: TypeConstraints, value: Any, possibly: bool = False, *, listed: bool = False
     ) -> bool:
-        """Whether a value has a shape; it is known to be one of the listed values when `listed`."""
+        """Whether a value satisfies constraints; `listed`: it is known to be one of the enumerated values."""
         kind = type_bit_of(value, self.whole_floats)
         if not kind & constraints.types:
             return False
@@ -132,12 +132,13 @@ class InstanceValidator:
                 self.satisfies_all(_on(constraints.items, i), item, possibly=possibly)
                 for i, item in enumerate(value)
             ) and all(
-                self.contains_valid(counted, value, possibly) for counted in constraints.contains_constraints
+                self.contains_valid(contains, value, possibly)
+                for contains in constraints.contains_constraints
             )
         return kind != f.OBJECT or self.members_valid(constraints, value, possibly)
 
     def members_valid(self, constraints: TypeConstraints, value: dict[str, Any], possibly: bool) -> bool:
-        """Whether an object's keys and members are what the shape asks."""
+        """Whether an object satisfies the constraints on its keys and members."""
         if len(value) < constraints.min_properties or (
             constraints.max_properties is not None and len(value) > constraints.max_properties
         ):
@@ -151,36 +152,36 @@ class InstanceValidator:
                 return False
             if not self.satisfies_all(_on(constraints.members, name), item, possibly=possibly):
                 return False
-        return all(self.violates(denied, value, not possibly) for denied in constraints.negated_objects)
+        return all(self.violates(negated, value, not possibly) for negated in constraints.negated_objects)
 
-    def contains_valid(self, counted: ContainsConstraint, value: Sequence[Any], possibly: bool) -> bool:
-        """Whether as many items as asked satisfy the schema of their position."""
+    def contains_valid(self, contains: ContainsConstraint, value: Sequence[Any], possibly: bool) -> bool:
+        """Whether the number of matching items is within the bounds of ``contains``."""
 
         def count(possibly: bool) -> int:
-            goals = (tuple(counted.items.schemas_at(i)) for i in range(len(value)))
+            goals = (tuple(contains.items.schemas_at(i)) for i in range(len(value)))
             return sum(
                 bool(conjunction) and self.satisfies_all(conjunction, item, possibly=possibly)
                 for conjunction, item in zip(goals, value, strict=True)
             )
 
-        return counted.min_contains <= count(possibly) and (
-            counted.max_contains is None or count(not possibly) <= counted.max_contains
+        return contains.min_contains <= count(possibly) and (
+            contains.max_contains is None or count(not possibly) <= contains.max_contains
         )
 
-    def violates(self, denied: NegatedObject, value: dict[str, Any], possibly: bool) -> bool:
-        """Whether something fails of what is said about objects."""
+    def violates(self, negated: NegatedObject, value: dict[str, Any], possibly: bool) -> bool:
+        """Whether an object violates at least one of the negated constraints."""
         return (
-            any(name not in value for name in denied.required)
-            or any(not self.satisfies_all(denied.property_names, name, possibly=possibly) for name in value)
+            any(name not in value for name in negated.required)
+            or any(not self.satisfies_all(negated.property_names, name, possibly=possibly) for name in value)
             or any(
-                not self.satisfies_all(_on(denied.members, name), item, possibly=possibly)
+                not self.satisfies_all(_on(negated.members, name), item, possibly=possibly)
                 for name, item in value.items()
             )
         )
 
 
 def _on(parts: Iterable[Any], place: Any) -> Conjunction:
-    """The schemas that items or members lay on a place."""
+    """The schemas of all parts for a key or position."""
     return tuple(node for part in parts for node in part.schemas_at(place))
 
 
