@@ -1,15 +1,12 @@
 """JSON Schema (drafts 4, 6, 7, 2019-09, 2020-12) to the grammar of the JSON texts of its instances.
 
-    document   which object is a schema, what a reference points at
-    drafts     a table per draft: keyword -> function of `keywords`
-    facts      what schemas say about one value, and how that is conjoined
-    derived    schemas that follow from others: `negation`, `unevaluated` and `dynamic` say which
-    cases      references, conjunctions and alternatives resolved into cases
-    lowering   cases to rules; `objects`, `strings`, `numbers`, `values`, `punctuation_for` write the texts, `counted`
-               those of arrays that count items, `denied` and `obliged` those of objects that must break something
+    text       regular languages of JSON text: strings, numbers, formats, enumerated values, whitespace and indentation
+    source     documents, ``$ref``, dialects, one handler per keyword, the parsed form of a schema
+    resolve    ``allOf``, ``anyOf``, ``oneOf``, ``not``, ``if``, ``unevaluated*``: from schemas to disjuncts
+    emit       rules and terminals: scalars, objects, arrays, ``contains``, ``uniqueItems``, negated objects, lazy rules
 
-Every text is the JSON of a valid instance, and every valid instance has a text, with members in the order of the
-schema: see `lower_schema`. Must not know: tokenizers, models.
+Every text of the grammar is the JSON of a valid instance, and every valid instance has a text, with members in the
+order of the schema: see `lower_schema`. Nothing here depends on tokenizers or models.
 """
 
 from __future__ import annotations
@@ -54,7 +51,7 @@ PropertyOrder = Literal["schema", "any"]
 UnsupportedKeywordPolicy = Literal["refuse", "check"]
 
 LAZY_RULES_THRESHOLD = 150
-"""Schemas in a document from which on the rules of plain ones are put off: see `grammars.json_schema.emit.lazy_rules`."""
+"""Number of subschemas from which on rules are deferred: see `grammars.json_schema.emit.lazy_rules`."""
 _MAX_CONFLICTS = 5
 
 
@@ -64,10 +61,10 @@ class LoweredSchema:
 
     Attributes:
         grammar: of the JSON texts of its instances.
-        report: every keyword, enforced or an annotation.
-        unchecked: keywords that the grammar leaves out and that limit values all the same, by
-            ``unsupported="check"``: whether a value satisfies them shows only when it is complete.
-        draft: name of the draft that the schema was read by.
+        report: every keyword, with whether it is enforced.
+        unchecked: with ``unsupported="check"``, keywords that constrain values but that the grammar does not enforce;
+            complete values must be validated against them.
+        draft: name of the schema's dialect.
     """
 
     grammar: ir.Grammar
@@ -102,7 +99,7 @@ def lower_schema(
     Args:
         schema: an object or a boolean, as `json.loads` gives it.
         whitespace: ``"bounded"``, ``"none"``, ``"any"`` or ``"indent"``; see `grammars.json_schema.text.punctuation`.
-        draft: ``"4"``, ``"6"``, ``"7"``, ``"2019-09"`` or ``"2020-12"``; by default what ``$schema`` says, or
+        draft: ``"4"``, ``"6"``, ``"7"``, ``"2019-09"`` or ``"2020-12"``; by default that of ``$schema``, or
             else the newest.
         property_order: ``"schema"``, as above, or ``"any"``: members in every order.
         registry: schemas outside of this one that references may name: a mapping from URIs to schemas, or a
@@ -110,20 +107,20 @@ def lower_schema(
         separators: as `json.dumps` takes them: what is written between items and after keys, exactly.
         ensure_ascii: True: characters beyond ASCII are written as escapes; False: nothing is escaped that can stand
             for itself; None: both are allowed.
-        additional_properties_default: False: where members are declared and nothing is said about others, there are
-            none.
+        additional_properties_default: False: objects with declared members allow no others, unless a keyword speaks
+            of them.
         formats: False: ``format`` is an annotation, as it is in the newest drafts unless a validator is told
             otherwise.
-        strict: keywords and formats that no draft knows are refused, instead of being annotations.
-        unsupported: ``"check"``: a keyword that cannot be enforced is left out and listed as one to be checked, see
-            `LoweredSchema.unchecked`; ``"refuse"``: it is an error.
+        strict: refuse keywords and formats that the dialect does not define, instead of taking them for annotations.
+        unsupported: ``"check"``: keywords that cannot be enforced are listed in `LoweredSchema.unchecked`;
+            ``"refuse"``: they are an error.
 
     Raises:
-        InvalidConstraint: not a schema of that draft, a dangling reference, a malformed pattern, a circle of
-            references.
-        UnsupportedConstraint: lists every keyword that cannot be enforced, and when strict, every unknown one.
-        UnsatisfiableConstraint: no value satisfies the schema; names what contradicts.
-        ConstraintTooLarge: too many alternatives or counts; names the place.
+        InvalidConstraint: a malformed schema, a dangling or circular reference, a malformed pattern, or an
+            unknown option.
+        UnsupportedConstraint: lists every keyword that cannot be enforced, and with `strict` every unknown one.
+        UnsatisfiableConstraint: no value satisfies the schema; names the contradictions.
+        ConstraintTooLarge: too many alternatives, counts or rules; names the place.
     """
     if unsupported not in get_args(UnsupportedKeywordPolicy):
         raise InvalidConstraint(f"unsupported={unsupported!r} is not known", action="use 'refuse' or 'check'")
@@ -163,7 +160,7 @@ def lower_schema(
     )
 
     def read() -> Iterator[tuple[SchemaNode, list[tuple[str, bool, str]]]]:
-        """What each schema says, in the order in which a lowering that puts nothing off reads them."""
+        """The keywords of each schema, in the order of a lowering without deferred rules."""
         whole = lowering
         if lazy_rules is not None and lazy_rules.lengths:
             whole = lowering_of(copy)
@@ -182,7 +179,11 @@ def lower_schema(
         raise _unsupported(unknown, "correct or remove them, or leave strict out")
     if grammar.start not in productive_rules(rules_built_so_far(grammar), lowering.productive()):
         conflicts = list(lowering.diagnostics.conflicts.values())[:_MAX_CONFLICTS]
-        conflicts = conflicts or [Problem(grammar.start, "every value of it would have to contain itself")]
+        conflicts = conflicts or [
+            Problem(
+                grammar.start, "every value would have to contain itself: the schema is endlessly recursive"
+            )
+        ]
         raise UnsatisfiableConstraint(
             "no value satisfies the schema", conflicts, action="change one of these places"
         )

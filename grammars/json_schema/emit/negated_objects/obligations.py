@@ -1,8 +1,8 @@
-"""What members of an object must do so that something denied fails: from a shape to obligations.
+"""Obligations of an object under ``not``: each `NegatedObject` is one obligation, to violate at least one constraint.
 
-Each `NegatedObject` of a shape is one obligation. A member fulfils it by a value that its schemas there do not allow, by
-being there at all (where they allow no value that is allowed here), or by being left out. What fulfils nothing or
-is certain is decided here, so that most obligations are gone before the object is written.
+A member discharges an obligation by a value that violates the negated schemas, by its presence (where every allowed
+value violates them), or by its absence. Obligations that are always or never discharged are resolved here, so that
+most are gone before the object is lowered.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from grammars.json_schema.source.synthetic import conjunction_of, is_true_schema
 from grammars.json_schema.text.patterns import StringPattern
 
 MAX_OBLIGATIONS = 12
-"""Most obligations of one object."""
+"""Maximum number of obligations of one object."""
 
 
 class SchemaOracle(NamedTuple):
-    """What is asked about schemas here.
+    """Functions that answer questions about schemas.
 
     Attributes:
-        document: where they belong.
-        conjunction_expr: the expression of the values of a goal.
-        known_empty: whether a goal is known to have no values.
+        document: the document of the schemas.
+        conjunction_expr: the expression of the values of a conjunction.
+        known_empty: whether a conjunction is proved to have no values.
         key_allowed: whether a key satisfies schemas.
-        allowed_keys: those of some keys that satisfy schemas.
+        allowed_keys: the keys of a language that satisfy schemas.
     """
 
     document: SchemaDocument
@@ -44,7 +44,7 @@ class SchemaOracle(NamedTuple):
 
 
 class ObjectObligations(NamedTuple):
-    """An object as `obliged.obliged_object` wants it."""
+    """The members of an object and its number of obligations, for `ordered.object_with_obligations`."""
 
     members: list[DeclaredMember]
     others: list[UndeclaredMember]
@@ -52,19 +52,19 @@ class ObjectObligations(NamedTuple):
 
 
 ALWAYS_DISCHARGED = True
-"""Instead of a schema that a value must satisfy: any value that is allowed does."""
+"""A `Discharge` by every allowed value."""
 
 Discharge = SchemaNode | bool | None
-"""What fulfils an obligation: a value of this schema, any value (True), none at all (None)."""
+"""What discharges an obligation: a value of this schema, every value (True), or no value (None)."""
 
 
 def collect_obligations(
     constraints: TypeConstraints, oracle: SchemaOracle, place: str
 ) -> ObjectObligations | None:
-    """The members of an object and what they must fulfil; None when that is impossible.
+    """The members of an object and the obligations that they discharge; None when that is impossible.
 
     Raises:
-        ConstraintTooLarge: too many obligations, or patterns of keys.
+        ConstraintTooLarge: too many obligations or key classes.
     """
     names = dict.fromkeys(declared_names(constraints))
     for denied in constraints.negated_objects:
@@ -87,7 +87,7 @@ def collect_obligations(
     open_: list[NegatedObject] = []
     for denied in constraints.negated_objects:
         if any(values[name] is ir.EMPTY_LANGUAGE for name in denied.required):
-            continue  # a key that is never there fails already
+            continue  # a required key that can never be present: always violated
         absent = [name for name in denied.required if name not in required]
         by_name = {
             name: found
@@ -115,8 +115,10 @@ def collect_obligations(
                     return None
     if len(open_) > MAX_OBLIGATIONS:
         raise ConstraintTooLarge(
-            "too many conditions on one object",
-            Problem(place, f"{len(open_)} schemas that must not hold here; at most {MAX_OBLIGATIONS}"),
+            "too many negated conditions on one object",
+            Problem(
+                place, f"{len(open_)} schemas must be violated here; at most {MAX_OBLIGATIONS} are supported"
+            ),
             action="simplify oneOf, not or if at this place",
         )
     written = [_declared(name, name in required, values[name], goals[name], open_, oracle) for name in names]
@@ -139,10 +141,10 @@ def _witness(
     oracle: SchemaOracle,
     name: str | None,
 ) -> Discharge:
-    """What fulfils an obligation at a key whose values have a goal; `nodes` are the denied schemas there."""
+    """What discharges an obligation at a key; `nodes` are the negated schemas there, `conjunction` the others."""
     if name is not None and denied.property_names:
         wrong_name = negation_of(conjunction_of(oracle.document, denied.property_names))
-        if oracle.key_allowed((wrong_name,), name):  # surely
+        if oracle.key_allowed((wrong_name,), name):  # definitely
             return ALWAYS_DISCHARGED
     wrong = [
         node
@@ -160,7 +162,7 @@ def _witness(
 def _able(
     base: ir.Expr, conjunction: Conjunction, wanted: dict[int, SchemaNode], oracle: SchemaOracle
 ) -> tuple[int, Callable[[int], ir.Expr]]:
-    """What the values of a goal can fulfil, and those that fulfil some of it."""
+    """The obligations that values of a conjunction may discharge, and the values that discharge a set of them."""
     known = {0: base}
 
     def value(mask: int) -> ir.Expr:
@@ -172,7 +174,7 @@ def _able(
 
 
 class _MemberDischarges(NamedTuple):
-    """What a member fulfils by being there, what by its value, and the values for that; see `obliged.DeclaredMember`."""
+    """The fields that `ordered.DeclaredMember` and `ordered.UndeclaredMember` share."""
 
     fulfils: int
     able: int
@@ -205,7 +207,7 @@ def _fulfils(
 
 
 def _equal(a: SchemaNode, b: SchemaNode) -> bool:
-    """Whether two schemas plainly deny the same."""
+    """Whether two negations are of textually identical schemas."""
     if a is b:
         return True
     first, second = (
@@ -241,7 +243,7 @@ def _declared(
 def _one_of(
     denied: dict[int, SchemaNode | None], conjunction: Conjunction, oracle: SchemaOracle
 ) -> dict[int, int]:
-    """By what a value may fail to fulfil, what it then fulfils for certain: denied schemas that are apart."""
+    """By obligation that a value may fail to discharge, those that it then discharges: negated schemas are disjoint."""
     certain = dict.fromkeys(denied, 0)
     for first, second in combinations(denied, 2):
         a, b = denied[first], denied[second]
@@ -252,7 +254,7 @@ def _one_of(
 
 
 class _UndeclaredClass(NamedTuple):
-    """A class of keys that are not declared: which patterns they match, which denied names they break."""
+    """A class of undeclared keys: the patterns that they match, and the negated ``propertyNames`` that they violate."""
 
     keys: ir.Regex
     conjunction_expr: Conjunction
@@ -261,7 +263,7 @@ class _UndeclaredClass(NamedTuple):
     broken: frozenset[int]
 
     def discharge(self, denied: NegatedObject, oracle: SchemaOracle) -> Discharge:
-        """What a member with such a key must have for a value to fulfil an obligation."""
+        """What discharges an obligation at a member with such a key."""
         if id(denied) in self.broken:
             return ALWAYS_DISCHARGED
         return _witness(
@@ -269,7 +271,7 @@ class _UndeclaredClass(NamedTuple):
         )
 
     def other(self, open_: Sequence[NegatedObject], oracle: SchemaOracle) -> UndeclaredMember:
-        """This class with what it fulfils."""
+        """The member of this class, with the obligations that it discharges."""
         return UndeclaredMember(
             self.keys,
             *_fulfils(
@@ -285,7 +287,7 @@ class _UndeclaredClass(NamedTuple):
 def _classes(
     constraints: TypeConstraints, names: Iterable[str], oracle: SchemaOracle, place: str
 ) -> list[_UndeclaredClass]:
-    """The keys that are not declared, in classes of which every schema here says the same."""
+    """Undeclared keys in classes whose keys all schemas treat alike."""
     parts = [constraints.members, *(denied.members for denied in constraints.negated_objects)]
     patterns = list(
         dict.fromkeys(pattern for part in parts for members in part for pattern, _ in members.patterns)

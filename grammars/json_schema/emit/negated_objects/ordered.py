@@ -1,8 +1,8 @@
-"""Objects of which something must be so: members in order, and a set of obligations that members fulfil.
+"""Objects that must violate at least one constraint of each of several groups, members in the order of the schema.
 
-Like `objects.object_expr`, with one more thing to remember at each place: which obligations have been fulfilled,
-as a bitmask. A member may fulfil some by its value, some by being there, and some by being left out. Places where
-an obligation is open that nothing later can fulfil do not exist. Where undeclared keys must differ, `marked` does it.
+As `grammars.json_schema.emit.objects.object_expr`, with the set of discharged obligations (a bitmask) in the state. A
+member may discharge obligations by its value, its presence or its absence. States with an obligation that no later
+member can discharge are not built. Where undeclared keys must differ, `unordered` builds an interleaving.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from grammars.json_schema.emit.negated_objects.unordered import interleaved_obje
 from grammars.json_schema.text.punctuation import JsonPunctuation
 
 MAX_OBLIGATION_TRANSITIONS = 100_000
-"""Most (place, fulfilled, number of members) triples of one object, and ways from one to the next."""
+"""Maximum number of transitions of one object."""
 
 ObligationState = tuple[int, int]
-"""Obligations fulfilled, and members counted."""
+"""Bitmask of discharged obligations, and number of members."""
 
 
 class DeclaredMember(NamedTuple):
@@ -27,13 +27,13 @@ class DeclaredMember(NamedTuple):
 
     Attributes:
         name: its key.
-        required: whether it must be there.
-        discharges: what is fulfilled wherever it is there.
-        may_discharge: what its value may fulfil, besides.
-        discharges_if_absent: what is fulfilled where it is not there.
-        value_for: its values that fulfil some of what they are able to.
-        implied_by_failure: by what a value may fail to fulfil, what it then fulfils for certain.
-        implied_by_discharge: by what a value may fulfil, all that it then fulfils for certain.
+        required: whether it must be present.
+        discharges: obligations discharged by its presence (bitmask).
+        may_discharge: further obligations that its value may discharge.
+        discharges_if_absent: obligations discharged by its absence.
+        value_for: the expression of its values that discharge a set of `may_discharge`.
+        implied_by_failure: by obligation that a value does not discharge, those that it then discharges.
+        implied_by_discharge: by obligation that a value discharges, all that it then discharges.
     """
 
     name: str
@@ -47,13 +47,13 @@ class DeclaredMember(NamedTuple):
 
 
 class UndeclaredMember(NamedTuple):
-    """A class of keys that are not declared.
+    """A class of undeclared keys.
 
     Attributes:
         keys: the keys.
-        discharges: what any member with such a key fulfils.
-        may_discharge: what the value of the last member may fulfil, besides: a later one of that key would replace it.
-        value_for: values that fulfil some of what they are able to.
+        discharges: obligations discharged by every member with such a key.
+        may_discharge: further obligations that the last member may discharge; a repeated key would replace its value.
+        value_for: the expression of values that discharge a set of `may_discharge`.
         implied_by_failure, implied_by_discharge: as for `DeclaredMember`.
     """
 
@@ -76,12 +76,12 @@ def object_with_obligations(
     *,
     ordered: bool = True,
 ) -> ir.Expr:
-    """Objects with these members, then others, that fulfil `count` obligations, of `low` to `high` members.
+    """Objects with these members, then others, that discharge `count` obligations, with `low` to `high` members.
 
-    Unless `ordered`, all of them stand in any order.
+    Unless `ordered`, members stand in any order.
 
     Raises:
-        ConstraintTooLarge: too many obligations or members to count.
+        ConstraintTooLarge: there are too many states or transitions.
     """
     able = 0
     for other in others:
@@ -97,7 +97,7 @@ def object_with_obligations(
 
 
 class _DistinctKeysNeeded(Exception):
-    """The count asks for several undeclared keys, which must differ from each other."""
+    """Several undeclared members are required, whose keys must differ."""
 
 
 class _ObligationAutomaton:
@@ -123,11 +123,11 @@ class _ObligationAutomaton:
         self.high = high
         self.layout = punctuation
         self.place = place
-        self.top = self.low if high is None else high  # counts beyond are alike
+        self.top = self.low if high is None else high  # larger counts are equivalent
         self.known_ends: dict[ObligationState, tuple[ir.Expr, ir.Expr]] = {}
         self.known_choices: dict[tuple[int, int], list[int]] = {}
         self.later: list[list[frozenset[object]]] = []
-        """For each place and obligation, by what it may be fulfilled at that place or after it."""
+        """By position and obligation, the events at that position or later that may discharge it."""
 
     def expr(self) -> ir.Expr:
         """The whole object."""
@@ -166,14 +166,14 @@ class _ObligationAutomaton:
         return ir.choice(punctuation.empty_object, full) if start in closes else full
 
     def written(self, state: ObligationState, fulfils: int) -> ObligationState | None:
-        """The state after one more member; None when that is too many."""
+        """The state after one more member; None when there are too many."""
         mask, count = state
         if self.high is not None and count >= self.high:
             return None
         return mask | fulfils, min(count + 1, self.top)
 
     def reachable(self) -> list[set[ObligationState]]:
-        """The states at each place from which all obligations can still be fulfilled."""
+        """By position, the states from which all obligations can still be discharged."""
         bits = range(self.full.bit_length())
         here: list[frozenset[object]] = [
             frozenset(
@@ -186,8 +186,8 @@ class _ObligationAutomaton:
         self.later = [here]
         for member in reversed(self.members):
             events = (
-                (member.discharges_if_absent, lambda bit, member: ("left out", member.name)),
-                (member.discharges, lambda bit, member: ("there", member.name)),
+                (member.discharges_if_absent, lambda bit, member: ("absent", member.name)),
+                (member.discharges, lambda bit, member: ("present", member.name)),
                 (
                     member.may_discharge,
                     lambda bit, member: ("value", member.name, member.implied_by_discharge[bit]),
@@ -216,11 +216,12 @@ class _ObligationAutomaton:
         return reached
 
     def choices(self, place: int, state: ObligationState) -> list[int]:
-        """What the value of a member may be chosen to fulfil: nothing that is, all that nothing later can.
+        """The sets of obligations that the value of a member may be chosen to discharge.
 
-        What only the same members can fulfil later, and only together, is chosen together or not at all, and so is what
-        a value fulfils together. What no value fails to fulfil together is not left open together: of many constants,
-        a value is one at most.
+        A set contains every obligation that nothing later can discharge. Obligations with equal later events, and
+        obligations that a value discharges together, are chosen together or not at all. Obligations that every value
+        discharges at least one of are never all left undischarged: a value equals at most one of several constants, so
+        it discharges the negations of all the others.
         """
         member, later = self.members[place], self.later[place + 1]
         missing = self.full & ~state[0] & ~member.discharges
@@ -241,7 +242,7 @@ class _ObligationAutomaton:
             else:
                 must |= alike
         whole = must | sum(groups.values())
-        open_ = [0]  # what may be left open together
+        open_ = [0]  # sets that may be left undischarged
         for group in groups.values():
             certain = 0
             for bit, mask in member.implied_by_failure.items():
@@ -256,11 +257,12 @@ class _ObligationAutomaton:
         return found
 
     def too_many(self) -> ConstraintTooLarge:
-        """There are more combinations than anyone can enumerate."""
+        """The error that the object needs more than `MAX_OBLIGATION_TRANSITIONS` transitions."""
         return ConstraintTooLarge(
-            "too many conditions on one object",
+            "too many negated conditions on one object",
             Problem(
-                self.place, f"more than {MAX_OBLIGATION_TRANSITIONS} combinations of what can be fulfilled"
+                self.place,
+                f"more than {MAX_OBLIGATION_TRANSITIONS} transitions between sets of discharged obligations",
             ),
             action="simplify oneOf, not or if at this place",
         )
@@ -272,7 +274,7 @@ class _ObligationAutomaton:
         return state[0] == self.full and state[1] >= self.low
 
     def end(self, state: ObligationState) -> tuple[ir.Expr, ir.Expr]:
-        """What may follow the declared members: without a comma before it, and with one."""
+        """The expressions of what follows the declared members: without a leading comma, and with one."""
         stack = [state]
         while stack:
             current = stack[-1]

@@ -1,7 +1,7 @@
-"""Objects of which something must be so, their members in any order: bags with a mark for each obligation.
+"""Objects with obligations whose members stand in any order: interleavings.
 
-What a member fulfils by its value or by being there are marks of its entry. For what is fulfilled by leaving members
-out, one bag is made for every set of members whose absence is relied on.
+Obligations that a member discharges by its value or its presence belong to its entry. For obligations discharged by
+absence there is one interleaving for each set of members whose absence is relied on.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from grammars.json_schema.emit.negated_objects.ordered import DeclaredMember, UndeclaredMember
 
 MAX_DISCHARGE_SETS = 4_000
-"""Most sets of members of one object whose absence is relied on, and most entries of one of its bags."""
+"""Maximum number of sets of absent members of one object, and of entries of one interleaving."""
 
 T = TypeVar("T")
 
@@ -34,10 +34,10 @@ def interleaved_object(
     *,
     ordered: bool,
 ) -> ir.Expr:
-    """The objects of `obliged.obliged_object`, in any order unless `ordered`; no key comes twice.
+    """The objects of `ordered.object_with_obligations`, in any order unless `ordered`; no key occurs twice.
 
     Raises:
-        ConstraintTooLarge: there are too many ways to fulfil the obligations.
+        ConstraintTooLarge: there are too many ways to discharge the obligations.
     """
     ways = []
     for absent, present, left in _absences(members, (1 << count) - 1, place):
@@ -51,13 +51,13 @@ def interleaved_object(
 
 
 AbsenceChoice = tuple[frozenset[str], frozenset[str], int]
-"""Members whose absence is relied on, members that are there, and the obligations that are left."""
+"""Members whose absence is relied on, members that are present, and the remaining obligations."""
 
 
 def _absences(members: Sequence[DeclaredMember], full: int, place: str) -> list[AbsenceChoice]:
-    """The ways in which members may be left out, as far as that fulfils what earlier absences do not.
+    """Choices of absent members, as far as each absence discharges obligations that earlier ones do not.
 
-    Every object goes one of the ways. Members that fulfil much by their absence come first: it leaves little to tell.
+    Every object belongs to one choice. Members whose absence discharges most come first, which leaves fewer choices.
     """
     optional = [member for member in members if not member.required and member.discharges_if_absent]
     ways: list[AbsenceChoice] = [(frozenset(), frozenset(), full)]
@@ -86,7 +86,7 @@ def _object(
     *,
     ordered: bool,
 ) -> ir.Expr:
-    """Objects whose members have all these marks."""
+    """Objects whose members discharge all these obligations."""
     telling, matters = _telling(members, marks)
     entries = [
         ir.InterleaveEntry(punctuation.property_key(member.name), value, slot, brought)
@@ -117,9 +117,9 @@ def _object(
 
 
 def _telling(members: Sequence[DeclaredMember], marks: int) -> tuple[DeclaredMember | None, list[int]]:
-    """The required member that leaves least to the others; and sets of marks, one of which holds all that it leaves.
+    """The required member that leaves fewest obligations to the others, and the maximal sets that it may leave.
 
-    A tag is such a member: as it has one value, it leaves one schema to be broken elsewhere, and not any of them.
+    A discriminator is such a member: it has one value, so it leaves only one obligation to the other members.
     """
     best: tuple[DeclaredMember | None, list[int]] = None, [marks]
     for member in members:
@@ -133,7 +133,7 @@ def _telling(members: Sequence[DeclaredMember], marks: int) -> tuple[DeclaredMem
 
 
 def _left_together(able: int, member: DeclaredMember | UndeclaredMember) -> list[int]:
-    """Sets of marks of which a value can bring none, of those that it may bring; empty if there are too many."""
+    """Sets of obligations that a value may leave undischarged together; empty if there are too many."""
     sets = [0]
     for whole in dict.fromkeys(
         member.implied_by_discharge[bit] & able for bit in range(able.bit_length()) if able >> bit & 1
@@ -150,7 +150,7 @@ def _left_together(able: int, member: DeclaredMember | UndeclaredMember) -> list
 def _values(
     member: DeclaredMember | UndeclaredMember, marks: int, matters: Sequence[int], place: str
 ) -> list[tuple[ir.Expr, int]]:
-    """Values of a member, each with the marks that it brings; all that one of the sets in `matters` holds are told."""
+    """Values of a member, each with the obligations that it discharges, as far as one of `matters` contains them."""
     able = member.may_discharge & marks & ~member.discharges
     chosen: dict[int, None] = {}
     for wanted in dict.fromkeys(able & matter for matter in matters):
@@ -168,7 +168,7 @@ def _values(
 
 def _too_many(place: str) -> ConstraintTooLarge:
     return ConstraintTooLarge(
-        "too many conditions on one object",
-        Problem(place, f"more than {MAX_DISCHARGE_SETS} ways to fulfil them"),
+        "too many negated conditions on one object",
+        Problem(place, f"more than {MAX_DISCHARGE_SETS} ways to discharge them"),
         action="simplify oneOf, not or if at this place",
     )
