@@ -366,7 +366,7 @@ def test_a_slow_call_is_ended_and_named():
         (functions.raises_after_a, "raised LookupError: no entry for a", LookupError),
         (functions.dies_after_a, "ended its process, with code 7", WorkerCrashed),
         (functions.raises_unpicklable, "Unpicklable: odd", RuntimeError),
-        (functions.gives_unpicklable, "cannot be sent", TypeError),
+        (functions.gives_unpicklable, "cannot be pickled", TypeError),
     ],
 )
 def test_what_goes_wrong_in_a_worker_is_told_here(function, message, cause):
