@@ -40,7 +40,7 @@ _CLASS_ESCAPES = _ESCAPES | {letter: letter for letter in "^$\\.*+?()[]{}|/-"}
 
 
 class _Ebnf(Reader):
-    notation = "EBNF"
+    name = "EBNF"
     escapes = _ESCAPES
     class_escapes = _CLASS_ESCAPES
     x_digits = (1, None)
@@ -99,16 +99,16 @@ class _Ebnf(Reader):
             at = self.at
             name = self.match(_NAME)
             if name is None:
-                self.fail("the name of a rule expected")
+                self.fail("the name of a rule expected", self.at)
             if (options := self.match(_OPTIONS)) is not None:
                 self.refuse("sets an option of another engine", self.at - len(options), action="remove it")
             self.space(nested=True)
             if not self.take("::="):
-                self.fail(f"::= expected after the rule name {name}")
+                self.fail(f"::= expected after the rule name {name}", self.at)
             self.space(nested=True)
             self.define(name, at, self.alternatives())
             if self.next() and not _DEFINITION.match(self.text, self.at):
-                self.fail("unexpected character")
+                self.fail("unexpected character", self.at)
         return self.made
 
 

@@ -22,7 +22,7 @@ _ESCAPES = {"t": "\t", "r": "\r", "n": "\n"} | {letter: letter for letter in '\\
 
 
 class _Gbnf(Reader):
-    notation = "GBNF"
+    name = "GBNF"
     escapes = class_escapes = _ESCAPES
 
     def space(self, *, nested: bool) -> None:
@@ -52,14 +52,14 @@ class _Gbnf(Reader):
             at = self.at
             name = self.match(_NAME)
             if name is None:
-                self.fail("the name of a rule expected")
+                self.fail("the name of a rule expected", self.at)
             self.space(nested=False)
             if not self.take("::="):
-                self.fail(f"::= expected after the rule name {name}")
+                self.fail(f"::= expected after the rule name {name}", self.at)
             self.space(nested=True)
             self.define(name, at, self.alternatives())
             if self.next() not in ("", "\r", "\n"):
-                self.fail("unexpected character")
+                self.fail("unexpected character", self.at)
             self.space(nested=True)
         return self.made
 

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import ClassVar
 
 from grammars import ir
-from grammars.errors import InvalidConstraint, Problem, UnsupportedConstraint
+from grammars.notation.source import MAX_DIGITS, GrammarSource
 
-_EXCERPT = 80
 _HEX = re.compile(r"[0-9A-Fa-f]+")
 _COUNT = re.compile(r"\{\s*(\d+)\s*(?:(,)\s*(\d*)\s*)?\}")
-_DIGITS = 20  # of a count: more than any text can hold, and int() takes no time
 
 
 @dataclass(slots=True)
@@ -50,21 +48,20 @@ class _Group:
     parts: list[ir.Expr] = field(default_factory=list)
 
 
-class Reader:
-    """A text and a place in it.
+class Reader(GrammarSource):
+    """The text of a grammar and a position in it.
 
     Attributes:
-        text: the source.
         at: index of the next character.
         made: what was read so far.
     """
 
-    notation: str
+    name: ClassVar[str]  # of the notation, in messages
     escapes: dict[str, str]  # after a backslash
     class_escapes: dict[str, str]  # after a backslash inside brackets
 
     def __init__(self, text: str) -> None:
-        self.text = text
+        super().__init__(text, self.name)
         self.at = 0
         self.made = Definitions()
 
@@ -77,30 +74,6 @@ class Reader:
     def element(self) -> ir.Expr | None:
         """A literal, class or rule name, or None if there is none here."""
         raise NotImplementedError
-
-    # ------------------------------------------------------------ errors
-
-    def problem(self, reason: str, at: int) -> Problem:
-        """A problem at a place, with the line and a caret under the place."""
-        start = self.text.rfind("\n", 0, at) + 1
-        line = self.text[start:].split("\n", 1)[0].rstrip("\r")
-        column = at - start
-        left = max(0, column - _EXCERPT // 2)
-        shown = "".join(c if c.isprintable() else " " for c in line[left : left + _EXCERPT])
-        number = self.text.count("\n", 0, at) + 1
-        excerpt = f"{shown}\n{' ' * (column - left)}^"
-        return Problem(f"line {number}, column {column + 1}", reason, excerpt=excerpt)
-
-    def fail(self, reason: str, at: int | None = None) -> NoReturn:
-        """Refuses the text, pointing at a place (the next character by default)."""
-        problem = self.problem(reason, self.at if at is None else at)
-        raise InvalidConstraint(f"the {self.notation} grammar is malformed", problem)
-
-    def refuse(self, reason: str, at: int, action: str | None = None) -> NoReturn:
-        """Refuses what is well-formed but cannot be enforced."""
-        raise UnsupportedConstraint(
-            f"the {self.notation} grammar cannot be enforced", self.problem(reason, at), action=action
-        )
 
     # ------------------------------------------------------------ characters
 
@@ -121,15 +94,6 @@ class Reader:
             return None
         self.at = found.end()
         return found.group()
-
-    def code_point(self, digits: str, at: int) -> str:
-        """The character of a code point in hexadecimal."""
-        code = int(digits[:_DIGITS], 16)
-        if code > ir.MAX_CODE_POINT or len(digits) > _DIGITS:
-            self.fail("no such character: code points end at 10FFFF", at)
-        if 0xD800 <= code <= 0xDFFF:
-            self.fail("half of a surrogate pair is no character; write the code point itself", at)
-        return chr(code)
 
     def hexadecimal(self, at: int, least: int, most: int | None) -> str:
         """The character of the hexadecimal digits that come next."""
@@ -228,7 +192,7 @@ class Reader:
                 stack.append(_Group(at))
             elif self.next() == ")":
                 if len(stack) == 1:
-                    self.fail("nothing is open that could be closed here")
+                    self.fail("nothing is open that could be closed here", self.at)
                 self.at += 1
                 stack.pop()
                 stack[-1].parts.append(self.closed(group))
@@ -248,7 +212,7 @@ class Reader:
             elif len(stack) > 1:
                 if not self.next():
                     self.fail("the parenthesis is never closed", group.at)
-                self.fail("unexpected character")
+                self.fail("unexpected character", self.at)
             else:
                 return self.closed(group)
             self.space(nested=len(stack) > 1)
@@ -294,10 +258,10 @@ class Reader:
         elif self.next() == "{":
             found = _COUNT.match(self.text, at)
             if found is None:
-                self.fail("a count is {m}, {m,} or {m,n}")
+                self.fail("a count is {m}, {m,} or {m,n}", self.at)
             self.at = found.end()
-            low = int(found[1][:_DIGITS])
-            high = low if found[2] is None else int(found[3][:_DIGITS]) if found[3] else None
+            low = int(found[1][:MAX_DIGITS])
+            high = low if found[2] is None else int(found[3][:MAX_DIGITS]) if found[3] else None
             if high is not None and high < low:
                 self.fail("the greater count comes first", at)
         else:

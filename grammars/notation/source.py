@@ -8,7 +8,8 @@ from grammars import ir
 from grammars.errors import InvalidConstraint, Problem, UnsupportedConstraint
 
 _EXCERPT = 80
-_DIGITS = 20  # of a code point: int() takes no time
+MAX_DIGITS = 20
+"""Digits of a count or a code point that are read: more than any value needs, few enough that int() is fast."""
 
 
 class GrammarSource:
@@ -48,8 +49,8 @@ class GrammarSource:
 
     def code_point(self, digits: str, at: int) -> str:
         """The character of a code point in hexadecimal."""
-        code = int(digits[:_DIGITS], 16)
-        if code > ir.MAX_CODE_POINT or len(digits) > _DIGITS:
+        code = int(digits[:MAX_DIGITS], 16)
+        if code > ir.MAX_CODE_POINT or len(digits) > MAX_DIGITS:
             self.fail("no such character: code points end at 10FFFF", at)
         if 0xD800 <= code <= 0xDFFF:
             self.fail("half of a surrogate pair is not a character; write the code point itself", at)
