@@ -71,8 +71,8 @@ def serve(
         server = _Server(config, on_ready, f"http://{shown}:{listening.getsockname()[1]}")
         scheduler.died = lambda: setattr(server, "should_exit", True)
         server.run(sockets=[listening])
-    if scheduler.death is not None:
-        raise RuntimeError(f"the server stopped because its scheduler failed: {scheduler.death}")
+    if scheduler.failure is not None:
+        raise RuntimeError(f"the server stopped because its scheduler failed: {scheduler.failure}")
 
 
 def _listen(host: str, port: int) -> socket.socket:
