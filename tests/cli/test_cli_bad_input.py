@@ -84,7 +84,7 @@ MISTAKES: list[tuple[int, tuple[str, ...], tuple[str, ...]]] = [
         ("extract", "x", *PERSON, "--sampler", "beam"),
         ("sampler 'beam' is not known", "use one of", "cars"),
     ),
-    (2, ("extract", "x", *PERSON, "--sampler", "cars", "--temperature", "0"), ("temperature 0",)),
+    (2, ("extract", "x", *PERSON, "--sampler", "cars", "--temperature", "0"), ("temperature above 0",)),
     (2, ("extract", "x", *PERSON, "--max-tokens", "-3"), ("max_tokens is -3",)),
     *(
         (2, (*command, "--speculation", value), ("--speculation", f"'{value}'", "auto, off"))
