@@ -178,6 +178,7 @@ def _run(
 Examples:
   constrained check person.json
   constrained check models.py:Person
+  constrained check grammar.lark
   constrained check --regex "[a-z]+@example\\.org"
   for schema in schemas/*.json; do constrained check "$schema" --quiet || exit 1; done
 """
@@ -186,7 +187,7 @@ Examples:
 def check(
     *,
     path: Annotated[
-        str | None, typer.Argument(metavar="SCHEMA_FILE|MODULE:NAME", help="What to check.")
+        str | None, typer.Argument(metavar="SCHEMA_FILE|GRAMMAR.lark|MODULE:NAME", help="What to check.")
     ] = None,
     target: ConstraintOptions,
     json: JsonOptions,

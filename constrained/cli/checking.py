@@ -78,6 +78,7 @@ def examine(constraint: Constraint, tokenizer: str | None = None) -> CheckReport
         "supported": True,
         "constraint": constraint.render(),
         "keywords": keywords,
+        **_terminal_report(constraint),
         "grammar": {
             "rules": len(grammar.rules),
             "terminals": sum(isinstance(node, ir.Terminal) for node in nodes),
@@ -93,6 +94,21 @@ def examine(constraint: Constraint, tokenizer: str | None = None) -> CheckReport
             "automaton": round(1000 * automaton_seconds, 3),
             "first_mask": round(1000 * mask_seconds, 3),
         },
+    }
+
+
+def _terminal_report(constraint: Constraint) -> CheckReport:
+    """Terminals of a Lark grammar that match the same text; nothing for other constraints."""
+    from constrained.constraint.lark_grammar import terminal_overlaps
+
+    overlaps = terminal_overlaps(constraint)
+    if overlaps is None:
+        return {}
+    return {
+        "overlapping_terminals": [
+            {"terminals": [one.first, one.second], "example": one.example} for one in overlaps.overlaps
+        ],
+        "not_compared": [{"terminal": name, "reason": reason} for name, reason in overlaps.not_compared],
     }
 
 
@@ -130,6 +146,14 @@ def render_report(report: CheckReport) -> str:
         tally = [f"{counts['enforced']} enforced", f"{counts['annotation']} annotations"]
         tally += [f"{counts[status]} {status}" for status in ("unknown", "unchecked") if counts[status]]
         lines.append(f"keywords: {', '.join(tally)}")
+    for entry in report.get("overlapping_terminals", ()):
+        first, second = entry["terminals"]
+        lines.append(
+            f"warning: {first} and {second} both match {entry['example']!r}"
+            " -> give one of them a priority, or let them match different texts"
+        )
+    for entry in report.get("not_compared", ()):
+        lines.append(f"not compared: {entry['terminal']}: {entry['reason']}")
     lines += [
         f"grammar: {grammar['rules']} rules, {grammar['terminals']} terminals, "
         f"{grammar['nodes']} nodes, built in {milliseconds['grammar']:.1f} ms",

@@ -167,6 +167,10 @@ def _schema_constraint(schema: str, arguments: dict[str, Any]) -> Constraint:
     from constrained import constraint
 
     inline = schema.lstrip().startswith("{")
+    if not inline and Path(schema).suffix == ".lark":
+        _refuse_json_options(arguments, "a Lark grammar")
+        path = Path(schema)
+        return constraint.lark(_decoded(read_file(path), schema), import_paths=[str(path.parent)])
     source: str | bytes = _checked(schema, "schema") if inline else read_file(Path(schema))
     with contextlib.nullcontext() if inline else _error_prefix(schema):
         return constraint.json_schema(source, **arguments)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lark import Lark
 
     from grammars.ir import Grammar
-    from grammars.notation.lark import Lexer, TerminalPreference
+    from grammars.notation.lark import Lexer, OverlapReport, TerminalPreference
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -57,6 +57,18 @@ class _LarkConstraint(Constraint):
             _ = self._parser
         return grammar
 
+    def terminal_overlaps(self) -> OverlapReport:
+        """Which terminals match the same text; see `grammars.notation.lark.terminal_overlaps`."""
+        from grammars.notation.lark import terminal_overlaps
+
+        return terminal_overlaps(
+            self.source,
+            start=self.start,
+            lexer=self.lexer,
+            embedded={name: made.grammar for name, made in self.embed},
+            import_paths=self.import_paths,
+        )
+
     @cached_property
     def _parser(self) -> Lark:
         """What makes the tree.
@@ -76,6 +88,7 @@ class _LarkConstraint(Constraint):
                 parser="earley" if dynamic else "lalr",
                 lexer="dynamic_complete" if dynamic else self.lexer or "contextual",
                 import_paths=list(self.import_paths),
+                _plugins={"ContextualLexer": _contextual_lexer, "BasicLexer": _basic_lexer},
             )
         except lark.exceptions.LarkError as error:
             reason = (str(error).splitlines() or [""])[0]
@@ -133,6 +146,25 @@ class _LarkConstraint(Constraint):
         return f"lark({shorten(repr(self._shown))}{''.join(settings)})"
 
 
+def _contextual_lexer(settings: Any, *arguments: Any, **named: Any) -> Any:
+    """Lark's lexer without its own comparison of terminals, which takes exponential time for some patterns.
+
+    The other checks that are left out were made when the grammar was compiled.
+    """
+    from lark.lexer import ContextualLexer
+
+    settings.skip_validation = True
+    return ContextualLexer(settings, *arguments, **named)
+
+
+def _basic_lexer(settings: Any, *arguments: Any, **named: Any) -> Any:
+    """Lark's basic lexer; see `_contextual_lexer`."""
+    from lark.lexer import BasicLexer
+
+    settings.skip_validation = True
+    return BasicLexer(settings, *arguments, **named)
+
+
 @dataclass(frozen=True, slots=True)
 class _Packed:
     """A parser to be pickled: a LALR parser as Lark saves it, another one as its grammar and options."""
@@ -157,6 +189,15 @@ class _Packed:
         parser: Lark = Lark.load(io.BytesIO(self.saved))
         parser.source_grammar = self.grammar
         return parser
+
+
+def terminal_overlaps(constraint: Constraint) -> OverlapReport | None:
+    """Which terminals of a Lark grammar match the same text; None for other constraints.
+
+    Raises:
+        ConstraintError: the grammar cannot be enforced.
+    """
+    return constraint.terminal_overlaps() if isinstance(constraint, _LarkConstraint) else None
 
 
 def lark(

@@ -267,6 +267,22 @@ def test_check_takes_whatever_a_constraint_can_be(cli: Cli, tmp_path: Path) -> N
         assert cli("check", *given_).out.startswith("supported: "), given_
 
 
+def test_check_warns_of_terminals_that_match_the_same_text(cli: Cli, tmp_path: Path) -> None:
+    rules = "start: (A | B | C)+\nA: /[a-z]+/\nB: /x[0-9]*/\nC: /q{0,4000}z/"
+    (tmp_path / "grammar.lark").write_text(rules)
+    ended = cli("check", "grammar.lark")
+    assert ended.code == 0
+    assert "warning: A and B both match 'x' -> " in ended.out
+    assert "not compared: C: its pattern repeats more than 50 times" in ended.out
+    report = json.loads(cli("check", "grammar.lark", "--json").out)
+    assert report["overlapping_terminals"] == [{"terminals": ["A", "B"], "example": "x"}]
+    assert [entry["terminal"] for entry in report["not_compared"]] == ["C"]
+
+    (tmp_path / "grammar.lark").write_text("start: A")
+    assert cli("check", "grammar.lark").code == 2
+    assert cli("check", "grammar.lark", "--whitespace", "none").code == 2
+
+
 def test_check_lists_everything_that_stands_in_the_way(cli: Cli, tmp_path: Path) -> None:
     bad = {"properties": {"a": {"uniqueItems": True}, "b": {"pattern": "(x)\\1"}}}
     (tmp_path / "bad.json").write_text(json.dumps(bad))

@@ -8,6 +8,7 @@
     preference    which terminal wins
     rules         rules with their templates filled in
     instance      a parser that was compiled already
+    overlaps      terminals that match the same text
 
 Must not know: tokenizers, models.
 """
@@ -32,6 +33,8 @@ from grammars.notation.lark.instance import (
     start_rule,
 )
 from grammars.notation.lark.loader import imported_files, load
+from grammars.notation.lark.overlaps import ComparedTerminal, OverlapReport, TerminalOverlap, find_overlaps
+from grammars.notation.lark.patterns import as_regex
 from grammars.notation.lark.preference import TerminalPreference, lexer_tokens
 from grammars.notation.lark.rules import LarkRules
 from grammars.notation.lark.terminals import LarkTerminal, LarkTerminals
@@ -42,7 +45,17 @@ from grammars.transform.nullable import remove_nullable_loops
 from grammars.transform.productive import prune_unproductive
 from grammars.visit import drop_unreachable
 
-__all__ = ["Lexer", "TerminalPreference", "embedded_names", "fingerprint", "load", "parse"]
+__all__ = [
+    "Lexer",
+    "OverlapReport",
+    "TerminalOverlap",
+    "TerminalPreference",
+    "embedded_names",
+    "fingerprint",
+    "load",
+    "parse",
+    "terminal_overlaps",
+]
 
 Lexer = Literal["contextual", "basic", "dynamic"]
 """Which terminals compete where: those that the parser can take, all of them everywhere, or none at all."""
@@ -79,6 +92,45 @@ def parse(
         if value is not None and value not in get_args(known):
             choices = ", ".join(map(repr, get_args(known)))
             raise InvalidConstraint(f"{setting}={value!r} is not known", action=f"use one of {choices}")
+    cutter, rules, start = _lowered(source, start, lexer, embedded or {}, import_paths)
+    return cutter.finish(rules, start, prefer)
+
+
+def terminal_overlaps(
+    source: str | Lark,
+    *,
+    start: str | None = None,
+    lexer: Lexer | None = None,
+    embedded: Mapping[str, ir.Grammar] | None = None,
+    import_paths: Sequence[Any] = (),
+) -> OverlapReport:
+    """Which terminals match the same text, as Lark's strict mode has it: regular expressions of equal priority.
+
+    Terminals that the start rule needs and ignored ones are compared, also those that never come at the same place.
+    Without a lexer nothing is compared.
+
+    Args:
+        source: as in `parse`, like all others.
+        start: the start rule.
+        lexer: see `Lexer`.
+        embedded: what ``@name`` stands for.
+        import_paths: folders or loaders for ``%import``.
+
+    Raises:
+        ConstraintError: as `parse`.
+    """
+    cutter, _, _ = _lowered(source, start, lexer, embedded or {}, import_paths)
+    return OverlapReport() if cutter.lexer == "dynamic" else find_overlaps(cutter.regular_terminals())
+
+
+def _lowered(
+    source: str | Lark,
+    start: str | None,
+    lexer: Lexer | None,
+    embedded: Mapping[str, ir.Grammar],
+    import_paths: Sequence[Any],
+) -> tuple[_Cutter, Mapping[str, ir.Expr], str]:
+    """The terminals, the rules and the start rule."""
     if isinstance(source, Lark):
         own_lexer = lexer_of(source)
         start = start_rule(source, start)
@@ -94,10 +146,10 @@ def parse(
             literals=definitions.literals,
         )
         cutter = _Cutter(terminals, definitions.ignored, lexer or "contextual")
-        made = LarkRules(definitions, cutter.leaf, _embedder(definitions, embedded or {}, cutter.between))
+        made = LarkRules(definitions, cutter.leaf, _embedder(definitions, embedded, cutter.between))
         made.lower(start)
         rules = made.made
-    return cutter.finish(rules, start, prefer)
+    return cutter, rules, start
 
 
 def embedded_names(text: str) -> list[str]:
@@ -138,6 +190,16 @@ class _Cutter:
             return ir.EMPTY_LANGUAGE  # the lexer drops it wherever it comes
         self.used[name] = self.terminals.terminal(name)
         return ir.sequence(ir.Terminal(self.used[name].regex), self.between)
+
+    def regular_terminals(self) -> list[ComparedTerminal]:
+        """The terminals in use that are regular expressions."""
+        found = []
+        for name in dict.fromkeys((*self.used, *self.ignored)):
+            terminal = self.terminals.terminal(name)
+            if terminal.literal is None:
+                pattern = as_regex(self.terminals.patterns[name].pattern, self.terminals.flags)
+                found.append(ComparedTerminal(terminal.name, pattern, terminal.regex, terminal.priority))
+        return found
 
     def finish(self, rules: Mapping[str, ir.Expr], start: str, prefer: TerminalPreference) -> ir.Grammar:
         """The grammar of these rules."""
