@@ -213,7 +213,7 @@ class ChatConstrained(BaseChatModel):
             "stop_sequence": reply.stop,
             "logprob": output.logprob,
             "log_weight": output.log_weight,
-            "law": output.distribution,
+            "distribution": output.distribution,
             "seed": output.stats.seed,
         }
 
