@@ -1,4 +1,4 @@
-"""How a model writes calls of tools: read off its chat template, by letting it write some.
+"""Detects the tool-call format of a model by rendering sample calls with its chat template.
 
 Must not know: LangChain, servers.
 """
@@ -31,64 +31,64 @@ FORMATS: Mapping[str, ToolFormat] = {
         "[TOOL_CALLS]", "{name}[ARGS]", "", between="", special=("[TOOL_CALLS]", "[ARGS]")
     ),
 }
-"""Formats by name. Those of a model are told by its template: these are for when there is none, or it misleads."""
+"""Formats by name, for models whose chat template is missing or does not show the format."""
 
 _USER = "Probe of the template."
-_SAID = "\ue000said\ue000"
+_REPLY = "\ue000reply\ue000"
 _NAMES = ("probe_one", "probe_two")
 _IDS = ("probe0001", "probe0002")
 _ARGUMENTS = {"probe_key": "probe value"}
-_WRITTEN = re.compile(r'\{\s*"probe_key"\s*:\s*"probe value"\s*\}')
+_ARGUMENTS_JSON = re.compile(r'\{\s*"probe_key"\s*:\s*"probe value"\s*\}')
 _ID = re.compile(rf'\s*,\s*"(?:id|call_id|tool_call_id)"\s*:\s*"(?:{"|".join(_IDS)})"')
 _TAG = re.compile(r"<[^<>\s]+>|\[[A-Z_]+\]")
 _CHANNEL = "<|channel|>"
 
-_found: WeakKeyDictionary[LanguageModel, ToolFormat] = WeakKeyDictionary()
+_detected: WeakKeyDictionary[LanguageModel, ToolFormat] = WeakKeyDictionary()
 
 
 def detect_tool_format(model: LanguageModel) -> ToolFormat:
-    """How a model writes calls.
+    """The tool-call format of a model.
 
-    Its chat template writes one call and two of them, beside a plain answer; what surrounds names and arguments there is
-    the format. A model whose template knows no calls is asked to write them as Hermes does.
+    The chat template renders a plain reply, one call and two calls. The text around names and arguments is the format.
+    If the template does not render calls, the Hermes format is returned.
 
     Args:
-        model: with the tokenizer that carries the template.
+        model: its tokenizer has the chat template. The result is cached per model.
 
     Raises:
-        InvalidArgument: the template writes calls that are no name and JSON after it; says what it found.
+        InvalidArgument: the rendered calls are not a name followed by JSON arguments; contains the rendered call.
     """
-    if model not in _found:
-        _found[model] = _read(model)
-    return _found[model]
+    if model not in _detected:
+        _detected[model] = _detect(model)
+    return _detected[model]
 
 
 def is_template_format(model: LanguageModel, format: ToolFormat) -> bool:
-    """Whether the format was read off the template of this model."""
-    return _found.get(model) is format and format is not HERMES
+    """Whether the format was detected from the chat template of this model."""
+    return _detected.get(model) is format and format is not HERMES
 
 
-def _read(model: LanguageModel) -> ToolFormat:
+def _detect(model: LanguageModel) -> ToolFormat:
     tokenizer = getattr(model, "tokenizer", None)
     if tokenizer is None or not getattr(tokenizer, "chat_template", None):
         return HERMES
-    said = _probe(tokenizer, [{"role": "assistant", "content": _SAID}])
-    one, two = (_probe(tokenizer, [_calling(_NAMES[:count])]) for count in (1, 2))
-    if said is None or one is None or _NAMES[0] not in one:
-        return HERMES  # it refuses calls or leaves them out
+    plain = _render(tokenizer, [{"role": "assistant", "content": _REPLY}])
+    one, two = (_render(tokenizer, [_calling(_NAMES[:count])]) for count in (1, 2))
+    if plain is None or one is None or _NAMES[0] not in one:
+        return HERMES  # the template rejects or omits calls
     special = [
         name for name, token in model.vocabulary.special.items() if token not in model.vocabulary.eos_ids
     ]
     ends = [name for name, token in model.vocabulary.special.items() if token in model.vocabulary.eos_ids]
-    call = _parts(_body(said, one, ends), _NAMES[0])
+    call = _parts(_body(plain, one, ends), _NAMES[0])
     more = None
     if two is not None and _NAMES[1] in two:
-        body = _body(said, two, ends)
-        first = _WRITTEN.search(body)
+        body = _body(plain, two, ends)
+        first = _ARGUMENTS_JSON.search(body)
         second = -1 if first is None else body.find(_NAMES[1], first.end())
         if first is not None and second >= 0:
             more = _without_id(body[first.end() : second])
-    begin = _begin(call.before, special)
+    begin = _opening_marker(call.before, special)
     text = "".join((call.before, call.between, call.after, more or ""))
     try:
         return ToolFormat(
@@ -104,7 +104,7 @@ def _read(model: LanguageModel) -> ToolFormat:
 
 
 class _Parts(NamedTuple):
-    """A call around its name and arguments."""
+    """The text before the name, between name and arguments, and after the arguments."""
 
     before: str
     between: str
@@ -112,42 +112,42 @@ class _Parts(NamedTuple):
 
 
 def _parts(body: str, name: str) -> _Parts:
-    written = _WRITTEN.search(body)
+    written = _ARGUMENTS_JSON.search(body)
     if written is None:
-        raise _wrong(body, "holds no arguments as JSON")
+        raise _wrong(body, "has no JSON arguments")
     at = body.rfind(name, 0, written.start())
     if at < 0:
-        raise _wrong(body, "names the tool behind its arguments, where they have been written already")
+        raise _wrong(body, "has the name of the tool after the arguments")
     parts = _Parts(
         body[:at].lstrip(),
         body[at + len(name) : written.start()],
         _without_id(body[written.end() :]).rstrip(),
     )
-    if any(known in part for part in parts for known in _IDS):
-        raise _wrong(body, "holds the call's id, which is not the model's to choose")
+    if any(call_id in part for part in parts for call_id in _IDS):
+        raise _wrong(body, "contains the id of the call, which the model does not choose")
     if not parts.before:
-        raise _wrong(body, "begins with the name of the tool: a call cannot be told from a text")
+        raise _wrong(body, "starts with the name of the tool and cannot be distinguished from free text")
     return parts
 
 
-def _body(said: str, called: str, ends: Sequence[str]) -> str:
-    """What the template writes in place of a plain answer."""
-    if _CHANNEL in called:
-        raise _wrong(called[-200:], "is spread over channels")
-    said, called = (text[text.rindex(_USER) + len(_USER) :] for text in (said, called))
-    start, stop = said.index(_SAID), said.index(_SAID) + len(_SAID)
-    alike = common_prefix(said[:start], called)
-    if said[len(alike) : start].strip():
-        raise _wrong(called, "does not begin where an answer begins")
-    body = called[len(alike) :]
-    close = common_prefix(said[stop:][::-1], body[::-1])
+def _body(plain: str, calling: str, ends: Sequence[str]) -> str:
+    """The rendered calls, without the parts that the rendering of a plain reply has too."""
+    if _CHANNEL in calling:
+        raise _wrong(calling[-200:], "is spread over channels")
+    plain, calling = (text[text.rindex(_USER) + len(_USER) :] for text in (plain, calling))
+    start, stop = plain.index(_REPLY), plain.index(_REPLY) + len(_REPLY)
+    shared = common_prefix(plain[:start], calling)
+    if plain[len(shared) : start].strip():
+        raise _wrong(calling, "does not start where a plain reply starts")
+    body = calling[len(shared) :]
+    close = common_prefix(plain[stop:][::-1], body[::-1])
     body = body[: len(body) - len(close)]
     cuts = [at for end in ends if (at := body.find(end)) >= 0]
     return body[: min(cuts)] if cuts else body
 
 
-def _begin(before: str, special: Sequence[str]) -> str:
-    """The part of what stands before the first name that tells a call from a text."""
+def _opening_marker(before: str, special: Sequence[str]) -> str:
+    """The opening marker of a call: a special token, a tag, or all text before the name."""
     for name in sorted(special, key=len, reverse=True):
         if before.startswith(name):
             return name
@@ -169,14 +169,14 @@ def _wrong(body: str, what: str) -> InvalidArgument:
 
 def _calling(names: Sequence[str]) -> dict[str, Any]:
     calls = [
-        {"id": known, "type": "function", "function": {"name": name, "arguments": _ARGUMENTS}}
-        for name, known in zip(names, _IDS, strict=False)
+        {"id": call_id, "type": "function", "function": {"name": name, "arguments": _ARGUMENTS}}
+        for name, call_id in zip(names, _IDS, strict=False)
     ]
     return {"role": "assistant", "content": "", "tool_calls": calls}
 
 
-def _probe(tokenizer: Any, answer: list[dict[str, Any]]) -> str | None:
-    """The chat with an answer, as the template writes it; None if it refuses."""
+def _render(tokenizer: Any, reply: list[dict[str, Any]]) -> str | None:
+    """Renders a chat with this reply; None if the template rejects it."""
     tools = [
         {
             "type": "function",
@@ -184,7 +184,7 @@ def _probe(tokenizer: Any, answer: list[dict[str, Any]]) -> str | None:
         }
         for name in ("known_one", "known_two")
     ]
-    for chat in template_variants([{"role": "user", "content": _USER}, *answer]):
+    for chat in template_variants([{"role": "user", "content": _USER}, *reply]):
         try:
             text = apply_template(tokenizer, chat, tools=tools, add_generation_prompt=False)
         except Exception:  # whatever the template raises
@@ -195,33 +195,33 @@ def _probe(tokenizer: Any, answer: list[dict[str, Any]]) -> str | None:
 
 
 def template_variants(chat: Sequence[Mapping[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """A chat in the ways in which templates want the calls of its history: arguments as objects or as text, ids short."""
-    called = any(message.get("tool_calls") or message.get("tool_call_id") for message in chat)
+    """A chat in the variants that templates accept: arguments as objects or as JSON text, ids as they are or short."""
+    has_calls = any(message.get("tool_calls") or message.get("tool_call_id") for message in chat)
     for short, text in ((False, False), (True, False), (False, True), (True, True)):
-        if called or not (short or text):
+        if has_calls or not (short or text):
             yield [_rewritten(message, short=short, text=text) for message in chat]
 
 
 def _rewritten(message: Mapping[str, Any], *, short: bool, text: bool) -> dict[str, Any]:
-    made = dict(message)
-    if short and "tool_call_id" in made:
-        made["tool_call_id"] = _short(made["tool_call_id"])
-    if made.get("tool_calls"):
-        made["tool_calls"] = [_call(call, short=short, text=text) for call in made["tool_calls"]]
-    return made
+    variant = dict(message)
+    if short and "tool_call_id" in variant:
+        variant["tool_call_id"] = _short(variant["tool_call_id"])
+    if variant.get("tool_calls"):
+        variant["tool_calls"] = [_call(call, short=short, text=text) for call in variant["tool_calls"]]
+    return variant
 
 
 def _call(call: Mapping[str, Any], *, short: bool, text: bool) -> dict[str, Any]:
-    made, function = dict(call), dict(call["function"])
+    variant, function = dict(call), dict(call["function"])
     if text:
         function["arguments"] = json.dumps(function["arguments"], ensure_ascii=False)
     if short:
-        made["id"] = _short(made.get("id") or function["name"])
-    return {**made, "function": function}
+        variant["id"] = _short(variant.get("id") or function["name"])
+    return {**variant, "function": function}
 
 
-def _short(known: str) -> str:
-    """An id of nine letters and digits, the same for the same one."""
-    if re.fullmatch("[a-zA-Z0-9]{9}", known):
-        return known
-    return hashlib.sha256(known.encode()).hexdigest()[:9]
+def _short(call_id: str) -> str:
+    """An id of nine letters and digits; equal ids give equal short ids."""
+    if re.fullmatch("[a-zA-Z0-9]{9}", call_id):
+        return call_id
+    return hashlib.sha256(call_id.encode()).hexdigest()[:9]

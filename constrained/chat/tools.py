@@ -1,4 +1,4 @@
-"""Tools as clients describe them, and the form in which a model calls them.
+"""Tools as OpenAI clients define them, and the format in which a model writes tool calls.
 
 Must not know: LangChain, servers, models.
 """
@@ -29,13 +29,13 @@ _NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": Fa
 
 @dataclass(frozen=True)
 class Tool:
-    """A function that a model may ask to be called.
+    """A function that a model may call.
 
     Attributes:
         name: letters, digits, ``_`` and ``-``, at most 64.
         parameters: JSON Schema of the arguments, an object.
-        description: what it does, for the model.
-        closed: where an object of the schema declares members and says nothing about others, there are none.
+        description: shown to the model.
+        closed: objects have no members that their schema does not declare, unless it allows them explicitly.
     """
 
     name: str
@@ -61,26 +61,26 @@ class Tool:
 
 @dataclass(frozen=True)
 class ToolFormat:
-    """How a model writes a call: ``begin``, ``head``, the arguments as JSON, ``tail``.
+    """The format of a tool call: ``begin``, ``head``, the arguments as JSON, ``tail``.
 
-    The default is what Hermes, Qwen 2.5 and Qwen 3 write. Others are said the same way:
+    The default is the format of Hermes, Qwen 2.5 and Qwen 3. Other formats:
 
         ToolFormat("<function=", "{name}>", "</function>")
         ToolFormat('{"name": "', '{name}", "parameters": ', "}", single=True)
         ToolFormat("[TOOL_CALLS]", '[{"name": "{name}", "arguments": ', "}]", more='}, {"name": "', special=("[TOOL_CALLS]",))
 
     Attributes:
-        begin: the marker that opens a call; free text in which it stands is no free text.
-        head: what follows it, up to the arguments, with ``{name}`` for the name of the tool.
-        tail: what closes the last call.
-        between: stands between two calls that are written alike.
-        more: what stands between the arguments of a call and the name of the next one; None: `tail`, `between`, and
-            `begin` and `head` up to the name.
-        single: there is never a second call.
-        special: names of special tokens: where they stand in the parts, these tokens are meant and not their letters.
+        begin: the marker that opens a call; free text cannot contain it.
+        head: the text between the marker and the arguments, with ``{name}`` for the name of the tool.
+        tail: closes the last call.
+        between: separates two complete calls.
+        more: the text between the arguments of a call and the name of the next one; None: `tail`, `between`, `begin`
+            and `head` up to the name.
+        single: a reply has at most one call.
+        special: names of special tokens; where they occur in the parts, the special token is required, not its letters.
 
     Raises:
-        InvalidArgument: the parts do not tell where a call, its name or its arguments begin.
+        InvalidArgument: the start of a call, of its name or of its arguments would be ambiguous.
     """
 
     begin: str = "<tool_call>"
@@ -108,16 +108,16 @@ class ToolFormat:
 
     @property
     def before_name(self) -> str:
-        """What stands between `begin` and the name of the first call."""
+        """The text between `begin` and the name of the first call."""
         return self.head.partition("{name}")[0]
 
     def call_head(self, name: str) -> str:
-        """What stands from the name of a tool up to the arguments."""
+        """The name of a tool and the text between it and the arguments."""
         return name + self.head.partition("{name}")[2]
 
     @property
     def call_separator(self) -> str:
-        """What stands between the arguments of a call and the name of the next one."""
+        """The text between the arguments of a call and the name of the next one."""
         return self.tail + self.between + self.begin + self.before_name if self.more is None else self.more
 
     def format_calls(self, *calls: tuple[str, str]) -> str:
@@ -136,49 +136,48 @@ HERMES = ToolFormat()
 
 
 def common_prefix(one: AnyStr, other: AnyStr) -> AnyStr:
-    """The longest beginning of both."""
+    """The longest common prefix."""
     length = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), None)
     return min(one, other, key=len) if length is None else one[:length]
 
 
 def parse_tools(tools: Sequence[Any], *, closed: bool = True) -> tuple[Tool, ...]:
-    """Tools out of what OpenAI clients send.
+    """Parses tools in the form of OpenAI's API.
 
     Args:
         tools: ``{"type": "function", "function": {"name", "description", "parameters"}}``, the inner object alone,
-            or a `Tool`. Without parameters a tool takes none. A ``strict`` flag changes nothing: arguments are
-            always exact.
-        closed: as in `Tool`; a ``strict`` tool is closed in any case.
+            or a `Tool`. A tool without parameters takes none.
+        closed: as in `Tool`; a ``strict`` tool is always closed. Arguments satisfy the schema with or without ``strict``.
 
     Raises:
-        InvalidConstraint: not tools: a wrong shape, a name that cannot be one, or one name twice.
+        InvalidConstraint: a tool is malformed, or its name is invalid or a duplicate.
         ConstraintError, ConstraintTooLarge: the schema of a tool cannot be enforced; names the tool and the place.
     """
     if isinstance(tools, str | bytes | Mapping) or not isinstance(tools, Sequence):
         raise InvalidConstraint(f"tools are a {type(tools).__name__}", action="pass a list of tools")
-    read: dict[str, Tool] = {}
-    for index, given in enumerate(tools):
-        tool = given if isinstance(given, Tool) else _tool(given, f"#/tools/{index}", closed)
-        if tool.name in read:
+    parsed: dict[str, Tool] = {}
+    for index, definition in enumerate(tools):
+        tool = definition if isinstance(definition, Tool) else _tool(definition, f"#/tools/{index}", closed)
+        if tool.name in parsed:
             raise InvalidConstraint(
                 f"duplicate tool name {tool.name!r}",
                 Problem(f"#/tools/{index}", "is a duplicate name", tool.name),
                 action="rename one of them",
             )
         _check_schema(tool)
-        read[tool.name] = tool
-    return tuple(read.values())
+        parsed[tool.name] = tool
+    return tuple(parsed.values())
 
 
-def _tool(given: Any, place: str, closed: bool) -> Tool:
-    if not isinstance(given, Mapping):
-        raise _wrong(place, f"is a {type(given).__name__}", "an object with a name and parameters")
-    kind = given.get("type", "function")
+def _tool(definition: Any, place: str, closed: bool) -> Tool:
+    if not isinstance(definition, Mapping):
+        raise _wrong(place, f"is a {type(definition).__name__}", "an object with a name and parameters")
+    kind = definition.get("type", "function")
     if kind != "function":
-        raise _wrong(f"{place}/type", "is no kind of tool that can be called here", '"function"', kind)
-    function = given
-    if "function" in given:
-        function, place = given["function"], f"{place}/function"
+        raise _wrong(f"{place}/type", "is not a supported type of tool", '"function"', kind)
+    function = definition
+    if "function" in definition:
+        function, place = definition["function"], f"{place}/function"
     if not isinstance(function, Mapping):
         raise _wrong(place, f"is a {type(function).__name__}", "an object with a name and parameters")
     name = function.get("name")
@@ -188,7 +187,7 @@ def _tool(given: Any, place: str, closed: bool) -> Tool:
         )
     description = function.get("description")
     if description is not None and not isinstance(description, str):
-        raise _wrong(f"{place}/description", f"is a {type(description).__name__}", "a text")
+        raise _wrong(f"{place}/description", f"is a {type(description).__name__}", "a string")
     return Tool(
         name,
         _parameters(function.get("parameters"), f"{place}/parameters"),
@@ -198,17 +197,17 @@ def _tool(given: Any, place: str, closed: bool) -> Tool:
 
 
 def _parameters(schema: Any, place: str) -> Mapping[str, Any]:
-    """The schema of an object."""
+    """The schema of the arguments, with ``"type": "object"``."""
     if schema is None:
         return _NO_PARAMETERS
     if not isinstance(schema, Mapping):
         raise _wrong(place, f"is a {type(schema).__name__}", "a JSON Schema of an object")
     kind = schema.get("type")
-    # Before 2019-09 nothing counts beside a reference.
-    alone = "$ref" in schema and re.search(r"draft-0[467]", str(schema.get("$schema")))
-    if kind is None and not alone:
+    # Before 2019-09 keywords beside a $ref are ignored, so "type" cannot be added.
+    ref_only = "$ref" in schema and re.search(r"draft-0[467]", str(schema.get("$schema")))
+    if kind is None and not ref_only:
         return {"type": "object", **schema}
-    if kind != "object" or alone:
+    if kind != "object" or ref_only:
         raise _wrong(place, "is not the schema of an object", '"type": "object" in it', dict(schema))
     return schema
 
@@ -219,7 +218,7 @@ def _wrong(place: str, reason: str, wanted: str, value: Any = None) -> InvalidCo
 
 
 def _check_schema(tool: Tool) -> None:
-    """Lowers the schema of a tool, so that what is wrong with it is said with the tool's name."""
+    """Lowers the schema of a tool, so that errors name the tool."""
     try:
         _ = tool.arguments.grammar
     except (ConstraintError, ConstraintTooLarge) as error:
@@ -229,18 +228,18 @@ def _check_schema(tool: Tool) -> None:
 
 
 def parse_tool_choice(choice: Any, tools: Sequence[Tool]) -> tuple[ToolChoice, tuple[Tool, ...]]:
-    """Which tools may be called, and whether they have to be.
+    """Parses a tool choice.
 
     Args:
-        choice: ``"auto"``, ``"required"`` or ``"any"``, ``"none"``, the name of a tool, or these in the shapes that
-            clients send; None is ``"auto"``.
-        tools: those there are.
+        choice: ``"auto"``, ``"required"`` or ``"any"``, ``"none"``, the name of a tool, or one of these as an
+            object of OpenAI's API; None is ``"auto"``.
+        tools: all tools of the request.
 
     Returns:
-        The choice, and the tools that it leaves: one, if it names it.
+        The choice, and the tools that may be called: one if the choice names it.
 
     Raises:
-        InvalidArgument: not a choice, one that needs tools where there are none, or a name that no tool has.
+        InvalidArgument: the choice is malformed, requires a call without tools, or names an unknown tool.
     """
     named = choice
     if isinstance(choice, Mapping):
@@ -260,15 +259,15 @@ def parse_tool_choice(choice: Any, tools: Sequence[Tool]) -> tuple[ToolChoice, t
         "required": "required",
     }
     if not isinstance(choice, Mapping | list) and choice in words:
-        meant = words[choice]
-        if meant == "required" and not tools:
+        parsed = words[choice]
+        if parsed == "required" and not tools:
             raise InvalidArgument("tool_choice requires a call, but there are no tools", action="pass tools")
-        return meant, tuple(tools)
-    found = tuple(tool for tool in tools if tool.name == named)
-    if not found:
+        return parsed, tuple(tools)
+    matching = tuple(tool for tool in tools if tool.name == named)
+    if not matching:
         known = ", ".join(repr(tool.name) for tool in tools) or "none"
         raise InvalidArgument(
             f"tool_choice names the unknown tool {named!r}",
             action=f"use 'auto', 'required', 'none' or the name of a tool: {known}",
         )
-    return "required", found
+    return "required", matching

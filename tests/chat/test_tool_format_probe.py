@@ -159,13 +159,13 @@ NUMBERED = TAGGED.replace("<tool_call>", "<call {{ c.id }}>")
 @pytest.mark.parametrize(
     ("template", "what"),
     [
-        (PYTHONIC, "no arguments as JSON"),
-        (BACKWARDS, "names the tool behind its arguments"),
+        (PYTHONIC, "no JSON arguments"),
+        (BACKWARDS, "the name of the tool after the arguments"),
         (CHANNELS, "channels"),
-        (NUMBERED, "the call's id"),
+        (NUMBERED, "the id of the call"),
     ],
 )
-def test_what_cannot_be_told_is_said(template: str, what: str) -> None:
+def test_templates_whose_calls_are_not_supported_are_refused(template: str, what: str) -> None:
     with pytest.raises(InvalidArgument, match=what):
         detect_tool_format(Speaker(template))
 
