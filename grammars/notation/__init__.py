@@ -1,8 +1,9 @@
 """Grammars as people write them, in llama.cpp's GBNF and in EBNF, to the grammar IR.
 
-    reader   what the notations share: characters, counts, brackets, places of mistakes
-    gbnf     llama.cpp's notation
-    ebnf     XGrammar's and the W3C's
+    gbnf.lark  llama.cpp's notation
+    ebnf.lark  XGrammar's and the W3C's
+    reader     parses a text with either and builds the rules; errors
+    source     positions in a text, and errors that point at them
     units    which parts of the rules become terminals
 
 No lexer stands in between: a grammar means all texts that its rules derive, character by character. Must not know:
@@ -11,13 +12,11 @@ tokenizers, models.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Literal
 
 from grammars import ir
 from grammars.errors import InvalidConstraint, Problem, UnsatisfiableConstraint, UnsupportedConstraint
-from grammars.notation import ebnf, gbnf
-from grammars.notation.reader import Definitions, Reader
+from grammars.notation.reader import read
 from grammars.transform.inline_regular import inline_regular_rules
 from grammars.transform.left_recursion import remove_left_recursion
 from grammars.transform.nullable import remove_nullable_loops
@@ -27,8 +26,8 @@ from grammars.visit import drop_unreachable
 __all__ = ["NOTATIONS", "Notation", "parse", "parse_rules"]
 
 Notation = Literal["gbnf", "ebnf"]
-NOTATIONS: dict[str, Callable[[str], tuple[Definitions, Reader]]] = {"gbnf": gbnf.read, "ebnf": ebnf.read}
-"""How each notation is read."""
+NOTATIONS: tuple[Notation, ...] = ("gbnf", "ebnf")
+"""The notations."""
 
 
 def parse(text: str, notation: Notation, *, start: str | None = None) -> ir.Grammar:
@@ -37,7 +36,7 @@ def parse(text: str, notation: Notation, *, start: str | None = None) -> ir.Gram
     Rules that the start never calls may be there; every rule that is called must be.
 
     Args:
-        text: the grammar; `grammars.notation.gbnf` and `grammars.notation.ebnf` describe the notations.
+        text: the grammar; ``gbnf.lark`` and ``ebnf.lark`` in this folder describe the notations.
         notation: ``"gbnf"`` or ``"ebnf"``.
         start: the rule that a text must follow; by default ``root``, or in EBNF without a ``root`` the first rule.
 
@@ -64,8 +63,8 @@ def parse_rules(text: str, notation: Notation, *, start: str | None = None) -> i
     Raises:
         InvalidConstraint, UnsupportedConstraint: as `parse`.
     """
-    made, reader = NOTATIONS[notation](text)
-    missing = [name for name in made.called if name not in made.rules]
+    made, reader = read(text, notation)
+    missing = sorted(made.called.keys() - made.rules.keys(), key=made.called.__getitem__)
     if missing:
         raise InvalidConstraint(
             f"the {reader.notation} grammar calls rules that it does not define",

@@ -1,20 +1,38 @@
-"""What the text notations of grammars share: places in the text, characters, counts, alternatives in brackets.
+"""Reads GBNF and EBNF texts into rules: the notations are the Lark grammars beside this file.
 
-A notation is a subclass of `Reader` that says where white space may stand, what an element looks like and where
-a rule ends. Nothing recurses over brackets.
+Nothing here recurses over nested parentheses.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from grammars import ir
 from grammars.notation.source import MAX_DIGITS, GrammarSource
 
-_HEX = re.compile(r"[0-9A-Fa-f]+")
+if TYPE_CHECKING:
+    from lark import Lark, Token, Tree
+
 _COUNT = re.compile(r"\{\s*(\d+)\s*(?:(,)\s*(\d*)\s*)?\}")
+_EBNF_NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]*)\s*")
+_CODE_POINT = re.compile(r"#x([0-9A-Fa-f]+)(?![0-9A-Za-z_])")
+_QUANTIFIERS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+_GBNF = {"t": "\t", "r": "\r", "n": "\n"} | {letter: letter for letter in '\\"[]-'}
+_EBNF = dict(zip("nrtbfav0e", "\n\r\t\b\f\a\v\0\x1b", strict=True)) | {c: c for c in "\"\\/'?"}
+_EBNF_CLASS = _EBNF | {letter: letter for letter in "^$\\.*+?()[]{}|/-"}
+_UNSUPPORTED = {
+    "UNSUPPORTED_TOKEN": (
+        "names a token; a constraint is about text, whatever its tokens",
+        "write the text of the token as a literal",
+    ),
+    "UNSUPPORTED_MACRO": ("is a macro of XGrammar", "use tag() for free text with structured parts"),
+    "UNSUPPORTED_LOOK_AHEAD": ("looks ahead; that is a hint to another engine, not a language", "remove it"),
+}
 
 
 @dataclass(slots=True)
@@ -22,10 +40,10 @@ class Definitions:
     """Rules as they were written.
 
     Attributes:
-        rules: by name. A rule in `differences` is a choice of two parts: what it says, and what to leave out.
-        defined: the place of each rule's name in the text.
-        called: the first place where each rule is called.
-        differences: names of rules made for ``A - B``, with the place of the ``-``.
+        rules: by name. A rule in `differences` is a choice of two parts: ``A`` and ``B`` of ``A - B``.
+        defined: the offset of each rule's name in the text.
+        called: the first offset where each rule is called.
+        differences: names of rules created for ``A - B``, with the offset of the ``-``.
     """
 
     rules: dict[str, ir.Expr] = field(default_factory=dict)
@@ -34,239 +52,267 @@ class Definitions:
     differences: dict[str, int] = field(default_factory=dict)
 
 
-class _Minus(ir.Expr):
-    def __init__(self, at: int) -> None:
-        self.at = at
+class _UnsupportedTokenError(Exception):
+    def __init__(self, token: Token) -> None:
+        super().__init__(token)
+        self.token = token
 
 
-@dataclass(slots=True)
-class _Group:
-    """An open bracket: alternatives that are finished, and the parts of the last one."""
+def _unsupported(token: Token) -> NoReturn:
+    raise _UnsupportedTokenError(token)
 
-    at: int
-    choices: list[ir.Expr] = field(default_factory=list)
-    parts: list[ir.Expr] = field(default_factory=list)
+
+class _NewLines:
+    """Drops the newlines in parentheses."""
+
+    always_accept = ("_NL",)
+
+    def process(self, tokens: Iterator[Token]) -> Iterator[Token]:
+        depth = 0
+        for token in tokens:
+            if token.type == "LPAR":
+                depth += 1
+            elif token.type == "RPAR":
+                depth -= 1
+            elif token.type == "_NL" and depth > 0:
+                continue
+            yield token
+
+
+def _offset(token: Token) -> int:
+    return token.start_pos or 0
+
+
+@cache
+def _parser(notation: str) -> Lark:
+    from lark import Lark
+
+    return Lark(
+        Path(__file__).with_name(f"{notation}.lark").read_text(encoding="utf-8"),
+        parser="lalr",
+        lexer_callbacks=dict.fromkeys(_UNSUPPORTED, _unsupported),
+        postlex=_NewLines() if notation == "gbnf" else None,
+    )
 
 
 class Reader(GrammarSource):
-    """The text of a grammar and a position in it.
+    """The rules of one text."""
 
-    Attributes:
-        at: index of the next character.
-        made: what was read so far.
-    """
-
-    name: ClassVar[str]  # of the notation, in messages
-    escapes: dict[str, str]  # after a backslash
-    class_escapes: dict[str, str]  # after a backslash inside brackets
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text, self.name)
-        self.at = 0
+    def __init__(self, text: str, notation: str) -> None:
+        super().__init__(text, notation.upper())
+        self.ebnf = notation == "ebnf"
+        self.escapes = _EBNF if self.ebnf else _GBNF
+        self.class_escapes = _EBNF_CLASS if self.ebnf else _GBNF
         self.made = Definitions()
 
-    # ------------------------------------------------------------ what a notation says
+    def run(self) -> Definitions:
+        """Parses the text and builds its rules."""
+        from lark.exceptions import UnexpectedInput
 
-    def space(self, *, nested: bool) -> None:
-        """Skips white space and comments; `nested` in brackets and wherever else a line may be broken."""
-        raise NotImplementedError
-
-    def element(self) -> ir.Expr | None:
-        """A literal, class or rule name, or None if there is none here."""
-        raise NotImplementedError
-
-    # ------------------------------------------------------------ characters
-
-    def next(self) -> str:
-        """The next character, or an empty string at the end."""
-        return self.text[self.at : self.at + 1]
-
-    def take(self, text: str) -> bool:
-        """Whether `text` comes next; goes past it if so."""
-        found = self.text.startswith(text, self.at)
-        self.at += len(text) if found else 0
-        return found
-
-    def match(self, pattern: re.Pattern[str]) -> str | None:
-        """What a pattern matches here, gone past; None if it does not."""
-        found = pattern.match(self.text, self.at)
-        if found is None:
-            return None
-        self.at = found.end()
-        return found.group()
-
-    def hexadecimal(self, at: int, least: int, most: int | None) -> str:
-        """The character of the hexadecimal digits that come next."""
-        stop = None if most is None else self.at + most
-        found = _HEX.match(self.text, self.at, len(self.text) if stop is None else stop)
-        digits = found.group() if found else ""
-        if len(digits) < least:
-            self.fail(f"{least} hexadecimal digits expected", at)
-        self.at += len(digits)
-        return self.code_point(digits, at)
-
-    def escaped(self, known: dict[str, str]) -> str:
-        """The character that an escape stands for; the backslash was read."""
-        at = self.at - 1
-        letter = self.next()
-        self.at += 1
-        if letter == "x":
-            return self.hexadecimal(at, *self.x_digits)
-        if letter in ("u", "U"):
-            count = 4 if letter == "u" else 8
-            return self.hexadecimal(at, count, count)
-        if letter in known and letter:
-            return known[letter]
-        return self.fail(f"unknown escape \\{letter}" if letter else "the text ends after a backslash", at)
-
-    x_digits: tuple[int, int | None] = (2, 2)
-
-    def literal(self, quote: str) -> ir.Expr:
-        """The rest of a literal whose opening quote was read."""
-        opened = self.at - 1
-        out: list[str] = []
-        while not self.take(quote):
-            letter = self.next()
-            if not letter or letter in "\r\n":
-                self.fail("the quote is never closed", opened)
-            self.at += 1
-            out.append(self.escaped(self.escapes) if letter == "\\" else letter)
-        text = "".join(out)
         try:
-            return ir.terminal(text) if text else ir.EPSILON
-        except UnicodeEncodeError:
-            self.fail("half of a surrogate pair is no character", opened)
+            tree = _parser(self.notation.lower()).parse(self.text)
+        except _UnsupportedTokenError as error:
+            reason, action = _UNSUPPORTED[error.token.type]
+            self.refuse(reason, _offset(error.token), action=action)
+        except UnexpectedInput as error:
+            self._syntax_error(error)
+        for rule in tree.children:
+            assert not isinstance(rule, str)
+            head, body = rule.children[0], rule.children[-1]
+            self._define(cast("Token", head), self._expression(cast("Tree[Token]", body)))
+        return self.made
 
-    def class_character(self) -> str:
-        """One character between brackets."""
-        letter = self.next()
-        if not letter or letter in "\r\n":
-            self.fail("the bracket is never closed", self.text.rfind("[", 0, self.at))
-        self.at += 1
-        return self.escaped(self.class_escapes) if letter == "\\" else letter
+    def _expression(self, tree: Tree[Token]) -> ir.Expr:
+        """The expression of a tree, built bottom-up with a stack of its own."""
+        nodes: list[Tree[Token]] = []
+        stack = [tree]
+        while stack:
+            nodes.append(stack.pop())
+            stack += [child for child in nodes[-1].children if not isinstance(child, str)]
+        built: dict[int, ir.Expr] = {}
+        for node in reversed(nodes):
+            parts = [c if isinstance(c, str) else built.pop(id(c)) for c in node.children]
+            built[id(node)] = getattr(self, f"_{node.data}")(parts)
+        return built[id(tree)]
 
-    def character_class(self) -> ir.Expr:
-        """The rest of a class whose opening bracket was read."""
-        opened = self.at - 1
-        negated = self.take("^")
-        ranges: list[tuple[int, int]] = []
-        while not self.take("]"):
-            at = self.at
-            low = high = ord(self.class_character())
-            if self.next() == "-" and self.text[self.at + 1 : self.at + 2] not in ("]", ""):
-                self.at += 1
-                high = ord(self.class_character())
-                if high < low:
-                    self.fail("the range ends before it begins", at)
-            ranges.append((low, high))
-        if negated:
-            ranges = list(ir.invert_ranges(ranges))
-        made = ir.chars(ranges)
-        if isinstance(made, ir.EmptySet):
-            self.fail("no character is in this class", opened)
-        return ir.Terminal(made)
-
-    def call(self, name: str, at: int) -> ir.Expr:
-        """A rule is called."""
-        self.made.called.setdefault(name, at)
-        return ir.call(name)
-
-    # ------------------------------------------------------------ structure
-
-    def define(self, name: str, at: int, body: ir.Expr) -> None:
-        """A rule is complete."""
+    def _define(self, head: Token, body: ir.Expr) -> None:
+        """Adds a rule, refusing a second definition."""
+        at = _offset(head)
+        name = str(head)
+        if self.ebnf:
+            match = _EBNF_NAME.match(head)
+            assert match is not None
+            name = match[1]
+            if head[len(name)] == "[":
+                self.refuse("sets an option of another engine", at + len(name), action="remove it")
         if name in self.made.rules:
             first = self.problem("", self.made.defined[name]).place
             self.fail(f"the rule {name} is defined before, at {first}", at)
         self.made.rules[name] = body
         self.made.defined[name] = at
 
-    def alternatives(self) -> ir.Expr:
-        """Everything up to a place where no element and no operator stands."""
-        stack = [_Group(self.at)]
-        while True:
-            group = stack[-1]
-            at = self.at
-            if self.take("("):
-                self.check_group(at)
-                stack.append(_Group(at))
-            elif self.next() == ")":
-                if len(stack) == 1:
-                    self.fail("nothing is open that could be closed here", self.at)
-                self.at += 1
-                stack.pop()
-                stack[-1].parts.append(self.closed(group))
-            elif self.take("|"):
-                group.choices.append(self.joined(group.parts))
-                group.parts = []
-                self.space(nested=True)
-                continue
-            elif self.repetition(group.parts):
-                pass
-            elif (element := self.element()) is not None:
-                group.parts.append(element)
-            elif self.minus():
-                if not group.parts or isinstance(group.parts[-1], _Minus):
-                    self.fail("nothing stands before the -", at)
-                group.parts.append(_Minus(at))
-            elif len(stack) > 1:
-                if not self.next():
-                    self.fail("the parenthesis is never closed", group.at)
-                self.fail("unexpected character", self.at)
-            else:
-                return self.closed(group)
-            self.space(nested=len(stack) > 1)
+    # ------------------------------------------------------------ one method for each rule of the .lark files, given its parts
 
-    def check_group(self, at: int) -> None:
-        """Refuses what begins like a group and is none."""
+    def _item(self, part: Any) -> ir.Expr:
+        if isinstance(part, ir.Expr):
+            return part
+        return cast("ir.Expr", getattr(self, f"_{part.type.lower()}")(part))
 
-    def minus(self) -> bool:
-        """Whether a minus comes next, gone past; only some notations have it."""
-        return False
+    def _alternatives(self, parts: list[Any]) -> ir.Expr:
+        return ir.choice(*parts)
 
-    def closed(self, group: _Group) -> ir.Expr:
-        """The alternatives of a group."""
-        return ir.choice(*group.choices, self.joined(group.parts))
+    def _sequence(self, parts: list[Any]) -> ir.Expr:
+        return ir.sequence(*map(self._item, parts))
 
-    def joined(self, parts: list[ir.Expr]) -> ir.Expr:
-        """The parts of one alternative in sequence."""
-        whole: list[ir.Expr] = []
-        rest = iter(parts)
-        for part in rest:
-            if not isinstance(part, _Minus):
-                whole.append(part)
-                continue
-            without = next(rest, None)
-            if without is None:
-                self.fail("nothing stands after the -", part.at)
-            name = f"{len(self.made.differences)} - "  # no rule that someone writes is called so
-            self.made.rules[name] = ir.Choice((whole.pop(), without))
-            self.made.differences[name] = part.at
-            whole.append(ir.call(name))
-        return ir.sequence(*whole)
+    def _group(self, parts: list[Any]) -> ir.Expr:
+        return cast("ir.Expr", parts[1])
 
-    def repetition(self, parts: list[ir.Expr]) -> bool:
-        """Whether a quantifier comes next; applies it to the part before it."""
-        at = self.at
-        low, high = 0, None
-        if self.take("*"):
-            pass
-        elif self.take("+"):
-            low = 1
-        elif self.take("?"):
-            high = 1
-        elif self.next() == "{":
-            found = _COUNT.match(self.text, at)
-            if found is None:
-                self.fail("a count is {m}, {m,} or {m,n}", self.at)
-            self.at = found.end()
+    def _repetition(self, parts: list[Any]) -> ir.Expr:
+        item, quantifier = parts
+        if quantifier in _QUANTIFIERS:
+            low, high = _QUANTIFIERS[quantifier]
+        else:
+            found = _COUNT.match(quantifier)
+            assert found
             low = int(found[1][:MAX_DIGITS])
             high = low if found[2] is None else int(found[3][:MAX_DIGITS]) if found[3] else None
             if high is not None and high < low:
-                self.fail("the greater count comes first", at)
+                self.fail("the greater count comes first", _offset(quantifier))
+        return ir.loop(self._item(item), low, high)
+
+    def _difference(self, parts: list[Any]) -> ir.Expr:
+        whole, minus, without = parts
+        name = f"{len(self.made.differences)} - "
+        self.made.rules[name] = ir.Choice((self._item(whole), self._item(without)))
+        self.made.differences[name] = _offset(minus)
+        return ir.call(name)
+
+    # ------------------------------------------------------------ one method for each terminal
+
+    def _name(self, token: Token) -> ir.Expr:
+        at = _offset(token)
+        self.made.called[str(token)] = min(at, self.made.called.get(str(token), at))
+        return ir.call(str(token))
+
+    def _any(self, token: Token) -> ir.Expr:
+        return ir.Terminal(ir.ANY_CHAR)
+
+    def _code_point(self, token: Token) -> ir.Expr:
+        return ir.terminal(self.code_point(token[2:], _offset(token)))
+
+    def _literal(self, token: Token) -> ir.Expr:
+        start = _offset(token)
+        stop = start + len(token) - 1
+        if "\\" not in token:
+            text = str(token[1:-1])
         else:
-            return False
-        if not parts or isinstance(parts[-1], _Minus):
+            out, at = [], start + 1
+            while at < stop:
+                if self.text[at] == "\\":
+                    char, at = self._escaped(at, self.escapes)
+                else:
+                    char, at = self.text[at], at + 1
+                out.append(char)
+            text = "".join(out)
+        try:
+            return ir.terminal(text) if text else ir.EPSILON
+        except UnicodeEncodeError:
+            self.fail("half of a surrogate pair is not a character", start)
+
+    def _class(self, token: Token) -> ir.Expr:
+        start = _offset(token)
+        stop = start + len(token) - 1
+        at = start + 1
+        negated = self.text[at] == "^"
+        at += negated
+        ranges = []
+        while at < stop:
+            first = at
+            low, at = self._class_character(at)
+            high = low
+            if self.text[at] == "-" and at + 1 < stop:
+                high, at = self._class_character(at + 1)
+                if high < low:
+                    self.fail("the range ends before it begins", first)
+            ranges.append((ord(low), ord(high)))
+        made = ir.chars(list(ir.invert_ranges(ranges)) if negated else ranges)
+        if isinstance(made, ir.EmptySet):
+            self.fail("no character is in this class", start)
+        return ir.Terminal(made)
+
+    def _class_character(self, at: int) -> tuple[str, int]:
+        if self.ebnf and (coded := _CODE_POINT.match(self.text, at)):
+            return self.code_point(coded[1], at), coded.end()
+        if self.text[at] == "\\":
+            return self._escaped(at, self.class_escapes)
+        return self.text[at], at + 1
+
+    def _escaped(self, at: int, known: dict[str, str]) -> tuple[str, int]:
+        letter = self.text[at + 1]
+        if letter in "xuU":
+            least = {"x": 1 if self.ebnf else 2, "u": 4, "U": 8}[letter]
+            count = "+" if letter == "x" and self.ebnf else f"{{{least}}}"
+            found = re.compile(f"[0-9A-Fa-f]{count}").match(self.text, at + 2)
+            if found is None:
+                self.fail(f"{least} hexadecimal digits expected", at)
+            return self.code_point(found.group(), at), found.end()
+        if letter not in known:
+            self.fail(f"unknown escape \\{letter}", at)
+        return known[letter], at + 2
+
+    # ------------------------------------------------------------ errors
+
+    def _syntax_error(self, error: Any) -> NoReturn:
+        """Says what is wrong where Lark's parser stopped, from what it expected there and what is still open."""
+        from lark import Token
+
+        token = getattr(error, "token", None)
+        kind = token.type if token is not None else ""
+        at = len(self.text) if kind == "$END" else error.pos_in_stream
+        next_two = self.text[at : at + 2]
+        expected = set(getattr(error, "allowed", None) or error.expected)
+        open_tokens = [value for value in error.state.value_stack if isinstance(value, Token)]
+        parentheses = [value for value in open_tokens if value.type == "LPAR"]
+        last = error.state.value_stack[-1] if error.state.value_stack else None
+        if "DEFINES" in expected:
+            self.fail(f"::= expected after the rule name {last}", at)
+        if kind == "RPAR" and last is not None:
+            self.fail("nothing is open that could be closed here", at)
+        if "LITERAL" not in expected:
+            name = _EBNF_NAME.match(self.text, at) if self.ebnf else None
+            if name is not None:
+                self.fail(f"::= expected after the rule name {name[1]}", name.end())
+            if expected & {"NAME", "DEFINITION"}:
+                self.fail("the name of a rule expected", at)
+        if kind == "MINUS":
+            self.fail("nothing stands before the -", at)
+        if next_two[:1] and next_two[:1] in ("\"'" if self.ebnf else '"'):
+            self.fail("the quote is never closed", at)
+        if next_two[:1] == "[" and kind != "CLASS":
+            self.fail("the bracket is never closed", at)
+        if next_two == "/*" and self.ebnf:
+            self.fail("the comment is never closed", at)
+        if isinstance(last, Token) and last.type == "MINUS":
+            self.fail("nothing stands after the -", _offset(last))
+        if next_two[:1] == "{" and kind != "QUANTIFIER":
+            self.fail("a count is {m}, {m,} or {m,n}", at)
+        if kind == "QUANTIFIER":
             self.fail("nothing stands before this that could be repeated", at)
-        parts[-1] = ir.loop(parts[-1], low, high)
-        return True
+        if parentheses and kind == "$END":
+            self.fail("the parenthesis is never closed", _offset(parentheses[-1]))
+        self.fail("unexpected character", at)
+
+
+def read(text: str, notation: str) -> tuple[Definitions, Reader]:
+    """The rules of a text, as they are written, and its reader, for errors that point into the text.
+
+    Args:
+        text: the grammar.
+        notation: ``"gbnf"`` or ``"ebnf"``.
+
+    Raises:
+        InvalidConstraint: malformed; line, column and a caret are in the message.
+        UnsupportedConstraint: it uses what is not a language: tokens, options, look-ahead, macros.
+    """
+    reader = Reader(text, notation)
+    return reader.run(), reader
