@@ -1,4 +1,4 @@
-"""Constraints of free text around something structured: tool calls in prose, an answer after thinking."""
+"""Constraints of free text with structured sections (`tag`, `tags`), or followed by structured text (`after`)."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from constrained.errors import (
 if TYPE_CHECKING:
     from grammars.ir import Grammar
 
-_GOES_ON = frozenset("0123456789.eE+-")  # what may follow a number without ending it
+_NUMBER_CHARACTERS = frozenset("0123456789.eE+-")  # after a number they may continue it
 
 
 class Section(NamedTuple):
-    """A structured part of a text.
+    """A structured section of a completion.
 
     Attributes:
-        begin: the marker that opened it.
-        value: what its constraint made of it.
-        text: what stands between the markers.
+        begin: the marker that opened the section.
+        value: the content, parsed by its constraint.
+        text: the content between the markers.
     """
 
     begin: str
@@ -39,11 +39,11 @@ class Section(NamedTuple):
 
 
 class ThinkingResult(NamedTuple):
-    """What follows a marker, and what came before it.
+    """The parsed completion of `after`.
 
     Attributes:
         thinking: the free text before the marker.
-        value: what the constraint made of the rest.
+        value: the part after the marker, parsed by its constraint.
     """
 
     thinking: str
@@ -80,13 +80,13 @@ class _Tag(NamedTuple):
         return ir.Grammar.of(ir.intersection(closed, text_up_to(self.end, [self.end])))
 
     def parse_section(self, text: str, start: int) -> tuple[Section, int]:
-        """The section whose opening marker ends at `start`, and where it ends."""
+        """Parses the section whose opening marker ends at `start`; returns it with its end position."""
         stop = text.find(self.end, start)
         while stop >= 0:
             inner = text[start:stop]
             if not self.content.is_json or _is_json(inner):
                 return Section(self.begin, self.content.parse(inner), inner), stop + len(self.end)
-            stop = text.find(self.end, stop + 1)  # that one stands in a string
+            stop = text.find(self.end, stop + 1)  # the end marker occurred inside a JSON string
         raise RejectedValue(f"the section opened by {self.begin!r} is not closed", text=text)
 
 
@@ -120,16 +120,16 @@ class _TaggedTextConstraint(Constraint):
         return free_text_with_sections(parts, low=self.at_least, high=self.at_most)
 
     def parse(self, text: str) -> list[str | Section]:
-        found: list[str | Section] = []
+        parts: list[str | Section] = []
         by_marker = {tag.begin: tag for tag in self.tags}
         marker = re.compile("|".join(map(re.escape, by_marker)))
         at = 0
-        while (begun := marker.search(text, at)) is not None:
-            if begun.start() > at:
-                found.append(text[at : begun.start()])
-            section, at = by_marker[begun.group()].parse_section(text, begun.end())
-            found.append(section)
-        return [*found, text[at:]] if at < len(text) else found
+        while (match := marker.search(text, at)) is not None:
+            if match.start() > at:
+                parts.append(text[at : match.start()])
+            section, at = by_marker[match.group()].parse_section(text, match.end())
+            parts.append(section)
+        return [*parts, text[at:]] if at < len(text) else parts
 
     def render(self) -> str:
         kinds = ", ".join(f"{tag.begin}...{tag.end}" for tag in self.tags)
@@ -145,28 +145,28 @@ class _TaggedTextConstraint(Constraint):
 
 
 def tag(begin: str, content: Any, end: str, *, at_least: int = 0, at_most: int | None = None) -> Constraint:
-    """Free text in which every `begin` is followed by the content and `end`, as tool calls in prose are.
+    """Free text in which every `begin` is followed by the content and `end`, such as tool calls in prose.
 
-    The value is a list of what stands in the text, in order: `str` for free text (none that is empty), `Section`
-    for sections. Free text is any text in which no `begin` stands; `end` may stand in it.
+    The value is a list, in order of occurrence: a non-empty `str` for free text, a `Section` for each section. Free text
+    cannot contain `begin`; it can contain `end`.
 
     Args:
         begin: the marker that opens a section.
-        content: what stands between the markers: a constraint, a type or a JSON Schema. JSON may hold `end` in its
-            strings; a regex or choice ends at the first `end`, so its texts that hold `end` are left out.
+        content: the constraint between the markers: a `Constraint`, a type or a JSON Schema. Strings of JSON may
+            contain `end`; a regex or choice ends at the first `end`, so strings that contain `end` are excluded.
         end: the marker that closes a section.
-        at_least: sections that there must be.
-        at_most: sections that there may be.
+        at_least: minimum number of sections.
+        at_most: maximum number of sections; None: unlimited.
 
     Raises:
-        InvalidConstraint: an empty marker, counts in the wrong order, or an `end` after JSON that could be more of
-            a number.
-        ConstraintError: as `as_constraint`.
+        InvalidConstraint: a marker is empty, `at_most` is less than `at_least`, or the content is JSON and `end`
+            starts with a character that could continue a number.
+        ConstraintError: the content is invalid; see `as_constraint`.
     """
     inner = as_constraint(content)
     for marker in (begin, end):
         _check_marker(marker)
-    if inner.is_json and end[0] in _GOES_ON:
+    if inner.is_json and end[0] in _NUMBER_CHARACTERS:
         raise InvalidConstraint(
             f"the end marker {end!r} could continue a number", action="start it with another character"
         )
@@ -174,15 +174,15 @@ def tag(begin: str, content: Any, end: str, *, at_least: int = 0, at_most: int |
 
 
 def tags(*kinds: Constraint, at_least: int = 0, at_most: int | None = None) -> Constraint:
-    """Free text with sections of several kinds, in any order; the value is as that of `tag`.
+    """Free text with sections of several kinds, in any order; the value is a list as for `tag`.
 
     Args:
-        kinds: what `tag` returns, one for each kind; their own counts do not matter.
-        at_least: sections that there must be, of all kinds together.
-        at_most: sections that there may be.
+        kinds: results of `tag`, one for each kind of section; their own counts are ignored.
+        at_least: minimum number of sections, all kinds together.
+        at_most: maximum number of sections; None: unlimited.
 
     Raises:
-        InvalidConstraint: not made by `tag`, or one opening marker is part of another.
+        InvalidConstraint: an argument is not a result of `tag`, or one opening marker contains another.
     """
     for kind in kinds:
         if not isinstance(kind, _TaggedTextConstraint):
@@ -248,7 +248,7 @@ class _AfterMarkerConstraint(Constraint):
     def parse(self, text: str) -> ThinkingResult:
         thinking, marker, rest = text.partition(self.marker)
         if not marker:
-            raise RejectedValue(f"the text has no {self.marker!r}", text=text)
+            raise RejectedValue(f"the completion does not contain {self.marker!r}", text=text)
         return ThinkingResult(thinking, self.content.parse(rest))
 
     def render(self) -> str:
@@ -268,16 +268,16 @@ class _AfterMarkerConstraint(Constraint):
 
 
 def after(marker: str, content: Any) -> Constraint:
-    """Free text up to a marker, as models that think first write it, then the content; the value is an `ThinkingResult`.
+    """Free text up to a marker, as reasoning models write it, then the content; the value is a `ThinkingResult`.
 
     Args:
-        marker: ends the free text, such as ``"</think>"``; it always comes, the text before it may be empty. What
-            stands after it belongs to the content, a newline too.
+        marker: ends the free text, such as ``"</think>"``. It always occurs; the text before it may be empty. All text
+            after it belongs to the content, including a newline.
         content: a constraint, a type or a JSON Schema.
 
     Raises:
-        InvalidConstraint: an empty marker.
-        ConstraintError: as `as_constraint`.
+        InvalidConstraint: the marker is empty.
+        ConstraintError: the content is invalid; see `as_constraint`.
     """
     _check_marker(marker)
     return _AfterMarkerConstraint(marker, as_constraint(content))

@@ -1,4 +1,4 @@
-"""Constraints whose texts are JSON: of a schema, or of a Python type."""
+"""Constraints whose completions are JSON: of a JSON Schema, or of a Python type."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from grammars.types import TypeSpec
 
 Whitespace = Literal["bounded", "none", "any", "indent"]
-"""Where JSON may have white space: as much as an indented text needs, nowhere, anywhere, or as `indent=2` writes."""
+"""White space between JSON tokens: as `json.dumps` writes it, none, any, or exactly as with `indent=2`."""
 
 PropertyOrder = Literal["schema", "any"]
-"""In which order members of an object stand: that of the schema, or any."""
+"""Order of the members of an object: that of the schema, or any."""
 
 
 UnsupportedPolicy = Literal["refuse", "check"]
-"""What becomes of a keyword that cannot be enforced: an error, or a check of the finished value."""
+"""Treatment of a keyword that cannot be enforced: an error, or validation of the finished value."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _JsonConstraint(Constraint):
-    """JSON text that follows a schema; the value is what `json.loads` gives.
+    """JSON that satisfies a schema; the value is the result of `json.loads`.
 
-    `options` are those of `grammars.json_schema.lower_schema` that are not at their defaults, as JSON values.
+    `options` are the arguments of `grammars.json_schema.lower_schema` that differ from their defaults, as JSON values.
     """
 
     _text: str
@@ -75,21 +75,21 @@ class _JsonConstraint(Constraint):
         return value
 
     def _check(self, text: str, value: Any) -> None:
-        """Judges a value by the keywords that the grammar leaves out.
+        """Validates the keywords that the grammar does not enforce.
 
         Raises:
-            RejectedValue: it does not satisfy them; names them.
+            RejectedValue: the value violates some of them; names these.
         """
         lowered = self._lowered
         if not lowered.unchecked:
             return
         from constrained.constraint.post_validation import validation_errors
 
-        found = validation_errors(self.schema, lowered.draft, self.options.get("registry"), value)
-        if found:
+        errors = validation_errors(self.schema, lowered.draft, self.options.get("registry"), value)
+        if errors:
             raise RejectedValue(
                 "the completion violates a keyword that could not be enforced",
-                found,
+                errors,
                 action="generate again with another seed, or rewrite these keywords",
                 text=text,
                 value=value,
@@ -116,31 +116,31 @@ def json_schema(
     unsupported: UnsupportedPolicy = "refuse",
     registry: Any = None,
 ) -> Constraint:
-    """JSON text that follows a JSON Schema; the value is what `json.loads` gives.
+    """JSON that satisfies a JSON Schema; the value is the result of `json.loads`.
 
     Args:
         schema: a schema, or its JSON text.
-        whitespace: where the text may have white space.
-        property_order: ``"schema"``: members stand in the order in which the schema declares them; ``"any"``: in
-            every order, each key once.
-        separators: as `json.dumps` takes them, ``(", ", ": ")`` for example: what is written between items and after
-            keys, exactly; no other white space is written but the lines of ``whitespace="indent"``.
-        ensure_ascii: True: characters beyond ASCII are written as escapes; False: nothing is escaped that can stand
-            for itself; None: the model chooses.
-        additional_properties_default: False: where a schema declares members and says nothing about others, there
-            are none.
-        draft: ``"4"``, ``"6"``, ``"7"``, ``"2019-09"`` or ``"2020-12"``; by default what ``$schema`` says, or else
+        whitespace: white space between JSON tokens.
+        property_order: ``"schema"``: members have the order in which the schema declares them; ``"any"``: any
+            order, each key once.
+        separators: as in `json.dumps`, for example ``(", ", ": ")``: the exact text between items and after keys. The only
+            other white space is then the line breaks and indentation of ``whitespace="indent"``.
+        ensure_ascii: True: all characters beyond ASCII are escaped; False: only characters are escaped that JSON
+            requires to be; None: the model chooses.
+        additional_properties_default: False: an object schema that declares members, and has no keyword for others,
+            allows no others.
+        draft: ``"4"``, ``"6"``, ``"7"``, ``"2019-09"`` or ``"2020-12"``; by default the draft of ``$schema``, or else
             the newest.
-        formats: False: ``format`` limits nothing.
-        strict: keywords and formats that nobody defines are refused, instead of limiting nothing.
-        unsupported: ``"refuse"``: a keyword that cannot be enforced is an error; ``"check"``: it is left out of what
-            is enforced, listed as unchecked in the report, and the finished value is validated. A value that fails
-            raises `RejectedValue`.
-        registry: schemas that references may name, by URI: a mapping, or a `referencing.Registry`. Those that are
-            reached are copied. The meta-schemas of the drafts need not be given; the network is never asked.
+        formats: False: ``format`` constrains nothing.
+        strict: refuse undefined keywords and formats instead of ignoring them.
+        unsupported: ``"refuse"``: a keyword that cannot be enforced is an error; ``"check"``: it is not enforced, is
+            listed as unchecked in the report, and the finished value is validated; an invalid value raises
+            `RejectedValue`.
+        registry: schemas that references may name by URI: a mapping, or a `referencing.Registry`. The referenced
+            schemas are copied. The meta-schemas of the drafts are always included; the network is never used.
 
     Raises:
-        InvalidConstraint: not JSON; names line and column of a text, or the JSON Pointer.
+        InvalidConstraint: the schema is not JSON; names line and column of the JSON text, or the JSON Pointer.
     """
     if isinstance(schema, (str, bytes)):
         read = read_schema(schema)
@@ -153,7 +153,7 @@ def json_schema(
             Problem("#", f"is of type {type(read).__name__}", read),
             action="to allow a fixed list of values use choice([...]); for a Python type, python_type(T)",
         )
-    asked = {
+    arguments = {
         "property_order": _checked_order(property_order),
         "separators": separators and list(separators),
         "ensure_ascii": ensure_ascii,
@@ -164,24 +164,24 @@ def json_schema(
         "unsupported": unsupported if unsupported != "refuse" else None,
         "registry": _referenced_schemas(read, draft, registry),
     }
-    options = {name: value for name, value in asked.items() if value is not None}
-    made = _JsonConstraint(text, _checked(whitespace), options)
-    made.__dict__["_read"] = read  # so that it is not read again when it is lowered, which is once
-    return made
+    options = {name: value for name, value in arguments.items() if value is not None}
+    constraint = _JsonConstraint(text, _checked(whitespace), options)
+    constraint.__dict__["_read"] = read  # `_lowered` takes it, so the JSON text is not parsed again
+    return constraint
 
 
 def _referenced_schemas(schema: Any, draft: str | None, registry: Any) -> dict[str, Any] | None:
-    """The schemas of a registry that references lead to; plain JSON, which can be compared and sent elsewhere."""
+    """The schemas of a registry that are reachable by references, as plain JSON that can be compared and pickled."""
     if registry is None:
         return None
     from grammars.json_schema import SchemaRegistry
     from grammars.json_schema.source.dialects import select_dialect
 
     schemas = SchemaRegistry(registry)
-    found = schemas.reachable_from(schema, select_dialect(schema, draft, schemas))
+    reachable = schemas.reachable_from(schema, select_dialect(schema, draft, schemas))
     return {
         uri: contents if isinstance(contents, bool) else copy_schema(contents)[0]
-        for uri, contents in found.items()
+        for uri, contents in reachable.items()
     }
 
 
@@ -203,7 +203,7 @@ def _checked_order(property_order: PropertyOrder) -> PropertyOrder | None:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _PythonTypeConstraint(_JsonConstraint):
-    """JSON text of a Python type; the value is an instance of it."""
+    """JSON of a Python type; the value is an instance of the type."""
 
     hint: Any
     _spec: TypeSpec
@@ -252,30 +252,30 @@ def python_type(
     separators: tuple[str, str] | None = None,
     ensure_ascii: bool | None = None,
 ) -> Constraint:
-    """JSON text of a Python type; the value is an instance of it.
+    """JSON of a Python type; the value is an instance of the type.
 
-    Whatever the type, the text is JSON: `Literal["a", "b"]` and an `Enum` of strings are generated with their
-    quotes. For bare text use `choice(["a", "b"])`.
+    The completion is always JSON: `Literal["a", "b"]` and an `Enum` of strings are generated with quotes. For values
+    without quotes use `choice(["a", "b"])`.
 
     Args:
         hint: a pydantic model, dataclass, `TypedDict`, `NamedTuple`, `Enum`, `Literal`, `list[int]`, `X | None`
-            or any mix of them; `grammars.types.type_spec` lists them all.
-        whitespace: where the text may have white space.
-        property_order: ``"schema"``: members stand in the order in which the schema declares them; ``"any"``: in
-            every order, each key once.
-        separators: as `json.dumps` takes them; see `json_schema`.
+            or a combination of them; see `grammars.types.type_spec`.
+        whitespace: white space between JSON tokens.
+        property_order: ``"schema"``: members have the order in which the schema declares them; ``"any"``: any
+            order, each key once.
+        separators: as in `json.dumps`; see `json_schema`.
         ensure_ascii: whether characters beyond ASCII are escaped; see `json_schema`.
 
     Raises:
-        UnsupportedConstraint: part of the type has no form in JSON; names its place, such as `Order.items[].price`.
+        UnsupportedConstraint: part of the type cannot be written as JSON; names its place, such as `Order.items[].price`.
         InvalidConstraint: an annotation cannot be resolved.
     """
-    asked = {
+    arguments = {
         "property_order": _checked_order(property_order),
         "separators": separators and list(separators),
         "ensure_ascii": ensure_ascii,
     }
-    options = {name: value for name, value in asked.items() if value is not None}
+    options = {name: value for name, value in arguments.items() if value is not None}
     return _of_type(hint, _checked(whitespace), options)
 
 

@@ -1,4 +1,4 @@
-"""Structural tags: free text in which a trigger begins one of several sections, as xgrammar and vLLM describe it."""
+"""Structural tags of XGrammar and vLLM: free text in which a trigger starts one of several sections."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _StructuralTagConstraint(_TaggedTextConstraint):
-    """Free text with sections; no trigger stands in the free text."""
+    """Free text with sections; the free text contains no trigger."""
 
     triggers: tuple[str, ...]
 
@@ -52,7 +52,7 @@ class _StructuralTagConstraint(_TaggedTextConstraint):
 
 
 def structural_tag(definition: Mapping[str, Any]) -> Constraint:
-    """Free text with sections that a trigger begins; the value is as that of `tag`.
+    """Free text in which a trigger starts a section; the value is a list as for `tag`.
 
     Args:
         definition: ``{"type": "structural_tag", "format": {"type": "triggered_tags", "triggers": [...], "tags":
@@ -62,21 +62,21 @@ def structural_tag(definition: Mapping[str, Any]) -> Constraint:
             ``const_string`` with its ``value``. A format can also be a content alone.
 
     Raises:
-        InvalidConstraint: of another shape, or a tag that no trigger or several begin.
-        UnsupportedConstraint: a format or content of another type; ``stop_after_first``, for free text may follow.
-        ConstraintError: as the constructors of the contents.
+        InvalidConstraint: the definition is malformed, or a tag starts with none or several of the triggers.
+        UnsupportedConstraint: a format or content has another type, or ``stop_after_first`` is set.
+        ConstraintError: a content is invalid or cannot be enforced.
     """
     if not isinstance(definition, Mapping) or definition.get("type") != "structural_tag":
-        raise _wrong("#", "is no structural tag", 'an object with "type": "structural_tag"')
+        raise _wrong("#", "is not a structural tag", 'an object with "type": "structural_tag"')
     if "structures" in definition:
         kinds = [
-            _tag(one, f"#/structures/{i}", lambda found, place: json_schema(_get(found, "schema", place)))
+            _tag(one, f"#/structures/{i}", lambda section, place: json_schema(_get(section, "schema", place)))
             for i, one in enumerate(_list(definition, "structures", "#"))
         ]
         return _triggered(kinds, _list(definition, "triggers", "#"), "#", at_least=0)
     form = _get(definition, "format", "#")
     if not isinstance(form, Mapping):
-        raise _wrong("#/format", "is no format", 'an object with a "type"')
+        raise _wrong("#/format", "is not a format", 'an object with a "type"')
     if form.get("type") != "triggered_tags":
         return _content(form, "#/format")
     if form.get("stop_after_first"):
@@ -89,7 +89,7 @@ def structural_tag(definition: Mapping[str, Any]) -> Constraint:
         _tag(
             one,
             f"#/format/tags/{i}",
-            lambda found, place: _content(_get(found, "content", place), f"{place}/content"),
+            lambda section, place: _content(_get(section, "content", place), f"{place}/content"),
         )
         for i, one in enumerate(_list(form, "tags", "#/format"))
     ]
@@ -98,37 +98,45 @@ def structural_tag(definition: Mapping[str, Any]) -> Constraint:
 
 
 def _triggered(kinds: list[Constraint], triggers: Sequence[Any], place: str, *, at_least: int) -> Constraint:
-    found = tuple(one for kind in kinds if isinstance(kind, _TaggedTextConstraint) for one in kind.tags)
-    tags(*kinds)  # its checks of the markers are wanted here, too
+    all_tags = tuple(one for kind in kinds if isinstance(kind, _TaggedTextConstraint) for one in kind.tags)
+    tags(*kinds)  # checks the markers
     for i, trigger in enumerate(triggers):
         if not isinstance(trigger, str) or not trigger:
-            raise _wrong(f"{place}/triggers/{i}", "is no trigger", "a text that is not empty")
+            raise _wrong(f"{place}/triggers/{i}", "is not a trigger", "a non-empty string")
         if any(trigger in other for j, other in enumerate(triggers) if i != j):
-            raise _wrong(f"{place}/triggers/{i}", "is part of another one", "triggers that differ")
-        if not any(one.begin.startswith(trigger) for one in found):
-            raise _wrong(f"{place}/triggers/{i}", "begins no tag", "a beginning of a tag's begin")
-    for one in found:
+            raise _wrong(
+                f"{place}/triggers/{i}",
+                "is contained in another trigger",
+                "triggers of which none contains another",
+            )
+        if not any(one.begin.startswith(trigger) for one in all_tags):
+            raise _wrong(f"{place}/triggers/{i}", "is not a prefix of any begin", "a prefix of a tag's begin")
+    for one in all_tags:
         _check_triggered(one, triggers, place)
-    return _StructuralTagConstraint(found, at_least, None, tuple(triggers))
+    return _StructuralTagConstraint(all_tags, at_least, None, tuple(triggers))
 
 
 def _check_triggered(one: _Tag, triggers: Sequence[str], place: str) -> None:
     if sum(one.begin.startswith(trigger) for trigger in triggers) != 1:
-        raise _wrong(f"{place}/triggers", f"no trigger begins {one.begin!r}", "one trigger for each begin")
+        raise _wrong(
+            f"{place}/triggers",
+            f"not exactly one trigger is a prefix of {one.begin!r}",
+            "one trigger for each begin",
+        )
     if any(one.begin.find(trigger, 1) >= 0 for trigger in triggers):
-        raise _wrong(f"{place}/triggers", f"a trigger stands within {one.begin!r}", "shorter begins")
+        raise _wrong(f"{place}/triggers", f"a trigger occurs inside {one.begin!r}", "shorter begins")
 
 
 def _tag(definition: Any, place: str, content: Callable[[Mapping[str, Any], str], Constraint]) -> Constraint:
     if not isinstance(definition, Mapping):
-        raise _wrong(place, "is no tag", "an object with begin and end")
+        raise _wrong(place, "is not a tag", "an object with begin and end")
     begin, end = _get(definition, "begin", place), _get(definition, "end", place)
     return tag(begin, content(definition, place), end)
 
 
 def _content(definition: Any, place: str) -> Constraint:
     if not isinstance(definition, Mapping):
-        raise _wrong(place, "is no content", 'an object with a "type"')
+        raise _wrong(place, "is not a content", 'an object with a "type"')
     kind = definition.get("type")
     readers: dict[Any, Callable[[], Constraint]] = {
         "json_schema": lambda: json_schema(_get(definition, "json_schema", place)),
@@ -152,10 +160,10 @@ def _get(definition: Mapping[str, Any], name: str, place: str) -> Any:
 
 
 def _list(definition: Mapping[str, Any], name: str, place: str) -> list[Any]:
-    found = _get(definition, name, place)
-    if not isinstance(found, list) or not found:
-        raise _wrong(f"{place}/{name}", "is no list, or an empty one", "a list of at least one")
-    return found
+    items = _get(definition, name, place)
+    if not isinstance(items, list) or not items:
+        raise _wrong(f"{place}/{name}", "is not a non-empty list", "a list with at least one item")
+    return items
 
 
 def _wrong(place: str, reason: str, wanted: str) -> InvalidConstraint:

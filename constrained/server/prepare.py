@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from constrained.automaton import Automaton
     from constrained.vocabulary import Vocabulary
 
-_COMPILED = {
+_CONSTRAINT_FIELDS = {
     "structured_outputs",
     "response_format",
     "tools",
@@ -43,7 +43,7 @@ _COMPILED = {
     "parallel_tool_calls",
     "stop",
 }
-_ENOUGH = ("json", "regex", "choice", "grammar", "structural_tag", "json_object")
+_CONSTRAINT_KINDS = ("json", "regex", "choice", "grammar", "structural_tag", "json_object")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,11 +152,11 @@ def prepare_request(
             # Sequences of equal prompts get different ids, as in `Generator.batch`: their draws are independent.
             first, base = seen[tuple(ids)], sum(map(len, groups))
             seen[tuple(ids)] += copies
-            tasks = [DecodingRequest(rules, ids, limit, seed, first + i, drafting) for i in range(copies)]
+            decoding = [DecodingRequest(rules, ids, limit, seed, first + i, drafting) for i in range(copies)]
             groups.append(
                 [
-                    SequenceStream(base + i, task.new_sequence(), Local(weights=False), _top(request))
-                    for i, task in enumerate(tasks)
+                    SequenceStream(base + i, one.new_sequence(), Local(weights=False), _top(request))
+                    for i, one in enumerate(decoding)
                 ]
             )
     except Exception as error:
@@ -167,11 +167,11 @@ def prepare_request(
 def compile_constraint(
     request: ApiRequest, vocabulary: Vocabulary, format: ToolFormat
 ) -> tuple[Constraint, Automaton]:
-    """What all texts of a request satisfy, and its automaton.
+    """The constraint on all completions of a request, and its automaton.
 
     Raises:
-        ApiError: names the field, and the places in it.
-        MemoryError: there is not enough.
+        ApiError: the constraint is invalid or cannot be enforced; names the field and the places in it.
+        MemoryError: out of memory.
     """
     param, make = _constraint(request, format)
     try:
@@ -183,7 +183,7 @@ def compile_constraint(
 
 
 def uses_tool_format(request: ApiRequest) -> bool:
-    """Whether it matters how calls of tools are written."""
+    """Whether the request has tools, tool calls or tool results, so the tool-call format is needed."""
     return isinstance(request, ChatRequest) and (
         bool(request.tools)
         or any(message.tool_calls or message.role == "tool" for message in request.messages)
@@ -191,19 +191,19 @@ def uses_tool_format(request: ApiRequest) -> bool:
 
 
 def without_prompt(request: ApiRequest) -> ApiRequest:
-    """The request without what is not compiled."""
-    left_out: dict[str, Any] = {"messages": []} if isinstance(request, ChatRequest) else {"prompt": ""}
-    return request.model_copy(update=left_out)
+    """The request with an empty prompt, as compilation does not need it."""
+    emptied: dict[str, Any] = {"messages": []} if isinstance(request, ChatRequest) else {"prompt": ""}
+    return request.model_copy(update=emptied)
 
 
 def constraint_digest(request: ApiRequest) -> bytes | None:
-    """Names what a request lets compile; None if that is free text alone."""
-    told = request.model_dump(by_alias=True, exclude_none=True, include=_COMPILED)
-    return hashlib.sha256(json.dumps(told).encode()).digest() if told else None
+    """Digest of the fields that determine the constraint; None if there are none (free text)."""
+    fields = request.model_dump(by_alias=True, exclude_none=True, include=_CONSTRAINT_FIELDS)
+    return hashlib.sha256(json.dumps(fields).encode()).digest() if fields else None
 
 
 def _constraint(request: ApiRequest, format: ToolFormat) -> tuple[str | None, Callable[[], Constraint]]:
-    """The field that holds the constraint, and what makes it."""
+    """The field that contains the constraint, and a function that creates it."""
     stop = [request.stop] if isinstance(request.stop, str) else list(request.stop or ())
     param, content = _content(request)
     if stop and content is not None:
@@ -224,14 +224,14 @@ def _constraint(request: ApiRequest, format: ToolFormat) -> tuple[str | None, Ca
 
 
 def _content(request: ApiRequest) -> tuple[str | None, Callable[[], Constraint] | None]:
-    """What the text must look like, if anything is asked for."""
+    """The field with the constraint on the content, and a function that creates it; (None, None) for free text."""
     form = request.response_format if isinstance(request, ChatRequest) else None
-    asked = form is not None and form.type != "text"
-    if asked and request.structured_outputs is not None:
+    formatted = form is not None and form.type != "text"
+    if formatted and request.structured_outputs is not None:
         raise invalid_field_error("structured_outputs", "cannot be combined with response_format")
     if request.structured_outputs is not None:
         return _structured(request.structured_outputs)
-    if form is None or not asked:
+    if form is None or not formatted:
         return None, None
     return _formatted(form)
 
@@ -248,24 +248,24 @@ def _formatted(form: ResponseFormat) -> tuple[str, Callable[[], Constraint]]:
             raise invalid_field_error("response_format.json_schema.schema", "is missing")
         return "response_format.json_schema.schema", lambda: json_schema(wanted)
     if form.type == "structural_tag":
-        described = {"type": form.type, **(form.model_extra or {})}
-        return "response_format", lambda: structural_tag(described)
+        definition = {"type": form.type, **(form.model_extra or {})}
+        return "response_format", lambda: structural_tag(definition)
     raise unsupported_field_error("response_format.type", f"{form.type!r} is unknown")
 
 
-def _structured(asked: StructuredOutputs) -> tuple[str, Callable[[], Constraint]]:
-    given = asked.model_dump(by_alias=True, exclude_none=True)
-    kinds = [name for name in _ENOUGH if name in given and given[name] is not False]
-    if asked.json_ is False:
-        kinds.append("json")  # a schema that nothing satisfies, which will be said
+def _structured(outputs: StructuredOutputs) -> tuple[str, Callable[[], Constraint]]:
+    fields = outputs.model_dump(by_alias=True, exclude_none=True)
+    kinds = [name for name in _CONSTRAINT_KINDS if name in fields and fields[name] is not False]
+    if outputs.json_ is False:
+        kinds.append("json")  # the schema `false`: compilation reports that it is unsatisfiable
     if len(kinds) != 1:
-        raise invalid_field_error("structured_outputs", f"give exactly one of {', '.join(_ENOUGH)}")
+        raise invalid_field_error("structured_outputs", f"give exactly one of {', '.join(_CONSTRAINT_KINDS)}")
     (kind,) = kinds
-    closed = bool(asked.disable_additional_properties)
-    spaces: Any = "none" if asked.disable_any_whitespace else "bounded"
+    closed = bool(outputs.disable_additional_properties)
+    spaces: Any = "none" if outputs.disable_any_whitespace else "bounded"
 
-    def schema(what: Any) -> Constraint:
-        return json_schema(what, whitespace=spaces, additional_properties_default=not closed)
+    def schema(source: Any) -> Constraint:
+        return json_schema(source, whitespace=spaces, additional_properties_default=not closed)
 
     makers: dict[str, Callable[[Any], Constraint]] = {
         "json": schema,
@@ -275,22 +275,22 @@ def _structured(asked: StructuredOutputs) -> tuple[str, Callable[[], Constraint]
         "grammar": _grammar,
         "structural_tag": _structural_tag,
     }
-    value = getattr(asked, "json_" if kind == "json" else kind)
+    value = getattr(outputs, "json_" if kind == "json" else kind)
     return f"structured_outputs.{kind}", lambda: makers[kind](value)
 
 
-def _structural_tag(described: Any) -> Constraint:
-    """As JSON text or as JSON."""
-    if isinstance(described, str):
+def _structural_tag(definition: Any) -> Constraint:
+    """The constraint of a structural tag, given as an object or as its JSON text."""
+    if isinstance(definition, str):
         try:
-            described = json.loads(described)
+            definition = json.loads(definition)
         except ValueError as error:
             raise invalid_field_error("structured_outputs.structural_tag", f"is not JSON: {error}") from None
-    return structural_tag(described)
+    return structural_tag(definition)
 
 
 def _grammar(text: str) -> Constraint:
-    """GBNF where rules are written with ``::=``, and Lark otherwise."""
+    """GBNF if the grammar contains ``::=``, otherwise Lark."""
     return gbnf(text) if "::=" in text else lark(text)
 
 

@@ -1,4 +1,4 @@
-"""The chat model."""
+"""`ChatConstrained`: a LangChain chat model that runs a local model under constraints."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ from constrained.models import LanguageModel, load
 if TYPE_CHECKING:
     from langchain_core.callbacks import CallbackManagerForLLMRun
 
-_OURS = ("temperature", "max_tokens", "top_k", "top_p", "min_p", "seed")
-_REASONS = {"limit": "length", "end": "stop", "complete": "stop"}
+_SETTINGS = ("temperature", "max_tokens", "top_k", "top_p", "min_p", "seed")
+_FINISH_REASONS = {"limit": "length", "end": "stop", "complete": "stop"}
 
 
 class _ChatInvocation(NamedTuple):
-    """A call, translated."""
+    """A call of the chat model as arguments of `Generator`."""
 
     generator: Generator
     replies: ReplyConstraint
@@ -58,10 +58,10 @@ class _ChatInvocation(NamedTuple):
     deadline: float | None
 
     def chunks(self) -> Iterator[Chunk]:
-        """Those of the text.
+        """Generates the completion.
 
         Raises:
-            TimeoutError: it took too long.
+            TimeoutError: the deadline has passed.
         """
         for chunk in self.generator.stream(self.prompt, **self.settings):
             yield chunk
@@ -70,29 +70,29 @@ class _ChatInvocation(NamedTuple):
 
 
 class ChatConstrained(BaseChatModel):
-    """A local model as a chat model.
+    """A LangChain chat model that runs a local model.
 
         chat = ChatConstrained(model="Qwen/Qwen3-8B", temperature=0.7, seed=0)
         chat.bind_tools([search]).invoke("...").tool_calls
         chat.with_structured_output(Person).invoke("...")
 
-    Every tool call is one of the bound tools with arguments of its schema, every structured answer follows its schema,
-    and both are complete within `max_tokens`.
+    Every tool call names a bound tool with arguments that satisfy its schema, every structured output satisfies its
+    schema, and both are complete within `max_tokens`.
 
     Attributes:
-        model: a name or folder, a `LanguageModel`, or None for the bundled tiny one; loaded when it is first used.
+        model: a name or folder, a `LanguageModel`, or None for the bundled tiny model; loaded on first use.
         temperature: None or 0 is greedy.
         max_tokens: as in `Generator`, like `top_k`, `top_p`, `min_p` and `seed`.
-        stop: texts that end an answer; tool calls and structured answers are not cut.
+        stop: strings that end free text; tool calls and structured outputs are not cut.
         timeout: seconds after which a call raises `TimeoutError`.
-        max_retries: accepted and not needed: nothing fails that could succeed when it is tried again.
+        max_retries: accepted for compatibility and ignored: a retry cannot change the result.
         sampler: as in `Generator`.
-        format: how the model writes calls; None: as its chat template does, see `detect_tool_format`.
-        closed: tools and structured answers have no members that their schemas do not name, unless they say so.
-        describe: show the schema of a structured answer (``json_schema``) to the model, after the last message.
-        template: more variables for the chat template, such as ``{"enable_thinking": True}``.
-        options: more for `Generator`.
-        api_key: accepted, as the chat models of services have it, and not used.
+        format: the tool-call format; None: detected from the chat template, see `detect_tool_format`.
+        closed: objects have no members that their schema does not declare, unless it allows them explicitly.
+        describe: show the schema of a structured output (``json_schema``) to the model, after the last message.
+        template: further variables of the chat template, such as ``{"enable_thinking": True}``.
+        options: further arguments of `Generator`.
+        api_key: accepted for compatibility and ignored.
     """
 
     model: Any = None
@@ -114,7 +114,7 @@ class ChatConstrained(BaseChatModel):
     streaming: bool = False
     api_key: SecretStr | None = None
 
-    # A setting that is misspelt would otherwise be dropped without a word.
+    # Otherwise pydantic ignores misspelt settings.
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid", protected_namespaces=())
 
     _loaded: dict[Any, LanguageModel] = PrivateAttr(default_factory=dict)
@@ -127,7 +127,7 @@ class ChatConstrained(BaseChatModel):
     @property
     def _identifying_params(self) -> dict[str, Any]:
         return {"model": self._name(self.model), "sampler": repr(self.sampler)} | {
-            name: getattr(self, name) for name in _OURS
+            name: getattr(self, name) for name in _SETTINGS
         }
 
     def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> Any:
@@ -150,7 +150,7 @@ class ChatConstrained(BaseChatModel):
                 self._loaded[model] = load(model)
             return self._loaded[model]
 
-    # ------------------------------------------------------------ one answer
+    # ------------------------------------------------------------ generation
 
     def _generate(
         self,
@@ -192,10 +192,10 @@ class ChatConstrained(BaseChatModel):
             if output is not None:
                 pieces += reader.finish()
             for piece in pieces:
-                made = ChatGenerationChunk(message=message_chunk(piece))
+                generated = ChatGenerationChunk(message=message_chunk(piece))
                 if run_manager is not None:
-                    run_manager.on_llm_new_token(piece.text, chunk=made)
-                yield made
+                    run_manager.on_llm_new_token(piece.text, chunk=generated)
+                yield generated
         assert output is not None, "a stream ended without its output"
         last = AIMessageChunk(
             content="",
@@ -209,7 +209,7 @@ class ChatConstrained(BaseChatModel):
         reply: Reply = output.value
         return {
             "model_name": self._name(kwargs.get("model", self.model)),
-            "finish_reason": "tool_calls" if reply.calls else _REASONS[output.finish],
+            "finish_reason": "tool_calls" if reply.calls else _FINISH_REASONS[output.finish],
             "stop_sequence": reply.stop,
             "logprob": output.logprob,
             "log_weight": output.log_weight,
@@ -220,22 +220,22 @@ class ChatConstrained(BaseChatModel):
     def _request(
         self, messages: list[BaseMessage], stop: list[str] | None, kwargs: Mapping[str, Any]
     ) -> _ChatInvocation:
-        asked = dict(kwargs)
-        model = self._language_model(asked.pop("model", self.model))
-        tools, choice = asked.pop("tools", None) or [], asked.pop("tool_choice", None)
-        parallel = asked.pop("parallel_tool_calls", None)
-        content, shown = content_constraint(asked.pop("response_format", None), closed=self.closed)
-        settings = {name: asked.pop(name, getattr(self, name)) for name in _OURS}
-        timeout = asked.pop("timeout", self.timeout)
-        if asked:
+        arguments = dict(kwargs)
+        model = self._language_model(arguments.pop("model", self.model))
+        tools, choice = arguments.pop("tools", None) or [], arguments.pop("tool_choice", None)
+        parallel = arguments.pop("parallel_tool_calls", None)
+        content, shown = content_constraint(arguments.pop("response_format", None), closed=self.closed)
+        settings = {name: arguments.pop(name, getattr(self, name)) for name in _SETTINGS}
+        timeout = arguments.pop("timeout", self.timeout)
+        if arguments:
             raise InvalidArgument(
-                f"{next(iter(asked))!r} is not a setting of this chat model",
-                action="use " + ", ".join((*_OURS, "stop", "timeout", "tools", "response_format")),
+                f"{next(iter(arguments))!r} is not a setting of this chat model",
+                action="use " + ", ".join((*_SETTINGS, "stop", "timeout", "tools", "response_format")),
             )
         format = self.format
         if format is None:
-            called = tools or any(getattr(message, "tool_calls", None) for message in messages)
-            format = detect_tool_format(model) if called else HERMES
+            has_calls = tools or any(getattr(message, "tool_calls", None) for message in messages)
+            format = detect_tool_format(model) if has_calls else HERMES
         constraint = reply_constraint(
             tools,
             tool_choice=choice,
@@ -255,7 +255,7 @@ class ChatConstrained(BaseChatModel):
         deadline = None if timeout is None else time.monotonic() + timeout
         return _ChatInvocation(generator, constraint, prompt, settings, deadline)
 
-    # ------------------------------------------------------------ tools and structured answers
+    # ------------------------------------------------------------ tools and structured output
 
     def bind_tools(
         self,
@@ -270,15 +270,15 @@ class ChatConstrained(BaseChatModel):
 
         Args:
             tools: pydantic models, `TypedDict`s, functions, `BaseTool`s, or schemas as dicts.
-            tool_choice: ``"auto"``, ``"any"``, ``"none"``, the name of a tool, or as OpenAI clients write it.
-            strict: arguments have no members that their schema does not name; they are exact in any case.
-            parallel_tool_calls: False: one call at most.
-            kwargs: more that is bound.
+            tool_choice: ``"auto"``, ``"any"``, ``"none"``, the name of a tool, or the form of OpenAI's API.
+            strict: arguments have no members that their schema does not declare; they always satisfy the schema.
+            parallel_tool_calls: False: at most one call.
+            kwargs: further arguments to bind.
 
         Raises:
-            InvalidConstraint: a tool has a name or a schema that cannot be used.
+            InvalidConstraint: the name or the schema of a tool is invalid.
             UnsupportedConstraint: a schema cannot be enforced; names tool and place.
-            InvalidArgument: the choice names no tool.
+            InvalidArgument: the choice names an unknown tool.
         """
         converted = [convert_to_openai_tool(tool, strict=strict) for tool in tools]
         known = [one for tool in converted for one in parse_tools([tool], closed=self.closed)]
@@ -298,19 +298,20 @@ class ChatConstrained(BaseChatModel):
         strict: bool | None = None,
         **kwargs: Any,
     ) -> Runnable[LanguageModelInput, Any]:
-        """A chat model that answers with a value of a schema.
+        """A chat model that returns a value of a schema.
 
         Args:
-            schema: a pydantic model (the answer is an instance of it), or a `TypedDict` or JSON Schema (a dict).
-            include_raw: answer with ``{"raw", "parsed", "parsing_error"}``; what the type's own validators refuse is
-                then in `parsing_error` and not raised.
-            method: ``"json_schema"``: the answer is JSON of the schema; ``"function_calling"``: it is the arguments of a
-                call; ``"json_mode"``: as the first, and the schema is not shown to the model. Exact in all three.
+            schema: a pydantic model (the result is an instance of it), or a `TypedDict` or JSON Schema (a dict).
+            include_raw: return ``{"raw", "parsed", "parsing_error"}``; errors of the type's own validators are then in
+                `parsing_error` and not raised.
+            method: ``"json_schema"``: the completion is JSON of the schema; ``"function_calling"``: the value is the
+                arguments of a call; ``"json_mode"``: JSON of the schema, which is not shown to the model. All three
+                enforce the schema.
             strict: as in `bind_tools`.
-            kwargs: more that is bound.
+            kwargs: further arguments to bind.
 
         Raises:
-            InvalidArgument: no schema, or a method that is not known.
+            InvalidArgument: the schema is None, or the method is unknown.
             ConstraintError: the schema cannot be enforced.
         """
         return structured_output(

@@ -1,4 +1,4 @@
-"""Structured answers: a chat model and a parser, and the constraint that a response format asks for."""
+"""Structured output: a chat model with a parser, and the constraint of a response format."""
 
 from __future__ import annotations
 
@@ -58,25 +58,25 @@ def structured_output(
         )
     else:
         plain = json_schema_of(schema)
-        asked = {
+        response_format = {
             "type": "json_schema",
             "json_schema": {"name": str(plain.get("title", "answer")), "schema": plain, "strict": strict},
             "shown": method == "json_schema",
         }
-        content_constraint(asked, closed=closed)  # what cannot be enforced is known here
-        chat = chat_model.bind(response_format=asked, ls_structured_output_format=tracing, **kwargs)
+        content_constraint(response_format, closed=closed)  # raises now if the schema cannot be enforced
+        chat = chat_model.bind(response_format=response_format, ls_structured_output_format=tracing, **kwargs)
         parser = JsonOutputParser() if kind is None else PydanticOutputParser(pydantic_object=kind)
     if not include_raw:
         return chat | parser
     parsed: Runnable[Any, Any] = RunnablePassthrough.assign(
-        parsed=lambda answer: parser.invoke(answer["raw"]), parsing_error=lambda _: None
+        parsed=lambda reply: parser.invoke(reply["raw"]), parsing_error=lambda _: None
     )
     failed: Runnable[Any, Any] = RunnablePassthrough.assign(parsed=lambda _: None)
     return RunnableMap(raw=chat) | parsed.with_fallbacks([failed], exception_key="parsing_error")
 
 
 def json_schema_of(schema: Any) -> dict[str, Any]:
-    """The JSON Schema of a type; references stay references, so that recursive types can be used."""
+    """The JSON Schema of a type; references are kept, so that recursive types work."""
     make = getattr(schema, "model_json_schema", None)
     if isinstance(schema, type) and make is not None:
         return dict(make())
@@ -84,10 +84,10 @@ def json_schema_of(schema: Any) -> dict[str, Any]:
 
 
 def content_constraint(response_format: Any, *, closed: bool) -> tuple[Any, Any]:
-    """The constraint of the content, and the schema that is shown to the model, if any.
+    """The constraint of the content, and the schema to show to the model; each may be None.
 
     Raises:
-        InvalidArgument: not a response format.
+        InvalidArgument: the response format is malformed.
         ConstraintError: the schema cannot be enforced.
     """
     if response_format is None:
@@ -105,6 +105,6 @@ def content_constraint(response_format: Any, *, closed: bool) -> tuple[Any, Any]
             action="pass {'type': 'json_schema', 'json_schema': {'name': ..., 'schema': ...}}",
         )
     closed = closed or (isinstance(inner, Mapping) and inner.get("strict") is True)
-    made = json_schema(schema, additional_properties_default=not closed)
-    _ = made.grammar
-    return made, schema if response_format.get("shown", True) else None
+    constraint = json_schema(schema, additional_properties_default=not closed)
+    _ = constraint.grammar
+    return constraint, schema if response_format.get("shown", True) else None

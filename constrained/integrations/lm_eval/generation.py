@@ -1,4 +1,4 @@
-"""Texts of several requests side by side, each under its own constraint."""
+"""Generates the completions of a batch of requests, each under its own constraint."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _REFUSALS = (ConstraintError, ConstraintTooLarge, DoesNotFit, BudgetExhausted, R
 
 @dataclass(slots=True)
 class RequestTally:
-    """What became of the requests.
+    """Counts of constrained, unconstrained and refused requests.
 
     Attributes:
-        constrained: texts that follow the schema of their document.
-        free: texts of documents without one.
-        refused: schemas that have no text here, each with the reason; their answers are empty.
+        constrained: completions that satisfy the schema of their document.
+        free: completions for documents without a schema.
+        refused: reasons of the requests whose schema was refused; their completions are empty.
     """
 
     constrained: int = 0
@@ -48,23 +48,23 @@ class RequestTally:
 
     def __str__(self) -> str:
         return (
-            f"{self.constrained} texts follow the schemas of their documents, {self.free} documents have none, "
-            f"{len(self.refused)} schemas were refused and have empty answers"
+            f"{self.constrained} completions follow the schemas of their documents, {self.free} documents have none, "
+            f"{len(self.refused)} schemas were refused and have empty completions"
         )
 
 
 class BatchWriter:
-    """Writes what is asked for.
+    """Generates completions.
 
     Args:
         model: the language model.
-        sampler: of texts under a schema; free texts are drawn from the model as it is.
-        speculation: as for `Generator`, for texts under a schema; they are then written one by one.
-        options: for `json_schema`.
-        encode: the ids of a prompt.
-        context: positions that are read.
-        strict: raise what refuses a schema.
-        seed: of all texts.
+        sampler: for completions under a schema; others are drawn by `Local`.
+        speculation: as for `Generator`, for completions under a schema; they are then generated one after the other.
+        options: arguments of `json_schema`.
+        encode: turns a prompt into token ids.
+        context: context length in tokens.
+        strict: raise if a schema is refused.
+        seed: of all completions.
     """
 
     def __init__(
@@ -90,18 +90,18 @@ class BatchWriter:
         self._seed = seed
 
     def completions(self, batch: Sequence[EvalRequest]) -> list[str]:
-        """The text of each request, in one batch.
+        """The completion of each request, decoded as one batch.
 
         Raises:
             ConstrainedError: a schema is refused, if this writer is strict.
-            InvalidArgument: a setting is out of range, or the sampler has no use for it.
+            InvalidArgument: a setting is out of range, or the sampler does not support it.
         """
-        found = [""] * len(batch)
+        completions = [""] * len(batch)
         free: list[tuple[int, TokenSequence]] = []
         bound: list[tuple[int, TokenSequence, Constraint]] = []
         for place, one in enumerate(batch):
             if one.schema is None:
-                free.append((place, self._begun(one, self._free, Local())))
+                free.append((place, self._new_sequence(one, self._free, Local())))
                 self.tally.free += 1
                 continue
             try:
@@ -109,40 +109,42 @@ class BatchWriter:
                     json_schema(one.schema, **self._options), self._model.vocabulary
                 )
                 if isinstance(self._sampler, TokenSampler) and self._speculation is None:
-                    bound.append((place, self._begun(one, automaton, self._sampler), constraint))
+                    bound.append((place, self._new_sequence(one, automaton, self._sampler), constraint))
                 else:
-                    found[place] = self._alone(one, constraint)
+                    completions[place] = self._single(one, constraint)
                     self.tally.constrained += 1
             except _REFUSALS as error:
                 self._refuse(error)
         if isinstance(self._sampler, TokenSampler):
-            self._finish([answer for _, answer, _ in bound], self._sampler)
-        self._finish([answer for _, answer in free], Local(), [batch[place].stops for place, _ in free])
-        for place, answer, constraint in bound:
-            text = answer.content.decode()
+            self._finish([sequence for _, sequence, _ in bound], self._sampler)
+        self._finish([sequence for _, sequence in free], Local(), [batch[place].stops for place, _ in free])
+        for place, sequence, constraint in bound:
+            text = sequence.content.decode()
             try:
-                constraint.parse(text)  # what an option left to be checked of the finished value
-                found[place] = text
+                constraint.parse(text)  # with unsupported="check" keywords are left to validation
+                completions[place] = text
                 self.tally.constrained += 1
             except RejectedValue as error:
                 self._refuse(error)
-        for place, answer in free:
-            found[place] = truncate_at_stop(answer.content.decode("utf-8", "ignore"), batch[place].stops)
-        return found
+        for place, sequence in free:
+            completions[place] = truncate_at_stop(
+                sequence.content.decode("utf-8", "ignore"), batch[place].stops
+            )
+        return completions
 
     def _refuse(self, error: Exception) -> None:
         if self._strict:
             raise error
         self.tally.refused.append(str(error))
-        _log.info("an answer is empty: %s", error)
+        _log.info("a completion is empty: %s", error)
 
     @cached_property
     def _free(self) -> Automaton:
-        """Any text: of what the model may say only what is no UTF-8 is left out."""
+        """The automaton of all UTF-8 strings."""
         return compile_cached(reply_constraint(), self._model.vocabulary)[1]
 
     def _ids(self, one: EvalRequest) -> list[int]:
-        """The prompt; of one that leaves no room for the text the beginning is left out."""
+        """The token ids of the prompt, truncated from the left so that the completion fits into the context."""
         room = self._context - one.limit
         if room < 1:
             raise InvalidArgument(
@@ -151,46 +153,45 @@ class BatchWriter:
             )
         return self._encode(one.prompt)[-room:]
 
-    def _begun(self, one: EvalRequest, automaton: Automaton, sampler: Sampler) -> TokenSequence:
-        """A text before its first token.
+    def _new_sequence(self, one: EvalRequest, automaton: Automaton, sampler: Sampler) -> TokenSequence:
+        """The sequence of a request, before its first token.
 
         Raises:
-            DoesNotFit: the limit is shorter than every complete text.
+            DoesNotFit: the shortest completion exceeds the token limit.
         """
         ids = self._ids(one)
         limit = limits.token_limit(self._model, automaton, len(ids), one.limit)
         rules = DecodingParams(automaton, sampler.warper(**one.settings))
         return DecodingRequest(rules, ids, limit, self._seed, one.sequence).new_sequence()
 
-    def _alone(self, one: EvalRequest, constraint: Constraint) -> str:
-        """A text by a sampler that writes many for one, or with guesses."""
+    def _single(self, one: EvalRequest, constraint: Constraint) -> str:
+        """The completion by a sampler that cannot be batched, or with speculation."""
         generator = Generator(self._model, constraint, sampler=self._sampler, speculation=self._speculation)
-        asked = generator(
+        output = generator(
             self._ids(one), sequence=one.sequence, seed=self._seed, max_tokens=one.limit, **one.settings
         )
-        return asked.text
+        return output.text
 
     def _finish(
-        self, answers: Sequence[TokenSequence], sampler: TokenSampler, stops: Sequence[Sequence[str]] = ()
+        self, sequences: Sequence[TokenSequence], sampler: TokenSampler, stops: Sequence[Sequence[str]] = ()
     ) -> None:
-        """Writes texts to their ends, or to the first stop of each."""
+        """Decodes the sequences to their ends, or to the first stop string of each."""
         ends = {
-            id(answer): [stop.encode() for stop in some]
-            for answer, some in zip(answers, stops or [()] * len(answers), strict=True)
+            id(sequence): [stop.encode() for stop in some]
+            for sequence, some in zip(sequences, stops or [()] * len(sequences), strict=True)
         }
         by_warp: dict[LogitsWarper, list[TokenSequence]] = {}
-        for answer in answers:
-            by_warp.setdefault(answer.params.warp, []).append(answer)
+        for sequence in sequences:
+            by_warp.setdefault(sequence.params.warp, []).append(sequence)
         for some in by_warp.values():
-            for answer in decode_sequences(self._model, some, sampler):
-                if answer.finish is None and (wanted := ends[id(answer)]):
-                    # A stop that is new ends with the last token: no more tokens than it has bytes can be part of it.
-                    last = answer.tokens[-max(map(len, wanted)) :]
-                    said = self._model.vocabulary.decode(last)
-                    if any(stop in said for stop in wanted):
-                        answer.finish = "end"
+            for sequence in decode_sequences(self._model, some, sampler):
+                if sequence.finish is None and (wanted := ends[id(sequence)]):
+                    # A new stop string ends in the last token, and spans at most as many tokens as it has bytes.
+                    last = self._model.vocabulary.decode(sequence.tokens[-max(map(len, wanted)) :])
+                    if any(stop in last for stop in wanted):
+                        sequence.finish = "end"
 
 
 def truncate_at_stop(text: str, stops: Sequence[str]) -> str:
-    """A text up to the first of the stops."""
+    """The text before the first stop string."""
     return text[: min((at for stop in stops if (at := text.find(stop)) >= 0), default=len(text))]

@@ -1,4 +1,4 @@
-"""A request of the harness taken apart: the schema of its document, its prompt, and how its text is to be written."""
+"""Parses requests of the harness: prompt, schema of the document, stop strings and sampling settings."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _READ = frozenset({"until", "max_gen_toks", "do_sample", "temperature", *_TRUNCA
 
 @dataclass(frozen=True, slots=True)
 class EvalRequest:
-    """What one request wants.
+    """A parsed `generate_until` request.
 
     Attributes:
-        prompt: as the harness wrote it.
-        arguments: of the request, by which the harness remembers answers.
-        schema: of its document; None: the text is free.
-        stops: texts that end a free text.
-        limit: greatest number of tokens.
-        settings: temperature and truncations; none of them: greedy, or what the sampler draws at by itself.
-        sequence: tells its randomness from that of others, whatever they are written beside.
+        prompt: the rendered prompt.
+        arguments: of the request; the harness caches completions by them.
+        schema: of its document; None: the completion is unconstrained.
+        stops: strings that end an unconstrained completion.
+        limit: token limit.
+        settings: temperature and truncations; empty: greedy, or the sampler's default.
+        sequence: key of its randomness, independent of the batch.
     """
 
     prompt: str
@@ -41,40 +41,40 @@ class EvalRequest:
 
 
 def parse_requests(requests: Sequence[Instance], place: str, limit: int) -> list[EvalRequest]:
-    """What each request wants.
+    """Parses the requests.
 
     Args:
-        requests: those of `generate_until`.
-        place: where documents have their schema, as in `document_schema`.
-        limit: of tokens, where a request names none.
+        requests: of `generate_until`.
+        place: path of the schema in a document, as in `document_schema`.
+        limit: token limit of requests that set none.
 
     Raises:
-        InvalidArgument: a generation argument would change the text and is not known here; names it.
+        InvalidArgument: an unknown generation argument could change the completion; names it.
     """
     copies: Counter[str] = Counter()
-    found = []
+    parsed = []
     for request in requests:
-        prompt, given = request.args
-        told: dict[str, Any] = dict(normalize_gen_kwargs(given, limit))
-        if more := [name for name in told if name not in _READ and told[name] is not None]:
+        prompt, arguments = request.args
+        settings: dict[str, Any] = dict(normalize_gen_kwargs(arguments, limit))
+        if more := [name for name in settings if name not in _READ and settings[name] is not None]:
             raise InvalidArgument(
                 f"the generation argument {more[0]!r} is not honoured",
                 action="use " + ", ".join(sorted(_READ)),
             )
         name = f"{request.task_name} {request.doc_id} {request.idx}"
-        found.append(
+        parsed.append(
             EvalRequest(
                 prompt,
-                (prompt, given),
+                (prompt, arguments),
                 document_schema(request.doc, place),
-                tuple(stop for stop in told["until"] if stop),
-                told["max_gen_toks"],
-                _settings(told),
+                tuple(stop for stop in settings["until"] if stop),
+                settings["max_gen_toks"],
+                _settings(settings),
                 zlib.crc32(f"{name} {copies[name]}".encode()),
             )
         )
         copies[name] += 1
-    return found
+    return parsed
 
 
 def document_schema(document: Any, place: str) -> Any:
@@ -82,7 +82,7 @@ def document_schema(document: Any, place: str) -> Any:
 
     Args:
         document: of a task.
-        place: names of members, from the outside in, with dots between them; empty: there are no schemas.
+        place: names of nested members, outermost first, separated by dots; empty: documents have no schemas.
     """
     for name in place.split(".") if place else ("",):
         if not isinstance(document, Mapping) or name not in document:
@@ -91,9 +91,9 @@ def document_schema(document: Any, place: str) -> Any:
     return document
 
 
-def _settings(told: Mapping[str, Any]) -> dict[str, Any]:
-    temperature = told.get("temperature")
-    if not told["do_sample"] or temperature == 0.0:
+def _settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    temperature = settings.get("temperature")
+    if not settings["do_sample"] or temperature == 0.0:
         return {}
-    named = {name: told[name] for name in _TRUNCATIONS if told.get(name)}
+    named = {name: settings[name] for name in _TRUNCATIONS if settings.get(name)}
     return {"temperature": 1.0 if temperature is None else temperature, **named}
