@@ -130,7 +130,7 @@ def test_twenty_hostile_constraints_in_a_row_leave_the_server_to_the_others() ->
         assert codes <= {(400, "compile_timeout"), (503, "compile_queue_full")}
         assert (400, "compile_timeout") in codes
         # Threads and processes are back: as many constraints side by side as before.
-        assert server.service.compiling._free.qsize() == 2
+        assert server.service.compile_pool._free.qsize() == 2
         turns = itertools.count()
 
         def are_taken() -> bool:
