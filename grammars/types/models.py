@@ -116,7 +116,7 @@ def _generator() -> Any:
     """
     from pydantic.json_schema import GenerateJsonSchema
 
-    class Generator(GenerateJsonSchema):
+    class _PydanticJsonSchema(GenerateJsonSchema):
         def field_title_should_be_set(self, schema: Any) -> bool:
             return False
 
@@ -160,7 +160,7 @@ def _generator() -> Any:
                 number |= _counted(schema)
             return number
 
-    return Generator
+    return _PydanticJsonSchema
 
 
 def _closed(schema: dict[str, Any]) -> dict[str, Any]:

@@ -116,7 +116,7 @@ def run(settings: FidelitySettings, out: Path, progress: Progress = no_progress)
     """
     check_no_results(out)
     record = RunRecord(settings)
-    measurement = _Measurement(settings, record, progress)
+    measurement = _FidelityRun(settings, record, progress)
     make_folder(out)
     with RowWriter(out) as writer:
         measurement.measure(writer)
@@ -128,7 +128,7 @@ def run(settings: FidelitySettings, out: Path, progress: Progress = no_progress)
     return FidelityResults(tables, data, skipped, report.plot(data, out / PLOT))
 
 
-class _Measurement:
+class _FidelityRun:
     """One run: its model, and the rows so far.
 
     Attributes:
