@@ -1,4 +1,4 @@
-"""Text and type in, instance out: the example of the README."""
+"""Extract an instance of a dataclass from a text: the example of the README."""
 
 from dataclasses import dataclass
 from datetime import date

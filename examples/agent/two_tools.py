@@ -1,4 +1,4 @@
-"""An agent with two tools: the model calls them until it can answer. Needs: pip install 'constrained-generation[langchain]'."""
+"""An agent with two tools: the model calls them until it replies without a call. Needs: pip install 'constrained-generation[langchain]'."""
 
 from langchain_core.messages import HumanMessage
 from langchain_core.tools import tool
@@ -24,9 +24,9 @@ def multiply(a: float, b: float) -> float:
 
 
 def script(prompt: str) -> str:
-    """Stands for a model that can follow a conversation: the bundled one is too small for that.
+    """Replaces a model that can follow a conversation, for which the bundled model is too small.
 
-    For a real one write `ChatConstrained(model="Qwen/Qwen3-8B")`.
+    For a real model write `ChatConstrained(model="Qwen/Qwen3-8B")`.
     """
     if "33.6" in prompt:
         return "All hinges together cost 33.60."

@@ -1,4 +1,4 @@
-"""What cannot be enforced is refused before a model runs, by name and place; nothing is weakened in silence."""
+"""Schemas that cannot be enforced are refused before a model runs; the error names each keyword and its place."""
 
 import constrained
 
@@ -10,6 +10,6 @@ SCHEMAS = (
 
 for schema in SCHEMAS:
     try:
-        constrained.json_schema(schema).grammar  # noqa: B018  (what generation would ask for first)
+        constrained.json_schema(schema).grammar  # noqa: B018  (generation starts with the grammar)
     except constrained.ConstraintError as error:
         print(f"{type(error).__name__}: {error}\n")

@@ -1,4 +1,4 @@
-"""Before a model is at hand: is a schema supported, what becomes of each keyword, what may be said next?"""
+"""Check a schema without a model: the status of each keyword, the allowed tokens, the shortest completion."""
 
 import numpy as np
 
@@ -20,12 +20,12 @@ for entry in automaton.report:
     print(entry.pointer, entry.status)
 
 state = automaton.walk(automaton.start, list(b'{"stars": '))[-1]
-row = automaton.new_mask()
-automaton.fill_mask(state, row)
-allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
+mask = automaton.new_mask()
+automaton.fill_mask(state, mask)
+allowed = np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little"))
 print('after {"stars": comes one of', [vocabulary.tokens[token].decode() for token in allowed])
 print(
-    "every text starts with",
+    "every completion starts with",
     automaton.forced(automaton.start),
     "and has at least",
     automaton.shortest_completion(automaton.start),

@@ -1,15 +1,15 @@
-"""Molecules that a chemistry toolkit accepts: the grammar knows SMILES, RDKit knows valences and rings."""
+"""Molecules that a chemistry toolkit accepts: a grammar checks the SMILES syntax, RDKit checks valences and rings."""
 
 from rdkit import Chem, RDLogger
 
 import constrained
 from grammars.notation import library
 
-RDLogger.DisableLog("rdApp.*")  # what it refuses is no news here
+RDLogger.DisableLog("rdApp.*")  # rejected molecules are expected
 
 
 def is_molecule(smiles: str) -> bool:
-    """Whether RDKit can make a molecule of it."""
+    """Whether RDKit accepts the SMILES string."""
     return Chem.MolFromSmiles(smiles) is not None
 
 

@@ -1,4 +1,4 @@
-"""Python that compiles, told line by line: a beginning is good while `codeop` would wait for more."""
+"""Python that compiles, checked line by line: a prefix is accepted while `codeop` could still complete it."""
 
 import ast
 import codeop
@@ -8,7 +8,7 @@ from grammars.notation import library
 
 
 def could_go_on(code: str) -> bool:
-    """Whether the finished lines are right so far; the last one is the grammar's business."""
+    """Whether the finished lines are valid so far; the grammar checks the last one."""
     lines, _, _ = code.rpartition("\n")
     try:
         codeop.compile_command(lines, symbol="exec")

@@ -1,4 +1,4 @@
-"""Queries that run against a given database: the grammar knows SQL, SQLite knows its tables and columns."""
+"""Queries that run against a given database: a grammar checks the syntax, SQLite checks tables and columns."""
 
 import sqlite3
 

@@ -1,4 +1,4 @@
-"""Read a text into plain JSON values with a JSON Schema; no type of your own is needed."""
+"""Extract plain JSON values from a text with a JSON Schema, without defining a Python type."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Read a text into a nested pydantic model; its descriptions and bounds are shown to the model and enforced."""
+"""Extract a nested pydantic model from a text; its descriptions are shown to the model, its bounds are enforced."""
 
 from typing import Literal
 

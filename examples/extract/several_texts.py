@@ -1,4 +1,4 @@
-"""Read many texts side by side: a batch gives what single calls give, in one run of the model."""
+"""Extract from several texts in one batch; the outputs are equal to those of single calls."""
 
 from typing import TypedDict
 

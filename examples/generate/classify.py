@@ -1,4 +1,4 @@
-"""Classify: the answer is one of your values, as bare text, and its probability under the model is known."""
+"""Classify a text: the completion is one of the values, and its probability under the model is printed."""
 
 import enum
 import math

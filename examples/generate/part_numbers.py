@@ -1,4 +1,4 @@
-"""Text that follows a pattern; the same seed gives the same text."""
+"""Generate strings that match a regular expression; equal seeds give equal completions."""
 
 import re
 

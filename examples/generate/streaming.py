@@ -1,4 +1,4 @@
-"""See a value grow: every chunk has the new characters and the valid partial value so far."""
+"""Stream a value: every chunk has the new characters and the valid partial value so far."""
 
 import constrained
 from constrained.api import extraction_prompt

@@ -1,4 +1,4 @@
-"""The same constraint under `generate` of transformers: by a logits processor, and by this library's own loop."""
+"""A constraint with `generate` of transformers: as a logits processor, and with this library's own decoding loop."""
 
 from importlib.resources import files
 
@@ -17,12 +17,12 @@ inputs = tokenizer(
 )
 width = inputs["input_ids"].shape[1]
 
-# Beams, sampling and whatever else `generate` has: the processor masks scores.
+# The processor masks scores, so beams, sampling and the other modes of `generate` work.
 processor = constrained.ConstraintLogitsProcessor(size, vocabulary, max_tokens=12)
 beams = model.generate(**inputs, logits_processor=[processor], max_new_tokens=12, num_beams=3)
 print(tokenizer.batch_decode(beams[:, width:], skip_special_tokens=True))
 
-# The samplers of this library: here one that asks about few tokens, and says what each text weighs.
+# A sampler of this library: AWRS checks few tokens and returns the log weight of each completion.
 exact = model.generate(
     **inputs,
     custom_generate=constrained.decode,

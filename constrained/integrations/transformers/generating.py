@@ -1,4 +1,4 @@
-"""`decode`, for ``model.generate(custom_generate=constrained.decode)``: this library's loop behind its arguments."""
+"""`decode`: runs `Generator` as ``model.generate(custom_generate=constrained.decode)``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HONOURED = frozenset(
     | {"num_return_sequences", "return_dict_in_generate", "eos_token_id", "pad_token_id", "bos_token_id"}
 )
 _WITHOUT_EFFECT = frozenset(
-    # How transformers keeps its own cache, compiles and speeds up its own loop: nothing of a text depends on it.
+    # Settings of transformers' cache, compilation and assisted decoding, which do not change the completion.
     {
         "use_cache",
         "cache_implementation",
@@ -49,7 +49,7 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "guidance_scale": (1.0,),
     "min_length": (0,),
 }
-"""Values of fields that mean nothing; any other value of these, and of fields not named here, is refused."""
+"""Values without effect; other values of these fields, and fields that are not listed, are refused."""
 
 _OWN_CRITERIA = frozenset({"MaxLengthCriteria", "EosTokenCriteria"})
 _OWN_PROCESSORS = frozenset(
@@ -74,38 +74,39 @@ def decode(
     streamer: Any = None,
     **model_kwargs: Any,
 ) -> torch.Tensor | ConstrainedOutput:
-    """Generates under a constraint, with the samplers of this library. It is called by `generate`.
+    """Generates under a constraint, with the samplers of this library; called by `generate`.
 
         model.generate(**inputs, custom_generate=constrained.decode, constraint=schema, vocabulary=vocabulary,
                        max_new_tokens=200)
 
-    Every text is complete within `max_new_tokens`. Left-padded batches and `num_return_sequences` are independent
-    texts, as in `Generator.batch`. Of the generation configuration `do_sample`, `temperature`, `top_k`, `top_p`, `min_p`
-    and the lengths count as they do in `generate` (where sampling has ``top_k=50`` unless it is set to 0); whatever
-    else would change a text is refused by name. A `streamer` is not told about the text: `generate` keeps it.
+    Every completion is complete within `max_new_tokens`. Left-padded batches and `num_return_sequences` give independent
+    completions, as in `Generator.batch`. Of the generation configuration `do_sample`, `temperature`, `top_k`, `top_p`,
+    `min_p` and the lengths have the meaning that they have in `generate` (where sampling has ``top_k=50`` unless it is
+    set to 0); any other setting that would change a completion is refused by name. A `streamer` receives nothing,
+    because `generate` does not pass it on.
 
     Args:
-        model: the model; `generate` passes it, and what follows up to `generation_config`.
-        input_ids: prompts, int64 ``[rows, length]``.
-        logits_processor: none but those that the honoured fields make.
+        model: the model; passed by `generate`, like the arguments up to `generation_config`.
+        input_ids: prompts, int64 ``[batch, length]``.
+        logits_processor: only those that `generate` creates for the supported settings.
         stopping_criteria: likewise.
         generation_config: see above.
         constraint: a `Constraint`, a Python type, a JSON Schema or an `Automaton`.
         vocabulary: of the model's tokenizer, by `Vocabulary.from_tokenizer`; an automaton brings its own.
         sampler: as for `Generator`.
-        seed: as for `Generator`; without one, one is drawn from torch's generator, so that `torch.manual_seed` counts.
-        options: more for `Generator`.
+        seed: as for `Generator`; None: drawn from torch's generator, so that `torch.manual_seed` applies.
+        options: further arguments of `Generator`.
         synced_gpus: refused.
         streamer: not passed by `generate`.
         model_kwargs: the attention mask is read; embeddings and filled caches are refused.
 
     Returns:
-        Prompts and texts, each with its end of sequence where there is room for one, padded on the right;
-        or `ConstrainedOutput`.
+        int64 ``[batch, length]``: prompts and completions, each with an EOS token unless it reaches the limit, padded on
+        the right; or a `ConstrainedOutput`.
 
     Raises:
-        InvalidArgument: something is asked for that is not honoured; names it.
-        ConstrainedError: as `Generator` and its call.
+        InvalidArgument: a setting is not supported; names it.
+        ConstrainedError: see `Generator`.
     """
     import torch
 
@@ -134,7 +135,7 @@ def decode(
 
 
 def _settings(config: Any) -> dict[str, Any]:
-    """Temperature and truncations; nothing for greedy texts."""
+    """Temperature and truncations; empty for greedy decoding."""
     if not config.do_sample:
         return {}
     named = {"temperature": 1.0 if config.temperature is None else config.temperature}
@@ -148,7 +149,7 @@ def _settings(config: Any) -> dict[str, Any]:
 
 
 def _prompts(input_ids: torch.Tensor, mask: torch.Tensor | None) -> list[list[int]]:
-    """The rows without their padding."""
+    """The prompts without padding."""
     rows: list[list[int]] = input_ids.tolist()
     if mask is None:
         return rows
@@ -166,12 +167,14 @@ def _joined(
 
     ends = config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]
     end = next((token for token in ends if token in vocabulary.eos_ids), vocabulary.eos_ids[0])
-    texts = [[*output.tokens, *([end] if len(output.tokens) < limit else [])] for output in outputs]
+    completions = [[*output.tokens, *([end] if len(output.tokens) < limit else [])] for output in outputs]
     padding = end if config.pad_token_id is None else int(config.pad_token_id)
-    width = max(map(len, texts))
-    padded = [text + [padding] * (width - len(text)) for text in texts]
-    # With a width of 0 a list of empty lists has no columns to speak of.
-    new = torch.tensor(padded, dtype=input_ids.dtype, device=input_ids.device).reshape(len(texts), width)
+    width = max(map(len, completions))
+    padded = [tokens + [padding] * (width - len(tokens)) for tokens in completions]
+    # The reshape sets the batch size also when the width is 0.
+    new = torch.tensor(padded, dtype=input_ids.dtype, device=input_ids.device).reshape(
+        len(completions), width
+    )
     return torch.cat([input_ids, new], dim=1)
 
 
@@ -183,10 +186,10 @@ def _refuse(
     *,
     synced_gpus: bool,
 ) -> None:
-    """Refuses whatever would change a text and is not honoured.
+    """Refuses unsupported settings that would change a completion.
 
     Raises:
-        InvalidArgument: names all of it.
+        InvalidArgument: names all of them.
     """
     problems = [
         Problem(name, "is not honoured", value)
@@ -217,13 +220,13 @@ def _refuse(
         problems.append(Problem("synced_gpus", "is not supported"))
     if problems:
         raise InvalidArgument(
-            "generate was asked for what constrained.decode does not do",
+            "constrained.decode does not support these settings of generate",
             problems,
             action="leave it out, or use ConstraintLogitsProcessor with generate's own loop",
         )
 
 
 def _implied(name: str, problems: Sequence[Problem]) -> bool:
-    """Whether a processor or criterion was made for a field that is named already."""
+    """Whether a processor or criterion was created for a field that is already in `problems`."""
     plain = name.lower()
     return any(problem.place.replace("_", "").removesuffix("size") in plain for problem in problems)
