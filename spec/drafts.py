@@ -1,4 +1,4 @@
-"""Drafters: what proposes the draft tokens of one sequence.
+"""Drafters, which propose the draft tokens of one sequence.
 
 The drafter itself is native (`spec/_core`). tests/reference/spec defines in Python what it computes; tests compare the
 two node by node.
@@ -87,7 +87,7 @@ class DrafterProtocol(Protocol):
 
 
 class DraftCounts(NamedTuple):
-    """What speculation brought for one sequence.
+    """Drafted and accepted tokens of one sequence.
 
     Attributes:
         drafted: draft tokens that the model verified.
@@ -181,7 +181,7 @@ class LazyDrafter:
     """
 
     def __init__(self, make: Callable[[], DrafterProtocol]) -> None:
-        """A drafter that `make` constructs at the beginning of the sequence."""
+        """A drafter that `make` constructs at the start of the sequence."""
         self._make = make
         self._drafter: DrafterProtocol | None = None
         self._unlearned: list[int] = []
@@ -227,5 +227,5 @@ class LazyDrafter:
         return twin
 
     def counts(self) -> DraftCounts:
-        """What speculation brought so far."""
+        """Drafted and accepted tokens so far."""
         return DraftCounts() if self._drafter is None else draft_counts(self._drafter)

@@ -1,4 +1,4 @@
-"""What speculation remembers beyond one sequence: n-gram tables, and how often proposals of each kind were accepted.
+"""What speculation learns beyond one sequence: n-gram tables, and acceptance counts of each draft source.
 
 The tables are native, bounded, and belong to one vocabulary.
 """
@@ -52,7 +52,7 @@ class DraftMemory:
         self._by_constraint: OrderedDict[str, ConstraintMemory] = OrderedDict()
 
     def retokenizer(self, vocabulary: DraftVocabulary) -> _core.Retokenizer:
-        """Splits bytes into tokens of a vocabulary (native); made once for each vocabulary."""
+        """Splits bytes into tokens of a vocabulary (native); created once for each vocabulary."""
         with _retokenizers_lock:
             known = _retokenizers.get(vocabulary)
             if known is None:

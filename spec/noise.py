@@ -1,15 +1,15 @@
-"""Position-keyed noise: the random number of a token is a function of where it stands, and of nothing else.
+"""Position-keyed noise: a random number depends only on seed, sequence, position and token id.
 
 Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3") keyed by the caller's seed and
-counted by (token id, absolute position, sequence, purpose). No state, no order of calls: the batch row, the tree
-node and the device that ask do not matter. This is what makes an output the same with and without speculation,
-alone or in a batch. Must not know: automata, models, logits.
+counted by (token id, absolute position, sequence, purpose). There is no state, so the order of calls, the batch row,
+the tree node and the device do not matter, and a completion does not depend on speculation or on the rest of its
+batch. Must not know: automata, models, logits.
 
 Layout (words of 32 bits)
 
     key      k0 = seed & 0xFFFFFFFF     k1 = seed >> 32
     counter  c0 = token id >> 2         c1 = absolute position (prompt included, padding never)
-             c2 = sequence              c3 = purpose (`TOKEN_PURPOSE`: which token; other draws take other numbers)
+             c2 = sequence              c3 = purpose (`TOKEN_PURPOSE`: draws of tokens; other draws use other numbers)
     output   word (token id & 3) belongs to the token
 
 From word w to noise, in the order of the definition:
@@ -18,8 +18,8 @@ From word w to noise, in the order of the definition:
     E = -log1p(-v)               standard exponential, precise where it is small: at the likely winners
     G = -log E                   standard Gumbel, between -3.2 and 22.9
 
-The reference is numpy in float64. On devices the integers are the same and E and G are float32; there 1 - v is
-taken from the word when v > 1/2 (it would round to 0 at the end), so both agree to a few float32 roundings.
+The reference is numpy in float64. Devices compute identical integers, and E and G in float32; there 1 - v is
+computed from the word when v > 1/2 (it would round to 0 at the end), so both agree to a few float32 roundings.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def philox4x32(counter: tuple[T, T, T, T], key: tuple[T | int, T | int]) -> tupl
 
 
 def gumbel(words: NDArray[np.uint32]) -> NDArray[np.float64]:
-    """Standard Gumbel noise out of 32-bit words (the float64 reference), of the same shape."""
+    """Standard Gumbel noise from 32-bit words (the float64 reference), in the shape of `words`."""
     v = (words.astype(np.float64) + 0.5) * 2.0**-32
     noise: NDArray[np.float64] = -np.log(-np.log1p(-v))
     return noise
@@ -144,7 +144,7 @@ class GumbelNoise:
         return gumbel(self.philox_words(position, ids))
 
     def torch_philox_words(self, position: int, ids: torch.Tensor) -> torch.Tensor:
-        """`words` on a device: int64 [n] (the same integers) for int64 [n] ids."""
+        """`words` on a device: int64 [n] with identical values, for int64 [n] ids."""
         import torch
 
         table = torch.stack(self._blocks(position, ids >> 2))

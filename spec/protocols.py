@@ -1,4 +1,4 @@
-"""What speculation needs of an automaton and of a vocabulary."""
+"""Protocols of the automaton and the vocabulary that speculation uses."""
 
 from __future__ import annotations
 

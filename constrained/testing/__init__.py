@@ -2,7 +2,7 @@
 
 ScriptedModel                                   writes given completions over any vocabulary
 EnumerableModel                                 so small that all sequences and distributions can be enumerated
-NGramModel                                      an n-gram model of a few texts
+NGramModel                                      an n-gram model of a few token sequences
 exact_distributions                             the conditional and the local distribution, by enumeration
 ReferenceRecognizer, brute_force_mask, mask_diff  membership and masks of a grammar, by simple algorithms
 g_test, token_distribution, sequence_distribution, check_proper_weighting

@@ -1,7 +1,7 @@
-"""Regular languages by Brzozowski derivatives, as plainly as they can be written: one half of the naive judge.
+"""Regular languages by Brzozowski derivatives, in a simple implementation, for `ReferenceRecognizer`.
 
-A residual is what is left of a regex after some bytes, interned as an int. Shares nothing with the native core,
-so that the two may judge each other. Must not know: rules, tokens, the core.
+A derivative of a regex by a byte string is interned as an int. Shares no code with the native core, so that each can be
+tested against the other. Must not know: rules, tokens, the core.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _LEADS = ((0xC2, 0xDF, 1, 0x80), (0xE0, 0xEF, 2, 0x800), (0xF0, 0xF4, 3, 0x10000
 class Residuals:
     """Regexes and their derivatives, interned: equal ids mean equal languages, not the other way round.
 
-    Source: Brzozowski 1964, "Derivatives of Regular Expressions", section 3 (similarity keeps the residuals
+    Source: Brzozowski 1964, "Derivatives of Regular Expressions", section 3 (similarity keeps the derivatives
     finitely many); Owens, Reppy and Turon 2009, "Regular-expression derivatives re-examined", section 4
     (byte classes). Counts stay counts, and nothing recurses over a regex.
 
     Attributes:
-        empty_language: the residual without any string.
-        epsilon: the residual with the empty string alone.
-        all_strings: the residual with every byte string.
+        empty_language: the id of the empty language.
+        epsilon: the id of the language of the empty string.
+        all_strings: the id of the language of all byte strings.
     """
 
     def __init__(self) -> None:
@@ -51,11 +51,11 @@ class Residuals:
     # ------------------------------------------------------------ questions
 
     def nullable(self, residual: int) -> bool:
-        """Whether the empty string is in it."""
+        """Whether the language contains the empty string."""
         return self._nullable[residual]
 
     def derive(self, residual: int, byte: int) -> int:
-        """What is left after `byte`."""
+        """The derivative by `byte`."""
         memo = self._derived[byte]
         found = memo.get(residual)
         if found is not None:
@@ -63,22 +63,22 @@ class Residuals:
         return fold_postorder(residual, memo, self._heads, lambda node: self._derivative(node, byte, memo))
 
     def is_nonempty(self, residual: int) -> bool:
-        """Whether any string is in it."""
+        """Whether the language contains a string."""
         known = self._alive.get(residual)
         return fold_postorder(residual, self._alive, self._inner, self._is_alive) if known is None else known
 
     def shortest_length(self, residual: int) -> float:
-        """Number of bytes of its shortest string; infinite when there is none."""
+        """Number of bytes of the shortest string; infinite for the empty language."""
         return fold_postorder(residual, self._least, self._inner, self._shortest)
 
     def byte_classes(self, residual: int) -> tuple[int, ...]:
-        """A partition of all bytes, as bit masks; bytes of one class have the same derivative."""
+        """A partition of all bytes, as bit masks; bytes of one class have equal derivatives."""
         return fold_postorder(residual, self._classes, self._heads, self._partition)
 
     # ------------------------------------------------------------ building
 
     def from_regex(self, regex: ir.Regex) -> int:
-        """The residual of a whole regex."""
+        """The id of a regex."""
         stack = [regex]
         while stack:
             node = stack[-1]
@@ -133,7 +133,7 @@ class Residuals:
         return self._intern((LITERAL, data), not data)
 
     def _chars(self, following: int, ranges: tuple[tuple[int, int], ...]) -> int:
-        """`following` 0: a whole character; else so many continuation bytes, whose payload is in `ranges`."""
+        """`following` 0: a whole character; else that number of continuation bytes, whose payload is in `ranges`."""
         return self._intern((CHARS, following, ranges), False) if ranges else self.empty_language
 
     def _concat(self, left: int, right: int) -> int:
@@ -272,7 +272,7 @@ class Residuals:
     # ------------------------------------------------------------ emptiness
 
     def _inner(self, node: int) -> tuple[int, ...]:
-        """The children whose answers decide those of `node`: none for the Boolean operators, which need a search."""
+        """The children that decide whether `node` is empty: none for the Boolean operators, which need a search."""
         kind, *rest = self._nodes[node]
         if kind == CONCAT:
             return (rest[0], rest[1])
@@ -316,11 +316,11 @@ class Residuals:
         return self._least[node]
 
     def _search(self, start: int, exact: bool) -> tuple[list[int] | None, Iterable[int]]:
-        """Looks for a nullable residual among the derivatives of `start`, the likeliest first.
+        """Searches the derivatives of `start` for a nullable one, the likeliest first.
 
         Returns:
-            The residuals on the way (a shortest way when `exact`) to one that is nullable or known to lead to
-            one, or None; and all that were seen.
+            The derivatives on the path (a shortest path if `exact`) to one that is nullable or known to lead to
+            one, or None; and all that were visited.
         """
         known: dict[int, bool] | dict[int, float] = self._least if exact else self._alive
         came: dict[int, tuple[int, int | None]] = {start: (0, None)}
@@ -355,7 +355,7 @@ class Residuals:
         return tuple(rest[0]) if kind == INTERSECTION else self._inner(node)
 
     def _lower_bound(self, node: int) -> float:
-        """No string of `node` is shorter: exact but for the Boolean operators, where it guides the search."""
+        """A lower bound of the lengths of `node`: exact except for Boolean operators, where it guides the search."""
         kind, *rest = self._nodes[node]
         if kind == LITERAL:
             return len(rest[0])

@@ -25,12 +25,12 @@ def g_test(counts: Mapping[K, int], distribution: Mapping[K, float], *, least: f
     """p-value of the G-test (likelihood ratio against multinomial counts; Sokal and Rohlf 1981, ch. 17).
 
     Args:
-        counts: how often each outcome was seen.
+        counts: how often each outcome occurred.
         distribution: probability of each possible outcome, of sum 1.
         least: outcomes with a lower expected count are pooled.
 
     Returns:
-        Probability of a fit at least this bad when the distribution is true; 0 if something impossible was seen.
+        Probability of a fit at least this bad if the distribution is true; 0 if an impossible outcome occurred.
     """
     import torch
 
@@ -134,12 +134,12 @@ def check_proper_weighting(
 def sequence_distribution(
     model: EnumerableModel, automaton: Any, sampler: TokenSampler, warp: LogitsWarper, limit: int
 ) -> dict[bytes, tuple[float, float]]:
-    """The exact distribution of finished texts: the production loop runs once for every sequence of tokens.
+    """The exact distribution of completions: the production loop runs once for every sequence of tokens.
 
-    Sequences that end dead are left out.
+    Sequences that end in a dead end are left out.
 
     Returns:
-        Text -> (probability that it is drawn, expected exp(log_weight) 1{it is drawn}).
+        Bytes of the completion -> (its probability, expected exp(log_weight) 1{it is drawn}).
     """
     known: dict[tuple[int, ...], TokenDistribution] = {}
 

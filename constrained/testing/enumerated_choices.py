@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class EnumeratedRandomness(Randomness):
-    """Replays given choices, and then always takes the first possible one.
+    """Replays a sequence of choices, and then always chooses the first possible outcome.
 
     Attributes:
         probability: probability of the choices so far.

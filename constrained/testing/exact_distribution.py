@@ -18,11 +18,11 @@ class TooManySequences(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class ExactDistributions:
-    """Distributions over the texts of a language L, in nats.
+    """Distributions over the completions in a language L.
 
     Attributes:
-        conditional: P(w) / P(L): the model's own distribution given that the text is valid.
-        local: Q(w), what masking token by token draws.
+        conditional: P(w) / P(L): the model's distribution given that the completion is valid.
+        local: Q(w), the distribution of local masking.
         mass: P(L).
         prefixes: number of enumerated prefixes, each one row of a forward pass.
     """
@@ -49,14 +49,14 @@ def exact_distributions(
 ) -> ExactDistributions:
     """Enumerates the token sequences that the automaton allows, breadth first.
 
-    As in generation, an end has probability 1 where only the end can follow, and at `limit`. The probabilities of sequences with equal texts
-    are summed.
+    As in generation, an end has probability 1 where only the end can follow, and at `limit`. The probabilities of
+    sequences with equal bytes are summed.
 
     Args:
         model: the model.
         automaton: of a constraint; only its transitions are used, not its masks.
-        limit: tokens of a text at most.
-        prompt: what the texts follow.
+        limit: greatest number of tokens of a completion.
+        prompt: of all completions.
         temperature: above 0.
         budget: greatest number of prefixes.
 
@@ -120,19 +120,19 @@ def exact_distributions(
 
 
 def total_variation(one: dict[str, float], other: dict[str, float]) -> float:
-    """Half the sum of absolute differences: 0 for equal distributions, 1 for distributions without a common text."""
+    """Half the sum of absolute differences: 0 for equal distributions, 1 for disjoint distributions."""
     return 0.5 * math.fsum(abs(one.get(text, 0.0) - other.get(text, 0.0)) for text in {*one, *other})
 
 
 def kl_divergence(one: dict[str, float], other: dict[str, float]) -> float:
-    """Kullback-Leibler divergence KL(one || other), in nats; infinite if `one` has a text that `other` has not."""
+    """Kullback-Leibler divergence KL(one || other), in nats; infinite if `one` has a completion that `other` lacks."""
     if any(p > 0 and other.get(text, 0.0) == 0 for text, p in one.items()):
         return math.inf
     return math.fsum(p * math.log(p / other[text]) for text, p in one.items() if p > 0)
 
 
 def _steps(automaton: Any, state: int, budget: int) -> tuple[bool, dict[int, int]]:
-    """Whether the text may end here; token -> state, for those after which it can be completed in time."""
+    """Whether the completion may end here; token -> state, for those after which it can be completed in time."""
     after = {}
     if budget > 0:
         for token, piece in enumerate(automaton.vocabulary.tokens):

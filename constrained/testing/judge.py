@@ -1,8 +1,8 @@
-"""The naive judge: which texts, and which prefixes of texts, a grammar allows, by the plainest known means.
+"""An independent recognizer of a grammar: decides which byte strings and which prefixes are allowed.
 
-An Earley recogniser over bytes whose terminals are derivatives. Every terminal may end wherever its residual
-is nullable (no longest match), so ambiguity, left recursion and empty rules need no care. It takes its time;
-what it says is what the automaton must say. Must not know: the native core, vocabularies.
+An Earley recognizer over bytes whose terminals are derivatives. A terminal may end wherever its derivative is nullable
+(no longest match), so ambiguity, left recursion and empty rules need no special treatment. It is slow and simple; tests
+compare the automaton with it. Must not know: the native core, vocabularies.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from grammars.transform.interleave import expand_interleaves
 
 T = TypeVar("T")
 Item = tuple[Expr, int, "EarleySet | None"]
-"""An expression, how many of its parts are read, and the column where it began."""
+"""An expression, how many of its parts are read, and the column where it started."""
 Scan = tuple[int, Terminal, "EarleySet"]
-"""What is left of a terminal, the terminal, and the column where it began."""
+"""The derivative of a terminal, the terminal, and the column where it started."""
 
 
 class ReferenceRecognizer:
     """An independent recogniser of a grammar's language.
 
     Source: Earley 1970, "An efficient context-free parsing algorithm"; empty rules as in Aycock and Horspool
-    2002, section 4. Columns carry no position: one is known by the items that were just advanced, so the
-    states of equal contexts are the same object and their steps are remembered.
+    2002, section 4. Columns have no position: a column is identified by the items that were just advanced, so
+    equal contexts share one state object, which caches its steps.
 
     Raises:
         KeyError: a rule that is called does not exist.
-        UnsupportedConstraint: the grammar stands behind a lexer.
-        ConstraintTooLarge: an interleave has too many slots: the judge needs a rule for every set of them.
+        UnsupportedConstraint: the grammar has a lexer.
+        ConstraintTooLarge: an interleave has too many slots: a rule is needed for every set of them.
     """
 
     def __init__(self, grammar: Grammar) -> None:
@@ -62,11 +62,11 @@ class ReferenceRecognizer:
     # ------------------------------------------------------------ questions
 
     def start(self) -> RecognizerState | None:
-        """The state before any byte; None when the grammar allows no text at all."""
+        """The state before any byte; None if the language is empty."""
         return self._start
 
     def after(self, data: bytes) -> RecognizerState | None:
-        """The state after `data`; None when no text of the language begins so."""
+        """The state after `data`; None if `data` is not a prefix of the language."""
         state = self._start
         for byte in data:
             if state is None:
@@ -75,16 +75,16 @@ class ReferenceRecognizer:
         return state
 
     def accepts(self, data: bytes) -> bool:
-        """Whether `data` is a text of the language."""
+        """Whether `data` is in the language."""
         state = self.after(data)
         return state is not None and state.complete
 
     def viable(self, data: bytes) -> bool:
-        """Whether some text of the language begins with `data`."""
+        """Whether `data` is a prefix of the language."""
         return self.after(data) is not None
 
     def sample(self, rng: random.Random, max_bytes: int = 100) -> bytes:
-        """A text of the language: random bytes, closed by a shortest completion after `max_bytes` at the latest.
+        """A string of the language: random bytes, closed by a shortest completion after `max_bytes` at the latest.
 
         Raises:
             ValueError: the language is empty.
@@ -179,7 +179,7 @@ class ReferenceRecognizer:
         return (isinstance(expr, Loop) and expr.low == 0) or all(known[part] for part in self._parts(expr))
 
     def _size(self, expr: Expr, known: dict[Expr, float]) -> float:
-        """Bytes of the shortest text of `expr` (Knuth 1977, "A generalization of Dijkstra's algorithm")."""
+        """Bytes of the shortest string of `expr` (Knuth 1977, "A generalization of Dijkstra's algorithm")."""
         if isinstance(expr, Terminal):
             return self.residuals.shortest_length(self.residuals.from_regex(expr.regex))
         if isinstance(expr, Choice):
@@ -206,11 +206,11 @@ class ReferenceRecognizer:
         return done == 1
 
     def _advance(self, expr: Expr, done: int) -> int:
-        """One more part is read. A loop without an upper bound stops counting when it has enough."""
+        """The item after one more part. A loop without an upper bound stops counting when it has enough."""
         return min(done + 1, expr.low) if isinstance(expr, Loop) and expr.high is None else done + 1
 
     def _skips(self, expr: Expr, done: int) -> Iterator[int]:
-        """`done`, and further on past parts that may be empty (a loop need not go round for nothing)."""
+        """`done`, and the positions after nullable parts that follow it (empty iterations of a loop are skipped)."""
         yield done
         if isinstance(expr, Sequence):
             while done < len(expr.parts) and self._nullable[expr.parts[done]]:
@@ -290,7 +290,7 @@ class ReferenceRecognizer:
     # ------------------------------------------------------------ shortest completions
 
     def _least(self, state: RecognizerState) -> float:
-        """Dijkstra from the unfinished terminals outwards, through whatever waits for them."""
+        """Dijkstra's algorithm from the unfinished terminals outwards, through the items that wait for them."""
         if state.complete:
             return 0
         if self._sizes is None:
@@ -319,7 +319,7 @@ class ReferenceRecognizer:
 
 
 class EarleySet:
-    """A place between two bytes where something began: what waits there for what, and the terminals to read."""
+    """A position where items started: the items that wait for each rule there, and the terminals to read."""
 
     __slots__ = ("scans", "waiting")
 
@@ -329,10 +329,10 @@ class EarleySet:
 
 
 class RecognizerState:
-    """All that matters of the bytes read so far; some completion exists.
+    """The state of the recognizer after a prefix that has a completion.
 
     Attributes:
-        complete: whether the bytes so far are a text of the language.
+        complete: whether the prefix is in the language.
         scans: the terminals being read.
     """
 
@@ -343,7 +343,7 @@ class RecognizerState:
         self._next: dict[int, RecognizerState | None] = {}
 
     def step(self, byte: int) -> RecognizerState | None:
-        """The state after one more byte; None when no text of the language goes on so."""
+        """The state after one more byte; None if the prefix then has no completion."""
         try:
             return self._next[byte]
         except KeyError:
@@ -357,7 +357,7 @@ class RecognizerState:
         return state
 
     def allowed(self, data: bytes) -> bool:
-        """Whether some text of the language goes on with `data`."""
+        """Whether some string of the language continues with `data`."""
         state: RecognizerState | None = self
         for byte in data:
             state = state.step(byte) if state is not None else None
@@ -368,7 +368,7 @@ class RecognizerState:
         return sorted(byte for group in self._groups for byte in range(256) if group >> byte & 1)
 
     def branches(self) -> list[int]:
-        """Of the bytes that may come next and lead to the same state, the lowest; in order."""
+        """The lowest of the next bytes that lead to each state, in order."""
         return sorted(lowest(group) for group in self._groups)
 
     @functools.cached_property

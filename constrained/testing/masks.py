@@ -1,6 +1,6 @@
 """Vocabulary masks in tests: the difference of two masks, and the expected mask, token by token.
 
-A mask is int32[ceil(V / 32)]; bit t % 32 of word t // 32 says that token t is allowed.
+A mask is int32[ceil(V / 32)]; bit t % 32 of word t // 32 is set if token t is allowed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from constrained.testing.judge import RecognizerState, ReferenceRecognizer
 
 
 class VocabularyLike(Hashable, Protocol):
-    """What is needed of a `constrained.Vocabulary` here."""
+    """The part of `constrained.Vocabulary` that masks need."""
 
     @property
     def tokens(self) -> Sequence[bytes]:
@@ -25,7 +25,7 @@ class VocabularyLike(Hashable, Protocol):
 
     @property
     def eos_ids(self) -> Sequence[int]:
-        """The ids that end a text."""
+        """The ids that end a sequence."""
 
 
 class MaskDifference(NamedTuple):
@@ -54,9 +54,9 @@ def mask_diff(a: Any, b: Any) -> MaskDifference:
 def brute_force_mask(
     recognizer: ReferenceRecognizer, prefix: bytes, vocabulary: VocabularyLike
 ) -> NDArray[np.int32]:
-    """What a mask must be after `prefix`: the recognizer reads every token, byte by byte.
+    """The expected mask after `prefix`: the recognizer reads every token, byte by byte.
 
-    Common prefixes of tokens are read once, and no further than a viable prefix.
+    A common prefix of tokens is read once, and tokens after a prefix without completion are not read.
 
     Returns:
         int32[ceil(V / 32)]; EOS bits iff `prefix` is complete; all zero when `prefix` is not viable.
@@ -79,7 +79,7 @@ def brute_force_mask(
 
 
 class _TokenTrieNode:
-    """Prefix of tokens: the ids of those that end here, and how others go on."""
+    """A prefix of tokens: the ids of those that end here, and the children by next byte."""
 
     __slots__ = ("children", "ids")
 

@@ -113,8 +113,8 @@ class FunctionModel(LanguageModel):
 class ScriptedModel(FunctionModel):
     """A model whose most likely completion is a script.
 
-    It prefers the canonical next token of the rest of its script, for any tokenisation of the text so far. Off the
-    script (by a constraint) it prefers an end of sequence.
+    It prefers the canonical next token of the rest of its script, for any tokenisation of the completion so far. Where
+    a constraint forced another completion, it prefers an EOS token.
     """
 
     def __init__(
@@ -129,8 +129,8 @@ class ScriptedModel(FunctionModel):
 
         Args:
             vocabulary: any.
-            script: the text; or texts by prompt: a mapping, of which the first key that occurs in the prompt is used, or a
-                function of the prompt.
+            script: the completion; or completions by prompt: a mapping, whose first key that occurs in the prompt is
+                used, or a function of the prompt.
             margin: by how much its token's logit exceeds the others' (0).
             context: greatest number of positions, if limited.
         """
@@ -178,12 +178,12 @@ class ScriptedModel(FunctionModel):
 
 @dataclass(frozen=True, slots=True)
 class EnumeratedDistributions:
-    """Distributions over the texts of a language L, by the text.
+    """Distributions over the strings of a language L, by string.
 
     Attributes:
-        model: P(w), the model's own probability of every text, also for texts outside L.
+        model: P(w), the model's probability of every string, also of strings outside L.
         conditional: P(w) / P(L).
-        local: Q(w) = product of p f / Z, what masking token by token draws.
+        local: Q(w) = product of p f / Z, the distribution of local masking.
         mass: P(L).
     """
 
@@ -194,7 +194,7 @@ class EnumeratedDistributions:
 
 
 class EnumerableModel(FunctionModel):
-    """A model over a few letters whose texts have at most `depth` tokens: random, exactly known rows.
+    """A model over a few letters whose completions have at most `depth` tokens, with random distributions.
 
     After `depth` tokens it stops with probability 1. The prompt has no influence.
     """
@@ -209,13 +209,13 @@ class EnumerableModel(FunctionModel):
         depth: int = 4,
         spread: float = 1.0,
     ) -> None:
-        """Draws the rows.
+        """Draws the distributions of all prefixes.
 
         Args:
-            seed: of the rows.
+            seed: of the distributions.
             letters: tokens; the end of sequence is one more id after them.
-            depth: greatest number of tokens of a text.
-            spread: concentration of the Dirichlet distribution of each row: small makes peaked rows.
+            depth: greatest number of tokens of a completion.
+            spread: concentration of the Dirichlet prior of each distribution: a small one makes peaked distributions.
         """
         self.eos = len(letters)
         self.depth = depth
@@ -249,7 +249,7 @@ class EnumerableModel(FunctionModel):
         return [text for n in lengths for text in itertools.product(range(self.eos), repeat=n)]
 
     def distributions(self, language: Collection[bytes]) -> EnumeratedDistributions:
-        """The distributions for a language, from their definitions and the list of its texts, without an automaton.
+        """The distributions for a language, from their definitions and the list of its strings, without an automaton.
 
         As in generation, an end has probability 1 where only the end can follow.
         """

@@ -1,4 +1,4 @@
-"""A language model that has read a few texts: an n-gram table, and nothing else."""
+"""A language model that is an n-gram table of a few token sequences."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from constrained.vocabulary import Vocabulary
 
 
 class NGramModel(FunctionModel):
-    """Knows which token comes after the last few, as counted in some texts, and takes anything else for possible.
+    """An n-gram model with additive smoothing, so every token has a positive probability.
 
-    p(a | u) = (n(c a) + smoothing / V) / (n(c) + smoothing), where c are the last ``order - 1`` tokens of u. So it
-    writes what looks right from near, and forgets what was opened. The prompt plays no part.
+    p(a | u) = (n(c a) + smoothing / V) / (n(c) + smoothing), where c are the last ``order - 1`` tokens of u. Its
+    completions are plausible locally, but brackets do not balance. The prompt has no influence.
     """
 
     def __init__(
@@ -28,13 +28,13 @@ class NGramModel(FunctionModel):
         order: int = 2,
         smoothing: float = 0.5,
     ) -> None:
-        """Counts.
+        """Counts the n-grams of some token sequences.
 
         Args:
             vocabulary: any with one end of sequence.
-            texts: token ids of the texts that it has read, without their ends.
+            texts: token ids of the training sequences, without EOS tokens.
             order: tokens of an n-gram, at least 1.
-            smoothing: how often, in all, every context has seen every token besides.
+            smoothing: total of the pseudo-counts that are added to every context.
         """
         self.vocabulary = vocabulary
         self.order = order
@@ -56,7 +56,7 @@ class NGramModel(FunctionModel):
             self._rows[context] = np.log(row / row.sum(), where=row > 0, out=np.full(len(row), -np.inf))
 
     def encode(self, prompt: Prompt, *, chat: bool = True) -> list[int]:
-        """One end of sequence, whatever the prompt."""
+        """The EOS token, for any prompt."""
         return [self.eos]
 
     def logits(self, prompt: list[int], said: list[int]) -> NDArray[np.float64]:
@@ -65,5 +65,5 @@ class NGramModel(FunctionModel):
         return row
 
     def _context(self, said: Sequence[int]) -> tuple[int, ...]:
-        """The last tokens; fewer at the beginning of a text."""
+        """The last `order - 1` tokens; fewer at the start of a completion."""
         return tuple(said[len(said) - self.order + 1 :] if len(said) >= self.order else said)

@@ -43,11 +43,11 @@ def from_byte_level(token: str) -> bytes:
 
 
 def token_bytes(decoder: Json | None, pre_tokenizer: Json | None) -> Callable[[str], bytes]:
-    """The function from token string to bytes that a decoder amounts to.
+    """The function from token string to bytes that is equivalent to a decoder.
 
     Args:
-        decoder: the serialised decoder. Without one, a byte-level or Metaspace pre-tokenizer says how text became
-            tokens, and is taken at its word.
+        decoder: the serialised decoder. Without one, a byte-level or Metaspace pre-tokenizer determines how text
+            became tokens.
         pre_tokenizer: the serialised pre-tokenizer.
 
     Raises:

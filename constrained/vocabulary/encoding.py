@@ -35,7 +35,7 @@ def _encode_stretch(vocabulary: Vocabulary, stretch: str, encoder: Encoder | Non
     data = stretch.encode("utf-8", _ESCAPE)
     if encoder is not None and not _NOT_UTF8.match(stretch):
         ids = encoder(stretch)
-        # Used only if the ids decode to the text, so that no quirk of a tokenizer can change it.
+        # Used only if the ids decode to `data`, so that no quirk of a tokenizer can change it.
         if vocabulary.decode(ids) == data and all(vocabulary.tokens[token] for token in ids):
             return ids
     return encode_fewest(vocabulary, data)

@@ -32,7 +32,7 @@ class ContinuationEncoder:
 
 
 def read_transformers(tokenizer: Any) -> TokenizerInfo:
-    """A fast tokenizer of transformers: its backend, and what the wrapper knows besides.
+    """A fast tokenizer of transformers: its backend, and the EOS ids and chat template of the wrapper.
 
     Raises:
         VocabularyError: see `read_tokenizers`.
@@ -130,7 +130,7 @@ def _uses(parts: Json, kind: str) -> bool:
 
 
 def _unknown_id(backend: Any, ids: dict[str, int]) -> int | None:
-    """The id that stands for whatever has no token."""
+    """The id of the unknown token."""
     model = backend.model
     if hasattr(model, "unk_token"):
         return ids.get(model.unk_token)
@@ -153,14 +153,14 @@ def _continuing(backend: Any, parts: Json) -> Any:
     )
     clone = Tokenizer(backend.model)
     _dress(clone, donor)
-    # In the order of their ids they get the same ids again.
+    # Added in the order of their ids, the tokens keep their ids.
     clone.add_tokens([entry for _, entry in sorted(backend.get_added_tokens_decoder().items())])
     clone.encode_special_tokens = True
     return clone
 
 
 def _without_prefix(component: Json | None) -> Json | None:
-    """The same component, minus the space it puts in front of a whole text."""
+    """The component without the space that it puts in front of a whole text."""
     if component is None:
         return None
     if component["type"] == "Prepend":

@@ -10,7 +10,7 @@ from constrained.vocabulary.tokenizer_info import SPACE_MARK, TokenizerInfo
 
 @dataclass(frozen=True, slots=True)
 class TekkenEncoder:
-    """Tekken's own tokenisation, without the marks of a sequence."""
+    """Tekken's own tokenisation, without the special tokens around a sequence."""
 
     tokenizer: Any
 

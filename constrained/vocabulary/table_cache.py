@@ -36,7 +36,7 @@ def cache_folder() -> Path | None:
         base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     try:
         return Path(base).expanduser() / "constrained"
-    except RuntimeError:  # there is no home
+    except RuntimeError:  # the home folder is unknown
         return None
 
 
@@ -48,7 +48,7 @@ def open_tables(
     Args:
         fingerprint: of the vocabulary.
         size: number of tokens.
-        build: makes the native vocabulary from a table file, or from scratch if that is None; raises ValueError if
+        build: creates the native vocabulary from a table file, or from scratch if that is None; raises ValueError if
             the file does not match.
         least: vocabularies of fewer tokens have no file.
     """

@@ -48,7 +48,7 @@ def _letters(names: Iterable[str]) -> dict[str, bytes]:
 
 
 class TokenBytes(Sequence[bytes]):
-    """The bytes of every token, read straight out of one block: a sequence without a Python object per token."""
+    """The bytes of every token, read from one block of memory: a sequence without a Python object per token."""
 
     __slots__ = ("blob", "offsets")
 
@@ -114,7 +114,7 @@ class Vocabulary:
         Args:
             tokens: bytes per id.
             eos_ids: ids that end a sequence; whatever bytes they have are dropped.
-            encoder: canonical ids of a text, if there is a tokenizer to ask.
+            encoder: canonical ids of a text, if there is a tokenizer.
             special: ids of special tokens, by name.
             memory_limit: bytes of the shared masks and language tables; see `core`.
             shards: groups of automata that never wait for each other; see `core`.
@@ -188,7 +188,7 @@ class Vocabulary:
         Args:
             tokenizer: a fast tokenizer of transformers, a `tokenizers.Tokenizer`, a tokenizer of mistral-common
                 (Tekken or SentencePiece, also wrapped in `MistralTokenizer`), or a `SentencePieceProcessor`.
-            model: the Hugging Face model, if at hand: gives `size` and further ends of sequence.
+            model: the Hugging Face model, if available: its `size` and its EOS ids are used.
             generation_config: its generation configuration, when it is not the model's own.
             size: columns of the logits, where the model pads its vocabulary; by default the model's, or else the
                 number of ids of the tokenizer. Ids the tokenizer does not know are never allowed.
@@ -198,7 +198,7 @@ class Vocabulary:
 
         Raises:
             VocabularyError: the tokenizer names no end of sequence, is of no known kind, or has no exact bytes
-                (WordPiece, say, which forgets where spaces were).
+                (WordPiece, for example, which does not keep spaces).
             ModelMismatch: the model has fewer ids than the tokenizer.
         """
         from constrained.vocabulary.readers import read_tokenizer
@@ -258,7 +258,7 @@ class Vocabulary:
             names: of special tokens.
 
         Raises:
-            VocabularyError: there is no such special token, it ends a sequence, or these are too many.
+            VocabularyError: a special token does not exist or ends a sequence, or there are too many names.
         """
         wanted = frozenset(names)
         if wanted == self.special_tokens:

@@ -1,7 +1,7 @@
-"""Regular expressions as people write them, in the Python, ECMA-262 and Rust dialects, to `grammars.ir.Regex`.
+"""Parses regular expressions in the Python, ECMA-262 and Rust dialects into `grammars.ir.Regex`.
 
-`syntax` reads a pattern into a small tree, `assertions` turns anchors and look-around into plain regular
-languages, `classes` knows character sets. Must not know: JSON, tokenizers.
+`syntax` parses a pattern into a syntax tree, `lookaround` lowers anchors and look-around to regular languages, and
+`charset` has the tables of character classes. Must not know: JSON, tokenizers.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def parse(
         dialect: ``"python"`` (`re`), ``"ecma"`` (JavaScript, JSON Schema) or ``"rust"`` (the `regex` crate).
         flags: any of ``i`` (ignore case), ``m`` (multi-line), ``s`` (dot matches all), ``x`` (verbose),
             ``a`` (Python: ASCII classes).
-        search: the text need only contain a match, as for JSON Schema's ``pattern``; otherwise the whole text
-            must match.
+        search: a string satisfies the pattern if it contains a match, as for JSON Schema's ``pattern``; otherwise the
+            whole string must match.
 
     Raises:
         InvalidConstraint: the pattern is malformed; the position and an excerpt are in the message.

@@ -44,7 +44,7 @@ def nullable(regex: ir.Regex) -> bool:
 
 
 def single_character(regex: ir.Regex) -> CodePointRanges | None:
-    """The class of characters when every text of the language is one character (None when not seen to be so)."""
+    """The character class, if every string of the language is one character; None if this cannot be shown."""
     if isinstance(regex, ir.Chars):
         return regex.ranges
     if isinstance(regex, ir.Literal):

@@ -14,7 +14,7 @@ from grammars.regex.charset import CodePointRanges
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConcatNode:
-    """One part after the other."""
+    """A concatenation of parts."""
 
     parts: tuple[RegexNode, ...]
     depth: int
@@ -22,7 +22,7 @@ class ConcatNode:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AlternationNode:
-    """Any of the parts."""
+    """An alternation: any of the parts."""
 
     parts: tuple[RegexNode, ...]
     depth: int
@@ -41,14 +41,14 @@ class RepeatNode:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StartAnchor:
-    """The start of the text; with `newline`, also after one of these characters."""
+    """The start of the string; with `newline`, also after one of these characters."""
 
     newline: CodePointRanges | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EndAnchor:
-    """The end of the text; with `newline`, also before one of them, the last one only when `final`."""
+    """The end of the string; with `newline`, also before one of them, the last one only when `final`."""
 
     newline: CodePointRanges | None
     final: bool = False
@@ -79,7 +79,7 @@ RegexNode = (
 
 
 def pattern_problem(pattern: str, at: int, reason: str) -> Problem:
-    """A problem at a place in a pattern, with a caret under it."""
+    """An error message for a position in a pattern, with a caret under it."""
     start, stop = max(0, at - 30), at + 30
     shown = "".join(c if c.isprintable() else " " for c in pattern[start:stop])
     return Problem(f"position {at}", reason, excerpt=f"{shown}\n{' ' * (at - start)}^")

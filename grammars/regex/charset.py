@@ -1,7 +1,7 @@
 r"""Character classes: what ``\w``, ``\p{Greek}``, ``.`` and case-insensitive letters stand for, as code point ranges.
 
-Python's own `re` (and the `regex` package for Unicode properties) is asked once which code points a class
-holds, so the tables are those of the interpreter that runs.
+The tables come from Python's `re`, and from the `regex` package for Unicode properties, so they have the Unicode
+version of the running interpreter. Each is computed once.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class _LanguageNode(NamedTuple):
 class DerivativeLanguages:
     """Regular languages of characters and their derivatives by characters (Brzozowski 1964), each known by a number.
 
-    Complements are taken within all texts.
+    Complements are relative to the set of all strings.
     """
 
     def __init__(self) -> None:
@@ -45,16 +45,16 @@ class DerivativeLanguages:
         self.all = self.repeat(self.add(_LanguageNode("chars", ranges=ir.ANY_CHAR.ranges), False), 0, None)
 
     def provably_disjoint(self, within: Sequence[ir.Regex], without: Sequence[ir.Regex] = ()) -> bool:
-        """Whether it is certain that no text is in all of some languages and in none of some others."""
+        """Whether it is proved that no string is in all of some languages and in none of some others."""
         try:
             parts = [self.intern(regex) for regex in within]
             parts += [self.complement(self.intern(regex)) for regex in without]
             return self.provably_empty(self.intersection(parts))
-        except RecursionError:  # too deeply nested to tell
+        except RecursionError:  # nested too deeply for a proof
             return False
 
     def provably_empty(self, language: int) -> bool:
-        """Whether a language has no text, if `MAX_DERIVATIVES` are enough to tell."""
+        """Whether a proof with at most `MAX_DERIVATIVES` derivatives shows that a language is empty."""
         seen, stack, steps = {language}, [language], 0
         while stack:
             state = stack.pop()

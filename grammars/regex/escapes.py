@@ -18,7 +18,7 @@ _CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
 
 
 class PatternReader:
-    """A place in a pattern, and what can be read there up to one character or class.
+    """A position in a pattern, with methods that read one character, escape or class there.
 
     Attributes:
         pattern: the whole pattern.
@@ -51,11 +51,11 @@ class PatternReader:
         )
 
     def peek(self, text: str) -> bool:
-        """Whether this text comes next."""
+        """Whether this string comes next."""
         return self.pattern.startswith(text, self.at)
 
     def take(self, text: str) -> bool:
-        """Reads this text if it comes next."""
+        """Reads this string if it comes next."""
         if self.pattern.startswith(text, self.at):
             self.at += len(text)
             return True
@@ -130,7 +130,7 @@ class PatternReader:
         return ((code, code),), code
 
     def octal(self, at: int, first: str) -> int:
-        """An escape in octal digits, of which the first is read."""
+        """An octal escape whose first digit is already read."""
         count = 0
         limit = 2 if self.dialect == "python" else 0
         while count < limit and self.pattern[self.at + count : self.at + count + 1] in tuple("01234567"):
@@ -142,7 +142,7 @@ class PatternReader:
         return int(text, 8)
 
     def hexadecimal(self, at: int, digits: int) -> int:
-        """So many hexadecimal digits."""
+        """A fixed number of hexadecimal digits."""
         text = self.pattern[self.at : self.at + digits]
         if len(text) < digits or any(c not in "0123456789abcdefABCDEF" for c in text):
             raise self.invalid_pattern(f"this escape needs {digits} hexadecimal digits", at)

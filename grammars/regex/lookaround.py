@@ -1,9 +1,9 @@
 r"""Lowers anchors, word boundaries and look-around to plain regular languages.
 
-A node is lowered with what follows it, from right to left: looking ahead is then an intersection with the rest
-of the text, and ``$`` leaves only the empty rest. What precedes is known as a *context*: nothing yet, or the
-kind of the last character; a rest of the text is a tuple with one language for each context. A loop whose body
-holds assertions is unrolled when its count is small, and rewritten where a regular form is known.
+Nodes are lowered from right to left, each with the language of the remainder that follows it: a look-ahead is then an
+intersection with the remainder, and ``$`` reduces the remainder to the empty string. What precedes is a *context*: the
+start of the string, or the kind of the last character; a remainder is a tuple with one language for each context. A
+loop whose body contains assertions is unrolled when its count is small, and rewritten where a regular form is known.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ MAX_UNROLLED_COPIES = 40
 """Copies of a loop body that contains assertions."""
 
 Continuations = tuple[ir.Regex, ...]
-"""Language of the rest of the text, by context; context 0 is the start of the text."""
+"""Language of the remainder of the string, by context; context 0 is the start of the string."""
 
 _SOME = ir.repeat(ir.ANY_CHAR, 1)
 
 
 def lower_to_regex(node: RegexNode, pattern: str, *, search: bool) -> ir.Regex:
-    """The language of a tree; with `search`, that of the texts that contain a match.
+    """The language of a tree; with `search`, that of the strings that contain a match.
 
     Raises:
         UnsupportedConstraint: an assertion has no known regular form at its position.
@@ -62,9 +62,9 @@ def _within_text(node: RegexNode) -> RegexNode:
 
 
 def _settle_lookbehind(node: RegexNode) -> RegexNode:
-    """Look-behind with nothing but plain text before it becomes an intersection with that text.
+    """Rewrites a look-behind after a part without assertions as an intersection with that part.
 
-    The start of the text among it leaves only the empty text before.
+    If the look-behind contains the start of the string, that part must be empty.
     """
     if isinstance(node, AlternationNode):
         return AlternationNode(tuple(_settle_lookbehind(part) for part in node.parts), node.depth)
@@ -93,7 +93,7 @@ def _settle_lookbehind(node: RegexNode) -> RegexNode:
 
 
 def _looks_behind(parts: list[RegexNode]) -> bool:
-    """Whether a look-behind comes after the first part, with plain text between them."""
+    """Whether a look-behind comes after the first part, with only parts without assertions between them."""
     for part in parts[1:]:
         if not isinstance(part, ir.Regex):
             return isinstance(part, Lookaround) and not part.ahead
@@ -133,7 +133,7 @@ def _kinds(node: RegexNode) -> tuple[CodePointRanges, ...]:
 
 
 def _meet(rest: ir.Regex, language: ir.Regex) -> ir.Regex:
-    """Both at once; `language` holds valid text only."""
+    """The intersection; `language` contains only valid Unicode."""
     if rest is ir.TEXT:
         return language
     if isinstance(language, ir.Literal) and not language.data:
@@ -154,7 +154,7 @@ class _LookaroundLowering:
         return tuple(language(context) for context in self.contexts)
 
     def either(self, *rests: Continuations) -> Continuations:
-        """Any of the rests; equal languages are told by identity and kept shared."""
+        """The union of remainders; languages are compared by identity and stay shared."""
         cache: dict[tuple[int, ...], ir.Regex] = {}
         result: list[ir.Regex] = []
         for options in zip(*rests, strict=True):
@@ -175,7 +175,7 @@ class _LookaroundLowering:
     # ------------------------------------------------------------ nodes
 
     def lower(self, node: RegexNode, rest: Continuations) -> Continuations:
-        """Language of `node` and then `rest`, for each context before `node`."""
+        """Language of `node` followed by `rest`, for each context before `node`."""
         if isinstance(node, ir.Regex):
             return self.plain(node, rest)
         if isinstance(node, ConcatNode):
@@ -294,14 +294,14 @@ class _LookaroundLowering:
             return self.everywhere(body)
         if len(self.kinds) > 1 or not _only_ends(node.part):
             raise self.refuse(node.at, "an assertion inside an unbounded loop has no regular form here")
-        # Inside the text neither anchor holds. An iteration that uses `$` leaves nothing to the later ones, and
-        # one that uses `^` is the first that writes anything.
+        # Inside the string neither anchor holds. After an iteration that uses `$` all others are empty, and
+        # before one that uses `^` all others are empty.
         interior = ir.repeat(self.lower(_without_anchors(node.part), self.everywhere(ir.EMPTY_STRING))[1])
         inside = ir.concat(interior, ir.union(rest[1], self.lower(node.part, rest)[1]))
         return ir.union(rest[0], self.lower(node.part, (rest[0], inside))[0]), inside
 
     def tempered(self, body: RegexNode) -> ir.Regex | None:
-        """``((?!x).)*`` up to the end of the text: no suffix of a text of such characters starts with ``x``."""
+        """``((?!x).)*`` up to the end of the string: no suffix of a string of such characters starts with ``x``."""
         if not isinstance(body, ConcatNode):
             return None
         *looks, last = body.parts
@@ -333,7 +333,7 @@ def _nonempty(regex: ir.Regex) -> ir.Regex:
 
 
 def _ending(regex: ir.Regex, kind: CodePointRanges) -> ir.Regex:
-    """The texts of `regex` whose last character is of this kind."""
+    """The strings of `regex` whose last character is of this kind."""
     if isinstance(regex, ir.Chars):
         return ir.chars(charset.intersection(regex.ranges, kind))
     if regex is ir.TEXT:
@@ -342,7 +342,7 @@ def _ending(regex: ir.Regex, kind: CodePointRanges) -> ir.Regex:
 
 
 def _only_ends(node: RegexNode) -> bool:
-    """No assertion but ``^`` and ``$`` at the very ends of the text."""
+    """No assertion but ``^`` and ``$`` at the very ends of the string."""
     stack = [node]
     while stack:
         item = stack.pop()

@@ -25,7 +25,7 @@ class _RegexMatcher:
         self.known: dict[tuple[int, int], frozenset[int]] = {}
 
     def ends(self, node: ir.Regex, start: int) -> frozenset[int]:
-        """Every position where a text of `node` that begins at `start` may end."""
+        """Every position where a string of `node` that starts at `start` may end."""
         key = (id(node), start)
         found = self.known.get(key)
         if found is None:

@@ -30,7 +30,7 @@ MAX_DEPTH = 400
 __all__ = ["RegexDialect", "RegexParser"]
 
 _BEGINNING = 12
-"""Characters of a group that are compared before the whole."""
+"""Groups are found by this number of leading characters before they are compared as a whole."""
 _GROUPS_KEPT = 200
 _LONGEST_GROUP = 2_000
 """Groups of one pattern that are cached, and the characters of one at most."""
@@ -44,7 +44,7 @@ _PLAIN_CLASS = re.compile(r"\[\^?(?:[A-Za-z0-9 _.:;,@/=%'<>!](?:-[A-Za-z0-9])?)+
 
 @dataclass(slots=True)
 class _OpenGroup:
-    """An open group: what to make of it, and the alternatives so far."""
+    """An open group: its kind, and its alternatives so far."""
 
     at: int
     flags: frozenset[str]
@@ -62,7 +62,7 @@ class RegexParser(PatternReader):
         """The tree of the whole pattern."""
         stack = [_OpenGroup(0, self.flags)]
         pattern = self.pattern
-        known: dict[str, list[tuple[str, frozenset[str], ir.Regex]]] = {}  # groups, by how they begin
+        known: dict[str, list[tuple[str, frozenset[str], ir.Regex]]] = {}  # groups, by their first characters
         kept = 0
         while self.at < len(pattern):
             at = self.at
@@ -107,7 +107,7 @@ class RegexParser(PatternReader):
         return self.close(stack.pop())
 
     def reuse_group(self, known: list[tuple[str, frozenset[str], ir.Regex]]) -> ir.Regex | None:
-        """A group that stood here before, letter by letter and under the same flags: the same node."""
+        """The node of an earlier group with equal source and equal flags."""
         for text, flags, node in known:
             if flags == self.flags and self.pattern.startswith(text, self.at):
                 self.at += len(text)

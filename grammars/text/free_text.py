@@ -1,7 +1,7 @@
 """Free text with structured parts: sections between markers, and text up to a marker.
 
-Free text is any UTF-8 text that contains no marker. A marker is recognised where it first ends, so every text is split in
-one way only.
+Free text is any UTF-8 text that contains no marker. A marker is recognised where it first ends, so every string is
+split in one way only.
 """
 
 from __future__ import annotations

@@ -13,21 +13,21 @@ from grammars.errors import ConstraintTooLarge, InvalidConstraint, Problem, Unsa
 MAX_DOCUMENT_LENGTH = 50_000
 """Characters: a document is compiled in well under 100 microseconds per character."""
 
-_DEPTH = 500  # of what is written into one rule
-_SHORT = 4 * MAX_DOCUMENT_LENGTH  # states that are told apart by the length read so far
+_DEPTH = 500  # nesting of the expression of one rule
+_SHORT = 4 * MAX_DOCUMENT_LENGTH  # states that are distinguished by the length read so far
 
 
 def substring_grammar(text: str, *, min_length: int = 1) -> ir.Grammar:
-    """The grammar of the substrings of a text; they begin and end at any character.
+    """The grammar of the substrings of a document; they start and end at any character.
 
     Args:
         text: the document, up to `MAX_DOCUMENT_LENGTH` characters.
         min_length: characters of the shortest substring; 0 allows the empty string.
 
     Raises:
-        InvalidConstraint: the text is not valid Unicode, or the length is negative.
-        UnsatisfiableConstraint: the text is shorter than `min_length`.
-        ConstraintTooLarge: the text is too long, or `min_length` is too large for its length.
+        InvalidConstraint: the document is not valid Unicode, or the length is negative.
+        UnsatisfiableConstraint: the document is shorter than `min_length`.
+        ConstraintTooLarge: the document is too long, or `min_length` is too large for its length.
     """
     if len(text) > MAX_DOCUMENT_LENGTH:
         raise ConstraintTooLarge(
@@ -52,7 +52,7 @@ def substring_grammar(text: str, *, min_length: int = 1) -> ir.Grammar:
 
 
 def _suffix_automaton(text: str) -> tuple[list[dict[str, int]], list[int]]:
-    """By state: the next states by character, and the length of its longest text."""
+    """By state: the next states by character, and the length of its longest string."""
     edges: list[dict[str, int]] = [{}]
     link, longest, last = [-1], [0], 0
     for character in text:
@@ -66,7 +66,7 @@ def _suffix_automaton(text: str) -> tuple[list[dict[str, int]], list[int]]:
             at = link[at]
         if at >= 0:
             target = edges[at][character]
-            if longest[at] + 1 != longest[target]:  # some of its texts stand in more places than others
+            if longest[at] + 1 != longest[target]:  # some of its strings occur in more places than others
                 copy = len(edges)
                 edges.append(dict(edges[target]))
                 link.append(link[target])
@@ -89,7 +89,7 @@ class _SuffixAutomatonRules:
         self.order = sorted(range(len(edges)), key=longest.__getitem__)
         self.terminals = {character: ir.terminal(character) for one in edges for character in one}
         self.rules: dict[str, ir.Expr] = {}
-        self.after: list[ir.Expr] = [ir.EPSILON] * len(edges)  # by state: how a text goes on, or ends
+        self.after: list[ir.Expr] = [ir.EPSILON] * len(edges)  # by state: what may follow, or epsilon
 
     def grammar(self, least: int) -> ir.Grammar:
         self.write()
@@ -101,7 +101,7 @@ class _SuffixAutomatonRules:
         return ir.Grammar(rules, "0" if least == 0 else "0, 0")
 
     def write(self) -> None:
-        """States of texts that are long enough: all of them, with a rule for each that is entered often."""
+        """States of strings that are long enough: all states, with a rule for each that is entered often."""
         entered = [0] * len(self.edges)
         for one in self.edges:
             for target in one.values():
@@ -123,7 +123,7 @@ class _SuffixAutomatonRules:
         return terminal if after is ir.EPSILON else ir.Sequence((terminal, after))
 
     def write_short(self, least: int) -> None:
-        """States of texts that must go on: known by the length read so far, as long as that is too short."""
+        """States of strings that are too short to end, distinguished by the length read so far."""
         found = {(0, 0): None}
         bodies: dict[str, ir.Expr] = {}
         for state, length in (queue := [(0, 0)]):

@@ -14,7 +14,7 @@ from grammars.regex import analysis
 from grammars.visit import calls, children, fold, strongly_connected_components, with_children
 
 MAX_TERMINAL_SIZE = 500
-"""Literals, classes and counts that one terminal may be written with. Its residuals are sums of parts of it."""
+"""Literals, classes and counts that one terminal may be written with. Its derivatives are unions of parts of it."""
 
 
 _REGULAR = 4 * MAX_TERMINAL_SIZE

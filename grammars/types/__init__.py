@@ -1,20 +1,19 @@
-"""Python types as JSON Schema, and the way back: from JSON values to instances.
+"""Python types as JSON Schema, and the conversion of JSON values to instances.
 
 `type_spec(T)` reads a type into a `TypeSpec`: the schema that its JSON follows (draft 2020-12) and `build`, which
-turns a JSON value of that schema into a value of the type. It knows types and schemas; it must not know
-automata, models or prompts.
+converts a JSON value of that schema to a value of the type. Must not know: automata, models, prompts.
 
-    kinds.py       the tables: which part of a type is read how
-    reader.py      one reading: definitions, recursion, names, what was refused
+    kinds.py       dispatch: the reader for each kind of type
+    reader.py      the state of reading one type: definitions, recursion, names, unsupported parts
     containers.py  lists, tuples, dicts
     values.py      Literal and Enum
-    unions.py      which member of a union a JSON value belongs to
-    scalars.py     str, int, Decimal, datetime, UUID, ...: one row each
+    unions.py      selects the member of a union for a JSON value
+    scalars.py     str, int, Decimal, datetime, UUID, ...: one table entry each
     records.py     dataclasses, TypedDict, NamedTuple, callables: types with named fields
-    metadata.py    what `Annotated` adds: bounds, lengths, descriptions
-    limits.py      what Python cannot hold although a format allows it
-    docstrings.py  descriptions out of docstrings
-    models.py      everything that pydantic (version 2) defines, by pydantic itself
+    metadata.py    metadata of `Annotated`: bounds, lengths, descriptions
+    limits.py      bounds for values that a format allows and Python cannot represent
+    docstrings.py  descriptions from docstrings
+    models.py      types that pydantic (version 2) defines, read by pydantic
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ __all__ = ["TypeSpec", "type_spec"]
 
 @dataclass(frozen=True, slots=True)
 class TypeSpec:
-    """What a Python type says about JSON.
+    """A Python type as JSON Schema, and the function that builds its values.
 
     Attributes:
         schema: JSON Schema, draft 2020-12. Named types that are recursive or nested are under `$defs`.
-        enforced_schema: the same schema as it is to be enforced: without strings that Python cannot hold, such as dates
+        enforced_schema: `schema` without strings that Python cannot represent, for the grammar: without dates
             of the year 0, leap seconds, or durations with numbers of more than six digits.
         build: JSON value (as `json.loads` gives it) -> value of the type. Raises a `ValueError` for a value
-            that does not follow the schema, and whatever the type's own code raises
+            that does not follow the schema, and any exception that the type's own code raises
             (`__post_init__`, pydantic validators).
         title: the type's name, for messages.
     """

@@ -47,7 +47,7 @@ def fixed_tuple(reader: TypeReader, hint: Any, path: str) -> TypeNode:
 
 
 def mapping(reader: TypeReader, hint: Any, path: str) -> TypeNode:
-    """A dict whose keys are strings; keys out of a finite set become optional properties."""
+    """A dict whose keys are strings; keys of a finite set become optional properties."""
     key = reader.read(_argument(hint, 0), f"{path}.keys()")
     value_node = reader.read(_argument(hint, 1), f"{path}{{}}")
     shape = reader.definitions.get(definition_name(key.schema), key.schema)
@@ -72,5 +72,5 @@ def mapping(reader: TypeReader, hint: Any, path: str) -> TypeNode:
 
 
 def reject_set(reader: TypeReader, hint: Any, path: str) -> TypeNode:
-    """Sets ask for unique items, which cannot be enforced yet."""
+    """Refuses sets: unique items of arbitrary types cannot be enforced."""
     return reader.refuse(path, f"{name_of(hint)}: sets are not supported yet, use list")

@@ -1,4 +1,4 @@
-"""Descriptions out of docstrings: what a class or function says of itself and of its fields."""
+"""Descriptions of classes, functions and their fields, from docstrings."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def own_docstring(thing: Any) -> str:
 
 
 def split_docstring(docstring: str) -> tuple[str, dict[str, str]]:
-    """Parts a Google-style docstring into the text before its sections and the fields' descriptions.
+    """Splits a Google-style docstring into the text before its sections and the descriptions of fields.
 
     Returns:
-        The text, and field name -> description out of `Args:` and `Attributes:`, each on one line.
+        The text, and field name -> description from `Args:` and `Attributes:`, each on one line.
     """
     lead: list[str] = []
     fields: dict[str, str] = {}

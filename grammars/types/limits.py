@@ -13,7 +13,7 @@ _PATTERNS = {
     "time": "^(?!.{6}60)",
     "duration": "^(?!.*[0-9]{7})",
 }
-"""Format -> ECMA-262 pattern of what `datetime` (and pydantic) can hold of it."""
+"""Format -> ECMA-262 pattern of the values that `datetime` (and pydantic) can represent."""
 
 _MAPS = frozenset({"properties", "$defs", "patternProperties", "dependentSchemas"})
 _VALUES = frozenset({"const", "enum", "default", "examples"})

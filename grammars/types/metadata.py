@@ -1,7 +1,7 @@
-"""What `Annotated` adds to a type: bounds and lengths of the `annotated_types` vocabulary, and descriptions.
+"""Metadata of `Annotated`: bounds and lengths of the `annotated_types` vocabulary, and descriptions.
 
-Objects are told apart by the name of their class, so that neither `annotated_types` nor `typing_extensions`
-is imported. Metadata that is not about constraints is ignored, as PEP 593 asks.
+Objects are distinguished by the name of their class, so that neither `annotated_types` nor `typing_extensions`
+is imported. Other metadata is ignored, as PEP 593 requires.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _bounds(metadata: Iterable[Any]) -> Iterator[Bound]:
 def _apply(schema: dict[str, Any], bound: Bound) -> dict[str, Any]:
     keyword, value = bound
     if "anyOf" in schema:
-        # Beside `anyOf` a bound would hold for the members of its kind only; saying so inside is the same.
+        # A bound beside `anyOf` limits only the members of its type, so it may as well be written inside them.
         kinds = [_applies(member, keyword) for member in schema["anyOf"]]
         if any(kinds):
             members = [

@@ -1,7 +1,7 @@
 """Types that pydantic (version 2) defines: their schema and their validation are pydantic's own.
 
-Pydantic is imported only once a type of its own is met. Its schemas are adjusted where they would ask for less
-than its validation: see `_generator`.
+Pydantic is imported when the first of its types is read. Its schemas are adjusted where they allow more than its
+validation accepts: see `_generator`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class PydanticSchemaError(Exception):
 
 
 def is_pydantic(thing: Any) -> bool:
-    """Whether this type, or piece of `Annotated` metadata, is pydantic's to read."""
+    """Whether pydantic reads this type or this piece of `Annotated` metadata."""
     marked = isinstance(thing, type) and any(hasattr(thing, mark) for mark in _PYDANTIC_ATTRIBUTES)
     return marked or type(thing).__module__.partition(".")[0] == "pydantic" or _is_version_1(thing)
 
@@ -91,7 +91,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _blame(adapter: Any) -> str:
-    """The field of a model that has no schema, as `.field`; empty when it is not one field's fault."""
+    """The field of a model that has no schema, as `.field`; empty if no single field is the reason."""
     from pydantic import TypeAdapter
 
     fields = getattr(adapter._type, "model_fields", {})
@@ -109,7 +109,7 @@ def _generator() -> Any:
     """Pydantic's schema generator, with these differences.
 
     * Objects are closed unless the model takes extra keys.
-    * A discriminated union is `anyOf` with the tag required in every member: that is what validation asks for.
+    * A discriminated union is `anyOf` with the discriminator required in every member, as validation requires it.
     * `Decimal` is a number, or a string of digits if digits are counted.
     * `type[T]` is refused, where pydantic would take any value and then refuse it.
     * Fields have no title of their own, and keys keep their order.
@@ -170,7 +170,7 @@ def _closed(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _require_tags(document: Any, definitions: dict[str, Any]) -> None:
-    """Turns every `discriminator` (an OpenAPI keyword) into the requirement that it stands for."""
+    """Replaces every `discriminator` (an OpenAPI keyword) by `required` in the members."""
     pending = [document]
     while pending:
         part = pending.pop()
@@ -197,7 +197,7 @@ def _require(members: list[Any], tag: str, definitions: dict[str, Any]) -> None:
 
 
 def _digits(most: int | None, places: int | None) -> str:
-    """Pattern of decimal numbers of at most so many digits, so many of them after the point."""
+    """Pattern of decimal numbers with limits for all digits and for those after the point."""
     if places is not None and most is not None and most <= places:
         return f"^-?0\\.[0-9]{{1,{most}}}$"  # a zero before the point counts as a digit unless digits follow
     if places is not None:
@@ -213,7 +213,7 @@ def _fraction(places: int) -> str:
 
 
 def _counted(schema: Any) -> dict[str, Any]:
-    """Digit counts of a bounded number, as far as numbers can say them."""
+    """Digit counts of a bounded number, as far as numeric keywords can express them."""
     from pydantic.errors import PydanticInvalidForJsonSchema
 
     most, places = schema.get("max_digits"), schema.get("decimal_places")

@@ -50,7 +50,7 @@ class TypeReader:
         self._problems: list[Problem] = []
 
     def document(self, hint: Any, title: str) -> SchemaAndBuilder:
-        """The schema of a whole type with its `$defs`, and the way back.
+        """The schema of a whole type with its `$defs`, and the function that builds its values.
 
         Raises:
             UnsupportedConstraint: naming every part that has no JSON Schema.
@@ -69,7 +69,7 @@ class TypeReader:
         return (schema | {"$defs": self.definitions} if self.definitions else schema), node.build
 
     def read(self, hint: Any, path: str) -> TypeNode:
-        """The node of a type; `path` says where it stands (`Order.items[]`)."""
+        """The node of a type; `path` is its place (`Order.items[]`)."""
         return self._read(self, hint, path)
 
     def define(self, hint: Any, lower: Callable[[], SchemaAndBuilder]) -> TypeNode:
@@ -86,7 +86,7 @@ class TypeReader:
     def define_shared(self, hint: Any, lower: Callable[[], SchemaAndBuilder]) -> TypeNode:
         """The node of a named type that does not refer to itself, or does so by definitions of its own.
 
-        A definition that is there already, word for word, is shared.
+        An equal definition that exists already is shared.
         """
         node = self._known(hint)
         if node is None:
@@ -150,7 +150,7 @@ def name_of(hint: Any) -> str:
 
 
 def definition_name(schema: dict[str, Any]) -> str:
-    """The name of the definition that a schema refers to; empty when it is no reference."""
+    """The name of the definition that a schema refers to; empty if it is not a reference."""
     return str(schema.get("$ref", "")).removeprefix("#/$defs/")
 
 

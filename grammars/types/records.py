@@ -24,7 +24,7 @@ _QUALIFIERS = ("Required", "NotRequired", "ReadOnly", "Final")
 
 @dataclass(frozen=True, slots=True)
 class RecordField:
-    """One named field: its annotation, whether it must be given, and what is known about it."""
+    """One named field: its annotation, whether it is required, its default and its description."""
 
     name: str
     hint: Any
@@ -40,7 +40,7 @@ class RecordType:
     Attributes:
         fields: in the order of their declaration.
         make: keyword arguments -> instance.
-        description: what the docstring says before its sections.
+        description: the docstring before its sections.
     """
 
     fields: list[RecordField]
@@ -127,7 +127,7 @@ def _of_init(
 
 
 def typed_dict_record(hint: Any, reader: TypeReader, path: str) -> RecordType:
-    """Keys, required unless `total=False` or `NotRequired` says otherwise."""
+    """Keys; required without `total=False` and `NotRequired`."""
     cls = origin_class(hint)
     description, documented = split_docstring(own_docstring(cls))
     fields = []
@@ -142,7 +142,7 @@ def typed_dict_record(hint: Any, reader: TypeReader, path: str) -> RecordType:
 
 
 def named_tuple_record(hint: Any, reader: TypeReader, path: str) -> RecordType:
-    """Fields by name: an object tells a model more than an array of bare values."""
+    """Fields as members of an object: names help a model more than positions in an array."""
     cls = origin_class(hint)
     hints = resolved_hints(hint, reader, path)
     description, documented = split_docstring(own_docstring(cls))

@@ -1,4 +1,4 @@
-"""Types that are one JSON string, number, boolean or null: their schema and the way back, one row each."""
+"""Types that are one JSON string, number, boolean or null: a table of schemas and conversions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _match(pattern: re.Pattern[str], value: Any, what: str) -> re.Match[str]:
 
 
 def _exactly(*kinds: type) -> Callable[[Any], Any]:
-    """Takes a value of these types as it is; `bool` is no `int` here, as in JSON."""
+    """Accepts a value of these types unchanged; `bool` is not an `int` here, as in JSON."""
 
     def build(value: Any) -> Any:
         if type(value) not in kinds:

@@ -1,4 +1,4 @@
-"""Values of a union: which member a JSON value belongs to."""
+"""Selects the member of a union that a JSON value belongs to."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from grammars.types.reader import TypeNode
 def union_builder(
     members: Sequence[TypeNode], definitions: Mapping[str, Any], name: str
 ) -> Callable[[Any], Any]:
-    """The way back for a union: the most specific member whose schema the value follows.
+    """Builds a value of a union: by the most specific member whose schema the value satisfies.
 
-    A constant goes before a format, a format before a plain type, a plain type before `Any`; an integer is an
-    `int` before it is a `float`; of two records that fit, the one that leaves fewer fields unset. Among equals
-    the first declared. A member that cannot be built (an impossible date) is passed over.
+    A constant precedes a format, a format a plain type, a plain type `Any`; for an integer, `int` precedes `float`; of
+    two records the one that leaves fewer fields unset is used. Ties go to the first declared member. A member that
+    cannot be built (an impossible date) is skipped.
 
     Args:
         members: in declared order.
@@ -66,6 +66,6 @@ def _vagueness(schema: Mapping[str, Any], definitions: Mapping[str, Any], value:
         return 4, 0
     if schema["type"] == "object" and isinstance(value, dict):
         return 2, len(schema.get("properties", {}).keys() - value.keys())
-    # JSON does not tell 1 from 1.0, Python does.
+    # JSON does not distinguish 1 from 1.0, Python does.
     foreign = schema["type"] == ("integer" if isinstance(value, float) else "number")
     return (3 if foreign else 2), 0

@@ -53,7 +53,7 @@ def literal(reader: TypeReader, hint: Any, path: str) -> TypeNode:
 
 
 def enumeration(reader: TypeReader, cls: type[enum.Enum], path: str) -> TypeNode:
-    """One of the members of an `Enum`, by their values; members whose values say little are named."""
+    """One of the members of an `Enum`, by their values; the description names members of undescriptive values."""
     members = list(cls)
     if not members:
         raise UnsatisfiableConstraint(

@@ -1,7 +1,8 @@
 """Kernel C: moves the accepted path of a draft tree to the end of the KV cache, in all layers at once and in place.
 
 A forward pass over a tree appends the keys and values of its nodes to the cache. Those of the accepted nodes are moved to
-the front, which leaves the cache of a sequential run; the caller crops the rest. Sources and targets overlap; every row is read before any row of its request is written.
+the front, which leaves the cache of a sequential run; the caller crops the rest. Sources and targets may
+overlap: all rows of a request are read before one is written.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     high 32 bits    the float32 key, its bits arranged so that integers compare as the floats do (-0 as 0)
     low 32 bits     2**32 - 1 - id
 
-One 64-bit maximum, one sort or one top-k then settles ties, too, and the same way on every device.
+One 64-bit maximum, sort or top-k then also breaks ties, identically on every device.
 """
 
 from __future__ import annotations
@@ -28,6 +28,6 @@ def keys_of(packed: torch.Tensor) -> torch.Tensor:
 
 
 def ids_of(packed: torch.Tensor) -> torch.Tensor:
-    """The ids in packed int64, as int32; -1 where the key is -inf, which no draw has."""
+    """The ids in packed int64, as int32; -1 where the key is -inf: such a token cannot be drawn."""
     ids = (_WORD - (packed & _WORD)).to(torch.int32)
     return torch.where(keys_of(packed) == -torch.inf, -1, ids)

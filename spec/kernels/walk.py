@@ -57,8 +57,8 @@ def verify_trees(
         stats: of the logits of all nodes, ``rows`` of them.
         token: of each node, int32 ``[rows]``; that of a root is not read.
         first_child: number of a node's first child in its own tree, int32 ``[rows]``; -1: none.
-        next_sibling: number of the next child of the same parent, int32 ``[rows]``; -1: none.
-        offsets: where each tree begins, and where the last one ends, int32 ``[requests + 1]``, ascending.
+        next_sibling: number of the next child of its parent, int32 ``[rows]``; -1: none.
+        offsets: where each tree starts, and where the last one ends, int32 ``[requests + 1]``, ascending.
         limit: tokens to emit at most for a request, 1 or more; depth of the deepest tree + 1 cuts nothing off.
 
     Raises:

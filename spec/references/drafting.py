@@ -63,10 +63,10 @@ class WithoutReplacement:
 
 
 class GreedyDrafts:
-    """The k - 1 most likely tokens of q, and one draw from the rest (none, where there is no rest)."""
+    """The k - 1 most likely tokens of q, and one draw from the remaining tokens, if there are any."""
 
     def enumerate_drafts(self, q: ProbabilityVector, k: int) -> Iterator[tuple[float, DraftIds]]:
-        """One tuple for each token of the rest."""
+        """One tuple for each of the remaining tokens."""
         best, rest = split_top(q, k)
         if not rest.any():
             yield 1.0, best

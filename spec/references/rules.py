@@ -38,8 +38,8 @@ class VerificationRule:
 
     Attributes:
         name: of the rule.
-        draft_sampling: how its guesses are made.
-        output_distribution: of the emitted token, given p, q and the guesses.
+        draft_sampling: the method that samples its draft tokens.
+        output_distribution: of the emitted token, given p, q and the draft tokens.
     """
 
     name: str
@@ -70,7 +70,7 @@ class VerificationRule:
     ) -> tuple[float, float]:
         """The acceptance probability and its standard error, by sampling draft tokens.
 
-        Only the guesses are drawn; what the rule makes of them is exact.
+        Only the draft tokens are sampled; the acceptance probability given them is exact.
         """
         chances = np.empty(draws)
         for number in range(draws):
@@ -143,7 +143,7 @@ def _root(target: bytes, draft: bytes, k: int) -> float:
 
 
 def greedy(p: ProbabilityVector, q: ProbabilityVector, drafts: DraftIds) -> ProbabilityVector:
-    """The last guess is verified as a single one against q without the others, which are accepted where they come."""
+    """The last draft token is verified alone, against q without the others; those are accepted if they are drawn."""
     best, rest = split_top(q, len(drafts))
     if drafts[:-1] != best:  # q has no more tokens: all of them are drafted, and p decides
         return p

@@ -1,8 +1,9 @@
 """The verification rule of this library: the draft tokens and the draw share one noise.
 
-Guesses are the k largest log q + G, the token is the largest log p + G, with the same Gumbel noise G; so the token has
-law p whatever the guesses are, and q need not be known to check them. With E = exp(-G), standard exponential, the token
-is the first arrival of the race E / p, and it was guessed if it is among the first k of the race E / q.
+The draft tokens are the k largest log q + G, the token is the largest log p + G, with one Gumbel noise G; so the token
+has distribution p whatever the draft tokens are, and verification does not need q. With E = exp(-G), standard
+exponential, the token is the first arrival of the race E / p, and it is accepted if it is among the first k of the
+race E / q.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def coupled_acceptance(p: ProbabilityVector, q: ProbabilityVector, k: int) -> fl
     of v in the race of q with probability 1 - exp(-s a_u), a_u = (p_v q_u / q_v - p_u)+, each for itself, and v was
     drafted if less than k are. s is exponential.
     """
-    # s = exp(t - exp(-t)): a double-exponential rule, as fine near 0 as the largest a_u asks for.
+    # s = exp(t - exp(-t)): a double-exponential rule, as fine near 0 as the largest a_u needs.
     t = np.linspace(-3.6, 4.2, 400)
     s = np.exp(t - np.exp(-t))
     weight = np.exp(-s) * s * (1.0 + np.exp(-t)) * (t[1] - t[0])
