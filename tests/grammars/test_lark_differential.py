@@ -15,6 +15,7 @@ from grammars import ir
 from grammars.lexer import LexerGrammar
 from grammars.notation.lark import parse
 from grammars.visit import children
+from tests.support.examples import examples
 
 BYTES = Vocabulary.from_bytes([bytes((byte,)) for byte in range(256)] + [b""], [256])
 
@@ -348,7 +349,7 @@ def test_comments_say_nothing(name: str) -> None:
     grammar, _ = GRAMMARS[name]
     wanted = rules_of(grammar)
     rng = random.Random(name)
-    for _ in range(60):
+    for _ in range(examples(60)):
         lines = grammar.split("\n")
         for _ in range(rng.randint(1, 3)):
             lines.insert(rng.randint(0, len(lines)), rng.choice(["", "    "]) + rng.choice(_COMMENTS))
