@@ -1,8 +1,8 @@
-"""Greedy texts that ran into a dead end: the token that led there is taken back, and the next likely one is tried.
+"""Backtracking for greedy sequences that reached a dead end: remove the last token and try the next likely one.
 
-A text that is drawn would be begun again with other noise (`restarted`); a greedy one would say the same again. So the
-way that led into the dead end is forbidden, and the text goes on from the place before: depth first, and the result is
-the first text in the order of the model's preferences, place by place, that does not end in a dead end.
+A sampled sequence is restarted with other random numbers (`restart_decode`); a greedy one would repeat its tokens. The
+search is depth first, so its result is the first completion in the model's order of preference, position by position,
+that does not end in a dead end.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from constrained.sampling.base import run_particles
 from constrained.sampling.randomness import Ids
 
 MAX_BACKTRACKS = 64
-"""How many tokens of one text are taken back at most."""
+"""Most backtracking steps for one sequence."""
 
 
 class FilteredCandidates(Candidates):
-    """Candidates without those that are known to lead into a dead end."""
+    """Candidate tokens without those that are known to lead into a dead end."""
 
     def __init__(self, candidates: Candidates, forbidden: Collection[int]) -> None:
-        """Asks nothing.
+        """Wraps candidate tokens.
 
         Args:
-            candidates: what the constraint allows.
-            forbidden: ids.
+            candidates: the tokens that the constraint allows.
+            forbidden: token ids to leave out.
         """
         self._candidates = candidates
         self._forbidden = np.array(sorted(forbidden), dtype=np.intp)
@@ -38,43 +38,43 @@ class FilteredCandidates(Candidates):
 
     @property
     def checks(self) -> int:  # type: ignore[override]
-        """Questions asked so far."""
+        """Membership checks so far."""
         return self._candidates.checks
 
     @property
     def cached(self) -> bool:
-        """As for all."""
+        """Whether the mask of the wrapped candidates is cached."""
         return self._candidates.cached
 
     @property
     def ids(self) -> Ids:
-        """Those that are left, ascending."""
+        """The remaining token ids, ascending."""
         return np.setdiff1d(self._candidates.ids, self._forbidden, assume_unique=True)
 
     def permits(self, token: int) -> bool:
-        """Whether it is left."""
+        """Whether a token is allowed and not forbidden."""
         return token not in self._forbidden and self._candidates.permits(token)
 
 
 def backtrack_decode(
     model: LanguageModel, task: DecodingRequest, sampler: TokenSampler, answer: TokenSequence
 ) -> TokenSequence:
-    """A greedy text that does not end in a dead end.
+    """A greedy completion that does not end in a dead end.
 
-    The prompt is read once more, and the text again after each step back, in one pass. `stats` counts what all of it cost,
-    and `steps_back`.
+    Reads the prompt once more, and after each step the whole sequence in one forward pass. `stats` counts the work of
+    all steps, and `backtracked_tokens`.
 
     Args:
-        model: reads the text.
-        task: what is to be written, without randomness.
+        model: the language model.
+        task: the greedy request.
         sampler: proposes tokens.
-        answer: a text that ran into a dead end.
+        answer: a sequence that reached a dead end.
 
     Raises:
-        BudgetExhausted: there is no such text, or it takes more than `MAX_BACKTRACKS` steps back.
+        BudgetExhausted: such a completion does not exist, or needs more than `MAX_BACKTRACKS` steps.
     """
     pool, before = task.particle_batch(model), answer.stats
-    forbidden: list[set[int]] = []  # by place, of the text as it is
+    forbidden: list[set[int]] = []  # by position of the current sequence
     for steps in range(1, MAX_BACKTRACKS + 1):
         length = len(answer.tokens)
         if not length:
@@ -82,7 +82,7 @@ def backtrack_decode(
         del forbidden[length:]
         forbidden += [set() for _ in range(length - len(forbidden))]
         forbidden[-1].add(answer.tokens[-1])
-        # Of the draws the last one found nothing, and the one before led there.
+        # The last draw found the dead end; the draw before it chose the token that led there.
         (answer,) = pool.start([task.randomness(0)], [answer.draws[:-2]])
         answer.candidates = FilteredCandidates(answer.candidates, forbidden[-1])
         run_particles(pool, [answer], sampler)

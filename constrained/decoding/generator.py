@@ -1,4 +1,4 @@
-"""`Generator`: a model under a constraint."""
+"""`Generator`: a language model whose completions satisfy a constraint."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 
 
 class GenerationSettings(TypedDict, total=False):
-    """What a call can set, all of it optional.
+    """Optional settings of one call.
 
     Attributes:
-        max_tokens: greatest number of tokens of the text; every text is complete within it. By default 512, more if
-            the shortest text needs it, less if the model's context ends sooner.
-        temperature: 0 or None is greedy; these four are explained in `constrained.sampling.Warp`.
+        max_tokens: token limit of a completion; every completion is complete within it. By default 512, more if
+            the shortest completion needs it, less if the model's context ends sooner.
+        temperature: 0 or None is greedy; for this and the next three see `constrained.sampling.LogitsWarper`.
         top_k: keep the k most likely tokens.
         top_p: keep the most likely tokens of this much mass.
         min_p: keep tokens with this fraction of the best one's probability.
@@ -57,18 +57,18 @@ class GenerationSettings(TypedDict, total=False):
 
 
 class Generator:
-    """Writes texts that satisfy a constraint, with the value each of them stands for.
+    """Generates completions that satisfy a constraint, and parses each into its value.
 
-    A call is a function of its arguments: the same prompt, settings and seed give the same tokens, from `__call__`,
-    `stream` and `batch` alike. (Numbers a model computes for a batch differ in their last bits from those for a
-    single text. Only a near-tie of two tokens can tell; `load(..., isolate=True)` rules even that out.)
-    Can be shared between threads, and pickled if its model can.
+    A call is a function of its arguments: equal prompts, settings and seeds give equal tokens in `__call__`, `stream`
+    and `batch`. (Logits of a batch differ in their last bits from those of a single sequence. This can change a token
+    only if two tokens nearly tie; `load(..., isolate=True)` rules it out.)
+    Safe to share between threads; can be pickled if its model can.
 
     Attributes:
         model: the language model.
-        constraint: what texts satisfy.
-        sampler: how tokens are drawn.
-        speculation: how tokens are guessed ahead, if they are.
+        constraint: the constraint that every completion satisfies.
+        sampler: draws the tokens.
+        speculation: the configuration of speculation; None without it.
         automaton: the constraint, compiled for the model's vocabulary.
     """
 
@@ -87,28 +87,30 @@ class Generator:
         """Compiles the constraint.
 
         Args:
-            model: a `LanguageModel`, or what `constrained.load` makes one of.
-            constraint: a `Constraint`, a Python type, a JSON Schema, or an automaton that is compiled already.
-            sampler: a name out of `constrained.sampling.SAMPLERS`, or a configured sampler. By default ``"local"``;
-                under a `predicate` ``"awrs"``, which draws the same tokens and asks about few of them.
-            speculation: guess tokens ahead, so that one pass of the model gives several: ``"auto"`` or a configured `Speculation`.
-                The tokens are the same as without. ``"auto"`` guesses where it pays, by what passes are measured to
-                take, and not at all for a model that is loaded with ``isolate=True``. By default nothing is guessed:
-                which passes read a tree depends on time then, and with it the last bits of `Output.logprob`.
-            chat: put prompts that are texts into the tokenizer's chat template, if it has one.
+            model: a `LanguageModel`, or anything that `constrained.load` accepts.
+            constraint: a `Constraint`, a Python type, a JSON Schema, or a compiled automaton.
+            sampler: a name in `constrained.sampling.SAMPLERS`, or a configured sampler. By default ``"local"``; for a
+                `predicate` ``"awrs"``, which draws equal tokens and checks few of them.
+            speculation: ``"auto"`` or a configured `Speculation`: one forward pass can then give several tokens.
+                The tokens do not change. ``"auto"`` drafts where the measured time of forward passes shows a gain,
+                and never for a model that is loaded with ``isolate=True``. By default there is no speculation,
+                because measured time would decide which passes read a draft tree, and a draft tree changes the
+                last bits of `Output.logprob`.
+            chat: put string prompts into the tokenizer's chat template, if it has one.
 
         Raises:
             ConstraintError, ConstraintTooLarge: the constraint cannot be enforced.
-            InvalidArgument: the sampler is not known, `speculation` is neither a `Speculation` nor ``"auto"``, or a configured `Speculation` was passed for a model
-                that reads no guesses (``"auto"`` does without them there, and `stats.no_speculation` says why).
-            ModelError: the model cannot be loaded, or is no causal one.
+            InvalidArgument: the sampler is not known, `speculation` is neither a `Speculation` nor ``"auto"``, or a
+                configured `Speculation` was passed for a model that cannot verify draft tokens (``"auto"`` does not
+                draft there, and `stats.no_speculation` gives the reason).
+            ModelError: the model cannot be loaded, or is not a causal language model.
         """
         if sampler is not None:
             self.sampler = resolve_sampler(sampler)
         self.speculation = resolve_speculation(speculation)
         self.model: LanguageModel = load(model)
         self.chat = chat
-        # Two types can share an automaton and still read its texts into different values: the constraint is kept.
+        # Two types can share an automaton and parse its completions into different values: keep the constraint.
         self.constraint, self.automaton = compile_cached(constraint, self.model.vocabulary)
         if sampler is None:
             self.sampler = resolve_sampler("awrs" if self.automaton.expensive_membership else "local")
@@ -137,20 +139,20 @@ class Generator:
         seed: int | None = None,
         **settings: Unpack[GenerationSettings],
     ) -> Output:
-        """Writes one text.
+        """Generates one completion.
 
         Args:
-            prompt: a text, a list of messages, or token ids.
-            sequence: number of the text among those with this prompt and seed: others are independent draws.
+            prompt: a string, a list of messages, or token ids.
+            sequence: number of the completion for this prompt and seed; different numbers give independent draws.
             seed: makes sampling repeatable; without one a fresh seed is drawn, and recorded in the stats.
             settings: see `GenerationSettings`.
 
         Raises:
             PromptError: the prompt is empty, too long or cannot be read.
-            DoesNotFit: no complete text is as short as `max_tokens`.
+            DoesNotFit: the shortest completion is longer than `max_tokens`.
             InvalidArgument: a setting is out of range.
-                BudgetExhausted: the sampler's budget was spent before there was a text.
-            RejectedValue: the wanted type's own code (a validator, say) refused the value of the text.
+            BudgetExhausted: the sampler's budget was spent before a completion was accepted.
+            RejectedValue: code of the requested type (such as a validator) refused the parsed value.
         """
         (output,) = self.batch([prompt], sequences=[sequence], seed=seed, **settings)
         return output
@@ -163,20 +165,20 @@ class Generator:
         seed: int | None = None,
         **settings: Unpack[GenerationSettings],
     ) -> list[Output]:
-        """Writes the texts of several prompts side by side, each as if it were alone.
+        """Generates the completions of several prompts as one batch; each is the completion of a single call.
 
         Args:
             prompts: any number, of any lengths.
             sequences: one number per prompt, as in `__call__`. By default equal prompts are counted 0, 1, 2, ..., so
-                n copies of one prompt give n independent texts, and different prompts what single calls give.
-            seed: one for all; without one, a fresh one.
+                n copies of one prompt give n independent completions, and different prompts those of single calls.
+            seed: shared by all prompts; without one a fresh seed is drawn.
             settings: as in `__call__`.
 
         Returns:
-            An output per prompt, in their order.
+            One output per prompt, in the order of the prompts.
 
         Raises:
-            ConstrainedError: as `__call__`, before the first token, naming the prompt by its index where there are several.
+            ConstrainedError: as `__call__`, before the first token; with several prompts it names the prompt's index.
         """
         began = time.perf_counter()
         tasks = self._tasks(prompts, sequences, seed, **settings)
@@ -195,11 +197,11 @@ class Generator:
         seed: int | None = None,
         **settings: Unpack[GenerationSettings],
     ) -> Iterator[Chunk]:
-        """Writes one text, token by token.
+        """Generates one completion, token by token.
 
         Args:
-            prompt: as in `__call__`, like all that follows; it is checked at once, not at the first chunk.
-            sequence: number of the text among those with this prompt and seed.
+            prompt: as in `__call__`; all arguments are checked at once, not at the first chunk.
+            sequence: number of the completion for this prompt and seed.
             seed: makes sampling repeatable.
             settings: see `GenerationSettings`.
 
@@ -219,19 +221,19 @@ class Generator:
         seed: int | None = None,
         **settings: Unpack[GenerationSettings],
     ) -> Samples:
-        """Draws several texts for one prompt together: they share work, and say what they know of the law.
+        """Draws several completions of one prompt together, with estimates of the conditional distribution.
 
         Args:
             prompt: as in `__call__`.
-            n: how many; of weighted texts those of weight 0 are left out.
-            sequence: number of the set among those with this prompt and seed.
+            n: number of completions; those of weight 0 are left out of the result.
+            sequence: number of the set for this prompt and seed.
             seed: makes sampling repeatable.
-            settings: see `GenerationSettings`; samplers other than ``"local"`` and ``"awrs"`` draw at temperature 1 unless
-                another is given.
+            settings: see `GenerationSettings`; samplers other than ``"local"`` and ``"awrs"`` draw at temperature 1 by
+                default.
 
         Raises:
-            InvalidArgument: a setting is out of range, or the texts would be greedy: n times the same one.
-            BudgetExhausted: the sampler's budget was spent before there were n texts.
+            InvalidArgument: a setting is out of range, or decoding is greedy, so that all n completions would be equal.
+            BudgetExhausted: the sampler's budget was spent before there were n completions.
             ConstrainedError: as `__call__`.
         """
         began = time.perf_counter()
@@ -266,7 +268,7 @@ class Generator:
         )
 
     def _written(self, tasks: Sequence[DecodingRequest], began: float) -> list[TokenSequence]:
-        """The finished text of each task."""
+        """The finished sequence of each request."""
         if isinstance(self.sampler, TokenSampler):
             answers = [task.new_sequence() for task in tasks]
             for answer in decode_sequences(self.model, answers, self.sampler, self._drafting):
@@ -299,7 +301,7 @@ class Generator:
         return answers
 
     def _chunks(self, task: DecodingRequest, began: float) -> Iterator[Chunk]:
-        if not isinstance(self.sampler, TokenSampler):  # such a text is known only when it is finished
+        if not isinstance(self.sampler, TokenSampler):  # these samplers know a completion only when it is finished
             (answer,) = self._written([task], began)
             output = self._output(answer)
             yield Chunk(output.text, output.text, output.tokens, output=output)
@@ -369,7 +371,7 @@ class Generator:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The automaton is compiled again where it is unpickled: it belongs to a process.
+        # An automaton belongs to one process, so unpickling compiles the constraint again.
         speculation: str | Speculation | None = (
             None if self.speculation is None else replace(self.speculation, memory=None)
         )
@@ -388,7 +390,7 @@ def _restore(
 
 
 def _copies(prompts: Sequence[Sequence[int]]) -> list[int]:
-    """For each prompt, how many equal ones came before it."""
+    """For each prompt, the number of equal prompts before it."""
     seen: Counter[tuple[int, ...]] = Counter()
     numbers = []
     for prompt in map(tuple, prompts):
@@ -399,7 +401,7 @@ def _copies(prompts: Sequence[Sequence[int]]) -> list[int]:
 
 @contextlib.contextmanager
 def _naming(index: int, count: int) -> Iterator[None]:
-    """Puts the index of a prompt into the message of an error, where there are several."""
+    """Adds the prompt's index to the message of an error if there are several prompts."""
     try:
         yield
     except (PromptError, RejectedValue) as error:

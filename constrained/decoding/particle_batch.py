@@ -1,7 +1,7 @@
-"""Texts of one prompt, written side by side by a sampler of many: what they have in common is read once.
+"""Particles of one prompt, decoded together over a shared KV cache.
 
-Equal beginnings share a row of the cache until they differ: texts that stand at the same tokens are one row of a
-forward pass, and what they have said is copied when they part. The prompt is read once and held once for all.
+Particles with equal tokens share one row of the cache and of the forward pass; the row is copied when their tokens
+differ. The prompt is read once.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from constrained.sampling import Distribution, Draw, Position, Randomness, Token
 
 
 class CachedParticleBatch:
-    """The `constrained.sampling.Pool` of the decoding loop.
+    """The particle batch that samplers draw from, over a model with a KV cache.
 
     Attributes:
-        cost: what it has cost so far.
-        key: names model, prompt, constraint, temperature and limit.
+        cost: work done so far.
+        key: fingerprint of model, prompt, constraint, logits warper and token limit.
     """
 
     def __init__(
@@ -34,15 +34,15 @@ class CachedParticleBatch:
         chance: Callable[[int], Randomness],
         drafting: DraftScheduler | None = None,
     ) -> None:
-        """Reads nothing yet.
+        """Creates an empty batch; the first `forward` reads the prompt.
 
         Args:
-            model: reads the texts.
-            rules: what they share.
-            prompt: ids, at least one.
-            limit: greatest number of tokens of a text.
-            chance: the randomness of an attempt, by its number.
-            drafting: guesses what follows; None to read one token at a time.
+            model: the language model.
+            rules: parameters that all particles share.
+            prompt: token ids, at least one.
+            limit: token limit of a completion.
+            chance: the random numbers of an attempt, by its number.
+            drafting: proposes draft tokens; None without speculation.
         """
         self.model = model
         self.params = rules
@@ -59,12 +59,12 @@ class CachedParticleBatch:
 
     @property
     def forwards(self) -> int:
-        """Rows that the model has read so far."""
+        """Rows of all forward passes so far."""
         return self.cost.forwards
 
     @property
     def key(self) -> str:
-        """A fingerprint of everything that a trie depends on."""
+        """A fingerprint of everything that a prefix trie depends on."""
         constraint = self.params.automaton.constraint
         parts = (
             self.model.fingerprint,
@@ -79,7 +79,7 @@ class CachedParticleBatch:
     def start(
         self, chances: Sequence[Randomness], draws: Sequence[Sequence[Draw]] = ()
     ) -> list[TokenSequence]:
-        """New texts, see `constrained.sampling.Pool`."""
+        """New sequences, each with its draws committed again."""
         self._step.cache = None
         texts = []
         for i, chance in enumerate(chances):
@@ -87,14 +87,14 @@ class CachedParticleBatch:
             text = TokenSequence(self.params, self.prompt, chance, self.limit, self.cost, drafter)
             text.unread.clear()
             for draw in draws[i] if draws else ():
-                text.commit(replace(draw, checks=0))  # another text has paid for it
+                text.commit(replace(draw, checks=0))  # these checks were counted when the draw was made
                 self.cost.tokens -= 1
             texts.append(text)
         self.cost.attempts += len(texts)
         return texts
 
     def forward(self, texts: Sequence[TokenSequence], sampler: TokenSampler | None = None) -> list[Position]:
-        """The positions, see `constrained.sampling.Pool`: one forward pass, or none where it was guessed what comes."""
+        """The next position of each sequence: one forward pass, or none where all last draws were accepted draft tokens."""
         if self._root is None:
             self._root = self.model.cache(1)
             self._first = Distribution(self.model.forward([self.prompt], self._root)[0], self.params.warp)
@@ -123,7 +123,7 @@ class CachedParticleBatch:
         return [text.position(self._law(text)) for text in texts]
 
     def _law(self, text: TokenSequence) -> Distribution:
-        """The model's law where a text stands; texts that stand at the same place share it."""
+        """The model's next-token distribution of a sequence; sequences at one row and node share it."""
         at = (text.cache_row, text.node)
         if at not in self._laws:
             self._laws[at] = self._step.distribution(text)

@@ -1,4 +1,4 @@
-"""One text while it is written."""
+"""`TokenSequence`: prompt, completion and automaton state of one request while it is decoded."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DecodingParams:
-    """What all texts of one call share.
+    """Parameters that all sequences of one call share.
 
     Attributes:
-        automaton: what may be said.
-        warp: out of which distribution tokens are drawn.
+        automaton: the compiled constraint.
+        warp: the logits warper: temperature and truncation.
     """
 
     automaton: Automaton
@@ -43,14 +43,14 @@ class DecodingParams:
 
 @dataclass(slots=True)
 class DecodingCost:
-    """What a pool has cost.
+    """Work that a particle batch has done.
 
     Attributes:
-        passes: calls of the model.
-        forwards: rows of all passes: what the model would have been called for without batches.
-        attempts: texts begun.
-        checks: questions put to the constraint.
-        tokens: tokens drawn, an end of sequence not counted.
+        passes: forward passes.
+        forwards: rows of all forward passes: the number of passes without batching.
+        attempts: sequences started.
+        checks: membership checks of the constraint.
+        tokens: tokens drawn, without EOS tokens.
     """
 
     passes: int = 0
@@ -61,26 +61,26 @@ class DecodingCost:
 
 
 class TokenSequence:
-    """The text for one prompt: its tokens, the automaton's states along it, and what it weighs.
+    """Prompt and completion of one request, with the automaton's state and the importance weight.
 
-    A step is: `position` of the model's logits -> a sampler's draw -> `commit`. What can follow is looked at as soon
-    as a token is committed, so that a text is known to be finished before the model is asked.
+    One step: `position` of the model's logits -> a sampler's draw -> `commit`. `commit` computes the candidate tokens
+    of the next position at once, so a finished sequence needs no further forward pass.
 
     Attributes:
-        prompt: ids of the prompt.
-        draws: one for each position where the model was asked.
-        tokens: ids of the text.
-        state: of the automaton, after the tokens.
-        unread: ids that the model has not read yet, in order: the prompt, then what was committed since.
-        finish: why the text ended, None before it has.
+        prompt: token ids of the prompt.
+        draws: the draw of each position.
+        tokens: token ids of the completion.
+        state: state of the automaton after the tokens.
+        unread: ids that the model has not read yet, in order: the prompt, then the committed tokens.
+        finish: why the completion ended; None before it has.
         log_weight: as in `Output`.
-        randomness: its randomness.
-        cache_row: of the cache that has read it, for a `Writers`.
-        tree_logits: what the last pass read after that row; None where nothing was guessed.
-        node: of the branch: where the text stands.
-        draft_origins: by token: who guessed it (`spec.drafts.origin`), and the pass that it came in.
-        drafter: guesses what follows; None where nothing is guessed.
-        stats: what it has cost.
+        randomness: random numbers of this sequence.
+        cache_row: row of the KV cache that has read it, for a `CachedParticleBatch`.
+        tree_logits: logits of the last forward pass after that row; None without draft tokens.
+        node: the node of the draft tree that the sequence has reached.
+        draft_origins: by token: the draft sources that proposed it, as bits, and the number of its forward pass.
+        drafter: proposes draft tokens; None without speculation.
+        stats: work done for this sequence.
     """
 
     def __init__(
@@ -92,15 +92,15 @@ class TokenSequence:
         count: DecodingCost | None = None,
         drafter: LazyDrafter | None = None,
     ) -> None:
-        """Starts a text.
+        """Creates an empty completion.
 
         Args:
-            params: what this call's texts share.
-            prompt: ids, at least one.
-            randomness: the randomness of this text.
-            limit: greatest number of tokens; some complete text is as short as this.
-            count: what is common to several texts, counted there too.
-            drafter: guesses what follows.
+            params: parameters of the call.
+            prompt: token ids, at least one.
+            randomness: random numbers of this sequence.
+            limit: token limit; the shortest completion fits into it.
+            count: shared counters, which count this sequence's work too.
+            drafter: proposes draft tokens.
         """
         self.params = params
         self.prompt = prompt
@@ -127,14 +127,14 @@ class TokenSequence:
 
     @property
     def content(self) -> bytes:
-        """The bytes of the text."""
+        """The bytes of the completion."""
         return self.params.automaton.vocabulary.decode(self.tokens)
 
     def position(self, distribution: Distribution | NDArray[np.floating[Any]]) -> Position:
-        """Where the next token is to be drawn.
+        """The position at which the next token is drawn.
 
         Args:
-            distribution: the model's after the whole text: logits, floating [V], or what was made of them already.
+            distribution: the model's next-token logits, floating [V], or a `Distribution` of them.
         """
         self.unread.clear()
         return Position(
@@ -146,7 +146,7 @@ class TokenSequence:
         self.commit(sampler.propose(self.position(distribution)))
 
     def commit(self, draw: Draw) -> None:
-        """Appends a drawn token, or ends the text."""
+        """Appends a drawn token, or ends the completion."""
         self.draws.append(draw)
         self.log_weight += draw.log_weight
         self.stats.checks += draw.checks
@@ -169,7 +169,7 @@ class TokenSequence:
             self._look()
 
     def copy(self, randomness: Randomness) -> TokenSequence:
-        """A text that begins as this one does and goes on by itself."""
+        """An independent copy that continues with other random numbers."""
         twin = object.__new__(TokenSequence)
         twin.__dict__.update(self.__dict__)
         twin.randomness = randomness
@@ -180,7 +180,7 @@ class TokenSequence:
         return twin
 
     def close(self) -> None:
-        """Enters into the stats where the tokens came from, and what the drafts came to."""
+        """Records in the stats the source of each token and the counts of drafted and accepted tokens."""
         self.tree_logits = None  # it holds the logits of a pass
         self.stats.draft_origins = bytes(guessed for guessed, _ in self.draft_origins)
         self.stats.passes = tuple(number for _, number in self.draft_origins)
@@ -194,11 +194,11 @@ class TokenSequence:
 
     @property
     def remaining_tokens(self) -> int:
-        """Tokens that the text may still have."""
+        """Tokens left within the token limit."""
         return self.limit - len(self.tokens)
 
     def _look(self) -> None:
-        """Prepares the next position; sets `finish` when only the end is left."""
+        """Prepares the next position; sets `finish` if only EOS tokens are allowed."""
         budget = self.remaining_tokens
         following = AutomatonCandidates(self.params.automaton, self.state, budget)
         self.candidates: Candidates = following
@@ -206,5 +206,5 @@ class TokenSequence:
             self.finish = "limit" if budget == 0 and self._goes_on() else "complete"
 
     def _goes_on(self) -> bool:
-        """Whether the text could go on if the limit were higher."""
+        """Whether the completion could continue without the token limit."""
         return not AutomatonCandidates(self.params.automaton, self.state, NO_LIMIT).only_eos()
