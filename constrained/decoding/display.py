@@ -1,6 +1,6 @@
-"""A finished text, token by token: where each token came from, and what else was allowed in its place.
+"""Displays a completion token by token: the source of each token, and its alternatives.
 
-What was guessed is in the stats of the text; the rest is found by going along the automaton once more.
+Draft sources are read from the stats; the alternatives come from a second walk through the automaton.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ _LOOKS: dict[TokenSource, tuple[str, str]] = {
     "ngram": ("bright_yellow", "rgba(219, 171, 9, .22)"),
     "token_recycling": ("bright_magenta", "rgba(163, 113, 247, .25)"),
 }
-"""By source, in the order of the legend: the style for terminals, the background for notebooks."""
+"""By source, in the order of the legend: style in terminals, background colour in notebooks."""
 
 _GUESSES: tuple[TokenSource, ...] = ("prompt_lookup", "slot_ngrams", "suffix", "ngram", "token_recycling")
-_SHOWN = 5  # of the other tokens
+_SHOWN = 5  # alternative tokens
 
 
 def annotate_tokens(
     automaton: Automaton, tokens: Sequence[int], stats: Stats | None = None
 ) -> list[AnnotatedToken]:
-    """The tokens of a text of this automaton; limits on the number of tokens are not looked at.
+    """The tokens of a completion with their sources and alternatives; the token limit is ignored.
 
     Args:
-        automaton: of its constraint.
-        tokens: ids.
-        stats: of the text; without them no token counts as guessed.
+        automaton: the compiled constraint.
+        tokens: token ids of the completion.
+        stats: of the completion; without them draft sources are unknown.
     """
     known = stats is not None and len(stats.passes) == len(stats.draft_origins) == len(tokens)
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -65,7 +65,7 @@ def annotate_tokens(
 
 
 def _guesser(origin: int) -> TokenSource:
-    """The source out of the bits of `Stats.origins`."""
+    """The source for one entry of `Stats.draft_origins`, whose bits are draft sources."""
     for name in _GUESSES:
         if origin >> DRAFT_SOURCES.index(name) & 1:
             return name
@@ -87,7 +87,7 @@ def _alternatives(automaton: Automaton, state: int, token: int) -> tuple[int | N
 
 
 def _counted(output: Output, tokens: Sequence[AnnotatedToken]) -> Iterator[tuple[str, TokenSource | None]]:
-    """What a text cost and where its tokens came from, part by part, with the source that a part speaks of."""
+    """The parts of the summary, each with the source that it counts or None."""
     counts = Counter(token.source for token in tokens)
     for source in _LOOKS:
         if counts[source]:
@@ -101,7 +101,7 @@ def _counted(output: Output, tokens: Sequence[AnnotatedToken]) -> Iterator[tuple
 
 
 def render_summary(output: Output, tokens: Sequence[AnnotatedToken]) -> Text:
-    """What a text cost and where its tokens came from, in one line: the legend of the colours."""
+    """One line with the counts of sources and forward passes; also the legend of the colours."""
     from rich.text import Text
 
     parts = [Text(part, _LOOKS[source][0] if source else "dim") for part, source in _counted(output, tokens)]
@@ -109,7 +109,7 @@ def render_summary(output: Output, tokens: Sequence[AnnotatedToken]) -> Text:
 
 
 def _lines(tokens: Sequence[AnnotatedToken]) -> list[tuple[int, list[tuple[str, int]]]]:
-    """The lines of a text: how many passes began there, and the pieces of its tokens with the tokens' numbers."""
+    """By line: the number of forward passes that started in it, and its pieces with the indices of their tokens."""
     lines: list[tuple[int, list[tuple[str, int]]]] = [(0, [])]
     last = 0
     for number, token in enumerate(tokens):
@@ -126,12 +126,12 @@ def _lines(tokens: Sequence[AnnotatedToken]) -> list[tuple[int, list[tuple[str, 
 
 
 def _gutter(begun: int, lines: int, last: int) -> str:
-    """What stands before a line: nothing in a text of one line, or of unknown passes."""
+    """The margin of a line; empty if there is one line only, or if the passes are unknown."""
     return f"{begun or '':>{len(str(last))}} \u2502 " if lines > 1 and last else ""
 
 
 def render_terminal(tokens: Sequence[AnnotatedToken]) -> Text:
-    """The text for a terminal; before each of several lines how many passes began in it."""
+    """The completion for a terminal; several lines have a margin with the number of passes that started in each."""
     from rich.text import Text
 
     text = Text()
@@ -144,7 +144,7 @@ def render_terminal(tokens: Sequence[AnnotatedToken]) -> Text:
 
 
 def render_table(tokens: Sequence[AnnotatedToken]) -> Any:
-    """The tokens for a terminal, one a line, with what else was allowed."""
+    """A table for a terminal: one token per row, with its alternatives."""
     from rich.table import Table
     from rich.text import Text
 
@@ -158,7 +158,7 @@ def render_table(tokens: Sequence[AnnotatedToken]) -> Any:
 
 
 def render_html(output: Output, tokens: Sequence[AnnotatedToken]) -> str:
-    """The text for a notebook: colours, and what else was allowed where the pointer rests on a token."""
+    """The completion as HTML for a notebook: coloured tokens, with alternatives as tooltips."""
     notes = []
     for token in tokens:
         note: str = token.source

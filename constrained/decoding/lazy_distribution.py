@@ -1,4 +1,4 @@
-"""The model's law at a place that a pass has read, whose logits may be on a device."""
+"""`LazyDistribution`: a next-token distribution whose logits may still be on a device."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from constrained.sampling import Distribution, LogitsWarper, Randomness
 
 
 class LazyDistribution(Distribution):
-    """A law whose row comes to the host only when somebody looks at the whole of it.
+    """A distribution whose logits are copied to the host only when all of them are needed.
 
-    What a device says of keys is rounded. So keys that decide are made here, from the exact logits of the few tokens that
-    can have the largest ones, and a token leads only where no other one can come before it: the draw is that of the
-    whole row.
+    Keys (scaled logit + Gumbel noise) computed on a device are rounded. The host therefore recomputes the keys of the
+    device's top tokens from their exact logits, and uses a key only if it exceeds the bound on the keys of all other
+    tokens. So the draw equals that from all logits.
     """
 
     def __init__(self, logits: Logits, place: int, warp: LogitsWarper) -> None:
-        """Asks nothing.
+        """Refers to one position of a forward pass.
 
         Args:
-            logits: by a pass.
-            place: of it.
-            warp: the temperature.
+            logits: of the forward pass.
+            place: index of the position in it.
+            warp: the logits warper.
         """
         super().__init__(None, warp)
         self._read = logits
@@ -36,12 +36,12 @@ class LazyDistribution(Distribution):
 
     @property
     def logits(self) -> NDArray[np.floating[Any]]:
-        """The model's, floating [V]."""
+        """The model's logits, floating [V]."""
         return self._read.row(self._place)
 
     @cached_property
     def _known(self) -> dict[int, float]:
-        """Scores of tokens whose row need not be fetched."""
+        """Scaled logits of the top tokens, which need no copy of all logits."""
         if self._best is None:
             return {}
         scores = self._warp.scale(self._best.logits)
@@ -51,12 +51,12 @@ class LazyDistribution(Distribution):
         return super()._total() if self._best is None else self._best.logsumexp
 
     def log_prob(self, token: int) -> float:
-        """Log p of one token."""
+        """Log-probability of one token, in nats."""
         score = self._known.get(token)
         return super().log_prob(token) if score is None else score - self.normaliser
 
     def gumbel_top_k(self, chance: Randomness, place: int, count: int) -> Sequence[int]:
-        """As for all; those of which it is certain."""
+        """See `Distribution.gumbel_top_k`; may return fewer tokens: those whose order is certain."""
         best = self._best
         if best is None or (best.noise != chance.noise and not self._warp.greedy):
             return super().gumbel_top_k(chance, place, count)

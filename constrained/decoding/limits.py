@@ -1,4 +1,4 @@
-"""How long a text may get, and how a call is seeded: checked before the first token."""
+"""Token limit and seed of a call, checked before the first token."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ if TYPE_CHECKING:
     from constrained.automaton import Automaton
 
 DEFAULT_TOKENS = 512
-"""Limit of a call that does not name one (more if the shortest text needs it, less if the context ends)."""
+"""Default token limit (more if the shortest completion needs it, less if the context is shorter)."""
 
 
 def token_limit(
     model: LanguageModel, automaton: Automaton, prompt_tokens: int, max_tokens: int | None
 ) -> int:
-    """Greatest number of tokens of a text, so that a complete text fits into it and into the model's context.
+    """The token limit of a completion: at least the shortest completion, and within the model's context.
 
     Args:
-        model: gives the context.
-        automaton: gives the length of the shortest complete text.
-        prompt_tokens: length of the prompt.
-        max_tokens: what the caller allows; where the context ends sooner, that counts.
+        model: its context is an upper bound.
+        automaton: its shortest completion is a lower bound.
+        prompt_tokens: length of the prompt in tokens.
+        max_tokens: the caller's limit, or None.
 
     Raises:
-        InvalidArgument: `max_tokens` is no whole number >= 0.
-        PromptTooLong: prompt and shortest text do not fit into the context.
-        DoesNotFit: the shortest text is longer than `max_tokens`.
+        InvalidArgument: `max_tokens` is not a whole number >= 0.
+        PromptTooLong: prompt and shortest completion do not fit into the context.
+        DoesNotFit: the shortest completion is longer than `max_tokens`.
     """
     needed = automaton.shortest_completion(automaton.start)
     allowed = None if max_tokens is None else nonnegative_int("max_tokens", max_tokens)
@@ -56,10 +56,10 @@ def token_limit(
 
 
 def make_noise(seed: int | None, sequence: int, *, greedy: bool) -> GumbelNoise:
-    """The noise of one text; without a seed a fresh one is drawn (greedy texts use none).
+    """The Gumbel noise of one sequence; without a seed a fresh one is drawn (greedy decoding needs no noise).
 
     Raises:
-        InvalidArgument: not a whole number, or out of range.
+        InvalidArgument: `seed` or `sequence` is not a whole number, or out of range.
     """
     if seed is None:
         # 53 bits: the seed is recorded in the results, and survives JSON.
@@ -71,7 +71,7 @@ def nonnegative_int(name: str, value: Any, *, bits: int | None = None) -> int:
     """`value` as an int >= 0.
 
     Raises:
-        InvalidArgument: it is none, or needs more than `bits` bits.
+        InvalidArgument: `value` is not a whole number >= 0, or needs more than `bits` bits.
     """
     try:
         number = -1 if isinstance(value, bool) else operator.index(value)

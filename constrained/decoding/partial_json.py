@@ -1,4 +1,4 @@
-"""The value in an unfinished JSON text."""
+"""Parses a prefix of a JSON text into the value it has so far."""
 
 from __future__ import annotations
 
@@ -13,21 +13,20 @@ _CLOSER = {"{": "}", "[": "]"}
 
 
 def partial_json(text: str) -> Any:
-    """What a prefix of a JSON text has said so far.
+    """The value of a prefix of a JSON text.
 
-    Arrays and objects are closed where they stand. An unfinished string value counts as far as it goes (without half
-    an escape or half a surrogate pair); an unfinished number or name, a key without a value, and a trailing comma
-    do not count.
+    Open arrays and objects are closed. An unfinished string value is kept, without an incomplete escape or surrogate
+    pair; an unfinished number or literal, a key without a value, and a trailing comma are left out.
 
     Args:
         text: a prefix of a valid JSON text.
 
     Returns:
-        The value, or None while there is nothing.
+        The value, or None before the first one.
     """
     closers: list[str] = []
-    said = ""  # what can be closed and read
-    pending: list[str] = []  # after it: a comma, a key, a colon, which only count once a value follows
+    said = ""  # the part that parses once its brackets are closed
+    pending: list[str] = []  # a comma, a key, a colon: kept only if a value follows
     key_next = False
     at = 0
     while at < len(text):
@@ -49,7 +48,7 @@ def partial_json(text: str) -> Any:
             continue
         elif key_next and token[0] == '"':
             pending.append(token)
-        elif token[0] not in '{["' and at == len(text):  # a number or a name that may go on
+        elif token[0] not in '{["' and at == len(text):  # a number or a literal that may continue
             break
         else:
             said += "".join(pending) + token
@@ -63,6 +62,6 @@ def partial_json(text: str) -> Any:
 
 
 def _closed_string(text: str) -> str:
-    """An unfinished string literal, shortened to what is certain, and closed."""
+    """An unfinished string literal, closed, without an incomplete escape or surrogate pair."""
     text = _BROKEN_ESCAPE.sub(r"\1", text)
     return _LONE_SURROGATE.sub(r"\1", text) + '"'

@@ -1,4 +1,4 @@
-"""One prompt of a call, with everything that is settled before its first token."""
+"""`DecodingRequest`: one prompt with its constraint, limits and seed; and restarts after dead ends."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from constrained.models import LanguageModel
 from constrained.sampling import PhiloxRandomness, TokenSampler
 
 MAX_RESTARTS = 64
-"""How often a text that ran into a dead end is begun again."""
+"""Most attempts for a sampled sequence that reaches dead ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecodingRequest:
-    """What is to be written.
+    """One prompt with its constraint, limits and seed.
 
     Attributes:
-        params: what this call's texts share.
-        prompt: ids.
-        limit: greatest number of tokens.
-        seed, sequence: keys of the noise.
-        speculation: guesses what follows; None where nothing is guessed.
+        params: parameters that all sequences of the call share.
+        prompt: token ids.
+        limit: token limit of the completion.
+        seed, sequence: keys of the random numbers.
+        speculation: proposes draft tokens; None without speculation.
     """
 
     params: DecodingParams
@@ -37,11 +37,11 @@ class DecodingRequest:
     speculation: DraftScheduler | None = None
 
     def randomness(self, attempt: int) -> PhiloxRandomness:
-        """The randomness of an attempt."""
+        """The random numbers of an attempt."""
         return PhiloxRandomness(self.seed, self.sequence, attempt)
 
     def new_sequence(self, attempt: int = 0) -> TokenSequence:
-        """A text, before its first token."""
+        """A sequence with an empty completion."""
         drafter = None if self.speculation is None else self.speculation.lazy_drafter(self.prompt)
         answer = TokenSequence(
             self.params, self.prompt, self.randomness(attempt), self.limit, drafter=drafter
@@ -50,17 +50,19 @@ class DecodingRequest:
         return answer
 
     def particle_batch(self, model: LanguageModel) -> CachedParticleBatch:
-        """A room for many texts."""
+        """A batch for the particles of this request."""
         return CachedParticleBatch(
             model, self.params, self.prompt, self.limit, self.randomness, self.speculation
         )
 
 
 def restart_decode(model: LanguageModel, request: DecodingRequest, sampler: TokenSampler) -> TokenSequence:
-    """Begins a drawn text that ran into a dead end again, until it ends well: its law is that of the texts that do.
+    """Restarts a sampled sequence that reached a dead end, until one is complete.
+
+    This is rejection sampling: the result has the distribution of completions given that they avoid dead ends.
 
     Raises:
-        BudgetExhausted: it never did.
+        BudgetExhausted: all `MAX_RESTARTS` attempts reached dead ends.
     """
     for attempt in range(1, MAX_RESTARTS):
         answer = request.new_sequence(attempt)
@@ -73,7 +75,7 @@ def restart_decode(model: LanguageModel, request: DecodingRequest, sampler: Toke
 
 
 def dead_end_error(attempts: int, constraint: Any = None) -> BudgetExhausted:
-    """The error for texts that all ran into dead ends; names the predicates that may have led there."""
+    """The error for attempts that all reached dead ends; names the predicates that may be the reason."""
     return BudgetExhausted(
         f"the texts of all {attempts} attempts ran into dead ends: nothing that the constraint allows there is "
         "possible for the model",

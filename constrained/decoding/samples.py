@@ -1,4 +1,4 @@
-"""Several texts for one prompt, and what they say together about the model's law over valid texts."""
+"""`Samples`: weighted completions of one prompt, with estimates of the model's conditional distribution."""
 
 from __future__ import annotations
 
@@ -12,26 +12,25 @@ from constrained.decoding.output import Output
 
 @dataclass(frozen=True)
 class Samples(Sequence[Output]):
-    """Weighted texts: a list of outputs, with estimates.
+    """Weighted completions: a sequence of outputs, with estimates.
 
-    The law they estimate is pi(w) = P(w) / P(L): the model's own law of texts, given that the text is valid. (Under
-    ``local-truncated`` L is what truncation leaves of the valid texts.)
+    They estimate the conditional distribution pi(w) = P(w) / P(L): the model's distribution over completions,
+    restricted to those that satisfy the constraint. (Under ``local-truncated`` L is what truncation leaves of them.)
 
     Attributes:
-        outputs: the texts, each with its `log_weight`.
-        distribution: which law each of them was drawn from, before weighting; see `Output.law`.
-        log_evidence: log of the estimate of P(L), the probability that a text of the model is valid (with potentials:
-            of their mean); None for a sampler that does not estimate it.
-        log_evidence_error: standard error of it (the relative one of the estimate, by the delta method); None where
-            there is none.
-        bounds: numbers between which P(L) is for certain; None where the sampler knows none.
-        attempts: texts that were begun.
-        accepted: texts that ended valid.
-        forwards: rows of all forward passes, the prompt's included; equal beginnings are read once.
-        passes: calls of the model.
-        checks: questions put to the constraint.
-        tokens: tokens of all texts, those that were given up included.
-        seconds: time taken.
+        outputs: the completions, each with its `log_weight`.
+        distribution: the distribution that each was drawn from, before weighting; see `Output.distribution`.
+        log_evidence: log of the estimate of the evidence P(L) (with potentials: of their mean); None for a sampler that
+            does not estimate it.
+        log_evidence_error: its standard error (the relative error of the estimate, by the delta method), or None.
+        bounds: certain lower and upper bounds of P(L); None if the sampler does not compute them.
+        attempts: sequences started.
+        accepted: sequences that satisfied the constraint.
+        forwards: rows of all forward passes, with the prompt's; equal prefixes are read once.
+        passes: forward passes.
+        checks: membership checks of the constraint.
+        tokens: tokens of all sequences, also of rejected ones.
+        seconds: elapsed time.
     """
 
     outputs: tuple[Output, ...]
@@ -64,7 +63,7 @@ class Samples(Sequence[Output]):
 
     @property
     def weights(self) -> list[float]:
-        """One per output, of sum 1."""
+        """Normalised importance weights, one per output; their sum is 1."""
         if not self.outputs:
             return []
         top = max(output.log_weight for output in self.outputs)
@@ -74,29 +73,29 @@ class Samples(Sequence[Output]):
 
     @property
     def posterior(self) -> dict[str, float]:
-        """The estimate of pi: text -> probability, the likeliest first."""
+        """The estimate of pi: a mapping of completion to probability, most probable first."""
         found: dict[str, float] = {}
         for output, weight in zip(self.outputs, self.weights, strict=True):
             found[output.text] = found.get(output.text, 0.0) + weight
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
     def mean(self, function: Callable[[Output], float]) -> float:
-        """The weighted mean of a number that each output has."""
+        """The weighted mean of a function of the outputs."""
         return math.fsum(w * function(o) for o, w in zip(self.outputs, self.weights, strict=True))
 
     @property
     def ess(self) -> float:
-        """Effective sample size, 1 / sum of squared weights: as many equal weights would say as much."""
+        """Effective sample size: 1 / sum of squared weights."""
         return 1.0 / math.fsum(weight**2 for weight in self.weights) if self.outputs else 0.0
 
     @property
     def acceptance(self) -> float:
-        """Accepted texts per attempt."""
+        """Accepted sequences per attempt."""
         return self.accepted / self.attempts
 
     @property
     def checks_per_token(self) -> float:
-        """Questions put to the constraint per token that was written."""
+        """Membership checks of the constraint per drawn token."""
         return self.checks / max(1, self.tokens)
 
     @property

@@ -1,7 +1,7 @@
-"""Drafts in the decoding loop: who makes them for a text, how many nodes a pass reads, what that cost.
+"""Speculation in the decoding loop: creates drafters for sequences, and sets the draft budget of a forward pass.
 
-A draft never changes a text. The token at a place is drawn by the sampler itself, with the noise of that place, from the
-logits after the tokens before it; a draft only decides for how many places logits are there before they are asked for.
+Draft tokens never change a completion. The sampler draws the token of each position with the noise of that position,
+from the logits after the prefix; draft tokens only decide how many positions one forward pass covers.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _budgets_lock = threading.Lock()
 
 @dataclass(frozen=True)
 class Speculation:
-    """How to guess ahead: the argument ``speculation`` of `Generator`.
+    """Configuration of speculation: the argument ``speculation`` of `Generator`.
 
     Attributes:
-        nodes: tokens guessed for one text and pass, at most.
-        sources: names out of `spec.sources.DRAFT_SOURCES`.
-        adapts: guess only as many as pay, by what passes are measured to take; False: always `nodes`.
-        memory: what was learned from other texts, under this and other constraints; shared by all generators that are
-            given the same one. By default a generator learns for itself.
+        nodes: most draft tokens for one sequence and forward pass.
+        sources: names in `spec.sources.DRAFT_SOURCES`.
+        adapts: choose the number of draft tokens by the measured time of forward passes; False: always `nodes`.
+        memory: statistics of past outputs, under this and other constraints; generators may share one. By default
+            each generator has its own.
 
     Raises:
         InvalidArgument: a value is out of its range.
@@ -82,12 +82,12 @@ def speculation_obstacle(model: LanguageModel, automaton: Automaton | None = Non
 
 
 class DraftScheduler:
-    """What the drafts of one generator share. Safe to share between threads.
+    """Creates the drafters of one generator and sets their draft budgets. Safe to share between threads.
 
     Attributes:
         speculation: the configuration.
-        memory: what was learned.
-        drafts: makes drafters.
+        memory: statistics of past outputs.
+        drafts: creates drafters.
     """
 
     def __init__(
@@ -98,13 +98,13 @@ class DraftScheduler:
         *,
         chains: bool = False,
     ) -> None:
-        """Learns nothing yet.
+        """Creates a scheduler; its draft sources are built when the first draft token is needed.
 
         Args:
             speculation: the configuration.
-            automaton: what may be said.
-            constraint: what it was compiled from.
-            chains: guess one continuation, for a model that reads no trees.
+            automaton: the compiled constraint.
+            constraint: the constraint that it was compiled from.
+            chains: propose one continuation only, for a model that cannot read draft trees.
         """
         self.speculation = speculation
         self.memory = speculation.memory or DraftMemory()
@@ -116,7 +116,7 @@ class DraftScheduler:
 
     @property
     def drafts(self) -> DrafterFactory:
-        """Makes drafters; it is made itself when the first guess is asked for."""
+        """Creates drafters; built at the first use."""
         with self._lock:
             if self._drafts is None:
                 made = DrafterFactory(
@@ -132,17 +132,17 @@ class DraftScheduler:
             return self._drafts
 
     def drafter(self, prompt: Sequence[int]) -> DrafterProtocol:
-        """Drafts for a text that follows a prompt."""
+        """A drafter for a completion of a prompt."""
         return self.drafts.new_drafter(prompt)
 
     def lazy_drafter(self, prompt: Sequence[int]) -> LazyDrafter:
-        """The same, made when the first guess is asked for."""
+        """A drafter that is built when its first draft token is needed."""
         return LazyDrafter(lambda: self.drafter(prompt))
 
     def budget(self, model: LanguageModel, texts: int) -> DraftBudget:
-        """What passes of about so many texts cost, and how many guesses pay: the model's, for all its generators."""
+        """The draft budget for batches of about `texts` sequences; all generators of a model share it."""
         bucket = texts if texts <= 4 else next(size for size in _batches() if size >= texts)
-        wrapped = getattr(model, "model", model)  # which may be wrapped anew for each call
+        wrapped = getattr(model, "model", model)  # callers may wrap one model in several adapters
         key = (bucket, self.speculation.nodes, self.speculation.adapts)
         with _budgets_lock:
             known = _budgets.get(wrapped)
@@ -153,12 +153,12 @@ class DraftScheduler:
             return known[key]
 
     def record_accepted(self, model: LanguageModel, texts: int, tokens: int) -> None:
-        """So many tokens of the last pass over so many texts had been guessed."""
+        """Records that `tokens` draft tokens were accepted in the last pass over `texts` sequences."""
         self.budget(model, texts).record_accepted(texts, tokens)
 
 
 def _batches() -> Iterator[int]:
-    """Numbers of texts, each up to half as large again as the one before, that share a budget with those below."""
+    """Upper bounds of the batch sizes that share a draft budget: 6, 8, 12, 16, 24, ..."""
     size = 4
     while True:
         yield size + size // 2
@@ -167,7 +167,7 @@ def _batches() -> Iterator[int]:
 
 
 def prime_with_schema(drafts: DrafterFactory, constraint: Constraint, vocabulary: Vocabulary) -> None:
-    """Shows to drafts in which order a schema names members, before the first text is written."""
+    """Primes draft sources with an example value of the schema, which has its names in order."""
     schema = getattr(constraint, "schema", None)
     if not constraint.is_json or schema is None:
         return

@@ -16,14 +16,14 @@ from constrained.server.sequence_stream import SequenceDelta, SequenceStream
 _log = logging.getLogger(__name__)
 
 DeltaCallback = Callable[[list[SequenceDelta]], None]
-"""Gets what is new of a request; called in the thread of the scheduler, and must not wait."""
+"""Receives the new deltas of a request; called in the scheduler's thread, and must not block."""
 
 MAX_PREFILL_TOKENS = 512
-"""Tokens of prompts read between two steps (at least one prompt): those that are written do not wait for long."""
+"""Prompt tokens read between two steps (at least one prompt), to bound the delay of running sequences."""
 
 
 class Job:
-    """The texts for one prompt of a request.
+    """The sequences for one prompt of a request.
 
     Attributes:
         sequences: in the order of their indices.
@@ -36,17 +36,17 @@ class Job:
 
     @property
     def finished(self) -> bool:
-        """Whether all texts are."""
+        """Whether all sequences are finished."""
         return all(text.finished for text in self.sequences)
 
     def deliver(self) -> None:
-        """Hands over what is new."""
+        """Passes the new deltas to the callback."""
         pieces = [piece for text in self.sequences if (piece := text.pop_delta()) is not None]
         if pieces and not self.cancelled:
             self._tell(pieces)
 
     def fail(self, error: Exception) -> None:
-        """Ends all texts that are not finished with an error."""
+        """Ends all unfinished sequences with an error."""
         for text in self.sequences:
             if not text.finished:
                 text.fail(error)
@@ -54,10 +54,10 @@ class Job:
 
 
 class ServerStopped(RuntimeError):
-    """The server was stopped before a text was finished.
+    """The server stopped before a sequence was finished.
 
     Attributes:
-        dead: it did not stop by itself.
+        dead: the scheduler's thread failed; it was not stopped on purpose.
     """
 
     def __init__(self, message: str, *, dead: bool = False) -> None:
@@ -66,20 +66,20 @@ class ServerStopped(RuntimeError):
 
 
 class Scheduler:
-    """Writes the texts of all requests.
+    """Decodes the sequences of all requests in one continuous batch, in a thread of its own.
 
-    What goes wrong within a step ends the texts of that step. If its thread itself dies, of something that nobody
-    expected, nothing is known about its memory: it is not begun again, and takes no more jobs.
+    An error within a step ends the sequences of that step. After an unexpected error of the thread itself the state of
+    its memory is unknown, so it is not restarted and accepts no more jobs.
 
     Attributes:
-        failure: what the thread died of; None while it lives, and after a `stop`.
-        on_failure: is called by the thread when it dies.
+        failure: type of the error that ended the thread; None while it runs, and after a `stop`.
+        on_failure: called by the thread when it fails.
 
     Args:
-        model: is read by this thread alone.
-        rows: texts side by side at most. A job with more of them runs alone.
-        drafting: as in `ContinuousBatch`.
-        drafted: as in `ContinuousBatch`.
+        model: used by this thread only.
+        max_sequences: largest batch. A job with more sequences runs alone.
+        speculation: as in `ContinuousBatch`.
+        speculation_max_batch: as in `ContinuousBatch`.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Scheduler:
         self.on_failure: Callable[[], None] = lambda: None
 
     def start(self) -> None:
-        """Begins to work."""
+        """Starts the thread."""
         self._began = True
         self._thread.start()
 
@@ -113,7 +113,7 @@ class Scheduler:
         """Puts a job at the end of the queue.
 
         Raises:
-            Stopped: nothing is taken any more.
+            ServerStopped: the scheduler accepts no more jobs.
         """
         with self._changed:
             if self.failure is not None:
@@ -124,7 +124,7 @@ class Scheduler:
             self._changed.notify()
 
     def cancel(self, job: Job) -> None:
-        """Gives a job up: no more is told of it, and its memory is freed before the next step."""
+        """Cancels a job: its callback is not called again, and its memory is freed before the next step."""
         with self._changed:
             job.cancelled = True
             for text in job.sequences:
@@ -132,7 +132,7 @@ class Scheduler:
             self._changed.notify()
 
     def stop(self) -> None:
-        """Fails what is still there, and ends the thread."""
+        """Ends all jobs with an error, and then the thread."""
         with self._changed:
             self._stopping = True
             self._changed.notify()
@@ -146,7 +146,7 @@ class Scheduler:
 
     @property
     def running(self) -> int:
-        """Texts that are being written."""
+        """Sequences in the batch."""
         return sum(not text.finished for job in list(self._running) for text in job.sequences)
 
     def _run(self) -> None:
@@ -183,7 +183,7 @@ class Scheduler:
             self._admit(batch)
             try:
                 batch.step()
-            except Exception as error:  # the model itself: nobody in this batch can go on
+            except Exception as error:  # the model failed: no sequence of this batch can continue
                 batch.clear()
                 for job in self._running:
                     job.fail(error)
@@ -195,14 +195,14 @@ class Scheduler:
         self._fail(ServerStopped("the server was stopped"))
 
     def _wait(self) -> bool:
-        """Waits until there is something to do; False when the work is over."""
+        """Waits for jobs; False when the scheduler is to stop."""
         with self._changed:
             while not (self._stopping or self._waiting or self._running):
                 self._changed.wait()
             return not self._stopping
 
     def _admit(self, batch: ContinuousBatch[SequenceStream]) -> None:
-        """Lets jobs in, in the order in which they came, as far as there is room."""
+        """Adds waiting jobs to the batch, first come first served, while they fit."""
         batch.remove_finished()
         read = 0
         while read < MAX_PREFILL_TOKENS and (job := self._next(len(batch.sequences))) is not None:

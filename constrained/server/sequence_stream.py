@@ -1,4 +1,4 @@
-"""One text of a request, as the scheduler writes it: its tokens become pieces that are ready to be sent."""
+"""`SequenceStream`: one sequence of a request; turns its tokens into deltas that are ready to be sent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class TokenLogprob:
     Attributes:
         token: its bytes.
         logprob: in nats.
-        top_logprobs: the most likely tokens at that place, if they were asked for.
+        top_logprobs: the most likely tokens at that position, if requested.
     """
 
     token: bytes
@@ -28,15 +28,15 @@ class TokenLogprob:
 
 @dataclass(slots=True)
 class SequenceDelta:
-    """What became of a text since the piece before.
+    """The part of a completion that is new since the last delta.
 
     Attributes:
-        index: which text of the request it is.
+        index: index of the sequence in its request.
         delta: new characters.
-        tokens: what they were made of, if it was asked for.
-        finish: ``stop`` or ``length``, in the last piece.
-        count: tokens of the whole text so far.
-        error: why there will be no more, in place of a finish.
+        tokens: their tokens with log-probabilities, if requested.
+        finish: ``stop`` or ``length`` in the last delta.
+        count: tokens of the completion so far.
+        error: the error that ended the sequence, instead of `finish`.
     """
 
     index: int
@@ -48,13 +48,13 @@ class SequenceDelta:
 
 
 class SequenceStream:
-    """A text that is being written, and what has not been told of it yet.
+    """A sequence in the batch, and the delta that has not been sent yet.
 
     Args:
-        index: which text of the request it is.
-        sequence: fresh.
+        index: index of the sequence in its request.
+        sequence: a new sequence.
         sampler: draws its tokens.
-        top: how many likely tokens to tell for each place; None: no log-probabilities at all.
+        top: number of most likely tokens to report per position; None: no log-probabilities.
     """
 
     def __init__(
@@ -72,17 +72,17 @@ class SequenceStream:
 
     @property
     def top_count(self) -> int:
-        """How many of the tokens with the largest keys a draw looks at; 0: log-probabilities need whole rows."""
+        """Number of top tokens that a draw needs; 0 if it needs all logits, as log-probabilities do."""
         return 0 if self._top is not None else self._sampler.top_count(self.sequence.params.warp)
 
     @property
     def finished(self) -> bool:
-        """Nothing more is wanted."""
+        """Whether the sequence has ended or was cancelled."""
         return self.cancelled or bool(self.sequence.finish)
 
     def advance(self, distribution: Distribution) -> None:
-        """Draws a token; an error is told, and ends this text alone."""
-        if self.cancelled:  # it was given up in the middle of a step
+        """Draws a token; an error is reported in the delta and ends this sequence only."""
+        if self.cancelled:  # cancelled during a step
             return
         try:
             said = len(self.sequence.tokens)
@@ -97,12 +97,12 @@ class SequenceStream:
             self.fail(error)
 
     def fail(self, error: Exception) -> None:
-        """Ends the text with an error."""
+        """Ends the sequence with an error."""
         self.cancelled = True
         self.pending_delta = SequenceDelta(self.index, error=error)
 
     def pop_delta(self) -> SequenceDelta | None:
-        """The piece that has not been told yet; it counts as told from now on."""
+        """Returns and clears the delta that has not been sent yet."""
         piece, self.pending_delta = self.pending_delta, None
         return piece
 

@@ -1,4 +1,4 @@
-"""What the texts of a server guess ahead, and learn from each other."""
+"""Speculation in the server: draft schedulers by constraint, with one shared memory."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 
 class SpeculationCache:
-    """The drafts of all constraints, with one memory. Safe to share between threads.
+    """Draft schedulers of the most recently used constraints, with one memory. Safe to share between threads.
 
     Attributes:
-        shared: decides how many guesses a pass of the whole batch reads.
+        shared: sets the draft budget of the whole batch.
     """
 
     def __init__(self, speculation: Speculation, model: LanguageModel) -> None:
-        """Learns nothing yet.
+        """Creates the cache and the scheduler `shared`.
 
         Args:
-            speculation: the configuration; a memory in it is used.
-            model: whose texts.
+            speculation: the configuration; its memory is used if it has one.
+            model: the language model.
         """
         self._chains = model.no_trees is not None
         self._speculation = replace(speculation, memory=speculation.memory or DraftMemory())
@@ -39,7 +39,7 @@ class SpeculationCache:
         self.shared = self.for_constraint(constraint, automaton)
 
     def for_constraint(self, constraint: Constraint, automaton: Automaton) -> DraftScheduler:
-        """Those of a constraint; made once while it is in use."""
+        """The draft scheduler of a constraint, from the cache if it is there."""
         with self._lock:
             known = self._known.get(constraint.key)
             if known is not None and known[0] is automaton:
