@@ -1,4 +1,4 @@
-"""What queries see of the columns of a cache: trees, windows and chunks as masks for attention."""
+"""Attention masks for draft trees, sliding windows and chunks."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class AttentionWindow:
     """How far back a layer sees: everything, or as far as the smaller of its bounds.
 
     Attributes:
-        window: so many tokens, the query among them; None: without a bound.
-        chunk: the text is cut into pieces of this length, and a query sees its own; None: it is not cut.
+        window: number of tokens, with the query; None: without a bound.
+        chunk: the sequence is cut into chunks of this length, and a query sees its own chunk; None: no chunks.
     """
 
     window: int | None = None
@@ -27,7 +27,7 @@ class AttentionWindow:
 
     @property
     def bound(self) -> int | None:
-        """Greatest number of tokens it sees, None if there is none."""
+        """Greatest number of tokens that a query sees; None without a bound."""
         return self.window or self.chunk
 
     def first(self, place: Any) -> Any:
@@ -68,8 +68,8 @@ def make_attention_masks(
         layout: of the model.
         seen: what a layer without a bound sees, bool [rows, queries, columns].
         queries: positions of the queries, int [rows, queries].
-        places: positions of the columns, int [rows, columns]; of those that nobody sees, any.
-        gone: by kind: how many columns from the first its layers hold no more.
+        places: positions of the columns, int [rows, columns]; arbitrary for columns that no query sees.
+        gone: by kind: number of first columns that its layers have dropped.
 
     Returns:
         float32 [rows, 1, queries, columns held], or a mapping from each kind to such a tensor.
@@ -92,7 +92,7 @@ def is_chain(parents: Sequence[int]) -> bool:
 def tree_attention(parents: Sequence[int], width: int) -> tuple[list[int], torch.Tensor]:
     """Depth of each token of a tree, and which of its tokens each sees: bool [width, width].
 
-    Tokens that only pad see themselves, so that no softmax is over nothing.
+    Padding tokens see themselves, so that no softmax is over an empty set.
     """
     import torch
 
@@ -106,12 +106,12 @@ def tree_attention(parents: Sequence[int], width: int) -> tuple[list[int], torch
 
 
 def additive(seen: torch.Tensor) -> torch.Tensor:
-    """A mask to be added to attention scores, [rows, 1, queries, columns], out of bool [rows, queries, columns].
+    """A mask to be added to attention scores, [rows, 1, queries, columns], from bool [rows, queries, columns].
 
     Additive, not boolean: eager attention adds whatever mask it is given.
     """
     import torch
 
-    # -65504 is a number in every dtype; after a softmax it is 0, as scores are far smaller.
+    # -65504 is finite in every dtype, and 0 after a softmax because scores are far smaller.
     least = torch.finfo(torch.float16).min
     return torch.zeros(seen.shape, device=seen.device).masked_fill_(~seen, least).unsqueeze(1)

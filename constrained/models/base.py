@@ -16,11 +16,11 @@ from constrained.models.logits import HostLogits, Logits
 from constrained.vocabulary import Vocabulary
 
 Prompt = str | Sequence[Mapping[str, Any]] | Sequence[int]
-"""A text, a chat (``{"role", "content"}`` messages), or token ids."""
+"""A string, a chat (``{"role", "content"}`` messages), or token ids."""
 
 
 class Cache(ABC):
-    """What a model remembers of several texts, its rows. Rows are independent of each other."""
+    """KV cache of a batch: one row per sequence. Rows are independent of each other."""
 
     @property
     @abstractmethod
@@ -32,32 +32,32 @@ class Cache(ABC):
         """Keeps these rows, in this order; a row named twice is copied."""
 
     def keep_paths(self, rows: Sequence[int], paths: Sequence[Sequence[int]]) -> None:
-        """Decides what stays of the trees that `LanguageModel.forward_trees` read last.
+        """Keeps one path of each draft tree that `LanguageModel.forward_trees` read last.
 
         Args:
-            rows: row i becomes what row ``rows[i]`` was; a row named twice is copied.
-            paths: of the tokens that row read last, those to keep: indices along one path from the beginning, which
-                has at least the tokens that were skipped and the one after them.
+            rows: new row i is old row ``rows[i]``; a row named twice is copied.
+            paths: by new row: indices of the tokens to keep, along one path from the root of its tree; at least the
+                skipped tokens and the one after them.
         """
         raise NotImplementedError
 
     def fork(self, rows: Sequence[int]) -> Cache:
-        """A cache of its own with these rows, in this order; this one stays as it is."""
+        """An independent cache of these rows, in this order; this cache does not change."""
         twin = copy.deepcopy(self)
         twin.keep(rows)
         return twin
 
     def join(self, other: Cache) -> None:
-        """Takes the rows of another cache of the same model behind its own; the other one is used up.
+        """Appends the rows of another cache of this model, which must not be used afterwards.
 
         Raises:
-            NotImplementedError: this kind of cache cannot.
+            NotImplementedError: this kind of cache cannot append rows.
         """
         raise NotImplementedError(f"a {type(self).__name__} takes in no rows of another cache")
 
 
 class LanguageModel(ABC):
-    """A causal language model and its vocabulary. Safe to share between threads: all memory is in caches.
+    """A causal language model and its vocabulary. Safe to share between threads: all state is in caches.
 
     Attributes:
         vocabulary: the bytes of its tokens; `vocabulary.size` is the width of its logits.
@@ -69,15 +69,15 @@ class LanguageModel(ABC):
     no_trees: str | None = "the model reads one continuation at a time"
     """Why `forward_trees` cannot be called with trees; None where it can."""
     no_chains: str | None = "the model reads one continuation at a time"
-    """Why it cannot be called with chains either, where each token follows the one before it; None where it can. Not
-    asked about a model that reads trees."""
+    """Why `forward_trees` cannot be called with chains either, in which each token follows the one before it; None
+    where it can. Read only if `no_trees` is set."""
 
     bitwise_reproducible: bool = False
-    """Logits are asked to be the same bits in whatever pass they are read: nothing is guessed unless a `Speculation` is configured."""
+    """Whether logits must be equal bit by bit in every forward pass: no speculation unless a `Speculation` is configured."""
 
     @cached_property
     def fingerprint(self) -> str:
-        """Names what the model computes. By default no other object has the same one, and no other process."""
+        """Identifies the function that the model computes. By default unique to this object and process."""
         return f"{type(self).__qualname__}-{uuid.uuid4().hex}"
 
     @abstractmethod
@@ -85,8 +85,8 @@ class LanguageModel(ABC):
         """Token ids of a prompt, at least one.
 
         Args:
-            prompt: a text, messages, or ids (checked and passed on).
-            chat: put a text into the tokenizer's chat template, if it has one, as one user message.
+            prompt: a string, messages, or ids (checked and returned).
+            chat: put a string into the tokenizer's chat template, if it has one, as one user message.
 
         Raises:
             PromptError: the prompt is of another type, empty, or has ids outside the vocabulary.
@@ -94,15 +94,15 @@ class LanguageModel(ABC):
 
     @abstractmethod
     def cache(self, rows: int) -> Cache:
-        """An empty cache for this many texts."""
+        """An empty cache of `rows` rows."""
 
     @abstractmethod
     def forward(self, tokens: Sequence[Sequence[int]], cache: Cache) -> NDArray[np.float32]:
         """Reads tokens at the end of each row of the cache.
 
         Args:
-            tokens: one sequence of at least one id per row of the cache; lengths may differ.
-            cache: remembers the tokens, and is changed.
+            tokens: at least one id per row of the cache; lengths may differ.
+            cache: changed in place: the tokens are appended.
 
         Returns:
             Logits after the last token of each row, float32 [rows, vocabulary.size].
@@ -115,15 +115,15 @@ class LanguageModel(ABC):
         skip: Sequence[int],
         cache: Cache,
     ) -> list[NDArray[np.float32]]:
-        """Reads several continuations of each row at once, up to where they part as one.
+        """Reads a draft tree behind each row of the cache in one forward pass.
 
-        Must be followed by `Cache.settle`, which says which of them was the right one.
+        Must be followed by `Cache.keep_paths`, which keeps one path of each tree.
 
         Args:
             tokens: per row of the cache: ids, any number.
-            parents: per token: the index of the token before it, lower than its own; -1: it follows the row.
-            skip: per row: so many tokens at the beginning need no logits.
-            cache: remembers all tokens until it is settled.
+            parents: per token: index of its parent, lower than its own; -1: the token follows the row.
+            skip: per row: number of first tokens that need no logits.
+            cache: changed in place: all tokens are appended until `Cache.keep_paths`.
 
         Returns:
             Per row: logits after each token that is not skipped, float32 [tokens, vocabulary.size].
@@ -136,15 +136,15 @@ class LanguageModel(ABC):
         trees: tuple[Sequence[Sequence[int]], Sequence[int]] | None,
         cache: Cache,
     ) -> Logits:
-        """A pass whose logits may stay where they were computed.
+        """A forward pass whose logits may stay on the device.
 
         Args:
             tokens: as in `forward`, or in `forward_trees`.
             trees: the arguments ``parents`` and ``skip`` of `forward_trees`; None for `forward`.
-            cache: remembers the tokens.
+            cache: changed in place.
 
         Returns:
-            What the other two give, row after row.
+            The logits of `forward` or `forward_trees`, row after row.
         """
         if trees is None:
             return HostLogits([self.forward(tokens, cache)])

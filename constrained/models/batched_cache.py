@@ -1,7 +1,7 @@
-"""A cache whose rows are read in one forward pass, whatever their lengths, with trees behind them.
+"""A cache whose rows, of any lengths and with draft trees, are read in one forward pass.
 
-Rows are made equally wide by padding anywhere, which a boolean table marks and a mask hides; positions count true tokens.
-Layers that see only so far back hold what was read like all others: how far each query sees is in its mask.
+Rows have equal width by padding, which may stand anywhere: a boolean table marks it and the attention mask hides it.
+Positions count tokens without padding. Layers with a sliding window store all columns; the mask limits what queries see.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ if TYPE_CHECKING:
     import torch
 
 _WASTE, _SPARE = 1.25, 256
-"""More columns than this times the longest row, and so many more, are compacted."""
+"""Columns are compacted above `_WASTE` times the longest row plus `_SPARE`."""
 
 _BEYOND = 64
-"""So many columns more than it can see are held by a layer before it lets go of them."""
+"""Columns beyond its window that a layer stores before they are dropped."""
 
 
 class BatchedCache(HuggingFaceCache):
-    """One cache of transformers for all rows.
+    """One transformers cache for all rows.
 
-    Invariant: column c of row r holds a true token of that row iff `_valid[r, c]`, and the true columns of a row
-    stand in the order of its text. Columns that are true in no row are what remains of trees; they are dropped when
-    they are many. The columns of a tree are not valid before it is settled. Layers of a kind have let go of their first
-    `_gone[kind]` columns, which no later query of theirs sees. Where all of a single row is valid and held no mask is
-    used.
+    Invariant: column c of row r holds a token of that row iff `_valid[r, c]`, and the valid columns of a row are in the
+    order of its tokens. Columns that are valid in no row are left over from draft trees and are dropped when there are
+    many. The columns of a draft tree become valid in `keep_paths`. Layers of a kind have dropped their first
+    `_gone[kind]` columns, which none of their later queries sees. A single row without invalid or dropped columns needs
+    no mask.
     """
 
     def __init__(self, rows: int, layout: AttentionLayout) -> None:
-        """Holds nothing.
+        """Creates an empty cache.
 
         Args:
-            rows: how many.
-            layout: of the model's layers.
+            rows: number of rows.
+            layout: the model's attention layers.
         """
         super().__init__(rows)
         self._layout = layout
@@ -51,9 +51,9 @@ class BatchedCache(HuggingFaceCache):
         self._gone = dict.fromkeys(layout.windows, 0)  # replaced, never changed: copies share it
 
     def fork(self, rows: Sequence[int]) -> Cache:
-        """A cache of its own with these rows. Layers only ever replace their tensors, so nothing is copied twice.
+        """An independent cache of these rows. Layers replace their tensors and never change them, so copies share them.
 
-        What several copies of a single row have in common they hold once.
+        Copies of a single row store their common prefix once.
         """
         from constrained.models.shared_prefix import share_prefix
 
@@ -86,7 +86,7 @@ class BatchedCache(HuggingFaceCache):
         self._select(index, self._valid.any(dim=0).nonzero().squeeze(1))
 
     def join(self, other: Cache) -> None:
-        """Takes the rows of another cache behind its own; the narrower of the two is padded on the left."""
+        """Appends the rows of another cache; the narrower of the two is padded on the left."""
         import torch
         from torch.nn.functional import pad
 
@@ -103,7 +103,7 @@ class BatchedCache(HuggingFaceCache):
         width = max(self._valid.shape[1], other._valid.shape[1])
         theirs = {id(layer): twin for (_, layer), (_, twin) in zip(self._held(), other._held(), strict=True)}
         for kind, layer in self._held():
-            # What one of the two let go of no row of the other sees either, or it is not there.
+            # Columns that one cache has dropped are padding in the other, or out of its layers' sight.
             gone = width - max(column_count(layer), column_count(theirs[id(layer)]))
             for name in ("keys", "values"):
                 both = (getattr(layer, name), getattr(theirs[id(layer)], name))
@@ -117,9 +117,9 @@ class BatchedCache(HuggingFaceCache):
     def forward(
         self, run: ForwardFunction, tokens: Sequence[Sequence[int]], device: torch.device
     ) -> torch.Tensor:
-        """First every row alone, then all rows in one forward pass.
+        """The first call reads each row in its own forward pass, later calls read all rows in one.
 
-        Prompts differ in length, so a pass of them all would mostly read padding; and alone they have the same logits
+        Prompts differ in length, so one pass for all would mostly read padding; read alone, a prompt has equal logits
         in every batch.
         """
         import torch
@@ -139,7 +139,7 @@ class BatchedCache(HuggingFaceCache):
             logits = forward_row(run, tokens[0], self._cache, self._lengths[0], device)
         else:
             width = max(counts)
-            # Of the new columns a query sees those up to itself; what only pads comes after all that is true.
+            # A query sees the new columns up to itself; padding comes after all tokens.
             new = torch.ones(len(tokens), width, width, dtype=torch.bool, device=device).tril()
             depths = [list(range(width))] * len(tokens)
             whole = self._look(run, tokens, depths, new, every=width > 1)
@@ -161,14 +161,14 @@ class BatchedCache(HuggingFaceCache):
         skip: Sequence[int],
         device: torch.device,
     ) -> list[torch.Tensor]:
-        """As `read`: at first every row alone, then all rows in one forward pass."""
+        """As `forward`: the first call reads each row in its own forward pass, later calls read all rows in one."""
         import torch
         from torch.nn.functional import pad
 
         if self._cache is None:
             trees = zip(tokens, parents, skip, strict=True)
             caches, logits = zip(*(self._first(run, *tree, device) for tree in trees), strict=True)
-            # The columns stand at the right: those of the shorter rows begin later.
+            # Rows are aligned at the right: shorter rows start at later columns.
             width = self._join(list(caches), [len(ids) for ids in tokens], device)
             self._pending = [width - len(ids) for ids in tokens]
             return list(logits)
@@ -209,7 +209,7 @@ class BatchedCache(HuggingFaceCache):
         return cache
 
     def _held(self) -> Iterator[tuple[str, Any]]:
-        """The layers that hold something, with their kinds."""
+        """The layers that have keys and values, with their kinds."""
         for kind, layer in zip(self._layout.kinds, self._cache.layers, strict=True):
             if kind is not None and layer.is_initialized:
                 yield kind, layer
@@ -222,7 +222,7 @@ class BatchedCache(HuggingFaceCache):
         skip: int,
         device: torch.device,
     ) -> tuple[Any, torch.Tensor]:
-        """A row that begins with a tree: its cache, and logits after the tokens that are not skipped."""
+        """Reads a tree into an empty row: its cache, and logits after the tokens that are not skipped."""
         import torch
 
         cache, wanted = self._new(), len(ids) - skip
@@ -248,8 +248,8 @@ class BatchedCache(HuggingFaceCache):
 
         Args:
             run: the model.
-            tokens: one sequence a row.
-            depths: of each token, and of what pads the row: its position after the row's end.
+            tokens: ids, by row.
+            depths: of each token and each padding column: its position relative to the row's end.
             new: which of the new columns each query sees, bool [rows, width, width].
             every: as in `ForwardFunction`.
         """
@@ -276,7 +276,7 @@ class BatchedCache(HuggingFaceCache):
         return torch.tensor(self._lengths, device=self._valid.device).unsqueeze(1)
 
     def _places(self) -> torch.Tensor:
-        """Positions of the valid columns, int [rows, columns]: counted from the end, as first columns may be gone."""
+        """Positions of the valid columns, int [rows, columns]; counted from the end, as first columns may be dropped."""
         assert self._valid is not None
         after = self._valid.flip(1).cumsum(dim=1).flip(1)
         return self._ends() - after
@@ -293,7 +293,7 @@ class BatchedCache(HuggingFaceCache):
         self._valid = self._valid[:, columns]
 
     def _tidy(self, *, alone: bool = False) -> None:
-        """Drops columns that are true in no row if they are many (or any, for a row alone), and those out of sight."""
+        """Drops columns that are valid in no row if there are many (for a single row: any), and those out of sight."""
         from constrained.models.shared_prefix import drop_columns
 
         assert self._valid is not None
@@ -320,7 +320,7 @@ class BatchedCache(HuggingFaceCache):
             self._valid = self._valid[:, common:]
 
     def _join(self, caches: list[Any], lengths: Sequence[int], device: torch.device) -> int:
-        """Puts caches of single rows side by side, padded at the left; the number of columns, none of them valid."""
+        """Joins caches of single rows, padded on the left; returns the number of columns, none of them valid yet."""
         import torch
         from torch.nn.functional import pad
 
@@ -340,7 +340,7 @@ class BatchedCache(HuggingFaceCache):
 def forward_row(
     run: ForwardFunction, ids: Sequence[int], cache: Any, start: int, device: torch.device, *, every: int = 1
 ) -> torch.Tensor:
-    """Reads tokens of one text, without padding or mask; logits after the last ones, [every, V]."""
+    """Reads tokens of one sequence, without padding or mask; logits after the last `every` tokens, [every, V]."""
     import torch
 
     positions = torch.arange(start, start + len(ids), device=device).unsqueeze(0)

@@ -1,9 +1,9 @@
-"""Caches of transformers models that hold several texts of different lengths.
+"""Caches of transformers models for sequences of different lengths.
 
-`JoinedCache` (`constrained.models.batched_cache`) keeps all rows side by side and reads them in one forward pass.
-`SingleCache` (`constrained.models.sequential_cache`) keeps one row as the model itself would. `PerRowCache` puts one cache a row
-next to each other, and reads them one after the other: for models in which padding would leave traces, and for logits that
-are bit-identical to a text alone.
+`BatchedCache` (`constrained.models.batched_cache`) reads all rows in one forward pass. `SequentialCache`
+(`constrained.models.sequential_cache`) has one row, in the model's own kind of cache. `PerRowCache` has one cache per
+row and one forward pass per row: for models that padding would change, and for logits that are bit-identical to those
+of a single sequence.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ ForwardFunction = Callable[..., Any]
 
 
 class HuggingFaceCache(Cache):
-    """Rows of a transformers model.
+    """A cache of a transformers model.
 
     Args:
-        rows: how many.
+        rows: number of rows.
     """
 
     def __init__(self, rows: int) -> None:
@@ -56,11 +56,11 @@ class HuggingFaceCache(Cache):
 
 
 class PerRowCache(HuggingFaceCache):
-    """A cache of its own for each row.
+    """One cache per row.
 
     Args:
-        rows: how many.
-        make: an empty cache of one row.
+        rows: number of rows.
+        make: creates an empty cache of one row.
     """
 
     def __init__(self, rows: int, make: Callable[[], HuggingFaceCache]) -> None:
@@ -76,18 +76,18 @@ class PerRowCache(HuggingFaceCache):
         """Keeps these rows, in this order."""
         kept: list[Any] = []
         for i, row in enumerate(rows):
-            # A cache is changed in place by the model, so a second copy of a row needs its own.
+            # The model changes a cache in place, so a second copy of a row needs a cache of its own.
             kept.append(self._rows[row].fork([0]) if row in rows[:i] else self._rows[row])
         self._rows = kept
 
     def fork(self, rows: Sequence[int]) -> Cache:
-        """A cache of its own with these rows."""
+        """An independent cache of these rows."""
         twin = copy.copy(self)
         twin._rows = [self._rows[row].fork([0]) for row in rows]  # type: ignore[misc]
         return twin
 
     def join(self, other: Cache) -> None:
-        """Takes the rows of another cache behind its own."""
+        """Appends the rows of another cache."""
         assert isinstance(other, PerRowCache)
         self._rows += other._rows
 
@@ -117,6 +117,6 @@ class PerRowCache(HuggingFaceCache):
 
     def keep_paths(self, rows: Sequence[int], paths: Sequence[Sequence[int]]) -> None:
         """Keeps one path of each row."""
-        self.keep(rows)  # a copy knows what its original has read last
+        self.keep(rows)  # a copied row still has the tree that its original read last
         for row, path in zip(self._rows, paths, strict=True):
             row.keep_paths([0], [path])

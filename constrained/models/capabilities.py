@@ -1,7 +1,7 @@
-"""How a transformers model can be read: what its configuration says, and what a trial of a few tokens shows.
+"""How a transformers model can be read: by its configuration, and by a probe with a few tokens.
 
-The configuration settles what a short trial cannot show (how far layers see, positions that are counted in columns, states).
-The trial settles the rest: a model that nobody has tested reads trees if a small one gives the logits of its branches.
+The configuration decides what a short probe cannot show (attention windows, positions counted in columns, recurrent
+states). The probe decides the rest: a model reads draft trees if a small tree gives the logits of its branches.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     import torch
 
 TOLERANCE = {"float64": 1e-3, "float32": 1e-3}
-"""Greatest error of logits in a trial, in their standard deviations over the vocabulary, by dtype."""
+"""Greatest error of logits in a probe, in standard deviations over the vocabulary, by dtype."""
 LOW_PRECISION_TOLERANCE = 0.1
-"""The same for dtypes of 16 and 8 bits, whose rounding is that large."""
+"""The greatest error for dtypes of 16 and 8 bits, whose rounding is that large."""
 FORGETTING_ERROR = 0.5
-"""From this error on a model is taken to have forgotten what it read."""
+"""A step error of at least this means that the cache does not keep what the model has read."""
 
 _MASKED = ("sdpa", "eager")
 """Attention that takes a mask of any shape."""
@@ -63,7 +63,7 @@ def cache_argument(model: Any) -> str | None:
 
 
 def probe_capabilities(model: Any, run: ForwardFunction, device: torch.device, size: int) -> Capabilities:
-    """Looks at a model, and tries it.
+    """Inspects a model's configuration, then probes the model.
 
     Args:
         model: of transformers.
@@ -72,7 +72,7 @@ def probe_capabilities(model: Any, run: ForwardFunction, device: torch.device, s
         size: of its vocabulary.
 
     Raises:
-        ModelError: it is no causal language model.
+        ModelError: it is not a causal language model.
     """
     import torch
 
@@ -115,9 +115,9 @@ def make_cache(model: Any, found: Capabilities, rows: int, isolate: bool) -> Hug
 
     Args:
         model: of transformers.
-        found: its ability.
-        rows: how many texts.
-        isolate: one forward pass a row.
+        found: how the model is read.
+        rows: number of sequences.
+        isolate: one forward pass per row.
     """
     layout = found.layout
     if layout is None:
@@ -129,14 +129,14 @@ def make_cache(model: Any, found: Capabilities, rows: int, isolate: bool) -> Hug
 
 
 def cache_factory(model: Any) -> Any:
-    """What makes empty caches of the model's own kind."""
+    """A function that creates empty caches of the model's own kind."""
     from transformers import DynamicCache
 
     return lambda: DynamicCache(config=model.config)
 
 
 def attention_layout(model: Any) -> AttentionLayout | str:
-    """The layers of a model as masks need them; or why none of any shape can be made for it."""
+    """The attention layers of a model; or why it cannot be given arbitrary masks."""
     from transformers.cache_utils import get_layer_types_and_kwargs
 
     config = decoder_config(model)

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 class HuggingFaceModel(LanguageModel):
     """A transformers causal language model with its tokenizer.
 
-    The checkpoint's generation configuration is asked for ends of sequence and for nothing else: temperature,
-    top-p and the like are never taken from it.
+    Only the EOS tokens are read from the checkpoint's generation configuration; temperature, top-p and other settings
+    are ignored.
     """
 
     def __init__(self, model: Any, tokenizer: Any, *, isolate: bool | None = None) -> None:
@@ -44,8 +44,8 @@ class HuggingFaceModel(LanguageModel):
         Args:
             model: a `PreTrainedModel` with a language modelling head; stays on its device and in its dtype.
             tokenizer: its tokenizer.
-            isolate: run each text of a batch in a forward pass of its own. Then a batch has bit-identical logits
-                to its texts alone, at the price of its speed. By default only models that cannot read padded
+            isolate: run each sequence of a batch in a forward pass of its own. Then the logits of a batch are
+                bit-identical to those of single sequences, but it is slower. By default only models that cannot read padded
                 batches exactly (recurrent layers, flash attention, see `probe_capabilities`) do so; for the others logits
                 differ by float rounding between batch sizes.
 
@@ -92,21 +92,21 @@ class HuggingFaceModel(LanguageModel):
 
     @cached_property
     def capabilities(self) -> Capabilities:
-        """How the model is read: found out when it is first asked for, by a trial of a few tokens.
+        """How the model is read; computed at the first access, by a probe with a few tokens.
 
         Raises:
-            ModelError: it is no causal language model.
+            ModelError: it is not a causal language model.
         """
         return probe_capabilities(self.model, self._run, self.device, self.vocabulary.size)
 
     @property
     def isolate(self) -> bool:
-        """Whether each text of a batch has a forward pass of its own."""
+        """Whether each sequence of a batch has a forward pass of its own."""
         return self.capabilities.mode is not ForwardMode.TREES if self._isolate is None else self._isolate
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of the configuration and of some numbers of every weight: the same in every process."""
+        """A hash of the configuration and of a sample of every weight; equal in all processes."""
         import torch
 
         digest = hashlib.sha256(repr(self.model.config.to_dict()).encode())
@@ -123,7 +123,7 @@ class HuggingFaceModel(LanguageModel):
         return device
 
     def encode(self, prompt: Prompt, *, chat: bool = True) -> list[int]:
-        """See `LanguageModel.encode`. A text without a template gets the special tokens its tokenizer adds."""
+        """See `LanguageModel.encode`. A string without a template gets the special tokens that its tokenizer adds."""
         ids: Any = prompt
         if self.tokenizer is None:
             pass
@@ -138,7 +138,7 @@ class HuggingFaceModel(LanguageModel):
         return check_ids(ids, self.vocabulary.size)
 
     def cache(self, rows: int) -> Cache:
-        """An empty cache for this many texts."""
+        """An empty cache of `rows` rows."""
         return make_cache(self.model, self.capabilities, rows, self.isolate)
 
     def forward(self, tokens: Sequence[Sequence[int]], cache: Cache) -> NDArray[np.float32]:
@@ -155,12 +155,12 @@ class HuggingFaceModel(LanguageModel):
 
     @property
     def no_trees(self) -> str | None:  # type: ignore[override]
-        """Why trees cannot be read: attention that takes no mask, recurrent states, a trial that failed."""
+        """Why draft trees cannot be read: attention without arbitrary masks, recurrent states, or a failed probe."""
         return self.capabilities.no_trees
 
     @property
     def no_chains(self) -> str | None:  # type: ignore[override]
-        """Why not even chains can be read: behind its first tokens the model reads one at a time."""
+        """Why chains cannot be read either: after the prompt the model reads one token at a time."""
         return self.capabilities.no_trees if self.capabilities.mode is ForwardMode.STEPS else None
 
     def forward_trees(
@@ -182,7 +182,7 @@ class HuggingFaceModel(LanguageModel):
         trees: tuple[Sequence[Sequence[int]], Sequence[int]] | None,
         cache: Cache,
     ) -> Logits:
-        """See `LanguageModel.read`: on a device other than the host's logits stay there."""
+        """See `LanguageModel.forward_logits`; logits of a model on a GPU stay there."""
         import torch
 
         if self.device.type == "cpu":
@@ -216,7 +216,7 @@ class HuggingFaceModel(LanguageModel):
     def _run(self, *, every: bool | int = False, **inputs: Any) -> torch.Tensor:
         """One forward pass: logits [rows, columns, V], of the last column or columns unless `every` one is wanted."""
         if every is not True:
-            inputs["logits_to_keep"] = int(every) or 1  # spares a long prompt's logits: columns x V floats
+            inputs["logits_to_keep"] = int(every) or 1  # avoids the logits of a long prompt: columns x V floats
         cache = inputs.pop("past_key_values", None)
         inputs = {name: value for name, value in inputs.items() if name in self._accepted}
         if self._cache_name is not None:

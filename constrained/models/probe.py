@@ -1,6 +1,6 @@
-"""Trials of a model with a few random tokens: whether what it reads in one way is what it reads in another.
+"""Probes of a model with a few random tokens: whether two ways of reading them give equal logits.
 
-Each gives the largest difference of logits, in their standard deviations over the vocabulary.
+Each probe returns the largest difference of logits, in standard deviations over the vocabulary.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def probe_failure(trial: Callable[[], float], tolerance: float) -> str | None:
-    """What came of a trial that gives an error: None if it is small enough."""
+    """Why a probe failed; None if its error is at most `tolerance`."""
     try:
         error = float(trial())
     except Exception as failure:  # whatever code a model brings along
@@ -44,7 +44,7 @@ def tree_error(run: ForwardFunction, found: AttentionLayout, device: torch.devic
     import torch
 
     ids = _ids(size, 4, 12).tolist()
-    ids[1][:5], ids[3][:3] = ids[0][:5], ids[2][:3]  # two texts begin as row 0, two as row 2
+    ids[1][:5], ids[3][:3] = ids[0][:5], ids[2][:3]  # rows 0 and 1 share a prefix, and so do rows 2 and 3
     positions = torch.arange(12, device=device).expand(4, -1)
     whole = run(every=True, input_ids=torch.tensor(ids, device=device), position_ids=positions)
     cache = BatchedCache(2, found)
@@ -72,14 +72,14 @@ def tree_error(run: ForwardFunction, found: AttentionLayout, device: torch.devic
 
 
 def causality_error(run: ForwardFunction, device: torch.device, size: int) -> float:
-    """A text against one that begins in the same way, both in one piece."""
+    """Logits of a common prefix in two sequences that differ after it."""
     ids, other = _ids(size, 2, 8).tolist()
     one, two = (forward_row(run, text, None, 0, device, every=8) for text in (ids, [*ids[:5], *other[5:]]))
     return _error(one[:5], two[:5])
 
 
 def step_error(run: ForwardFunction, make: Any, device: torch.device, size: int) -> float:
-    """A text read token by token, against the same in one piece."""
+    """A sequence read token by token, against one forward pass over it."""
     import torch
 
     ids = _ids(size, 6).tolist()
@@ -89,7 +89,7 @@ def step_error(run: ForwardFunction, make: Any, device: torch.device, size: int)
 
 
 def isolation_error(run: ForwardFunction, make: Any, device: torch.device, size: int) -> float:
-    """A text read token by token, against the same while another text is read: some models keep states in themselves."""
+    """A sequence read alone, against one interleaved with another sequence: some models have state outside the cache."""
     import torch
 
     ids, other = _ids(size, 2, 6).tolist()
@@ -104,7 +104,7 @@ def isolation_error(run: ForwardFunction, make: Any, device: torch.device, size:
 
 
 def chain_error(run: ForwardFunction, make: Any, device: torch.device, size: int) -> float:
-    """A text read with guesses, right and wrong, against the same token by token."""
+    """A sequence read with right and wrong draft tokens, against token by token."""
     import torch
 
     ids, other = _ids(size, 2, 8).tolist()

@@ -1,7 +1,7 @@
-"""A cache of one text as the model itself keeps it: for models that take no mask of any shape.
+"""A cache of one sequence in the model's own kind of cache: for models that do not accept arbitrary attention masks.
 
-Layers with a state cannot take a token back. What is read of a guess is therefore read from a copy of the state, and when
-not all of it was right, the state from before comes back and what was right is read again, with what comes next.
+Recurrent layers cannot undo a token. Draft tokens are therefore read after a copy of the state is stored; if not all of
+them are accepted, the copy is restored, and the accepted ones are read again together with the next tokens.
 """
 
 from __future__ import annotations
@@ -20,45 +20,46 @@ if TYPE_CHECKING:
     import torch
 
 _AGAIN = 16
-"""More tokens than these are not read again: they are read by themselves, and a guess behind them in a second pass."""
+"""Most tokens that are read again; more than these are read in a pass of their own, and draft tokens in a second one."""
 
 
 class ForwardMode(Enum):
-    """How a model can be read."""
+    """How a model reads tokens."""
 
     TREES = "trees"
-    """Several continuations at once, rows side by side."""
+    """Draft trees, all rows in one forward pass."""
     CHAINS = "chains"
-    """One text after the other, one continuation each."""
+    """One forward pass per sequence, with one chain of draft tokens."""
     STEPS = "steps"
-    """One text after the other, and behind its first tokens one token at a time."""
+    """One forward pass per sequence, and after its prompt one token per pass."""
     WHOLE = "whole"
-    """One text after the other, each time from its beginning: nothing is remembered."""
+    """One forward pass per sequence, each over the whole sequence: there is no cache."""
 
 
 class SequentialCache(HuggingFaceCache):
-    """One row.
+    """A cache of one row.
 
-    Invariant: the cache has read the text without its last `_behind` tokens; without a cache these are the whole text.
+    Invariant: the transformers cache has read the sequence without its last tokens, `_behind`; without a cache these
+    are the whole sequence.
     """
 
     def __init__(self, make: Callable[[], Any], mode: ForwardMode) -> None:
-        """Holds nothing.
+        """Creates an empty cache.
 
         Args:
-            make: an empty cache of transformers, for one row.
-            mode: how to read.
+            make: creates an empty transformers cache of one row.
+            mode: how the model reads tokens.
         """
         super().__init__(1)
         self._way = mode
         self._cache = None if mode is ForwardMode.WHOLE else make()
         self._behind: list[int] = []
-        self._before: Any = None  # the cache before what was read last
-        self._last: list[int] = []  # what was read since then
+        self._before: Any = None  # copy of the cache before the last draft tokens
+        self._last: list[int] = []  # tokens read since that copy
         self._tree = 0  # tokens of the last chain
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Keeps the row, or nothing."""
+        """Keeps the row, or drops it."""
         assert len(rows) <= 1, "a cache of one row cannot hold several"
 
     def fork(self, rows: Sequence[int]) -> Cache:
@@ -72,7 +73,7 @@ class SequentialCache(HuggingFaceCache):
     def forward(
         self, run: ForwardFunction, tokens: Sequence[Sequence[int]], device: torch.device
     ) -> torch.Tensor:
-        """As much as is allowed in one pass; logits after the last token, [1, V]."""
+        """Reads tokens in as few passes as the mode allows; logits after the last token, [1, V]."""
         (ids,) = tokens
         return self._read(run, ids, device, every=1)
 
@@ -84,10 +85,10 @@ class SequentialCache(HuggingFaceCache):
         skip: Sequence[int],
         device: torch.device,
     ) -> list[torch.Tensor]:
-        """A chain: what is skipped and the token behind that are the row's own, the rest is a guess.
+        """Reads a chain: the skipped tokens and the next one are committed, the rest are draft tokens.
 
         Raises:
-            ValueError: it is not a chain.
+            ValueError: the tree is not a chain.
         """
         import torch
 
@@ -107,7 +108,7 @@ class SequentialCache(HuggingFaceCache):
         return [torch.cat(logits)]
 
     def keep_paths(self, rows: Sequence[int], paths: Sequence[Sequence[int]]) -> None:
-        """Keeps the beginning of the chain, at least what was the row's own of it."""
+        """Keeps a prefix of the chain, with at least its committed tokens."""
         self.keep(rows)
         (path,) = paths
         wrong = self._tree - len(path)
@@ -124,7 +125,7 @@ class SequentialCache(HuggingFaceCache):
 
     @property
     def _crops(self) -> bool:
-        """Whether every layer can take tokens back exactly."""
+        """Whether every layer can drop its last tokens exactly."""
         from transformers.cache_utils import DummyLayer, DynamicLayer
 
         return self._cache is not None and all(
@@ -134,7 +135,7 @@ class SequentialCache(HuggingFaceCache):
     def _read(
         self, run: ForwardFunction, ids: Sequence[int], device: torch.device, *, every: int
     ) -> torch.Tensor:
-        """Reads what is behind and more; logits after the last ones, [every, V]."""
+        """Reads `_behind` and more tokens; logits after the last `every` ones, [every, V]."""
         unread, start = [*self._behind, *ids], self._lengths[0] - len(self._behind)
         self._lengths[0] += len(ids)
         if self._way is ForwardMode.WHOLE:
@@ -150,7 +151,7 @@ class SequentialCache(HuggingFaceCache):
 
 
 def clone_cache(cache: Any) -> Any:
-    """A cache that goes its own way. Keys and values are only ever replaced, states are changed in place."""
+    """An independent copy. Keys and values are replaced by layers, so they are shared; states change in place."""
     if cache is None:
         return None
     twin = copy.copy(cache)

@@ -1,4 +1,4 @@
-"""A layer of a transformers cache whose rows begin with the same columns, which are held once."""
+"""A layer of a transformers cache whose rows share a prefix, which is stored once."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from transformers.cache_utils import DummyLayer, DynamicLayer
 
 
 class SharedPrefixLayer(DynamicLayer):  # type: ignore[no-untyped-call]
-    """Common columns, and those that each row has of its own.
+    """Columns of the common prefix, and each row's own columns.
 
-    `keys` and `values`, float [rows, heads, columns, size], put both together for as long as somebody looks: a forward pass
-    does so for one layer after the other. Setting one of them makes all of its columns the rows' own.
+    `keys` and `values`, float [rows, heads, columns, size], concatenate both at each access; a forward pass needs them for
+    one layer at a time. Setting one of them ends the sharing of its columns.
     """
 
     def __init__(self, layer: Any, rows: int) -> None:
-        """Takes what a layer of a single row holds as common to some rows.
+        """Shares the columns of a layer of one row.
 
         Args:
-            layer: it stays as it is.
-            rows: how many.
+            layer: not changed.
+            rows: number of rows that share it.
         """
         super().__init__()  # type: ignore[no-untyped-call]
         self.dtype, self.device, self.is_initialized = layer.dtype, layer.device, True
@@ -57,17 +57,17 @@ class SharedPrefixLayer(DynamicLayer):  # type: ignore[no-untyped-call]
         self._set(1, tensor)
 
     def _set(self, which: int, tensor: Any) -> None:
-        if "_own" in self.__dict__:  # the class above sets both to None before there is anything
+        if "_own" in self.__dict__:  # the constructor of the base class sets both to None
             self._common[which], self._own[which] = None, tensor
 
     @property
     def common(self) -> int:
-        """How many columns are held once."""
+        """Number of shared columns."""
         return 0 if self._common[0] is None else int(self._common[0].shape[2])
 
     @property
     def bytes(self) -> int:
-        """What is held."""
+        """Memory of all columns, in bytes."""
         return sum(held.nbytes for held in (*self._common, *self._own) if held is not None)
 
     def update(self, key_states: Any, value_states: Any, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
@@ -77,11 +77,11 @@ class SharedPrefixLayer(DynamicLayer):  # type: ignore[no-untyped-call]
         return self.keys, self.values
 
     def get_seq_length(self) -> int:
-        """All columns of a row."""
+        """Number of columns of a row."""
         return self.common + int(self._own[0].shape[2])
 
     def drop(self, columns: int) -> None:
-        """Lets go of the first columns."""
+        """Drops the first columns."""
         common = min(columns, self.common)
         self._common = [None if held is None else held[:, :, common:] for held in self._common]
         self._own = [held[:, :, columns - common :] for held in self._own]
@@ -93,7 +93,7 @@ class SharedPrefixLayer(DynamicLayer):  # type: ignore[no-untyped-call]
 
 
 def share_prefix(cache: Any, rows: int) -> list[Any] | None:
-    """Layers for some rows that all begin as the single row of a cache does; None where its layers are of other kinds."""
+    """Layers for rows that share the single row of a cache as their prefix; None if its layers are of other kinds."""
     known = (DynamicLayer, DummyLayer)
     if any(type(layer) not in known or not layer.is_initialized for layer in cache.layers):
         return None
@@ -117,7 +117,7 @@ def column_count(layer: Any) -> int:
 
 
 def drop_columns(layer: Any, columns: int) -> None:
-    """Lets go of the first columns of a layer."""
+    """Drops the first columns of a layer."""
     if isinstance(layer, SharedPrefixLayer):
         layer.drop(columns)
     else:
