@@ -301,7 +301,9 @@ class Generator:
         return answers
 
     def _chunks(self, task: DecodingRequest, began: float) -> Iterator[Chunk]:
-        if not isinstance(self.sampler, TokenSampler):  # these samplers know a completion only when it is finished
+        if not isinstance(
+            self.sampler, TokenSampler
+        ):  # these samplers know a completion only when it is finished
             (answer,) = self._written([task], began)
             output = self._output(answer)
             yield Chunk(output.text, output.text, output.tokens, output=output)
