@@ -270,7 +270,7 @@ def test_the_command_serves_until_it_is_told_to_stop(how: signal.Signals) -> Non
 
 DIES = SERVE.replace(
     "from constrained.cli",
-    "from constrained.decoding import continuous_batch\ncontinuous_batch.ContinuousBatch.remove_finished = None\nfrom constrained.cli",
+    "from constrained.decoding import continuous_batch\ncontinuous_batch.ContinuousBatch.step = None\nfrom constrained.cli",
 )
 
 
