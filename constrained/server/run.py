@@ -69,7 +69,7 @@ def serve(
     shown = f"[{host}]" if ":" in host else host
     with listening, _handled_signals():
         server = _Server(config, on_ready, f"http://{shown}:{listening.getsockname()[1]}")
-        scheduler.died = lambda: setattr(server, "should_exit", True)
+        scheduler.on_failure = lambda: setattr(server, "should_exit", True)
         server.run(sockets=[listening])
     if scheduler.failure is not None:
         raise RuntimeError(f"the server stopped because its scheduler failed: {scheduler.failure}")

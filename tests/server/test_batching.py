@@ -270,7 +270,7 @@ def test_the_command_serves_until_it_is_told_to_stop(how: signal.Signals) -> Non
 
 DIES = SERVE.replace(
     "from constrained.cli",
-    "from constrained.decoding import continuous_batch\ncontinuous_batch.ContinuousBatch.step = None\nfrom constrained.cli",
+    "from constrained.decoding import continuous_batch\ncontinuous_batch.ContinuousBatch.remove_finished = None\nfrom constrained.cli",
 )
 
 
@@ -288,7 +288,7 @@ def test_the_command_ends_when_its_scheduler_dies() -> None:
         answer = httpx.post(f"{url}/completions", json={"model": "some/model", "prompt": "x"}, timeout=60)
         assert (answer.status_code, answer.json()["error"]["code"]) == (503, "dead")
         assert process.wait(60) == 70
-        assert "its scheduler died of TypeError" in process.stderr.read()
+        assert "its scheduler failed: TypeError" in process.stderr.read()
     finally:
         process.kill()
         process.communicate()
