@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from constrained import __version__
+import constrained
 from constrained.automaton import compile as compile_automaton
 from constrained.constraint import json_schema
 from constrained.evaluate.masks.engines.base import CompiledSchema, mask_slices
@@ -15,7 +15,7 @@ from constrained.vocabulary import Vocabulary
 class ConstrainedEngine:
     """States are ints; nothing is copied, nothing changes in place."""
 
-    version = __version__
+    version = constrained.__version__
 
     def __init__(self, tokens: VocabularyData, threads: int) -> None:
         self.vocabulary = Vocabulary.from_bytes(tokens.tokens, tokens.eos_ids)
