@@ -197,16 +197,16 @@ def _verification(
         checked = _against_float64(stats, noises, table if masked else None)
         made.append(KernelTiming(name, rows, moved, seconds, copy, *checked))
     held = stats.best.numel() * 8 + stats.masses.numel() * 4
-    made.append(KernelTiming("merge", rows, held, timer([lambda: merge_splits(stats)]), copy, None, 0))
+    made.append(KernelTiming("merge_splits", rows, held, timer([lambda: merge_splits(stats)]), copy, None, 0))
     tree = _chain(merge_splits(stats).ids[:, 0].tolist(), device)
     seconds = timer([lambda: verify_trees(stats, *tree, limit=rows)])
     lost = rows - int(verify_trees(stats, *tree, limit=rows).num_tokens[0])
-    made.append(KernelTiming("merge_walk", rows, held, seconds, copy, None, lost))
+    made.append(KernelTiming("verify_trees", rows, held, seconds, copy, None, lost))
     seconds = timer([partial(apply_masks, z, table, places) for z in logits])
     refused = ~_bits(table, settings.tokens)
     wrong = int(((logits[0] == -torch.inf) != refused).sum())
     written = 2 * int(refused.sum())
-    made.append(KernelTiming("apply_rows", rows, mask_bytes + written, seconds, copy, None, wrong))
+    made.append(KernelTiming("apply_masks", rows, mask_bytes + written, seconds, copy, None, wrong))
     return made
 
 

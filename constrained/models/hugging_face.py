@@ -216,9 +216,8 @@ class HuggingFaceModel(LanguageModel):
     def _run(self, *, every: bool | int = False, **inputs: Any) -> torch.Tensor:
         """One forward pass: logits [rows, columns, V], of the last column or columns unless `every` one is wanted."""
         if every is not True:
-            inputs["logits_to_keep"] = (
-                int(every) or 1
-            )  # avoids the logits of a long prompt: columns x V floats
+            # avoids the logits of a long prompt: columns x V floats
+            inputs["logits_to_keep"] = int(every) or 1
         cache = inputs.pop("past_key_values", None)
         inputs = {name: value for name, value in inputs.items() if name in self._accepted}
         if self._cache_name is not None:

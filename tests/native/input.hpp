@@ -6,7 +6,7 @@
 #include <string_view>
 #include <tuple>
 
-#include "../../constrained/_core/lexed.hpp"
+#include "../../constrained/_core/lexer_automaton.hpp"
 #include "tokens.hpp"
 
 namespace fuzz {

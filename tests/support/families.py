@@ -319,7 +319,7 @@ FAMILIES: dict[str, Family] = {
 
 def table() -> str:
     """A row for each family."""
-    lines = ["| family | what is special | guesses |", "|---|---|---|"]
+    lines = ["| family | what is special | draft tokens |", "|---|---|---|"]
     lines += [f"| {name} | {family.note} | {WAYS[family.way]} |" for name, family in FAMILIES.items()]
     return "\n".join(lines) + "\n"
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import sys
 from typing import Any, TextIO
 
 _LONGEST_MESSAGE = 500
@@ -13,6 +15,8 @@ def private_output() -> TextIO:
     """A file for messages; from now on standard output goes to standard error, whatever an engine prints."""
     own = os.dup(1)
     os.dup2(2, 1)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # line by line: a worker that is killed does not flush
+        sys.stdout.reconfigure(line_buffering=True)
     return os.fdopen(own, "w", encoding="utf-8")
 
 
