@@ -37,7 +37,10 @@ _HOMES = {
     "ConstraintError": "errors",
     "ConstraintLogitsProcessor": "integrations.transformers",
     "ConstraintTooLarge": "errors",
+    "Document": "extraction",
     "DoesNotFit": "errors",
+    "Extraction": "extraction",
+    "Extractor": "extraction",
     "Speculation": "decoding",
     "Generator": "decoding",
     "InvalidArgument": "errors",
@@ -71,7 +74,7 @@ _HOMES = {
     "compile": "automaton",
     "decode": "integrations.transformers",
     "ebnf": "constraint",
-    "extract": "api",
+    "extract": "extraction",
     "fill_masks": "automaton",
     "gbnf": "constraint",
     "generate": "api",
@@ -91,7 +94,6 @@ _HOMES = {
 __all__ = sorted(_HOMES)
 
 if TYPE_CHECKING:
-    from constrained.api import extract as extract
     from constrained.api import generate as generate
     from constrained.automaton import Automaton as Automaton
     from constrained.automaton import TokenAutomaton as TokenAutomaton
@@ -139,6 +141,10 @@ if TYPE_CHECKING:
     from constrained.errors import UnsatisfiableConstraint as UnsatisfiableConstraint
     from constrained.errors import UnsupportedConstraint as UnsupportedConstraint
     from constrained.errors import VocabularyError as VocabularyError
+    from constrained.extraction import Document as Document
+    from constrained.extraction import Extraction as Extraction
+    from constrained.extraction import Extractor as Extractor
+    from constrained.extraction import extract as extract
     from constrained.integrations.transformers import (
         ConstraintLogitsProcessor as ConstraintLogitsProcessor,
     )

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.text import Text
 
 import constrained
-from constrained.api import extraction_prompt
+from constrained.extraction.prompt import extraction_prompt
 
 HERE = Path(__file__).parent
 WIDTH = 96

@@ -19,6 +19,7 @@ LAYERS: dict[str, tuple[set[str], ...]] = {
         {"automaton"},
         {"models", "sampling"},
         {"decoding"},
+        {"extraction"},
         {"api"},
         {"chat", "testing"},
         {"server", "integrations"},

@@ -115,7 +115,7 @@ def extract(
     source = inputs.read_text(text, file, what="text")
 
     def make_prompt(constraint: Constraint) -> Prompt:
-        from constrained.api import extraction_prompt
+        from constrained.extraction.prompt import extraction_prompt
 
         return extraction_prompt(source, constraint)
 

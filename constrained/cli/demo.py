@@ -92,8 +92,8 @@ def run(*, quiet: bool) -> None:
 
 
 def _extract(model: Any, text: str, kind: type) -> Any:
-    from constrained.api import extraction_prompt
     from constrained.decoding import Generator
+    from constrained.extraction.prompt import extraction_prompt
 
     generator = Generator(model, kind)
     output = generator(extraction_prompt(text, generator.constraint))

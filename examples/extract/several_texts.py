@@ -3,7 +3,7 @@
 from typing import TypedDict
 
 import constrained
-from constrained.api import extraction_prompt
+from constrained.extraction.prompt import extraction_prompt
 
 
 class Order(TypedDict):

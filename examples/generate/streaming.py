@@ -1,7 +1,7 @@
 """Stream a value: every chunk has the new characters and the valid partial value so far."""
 
 import constrained
-from constrained.api import extraction_prompt
+from constrained.extraction.prompt import extraction_prompt
 
 SCHEMA = {
     "type": "object",

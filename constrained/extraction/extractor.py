@@ -1,0 +1,92 @@
+"""`Extractor`: a model and a constraint, ready to read documents."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+from constrained.decoding import Generator
+from constrained.extraction.extraction import Extraction
+from constrained.extraction.prompt import check_text, extraction_prompt
+from constrained.sampling import Local
+
+if TYPE_CHECKING:
+    from constrained.decoding import Speculation
+    from constrained.sampling import Sampler
+
+T = TypeVar("T")
+
+
+class Extractor(Generic[T]):
+    """Reads documents into values of a constraint; compiles the constraint once. Safe to share between threads.
+
+    Attributes:
+        generator: generates the completions.
+    """
+
+    generator: Generator
+
+    @overload
+    def __init__(
+        self,
+        model: Any,
+        constraint: type[T],
+        *,
+        sampler: str | Sampler | None = None,
+        speculation: str | Speculation | None = "auto",
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Extractor[Any],
+        model: Any,
+        constraint: Any,
+        *,
+        sampler: str | Sampler | None = None,
+        speculation: str | Speculation | None = "auto",
+    ) -> None: ...
+
+    def __init__(
+        self,
+        model: Any,
+        constraint: Any,
+        *,
+        sampler: str | Sampler | None = None,
+        speculation: str | Speculation | None = "auto",
+    ) -> None:
+        """Loads the model and compiles the constraint.
+
+        Args:
+            model: a `LanguageModel`, or what `constrained.load` makes one of.
+            constraint: a Python type, a JSON Schema, or a `Constraint`.
+            sampler: a name or a configured sampler, as for `Generator`.
+            speculation: as for `Generator`; by default draft tokens are verified where that saves time.
+
+        Raises:
+            ConstrainedError: as `Generator`.
+        """
+        self.generator = value_generator(model, constraint, sampler, speculation)
+
+    def __call__(self, text: str, **settings: Any) -> Extraction[T]:
+        """Reads one text.
+
+        Args:
+            text: what to read; it has to fit into the model's context.
+            settings: of the call: `max_tokens`, `temperature`, `top_k`, `top_p`, `min_p`, `seed`, as in `Generator`.
+
+        Raises:
+            PromptError: the text is empty, or too long (`PromptTooLong`).
+            ConstrainedError: as the call of `Generator`.
+        """
+        check_text(text)
+        output = self.generator(extraction_prompt(text, self.generator.constraint), **settings)
+        return Extraction(None, text, output)
+
+
+def value_generator(
+    model: Any, constraint: Any, sampler: str | Sampler | None, speculation: str | Speculation | None
+) -> Generator:
+    """A generator whose values are wanted, and not their weights: it draws the same tokens, mostly without masks."""
+    generator = Generator(model, constraint, sampler=sampler, speculation=speculation)
+    if generator.sampler == Local():
+        generator.sampler = Local(weights=False)
+    return generator
