@@ -9,7 +9,7 @@ import atexit
 import os
 import threading
 import zipfile
-from collections import OrderedDict
+from functools import lru_cache
 from weakref import WeakKeyDictionary
 
 from spec import _core
@@ -49,7 +49,7 @@ class DraftMemory:
     def __init__(self) -> None:
         self.core = _core.Memory()
         self._lock = threading.Lock()
-        self._by_constraint: OrderedDict[str, ConstraintMemory] = OrderedDict()
+        self._by_constraint = lru_cache(MAX_CONSTRAINTS)(lambda constraint: ConstraintMemory())
 
     def retokenizer(self, vocabulary: DraftVocabulary) -> _core.Retokenizer:
         """Splits bytes into tokens of a vocabulary (native); created once for each vocabulary."""
@@ -117,9 +117,5 @@ class DraftMemory:
 
     def for_constraint(self, constraint: str) -> ConstraintMemory:
         """What was learned under a constraint, by its key."""
-        with self._lock:
-            memory = self._by_constraint.setdefault(constraint, ConstraintMemory())
-            self._by_constraint.move_to_end(constraint)
-            while len(self._by_constraint) > MAX_CONSTRAINTS:
-                self._by_constraint.popitem(last=False)
-            return memory
+        with self._lock:  # `lru_cache` may call the function twice for concurrent calls
+            return self._by_constraint(constraint)

@@ -13,7 +13,7 @@ import pytest
 
 LAYERS: dict[str, tuple[set[str], ...]] = {
     "constrained": (
-        {"errors", "extras", "_core"},
+        {"errors", "extras", "lru_cache", "_core"},
         {"predicates", "prompting", "vocabulary"},
         {"constraint"},
         {"automaton"},

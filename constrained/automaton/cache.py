@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import atexit
-import threading
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 from constrained.automaton.protocol import Automaton
 from constrained.errors import InvalidArgument, ModelMismatch
+from constrained.lru_cache import LRUCache
 
 if TYPE_CHECKING:
     from constrained.constraint import Constraint
@@ -17,8 +16,7 @@ if TYPE_CHECKING:
 CACHE_SIZE = 64
 """Automata in the cache; the least recently used one is evicted first."""
 
-_cache: OrderedDict[tuple[str, str], Automaton] = OrderedDict()
-_lock = threading.Lock()
+_cache: LRUCache[tuple[str, str], Automaton] = LRUCache(CACHE_SIZE)
 # Other libraries keep classes alive beyond the end of the interpreter, and with a class its module: native objects
 # must be freed before that.
 atexit.register(_cache.clear)
@@ -43,15 +41,9 @@ def compile_cached(target: Any, vocabulary: Vocabulary) -> tuple[Constraint, Aut
 
     constraint = as_constraint(target)
     key = (vocabulary.fingerprint, constraint.key)
-    with _lock:
-        if key in _cache:
-            _cache.move_to_end(key)
-            return constraint, _cache[key]
-    automaton = compile(constraint, vocabulary)  # without the lock: of two concurrent results one is cached
-    with _lock:
-        automaton = _cache.setdefault(key, automaton)
-        while len(_cache) > CACHE_SIZE:
-            _cache.popitem(last=False)
+    automaton = _cache.get(key)
+    if automaton is None:
+        automaton = _cache.setdefault(key, compile(constraint, vocabulary))  # one of two concurrent results
     return constraint, automaton
 
 

@@ -7,8 +7,6 @@ Must not know: models, samplers, how predicates are called.
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -18,6 +16,7 @@ from constrained.automaton.bitmask import Bitmask, pack_ids, unpack_ids
 from constrained.automaton.protocol import DEAD, NO_LIMIT, Automaton
 from constrained.automaton.text_states import TextState, TextStateCache
 from constrained.errors import Problem, UnsatisfiableConstraint
+from constrained.lru_cache import LRUCache
 
 if TYPE_CHECKING:
     from constrained.constraint import PredicateConstraint
@@ -70,8 +69,7 @@ class PredicateAutomaton(Automaton):
         self._tokens = self.vocabulary.tokens
         self._eos = frozenset(self.vocabulary.eos_ids)
         self._states = TextStateCache(_START, TextState(b"", relaxed_automaton.start, DEAD, -1), memory_limit)
-        self._masks: OrderedDict[tuple[int, int], Bitmask] = OrderedDict()
-        self._lock = threading.Lock()
+        self._masks: LRUCache[tuple[int, int], Bitmask] = LRUCache(_MASK_CACHE_SIZE)
         self._grammar_allows_only_eos = lru_cache(_ONLY_EOS_CACHE_SIZE)(self._compute_only_eos)
         for predicate in self._predicates:
             if not predicate.check("prefix", [b""])[0]:
@@ -107,14 +105,14 @@ class PredicateAutomaton(Automaton):
         after = self._relaxed.next(before.relaxed_state, token)
         if after == DEAD or self._relaxed.shortest_completion(after) >= budget:
             return DEAD
-        known = self._states.child(state, token)
+        cached = self._states.child(state, token)
         text = before.text + self._tokens[token]
-        if known is None and not self._check("prefix", [text])[0]:
+        if cached is None and not self._check("prefix", [text])[0]:
             return DEAD
         must_end = budget == 1 or self._grammar_allows_only_eos(after)
         if must_end and not self._check("complete", [text])[0]:
             return DEAD
-        return self._states.intern(TextState(text, after, state, token)) if known is None else known
+        return self._states.intern(TextState(text, after, state, token)) if cached is None else cached
 
     def accepts(self, state: int) -> bool:
         """See `Automaton.accepts`."""
@@ -126,14 +124,11 @@ class PredicateAutomaton(Automaton):
     def fill_mask_within(self, state: int, mask: Bitmask, budget: int) -> None:
         """See `Automaton.fill_mask_within`; calls the predicates for every token that the grammar allows."""
         target = np.asarray(mask)
-        known = self._masks.get((state, budget))
-        if known is None:
-            known = self._compute_mask(state, budget)
-            with self._lock:
-                self._masks[state, budget] = known
-                while len(self._masks) > _MASK_CACHE_SIZE:
-                    self._masks.popitem(last=False)
-        target[:] = known
+        cached = self._masks.get((state, budget))
+        if cached is None:
+            cached = self._compute_mask(state, budget)
+            self._masks.put((state, budget), cached)
+        target[:] = cached
 
     def fill_relaxed_mask(self, state: int, mask: Bitmask, budget: int) -> None:
         """Writes a superset of the mask that `fill_mask_within` writes, without calling a predicate."""

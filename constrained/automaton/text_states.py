@@ -6,10 +6,10 @@ Must not know: predicates, automata.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from dataclasses import dataclass
 
 from constrained.errors import ConstraintTooLarge, Problem
+from constrained.lru_cache import LRUCache
 
 _OVERHEAD = 500
 """Approximate bytes of a state in addition to its text."""
@@ -50,18 +50,22 @@ class TextStateCache:
         self._start = start
         self._limit = limit
         self._next = first + 1
-        self._size = 0
-        self._held: OrderedDict[int, TextState] = OrderedDict()
+        self._states: LRUCache[int, TextState] = LRUCache(
+            limit, size=lambda _, state: len(state.text) + _OVERHEAD, evicted=self._forget
+        )
         self._after: dict[tuple[int, int], int] = {}
         self._lock = threading.Lock()
 
+    def _forget(self, number: int, state: TextState) -> None:
+        del self._after[state.parent, state.token]
+
     def __len__(self) -> int:
-        return len(self._held) + 1
+        return len(self._states) + 1
 
     @property
     def bytes(self) -> int:
         """Approximate size of all states."""
-        return self._size
+        return self._states.size
 
     def __getitem__(self, number: int) -> TextState:
         """The state with a number.
@@ -71,11 +75,9 @@ class TextStateCache:
         """
         if number == self._first:
             return self._start
-        with self._lock:
-            state = self._held.get(number)
-            if state is not None:
-                self._held.move_to_end(number)
-                return state
+        state = self._states.get(number)
+        if state is not None:
+            return state
         raise ConstraintTooLarge(
             "the state of a sequence under a predicate was evicted while the sequence was unfinished",
             Problem(
@@ -88,23 +90,18 @@ class TextStateCache:
     def child(self, before: int, token: int) -> int | None:
         """The number of the state after a token, if it is cached."""
         with self._lock:
-            known = self._after.get((before, token))
-            if known is not None:
-                self._held.move_to_end(known)
-            return known
+            number = self._after.get((before, token))
+            if number is not None:
+                self._states.get(number)  # a use
+            return number
 
     def intern(self, state: TextState) -> int:
         """The number of a state; a new one if the state is not cached."""
         with self._lock:
-            known = self._after.get((state.parent, state.token))
-            if known is not None:
-                return known
+            cached = self._after.get((state.parent, state.token))
+            if cached is not None:
+                return cached
             number, self._next = self._next, self._next + 1
-            self._held[number] = state
             self._after[state.parent, state.token] = number
-            self._size += len(state.text) + _OVERHEAD
-            while self._size > self._limit and len(self._held) > 1:
-                _, oldest = self._held.popitem(last=False)
-                del self._after[oldest.parent, oldest.token]
-                self._size -= len(oldest.text) + _OVERHEAD
+            self._states.put(number, state)
             return number

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
-from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from queue import LifoQueue
 
 from constrained.chat.tool_format_probe import detect_tool_format
 from constrained.chat.tools import HERMES, ToolFormat
 from constrained.errors import InvalidArgument
+from constrained.lru_cache import LRUCache
 from constrained.models import LanguageModel
 from constrained.server import prepare
 from constrained.server.compile_sandbox import CompileSandbox, compile_timeout_error
@@ -57,20 +56,19 @@ class CompilePool:
         self._settings = settings
         self._format = format
         self._pool = ThreadPoolExecutor(settings.compile_threads, thread_name_prefix="compile")
-        self._trials = [
+        self._sandboxes = [
             CompileSandbox(model.vocabulary, settings.compile_seconds, settings.compile_memory)
             for _ in range(settings.compile_threads)
         ]
         self._free: LifoQueue[CompileSandbox] = LifoQueue()  # LIFO: started sandboxes are used first
-        for trial in self._trials:
-            self._free.put(trial)
-        self._tried: OrderedDict[bytes, None] = OrderedDict()
-        self._lock = threading.Lock()
+        for sandbox in self._sandboxes:
+            self._free.put(sandbox)
+        self._tried: LRUCache[bytes, bool] = LRUCache(_TRIED)
 
     def warm(self) -> None:
         """Starts a sandbox process in advance."""
         if _FORKS:
-            self._trials[-1].start()
+            self._sandboxes[-1].start()
 
     async def __call__(self, request: ApiRequest) -> PreparedRequest:
         """Prepares a request for decoding.
@@ -103,16 +101,13 @@ class CompilePool:
         """Runs in a thread of the pool."""
         format = self._format_for(request)
         digest = prepare.constraint_digest(request)
-        if _FORKS and digest is not None and not self._known(digest):
-            trial = self._free.get()  # never blocks: one sandbox per thread
+        if _FORKS and digest is not None and self._tried.get(digest) is None:
+            sandbox = self._free.get()  # never blocks: one sandbox per thread
             try:
-                trial(prepare.without_prompt(request), format, prepare.constraint_field(request))
+                sandbox(prepare.without_prompt(request), format, prepare.constraint_field(request))
             finally:
-                self._free.put(trial)
-            with self._lock:
-                self._tried[digest] = None
-                while len(self._tried) > _TRIED:
-                    self._tried.popitem(last=False)
+                self._free.put(sandbox)
+            self._tried.put(digest, True)
         return prepare.prepare_request(request, self._model, self._settings, format, self._drafts)
 
     def _format_for(self, request: ApiRequest) -> ToolFormat:
@@ -123,15 +118,8 @@ class CompilePool:
         except InvalidArgument as error:
             raise to_api_error(error, "tools") from error
 
-    def _known(self, digest: bytes) -> bool:
-        with self._lock:
-            if digest not in self._tried:
-                return False
-            self._tried.move_to_end(digest)
-            return True
-
     def close(self) -> None:
         """Refuses new work and kills the sandboxes, without waiting for running jobs."""
         self._pool.shutdown(wait=False, cancel_futures=True)
-        for trial in self._trials:
-            trial.close()
+        for sandbox in self._sandboxes:
+            sandbox.close()

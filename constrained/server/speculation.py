@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from constrained.automaton.cache import CACHE_SIZE, compile_cached
 from constrained.decoding.speculation import DraftScheduler, Speculation
+from constrained.lru_cache import LRUCache
 from spec.memory import DraftMemory
 
 if TYPE_CHECKING:
@@ -33,21 +32,15 @@ class SpeculationCache:
         """
         self._chains = model.no_trees is not None
         self._speculation = replace(speculation, memory=speculation.memory or DraftMemory())
-        self._known: OrderedDict[str, tuple[Automaton, DraftScheduler]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._schedulers: LRUCache[str, tuple[Automaton, DraftScheduler]] = LRUCache(CACHE_SIZE)
         constraint, automaton = compile_cached({"type": "object"}, model.vocabulary)
         self.shared = self.for_constraint(constraint, automaton)
 
     def for_constraint(self, constraint: Constraint, automaton: Automaton) -> DraftScheduler:
         """The draft scheduler of a constraint, from the cache if it is there."""
-        with self._lock:
-            known = self._known.get(constraint.key)
-            if known is not None and known[0] is automaton:
-                self._known.move_to_end(constraint.key)
-                return known[1]
-        made = DraftScheduler(self._speculation, automaton, constraint, chains=self._chains)
-        with self._lock:
-            self._known[constraint.key] = automaton, made
-            while len(self._known) > CACHE_SIZE:
-                self._known.popitem(last=False)
-        return made
+        cached = self._schedulers.get(constraint.key)
+        if cached is not None and cached[0] is automaton:
+            return cached[1]
+        scheduler = DraftScheduler(self._speculation, automaton, constraint, chains=self._chains)
+        self._schedulers.put(constraint.key, (automaton, scheduler))
+        return scheduler

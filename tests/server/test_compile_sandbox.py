@@ -31,9 +31,9 @@ def asked(wanted: dict[str, Any]) -> ChatRequest:
     return ChatRequest.model_validate(body)
 
 
-def processes_of(trial: CompileSandbox) -> list[int]:
-    """The process of a trial and its child."""
-    process = trial._process
+def processes_of(sandbox: CompileSandbox) -> list[int]:
+    """The process of a sandbox and its child."""
+    process = sandbox._process
     if process is None:
         return []
     return [
@@ -43,23 +43,23 @@ def processes_of(trial: CompileSandbox) -> list[int]:
 
 
 @pytest.fixture(scope="module")
-def trial() -> Iterator[CompileSandbox]:
+def sandbox() -> Iterator[CompileSandbox]:
     made = CompileSandbox(BYTES, 0.3, 256 << 20)
     made(asked({"regex": "a"}), HERMES, None)  # loads
     yield made
     made.close()
 
 
-def test_what_can_be_compiled_passes(trial: CompileSandbox) -> None:
-    before = processes_of(trial)
-    trial(asked({"json": {"type": "object"}}), HERMES, "structured_outputs.json")
-    trial(asked({"choice": ["a", "b"]}), HERMES, None)
-    assert processes_of(trial) == before
+def test_what_can_be_compiled_passes(sandbox: CompileSandbox) -> None:
+    before = processes_of(sandbox)
+    sandbox(asked({"json": {"type": "object"}}), HERMES, "structured_outputs.json")
+    sandbox(asked({"choice": ["a", "b"]}), HERMES, None)
+    assert processes_of(sandbox) == before
 
 
-def test_what_cannot_is_refused_as_it_would_be_here(trial: CompileSandbox) -> None:
+def test_what_cannot_is_refused_as_it_would_be_here(sandbox: CompileSandbox) -> None:
     with pytest.raises(ApiError) as refused:
-        trial(
+        sandbox(
             asked({"json": {"properties": {"a": {"pattern": r"(a)\1"}}}}), HERMES, "structured_outputs.json"
         )
     assert (refused.value.status, refused.value.code) == (400, "unsupported_constraint")
@@ -67,13 +67,13 @@ def test_what_cannot_is_refused_as_it_would_be_here(trial: CompileSandbox) -> No
     assert [problem["place"] for problem in refused.value.problems] == ["#/properties/a/pattern"]
 
 
-def test_what_takes_too_long_is_ended_and_the_next_one_is_served_at_once(trial: CompileSandbox) -> None:
-    parent, child = processes_of(trial)
+def test_what_takes_too_long_is_ended_and_the_next_one_is_served_at_once(sandbox: CompileSandbox) -> None:
+    parent, child = processes_of(sandbox)
     with pytest.raises(ApiError, match=r"within 0\.3 seconds") as refused:
-        trial(asked(slow()), HERMES, "structured_outputs.grammar")
+        sandbox(asked(slow()), HERMES, "structured_outputs.grammar")
     assert (refused.value.status, refused.value.code) == (400, "compile_timeout")
-    trial(asked({"regex": "[a-z]+"}), HERMES, None)
-    same, other = processes_of(trial)
+    sandbox(asked({"regex": "[a-z]+"}), HERMES, None)
+    same, other = processes_of(sandbox)
     assert same == parent
     assert other != child
     assert not Path(f"/proc/{child}").exists()
@@ -92,20 +92,20 @@ def test_what_takes_too_much_memory_is_refused() -> None:
         small.close()
 
 
-def test_processes_that_were_killed_are_replaced(trial: CompileSandbox) -> None:
-    parent, child = processes_of(trial)
+def test_processes_that_were_killed_are_replaced(sandbox: CompileSandbox) -> None:
+    parent, child = processes_of(sandbox)
     os.kill(child, signal.SIGSEGV)  # as a mistake in the native part would
-    wait_until(lambda: processes_of(trial)[1:] not in ([], [child]))
+    wait_until(lambda: processes_of(sandbox)[1:] not in ([], [child]))
     for _ in range(2):
-        trial(asked({"regex": "a"}), HERMES, None)
+        sandbox(asked({"regex": "a"}), HERMES, None)
         with pytest.raises(ApiError, match="within"):  # answers and questions have not got out of step
-            trial(asked(slow()), HERMES, None)
+            sandbox(asked(slow()), HERMES, None)
     os.killpg(parent, signal.SIGKILL)
     with pytest.raises(ApiError) as refused:
-        trial(asked({"regex": "a"}), HERMES, None)
+        sandbox(asked({"regex": "a"}), HERMES, None)
     assert refused.value.code == "compile_failed"
-    trial(asked({"regex": "a"}), HERMES, None)
-    assert processes_of(trial)[0] != parent
+    sandbox(asked({"regex": "a"}), HERMES, None)
+    assert processes_of(sandbox)[0] != parent
 
 
 def test_twenty_hostile_constraints_in_a_row_leave_the_server_to_the_others() -> None:
@@ -114,9 +114,9 @@ def test_twenty_hostile_constraints_in_a_row_leave_the_server_to_the_others() ->
         ThreadPoolExecutor(20) as clients,
     ):
         assert server.chat(structured_outputs={"regex": "[a-z]+"}).status_code == 200
-        trials = server.service.compile_pool._trials
-        for trial in trials:
-            trial(asked({"regex": "b"}), HERMES, None)
+        sandboxes = server.service.compile_pool._sandboxes
+        for sandbox in sandboxes:
+            sandbox(asked({"regex": "b"}), HERMES, None)
         hostile = [clients.submit(server.chat, structured_outputs=slow(name=f"b{i}")) for i in range(20)]
         wait_until(lambda: server.service.open >= 2)
         served_meanwhile = 0
@@ -141,7 +141,7 @@ def test_twenty_hostile_constraints_in_a_row_leave_the_server_to_the_others() ->
             return [one.result().status_code for one in fresh] == [200, 200]
 
         wait_until(are_taken)  # a process that is being started may miss its first deadline
-        gone = [pid for trial in trials for pid in processes_of(trial)]
+        gone = [pid for sandbox in sandboxes for pid in processes_of(sandbox)]
         assert len(gone) == 4
     for pid in gone:
         wait_until(lambda pid=pid: not _lives(pid))
