@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from tests.test_layers import folder
 
@@ -17,19 +21,45 @@ constrained.load(device=1)
 """
 
 
-def test_mypy_sees_types_in_a_users_script(tmp_path: Path) -> None:
-    """Found as an installed package is: by the interpreter's own path, where mypy heeds ``py.typed`` alone."""
+VALUES = {
+    'constrained.extract(model, "a", P)': "P",
+    'constrained.extract(model, "a", P, max_tokens=9, seed=1, sampler="awrs")': "P",
+    'constrained.extract(model, "a", list[P])': "list[P]",
+    'constrained.extract(model, "a", {"type": "string"})': "Any",
+    'constrained.extract(model, "a", constrained.regex("a"))': "Any",
+    'constrained.generate(model, "a", P)': "P",
+    'constrained.Generator(model, P)("a").value': "P",
+    'constrained.Generator(model, P).batch(["a"])[0].value': "P",
+    'constrained.Generator(model, {})("a").value': "Any",
+    'constrained.Extractor(model, P)("a").value': "P",
+}
+"""Expressions over a dataclass P, and their types as both type checkers print them."""
+REVEALING = (
+    "import dataclasses, constrained\n"
+    "@dataclasses.dataclass\nclass P:\n    x: int\n"
+    "model = constrained.load()\n" + "".join(f"reveal_type({expression})\n" for expression in VALUES)
+)
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An interpreter that finds the packages as installed ones, where type checkers heed ``py.typed`` alone."""
+    tmp_path = tmp_path_factory.mktemp("installed")
     packages = tmp_path / "site-packages"
     packages.mkdir()
     for name in ("constrained", "grammars", "spec"):
         (packages / name).symlink_to(folder(name), target_is_directory=True)
     environment = tmp_path / "environment"
     run(sys.executable, "-m", "venv", "--without-pip", str(environment))
-    python = environment / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    purelib = run(str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").stdout.strip()
+    found = str(environment / ("Scripts/python.exe" if os.name == "nt" else "bin/python"))
+    purelib = run(found, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").stdout.strip()
     (Path(purelib) / "checkout.pth").write_text(f"{packages}\n", encoding="utf-8")
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT, encoding="utf-8")
+    return found
+
+
+def test_mypy_sees_types_in_a_users_script(python: str, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT, encoding="utf-8")
+    (tmp_path / "values.py").write_text(REVEALING, encoding="utf-8")
     done = run(
         sys.executable,
         "-m",
@@ -37,7 +67,8 @@ def test_mypy_sees_types_in_a_users_script(tmp_path: Path) -> None:
         f"--python-executable={python}",
         f"--cache-dir={tmp_path / 'cache'}",
         "--config-file=",
-        str(script),
+        "script.py",
+        "values.py",
         cwd=tmp_path,
         fails=True,
     )
@@ -45,6 +76,27 @@ def test_mypy_sees_types_in_a_users_script(tmp_path: Path) -> None:
     assert "str, constrained.decoding.output.Stats, str, def (" in revealed, done.stdout
     assert len(errors) == 1, done.stdout
     assert errors[0].startswith('script.py:4: error: Argument "device" to "load"')
+    types = re.findall(r'^values\.py:\d+: note: Revealed type is "(.*)"', done.stdout, re.MULTILINE)
+    assert [name.replace("values.", "") for name in types] == list(VALUES.values()), done.stdout
+
+
+def test_pyright_sees_the_same_values(python: str, tmp_path: Path) -> None:
+    """With `basedpyright`, which needs no network: `pyright` from PyPI downloads itself at its first start."""
+    pytest.importorskip("basedpyright")
+    (tmp_path / "values.py").write_text(REVEALING, encoding="utf-8")
+    done = run(
+        sys.executable,
+        "-m",
+        "basedpyright",
+        f"--pythonpath={python}",
+        "--outputjson",
+        "values.py",
+        cwd=tmp_path,
+    )
+    found = json.loads(done.stdout)["generalDiagnostics"]
+    types = [re.fullmatch(r'Type of ".*" is "(.*)"', one["message"]) for one in found]
+    assert [match.group(1) for match in types if match] == list(VALUES.values()), done.stdout
+    assert not [one for one in found if one["severity"] == "error"]
 
 
 def run(*command: str, fails: bool = False, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:

@@ -9,12 +9,12 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Generic, TypedDict, overload
 
 from constrained.automaton.cache import compile_cached
 from constrained.decoding import limits
 from constrained.decoding.backtrack import backtrack_decode
-from constrained.decoding.output import Chunk, Output
+from constrained.decoding.output import Chunk, Output, ValueT
 from constrained.decoding.partial_json import partial_json
 from constrained.decoding.request import DecodingRequest, dead_end_error, restart_decode
 from constrained.decoding.samples import Samples
@@ -56,7 +56,7 @@ class GenerationSettings(TypedDict, total=False):
     min_p: float | None
 
 
-class Generator:
+class Generator(Generic[ValueT]):
     """Generates completions that satisfy a constraint, and parses each into its value.
 
     A call is a function of its arguments: equal prompts, settings and seeds give equal tokens in `__call__`, `stream`
@@ -74,6 +74,28 @@ class Generator:
 
     constraint: Constraint
     automaton: Automaton
+
+    @overload
+    def __init__(
+        self,
+        model: Any,
+        constraint: type[ValueT],
+        *,
+        sampler: str | Sampler | None = None,
+        speculation: str | Speculation | None = None,
+        chat: bool = True,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Generator[Any],
+        model: Any,
+        constraint: Any,
+        *,
+        sampler: str | Sampler | None = None,
+        speculation: str | Speculation | None = None,
+        chat: bool = True,
+    ) -> None: ...
 
     def __init__(
         self,
@@ -138,7 +160,7 @@ class Generator:
         sequence: int = 0,
         seed: int | None = None,
         **settings: Unpack[GenerationSettings],
-    ) -> Output:
+    ) -> Output[ValueT]:
         """Generates one completion.
 
         Args:
@@ -164,7 +186,7 @@ class Generator:
         sequences: Sequence[int] | None = None,
         seed: int | None = None,
         **settings: Unpack[GenerationSettings],
-    ) -> list[Output]:
+    ) -> list[Output[ValueT]]:
         """Generates the completions of several prompts as one batch; each is the completion of a single call.
 
         Args:
@@ -196,7 +218,7 @@ class Generator:
         sequence: int = 0,
         seed: int | None = None,
         **settings: Unpack[GenerationSettings],
-    ) -> Iterator[Chunk]:
+    ) -> Iterator[Chunk[ValueT]]:
         """Generates one completion, token by token.
 
         Args:
@@ -300,7 +322,7 @@ class Generator:
             stats.seconds = time.perf_counter() - began
         return answers
 
-    def _chunks(self, task: DecodingRequest, began: float) -> Iterator[Chunk]:
+    def _chunks(self, task: DecodingRequest, began: float) -> Iterator[Chunk[ValueT]]:
         if not isinstance(
             self.sampler, TokenSampler
         ):  # these samplers know a completion only when it is finished
@@ -355,7 +377,7 @@ class Generator:
             tasks.append(DecodingRequest(rules, tokens, limit, noise.seed, noise.sequence, self._drafting))
         return tasks
 
-    def _output(self, answer: TokenSequence) -> Output:
+    def _output(self, answer: TokenSequence) -> Output[ValueT]:
         assert answer.finish
         answer.close()
         answer.stats.no_speculation = self._no_speculation

@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import IO, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Generic, Literal
 
 from constrained.decoding.partial_json import partial_json
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    ValueT = TypeVar("ValueT", default=Any)
+else:  # a default needs Python 3.13 at run time
+    from typing import TypeVar
+
+    ValueT = TypeVar("ValueT")
 
 Finish = Literal["complete", "end", "limit", "dead"]
 """``complete``: nothing could follow, so the model was not asked; ``end``: the model chose to end the text here;
@@ -89,7 +98,7 @@ class AnnotatedToken:
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class Output(Generic[ValueT]):
     """A finished text.
 
     Attributes:
@@ -113,7 +122,7 @@ class Output:
         automaton: of its constraint, for `show`; it is not compared, and not pickled.
     """
 
-    value: Any
+    value: ValueT
     text: str
     tokens: tuple[int, ...]
     logprob: float
@@ -161,7 +170,7 @@ class Output:
 
 
 @dataclass(frozen=True)
-class Chunk:
+class Chunk(Generic[ValueT]):
     """A step of a streamed text.
 
     Attributes:
@@ -175,7 +184,7 @@ class Chunk:
     text: str
     tokens: tuple[int, ...]
     parse_partial: Callable[[str], Any] = partial_json
-    output: Output | None = None
+    output: Output[ValueT] | None = None
 
     @cached_property
     def value(self) -> Any:

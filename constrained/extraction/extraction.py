@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic
 
-from constrained.decoding import Output
+from constrained.decoding.output import Output, ValueT
 from constrained.errors import ConstrainedError
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +23,7 @@ class Document:
 
 
 @dataclass(frozen=True, eq=False)
-class Extraction(Generic[T]):
+class Extraction(Generic[ValueT]):
     """The result for one document: a value, or the error that prevented it.
 
     Attributes:
@@ -38,12 +36,12 @@ class Extraction(Generic[T]):
 
     id: str | int | None
     document: str
-    output: Output | None = None
+    output: Output[ValueT] | None = None
     error: ConstrainedError | None = None
     attempts: int = 1
 
     @property
-    def value(self) -> T:
+    def value(self) -> ValueT:
         """The value.
 
         Raises:
@@ -52,7 +50,7 @@ class Extraction(Generic[T]):
         if self.error is not None:
             raise self.error
         assert self.output is not None
-        return cast(T, self.output.value)
+        return self.output.value
 
     def __repr__(self) -> str:
         shown: Any = self.error if self.error is not None else self.value

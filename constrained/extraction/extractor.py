@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, overload
 
 from constrained.decoding import Generator
+from constrained.decoding.output import ValueT
 from constrained.extraction.extraction import Extraction
 from constrained.extraction.prompt import check_text, extraction_prompt
 from constrained.sampling import Local
@@ -13,23 +14,21 @@ if TYPE_CHECKING:
     from constrained.decoding import Speculation
     from constrained.sampling import Sampler
 
-T = TypeVar("T")
 
-
-class Extractor(Generic[T]):
+class Extractor(Generic[ValueT]):
     """Reads documents into values of a constraint; compiles the constraint once. Safe to share between threads.
 
     Attributes:
         generator: generates the completions.
     """
 
-    generator: Generator
+    generator: Generator[ValueT]
 
     @overload
     def __init__(
         self,
         model: Any,
-        constraint: type[T],
+        constraint: type[ValueT],
         *,
         sampler: str | Sampler | None = None,
         speculation: str | Speculation | None = "auto",
@@ -66,7 +65,7 @@ class Extractor(Generic[T]):
         """
         self.generator = value_generator(model, constraint, sampler, speculation)
 
-    def __call__(self, text: str, **settings: Any) -> Extraction[T]:
+    def __call__(self, text: str, **settings: Any) -> Extraction[ValueT]:
         """Reads one text.
 
         Args:
@@ -84,7 +83,7 @@ class Extractor(Generic[T]):
 
 def value_generator(
     model: Any, constraint: Any, sampler: str | Sampler | None, speculation: str | Speculation | None
-) -> Generator:
+) -> Generator[Any]:
     """A generator whose values are wanted, and not their weights: it draws the same tokens, mostly without masks."""
     generator = Generator(model, constraint, sampler=sampler, speculation=speculation)
     if generator.sampler == Local():
