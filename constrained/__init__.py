@@ -32,13 +32,13 @@ _HOMES = {
     "BudgetExhausted": "errors",
     "CARS": "sampling",
     "Chunk": "decoding",
+    "Cut": "decoding",
     "ConstrainedError": "errors",
     "Constraint": "constraint",
     "ConstraintError": "errors",
     "ConstraintLogitsProcessor": "integrations.transformers",
     "ConstraintTooLarge": "errors",
     "Document": "extraction",
-    "DocumentError": "errors",
     "DoesNotFit": "errors",
     "Extraction": "extraction",
     "Extractor": "extraction",
@@ -84,7 +84,6 @@ _HOMES = {
     "load": "models",
     "predicate": "constraint",
     "python_type": "constraint",
-    "read_documents": "extraction",
     "regex": "constraint",
     "mask_ids": "automaton",
     "structural_tag": "constraint",
@@ -121,6 +120,7 @@ if TYPE_CHECKING:
     from constrained.constraint import tag as tag
     from constrained.constraint import tags as tags
     from constrained.decoding import Chunk as Chunk
+    from constrained.decoding import Cut as Cut
     from constrained.decoding import Generator as Generator
     from constrained.decoding import Output as Output
     from constrained.decoding import Samples as Samples
@@ -130,7 +130,6 @@ if TYPE_CHECKING:
     from constrained.errors import ConstrainedError as ConstrainedError
     from constrained.errors import ConstraintError as ConstraintError
     from constrained.errors import ConstraintTooLarge as ConstraintTooLarge
-    from constrained.errors import DocumentError as DocumentError
     from constrained.errors import DoesNotFit as DoesNotFit
     from constrained.errors import InvalidArgument as InvalidArgument
     from constrained.errors import InvalidConstraint as InvalidConstraint
@@ -148,7 +147,6 @@ if TYPE_CHECKING:
     from constrained.extraction import Extraction as Extraction
     from constrained.extraction import Extractor as Extractor
     from constrained.extraction import extract as extract
-    from constrained.extraction import read_documents as read_documents
     from constrained.integrations.transformers import (
         ConstraintLogitsProcessor as ConstraintLogitsProcessor,
     )

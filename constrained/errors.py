@@ -11,12 +11,11 @@
     ├── ModelError (ValueError)             a model that cannot be loaded or used
     ├── PromptError (ValueError)            a prompt that cannot be read
     │   └── PromptTooLong                   the model's context has no room for a completion
-    ├── DocumentError (ValueError)          a file of documents or results cannot be used
     ├── InvalidArgument (ValueError)        an argument is out of range or of a wrong type
     ├── DoesNotFit (ValueError)             max_tokens is below the length of every valid completion
     ├── PredicateError (RuntimeError)       a predicate raised, returned no bool, or timed out; carries the text
     ├── RejectedValue (ValueError)          the Python type rejects the value of a completion
-    ├── Truncated (RuntimeError)            generation was cut off; carries the text and the partial value
+    ├── Truncated (RuntimeError)            max_tokens cut a completion; carries the text, the partial value and the place
     └── BudgetExhausted (RuntimeError)      a sampler exhausted its budget; carries diagnostics
 
 `grammars.errors` defines the base class and the errors about constraints.
@@ -42,7 +41,6 @@ __all__ = [
     "ConstrainedError",
     "ConstraintError",
     "ConstraintTooLarge",
-    "DocumentError",
     "DoesNotFit",
     "InvalidArgument",
     "InvalidConstraint",
@@ -80,10 +78,6 @@ class PromptError(ConstrainedError, ValueError):
 
 class PromptTooLong(PromptError):
     """A prompt leaves no room for the shortest valid completion in the model's context."""
-
-
-class DocumentError(ConstrainedError, ValueError):
-    """A file of documents or of results cannot be used: missing, of another type, malformed; names file and line."""
 
 
 class InvalidArgument(ConstrainedError, ValueError):
@@ -138,9 +132,10 @@ class _WithCompletion(ConstrainedError):
     Attributes:
         text: the completion.
         value: its JSON value, or None.
+        cut: where the token limit changed it, or None.
     """
 
-    extra_fields = ("text", "value")
+    extra_fields = ("text", "value", "cut")
 
     def __init__(
         self,
@@ -150,9 +145,11 @@ class _WithCompletion(ConstrainedError):
         action: str | None = None,
         text: str = "",
         value: Any = None,
+        cut: Any = None,
     ) -> None:
         self.text = text
         self.value = value
+        self.cut = cut
         super().__init__(summary, problems, action=action)
 
 
@@ -165,15 +162,17 @@ class RejectedValue(_WithCompletion, ValueError):
     Attributes:
         text: the whole completion.
         value: its JSON value; None if it is not JSON.
+        cut: where the token limit changed the completion (`constrained.decoding.Cut`), or None.
     """
 
 
 class Truncated(_WithCompletion, RuntimeError):
-    """Generation was cut off before the completion was valid.
+    """The token limit changed or ended a completion.
 
     Attributes:
-        text: the completion so far, a prefix of a valid one.
-        value: the partial JSON value, or None.
+        text: the completion up to there, a prefix of a valid one.
+        value: the partial JSON value of `text`, or None.
+        cut: where the limit changed or ended it (`constrained.decoding.Cut`).
     """
 
 

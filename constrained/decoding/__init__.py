@@ -5,9 +5,10 @@ Must not know: how an automaton is built, which model it is, command lines or se
 
 from __future__ import annotations
 
+from constrained.decoding.cut import Cut
 from constrained.decoding.generator import Generator
 from constrained.decoding.output import Chunk, Output, Stats
 from constrained.decoding.samples import Samples
 from constrained.decoding.speculation import Speculation
 
-__all__ = ["Chunk", "Generator", "Output", "Samples", "Speculation", "Stats"]
+__all__ = ["Chunk", "Cut", "Generator", "Output", "Samples", "Speculation", "Stats"]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained.automaton.bitmask import unpack_ids
-from constrained.automaton.protocol import DEAD
+from constrained.automaton.protocol import DEAD, NO_LIMIT
 from constrained.sampling import Candidates
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class AutomatonCandidates(Candidates):
         self.checks = 0
         self._eos = automaton.vocabulary.eos_ids
         self._ids: NDArray[np.intp] | None = None
+        self._limit_refused = False
 
     @property
     def cached(self) -> bool:
@@ -46,9 +47,9 @@ class AutomatonCandidates(Candidates):
     def ids(self) -> NDArray[np.intp]:
         """All allowed ids, ascending; empty in a dead end, which only a predicate has."""
         if self._ids is None:
-            mask = self.automaton.new_mask()
-            self.automaton.fill_mask_within(self.state, mask, self.budget)
-            self._ids = unpack_ids(mask)
+            self._mask = self.automaton.new_mask()
+            self.automaton.fill_mask_within(self.state, self._mask, self.budget)
+            self._ids = unpack_ids(self._mask)
             self.checks += self.automaton.vocabulary.size if self.expensive_membership else 1
         return self._ids
 
@@ -57,7 +58,25 @@ class AutomatonCandidates(Candidates):
         self.checks += 1
         if token in self._eos:
             return self.automaton.accepts(self.state)
-        return self.budget > 0 and self.automaton.next_within(self.state, token, self.budget) != DEAD
+        if self.budget > 0 and self.automaton.next_within(self.state, token, self.budget) != DEAD:
+            return True
+        if not self._limit_refused and self.budget < NO_LIMIT:
+            self._limit_refused = self.automaton.next(self.state, token) != DEAD
+        return False
+
+    @property
+    def limit_excludes(self) -> bool:
+        """Whether the queries so far met a token that only the budget forbids. Compares masks if `ids` was read."""
+        if self._limit_refused or self._ids is None or self.budget >= NO_LIMIT:
+            return self._limit_refused
+        mask = self.automaton.new_mask()
+        self.automaton.fill_mask(self.state, mask)
+        self._limit_refused = not np.array_equal(mask, self._mask)
+        return self._limit_refused
+
+    def without_limit(self) -> AutomatonCandidates:
+        """The candidates of the state without a budget."""
+        return AutomatonCandidates(self.automaton, self.state, NO_LIMIT)
 
     def only_eos(self) -> bool:
         """Whether only an end of sequence can follow. Computes no mask where the text is not complete."""

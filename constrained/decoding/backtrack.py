@@ -55,6 +55,15 @@ class FilteredCandidates(Candidates):
         """Whether a token is allowed and not forbidden."""
         return token not in self._forbidden and self._candidates.permits(token)
 
+    @property
+    def limit_excludes(self) -> bool:
+        """See `Candidates.limit_excludes`."""
+        return self._candidates.limit_excludes
+
+    def without_limit(self) -> FilteredCandidates:
+        """The remaining candidates without a token limit."""
+        return FilteredCandidates(self._candidates.without_limit(), self._forbidden.tolist())
+
 
 def backtrack_decode(
     model: LanguageModel, task: DecodingRequest, sampler: TokenSampler, answer: TokenSequence

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypedDict, overload
 from constrained.automaton.cache import compile_cached
 from constrained.decoding import limits
 from constrained.decoding.backtrack import backtrack_decode
+from constrained.decoding.cut import locate_cut
 from constrained.decoding.output import Chunk, Output, ValueT
 from constrained.decoding.partial_json import partial_json
 from constrained.decoding.request import DecodingRequest, dead_end_error, restart_decode
@@ -382,8 +383,18 @@ class Generator(Generic[ValueT]):
         answer.close()
         answer.stats.no_speculation = self._no_speculation
         text = self.automaton.vocabulary.decode(answer.tokens).decode("utf-8")
+        cut = (
+            None
+            if answer.cut is None
+            else locate_cut(self.automaton, answer.tokens, answer.limit, *answer.cut)
+        )
+        try:
+            value = self.constraint.parse(text)
+        except RejectedValue as error:
+            error.cut = cut
+            raise
         return Output(
-            value=self.constraint.parse(text),
+            value=value,
             text=text,
             tokens=tuple(answer.tokens),
             logprob=answer.logprob,
@@ -391,6 +402,7 @@ class Generator(Generic[ValueT]):
             distribution=self.sampler.distribution(answer.params.warp),
             finish=answer.finish,
             stats=answer.stats,
+            cut=cut,
             automaton=self.automaton,
         )
 

@@ -6,6 +6,7 @@ import operator
 import secrets
 from typing import TYPE_CHECKING, Any
 
+from constrained.automaton.protocol import NO_LIMIT
 from constrained.errors import DoesNotFit, InvalidArgument, PromptTooLong
 from constrained.models import LanguageModel
 from spec.noise import GumbelNoise
@@ -44,7 +45,7 @@ def token_limit(
         )
     wanted = max(DEFAULT_TOKENS, 2 * needed) if allowed is None else allowed
     if model.context is None:
-        return wanted
+        return min(wanted, NO_LIMIT)
     room = model.context - prompt_tokens
     if room < needed:
         raise PromptTooLong(
@@ -52,7 +53,7 @@ def token_limit(
             f"the model reads {model.context} in all",
             action="shorten the prompt, split it, or use a model with a longer context",
         )
-    return min(wanted, room)
+    return min(wanted, room, NO_LIMIT)
 
 
 def make_noise(seed: int | None, sequence: int, *, greedy: bool) -> GumbelNoise:

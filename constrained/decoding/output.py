@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any, Generic, Literal
 
+from constrained.decoding.cut import Cut, OnLimit, truncated_error
 from constrained.decoding.partial_json import partial_json
 
 if TYPE_CHECKING:
@@ -19,9 +20,9 @@ else:  # a default needs Python 3.13 at run time
     ValueT = TypeVar("ValueT")
 
 Finish = Literal["complete", "end", "limit", "dead"]
-"""``complete``: nothing could follow, so the model was not asked; ``end``: the model chose to end the text here;
-``limit``: `max_tokens` was reached (with a complete text, as always). ``dead``: a text that a sampler gave up, or
-that a predicate led to where nothing can follow; it never gets out of the sampler."""
+"""``complete``: nothing could follow, so the model was not asked; ``end``: the model chose to end the completion here;
+``limit``: the token limit changed or ended it, see `Output.cut`; it is complete, as always. ``dead``: a sequence that a
+sampler rejected, or that reached a dead end of a predicate; samplers do not return it."""
 
 
 TokenSource = Literal[
@@ -118,7 +119,8 @@ class Output(Generic[ValueT]):
             exactly), ``asap``, ``mcmc``, ``smc`` (the model's own in the limit). A greedy text with `stats.steps_back` is
             the first in the order of the model's preferences, place by place, that meets no dead end.
         finish: why the text ended, see `Finish`.
-        stats: what it cost.
+        stats: the work done for it.
+        cut: where the token limit first changed or ended it; None unless `finish` is ``limit``.
         automaton: of its constraint, for `show`; it is not compared, and not pickled.
     """
 
@@ -130,7 +132,13 @@ class Output(Generic[ValueT]):
     distribution: str
     finish: Finish
     stats: Stats
+    cut: Cut | None = None
     automaton: Any = field(default=None, repr=False, compare=False)
+
+    def raise_if_cut(self, on_limit: OnLimit = "raise") -> None:
+        """Raises `Truncated` if the token limit changed or ended the completion, unless `on_limit` is ``"close"``."""
+        if on_limit == "raise" and self.cut is not None:
+            raise truncated_error(self.text, self.cut)
 
     @property
     def annotated_tokens(self) -> list[AnnotatedToken]:

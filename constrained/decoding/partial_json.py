@@ -1,4 +1,4 @@
-"""Parses a prefix of a JSON text into the value it has so far."""
+"""Reads a prefix of a JSON text: the value it has so far, and which value is open at its end."""
 
 from __future__ import annotations
 
@@ -59,6 +59,64 @@ def partial_json(text: str) -> Any:
             else:
                 key_next = False
     return json.loads(said + "".join(reversed(closers))) if said else None
+
+
+def open_pointer(text: str) -> str:
+    """The JSON pointer (RFC 6901) of the value that is open at the end of a prefix of a JSON text.
+
+    A value is open from the colon or comma before it until it is complete. Between members, and inside of a name,
+    the open value is the object; a number at the end is open, since it may continue.
+
+    Args:
+        text: a prefix of a valid JSON text.
+
+    Returns:
+        The pointer; ``""`` for the top-level value.
+    """
+    path: list[
+        str | int | None
+    ] = []  # by open container: the key or index of its open value, None between values
+    kinds: list[str] = []
+    name = ""
+    at = 0
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None:  # an unfinished string
+            break
+        token, at = match.group(), match.end()
+        if token in "{[":
+            kinds.append(token)
+            path.append(0 if token == "[" else None)
+            continue
+        if token == ":":
+            path[-1] = name
+        elif token == "," and kinds[-1] == "[":
+            path[-1] = _index(path[-1]) + 1
+        elif token == ",":
+            path[-1] = None
+        elif token in "}]":
+            kinds.pop()
+            path.pop()
+            _close(path)
+        elif token[0] == '"' and kinds[-1:] == ["{"] and path[-1] is None:
+            name = json.loads(token)
+        elif not token.isspace() and (token[0] == '"' or at < len(text)):
+            _close(path)
+    keys = [key for key in path if key is not None and not (isinstance(key, int) and key < 0)]
+    return "".join("/" + str(key).replace("~", "~0").replace("/", "~1") for key in keys)
+
+
+def _index(place: str | int | None) -> int:
+    """The index of an array's last value; closed values are stored as -1 - index."""
+    assert isinstance(place, int)
+    return place if place >= 0 else -1 - place
+
+
+def _close(path: list[str | int | None]) -> None:
+    """Marks the open value of the innermost container as complete."""
+    if path:
+        last = path[-1]
+        path[-1] = -1 - last if isinstance(last, int) else None
 
 
 def _closed_string(text: str) -> str:

@@ -73,6 +73,8 @@ class TokenSequence:
         state: state of the automaton after the tokens.
         unread: ids that the model has not read yet, in order: the prompt, then the committed tokens.
         finish: why the completion ended; None before it has.
+        cut: where the token limit first changed or ended it: the number of tokens before, and the excluded token or
+            None; see `constrained.decoding.cut`.
         log_weight: as in `Output`.
         randomness: random numbers of this sequence.
         cache_row: row of the KV cache that has read it, for a `CachedParticleBatch`.
@@ -112,6 +114,7 @@ class TokenSequence:
         self.state = params.automaton.start
         self.unread: list[int] = list(prompt)
         self.finish: Finish | None = None
+        self.cut: tuple[int, int | None] | None = None
         self.log_weight = 0.0
         self.cache_row = self.node = 0
         self.tree_logits: TreeLogits | None = None
@@ -143,7 +146,7 @@ class TokenSequence:
 
     def step(self, distribution: Distribution | NDArray[np.floating[Any]], sampler: TokenSampler) -> None:
         """Draws and commits the next token."""
-        self.commit(sampler.propose(self.position(distribution)))
+        self.commit(sampler.draw_token(self.position(distribution)))
 
     def commit(self, draw: Draw) -> None:
         """Appends a drawn token, or ends the completion."""
@@ -152,10 +155,12 @@ class TokenSequence:
         self.stats.checks += draw.checks
         self.cost.checks += draw.checks
         automaton = self.params.automaton
+        if draw.unlimited_token is not None and self.cut is None:
+            self.cut = len(self.tokens), draw.unlimited_token
         if draw.token is None:
             self.finish = "dead"
         elif draw.token in automaton.vocabulary.eos_ids:
-            self.finish = "end"
+            self.finish = "end" if self.cut is None else "limit"
         else:
             if self.drafter is not None:
                 self.drafter.commit(draw.token)
@@ -203,7 +208,9 @@ class TokenSequence:
         following = AutomatonCandidates(self.params.automaton, self.state, budget)
         self.candidates: Candidates = following
         if following.only_eos():
-            self.finish = "limit" if budget == 0 and self._goes_on() else "complete"
+            if self.cut is None and self._goes_on():
+                self.cut = len(self.tokens), None
+            self.finish = "complete" if self.cut is None else "limit"
 
     def _goes_on(self) -> bool:
         """Whether the completion could continue without the token limit."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -42,6 +42,15 @@ class Candidates(ABC):
     @abstractmethod
     def permits(self, token: int) -> bool:
         """Whether one token is allowed."""
+
+    @property
+    def limit_excludes(self) -> bool:
+        """Whether the queries so far met a token that only the token limit forbids."""
+        return False
+
+    def without_limit(self) -> Candidates:
+        """The candidates without a token limit."""
+        return self
 
 
 class CandidateList(Candidates):
@@ -199,6 +208,20 @@ class Position:
         """See `Distribution.gumbel_top_k`."""
         return self.distribution.gumbel_top_k(self.randomness, self.position_id, count)
 
+    @property
+    def limit_may_change_draw(self) -> bool:
+        """Whether a token was excluded by the token limit alone, and the draw without the limit can be repeated.
+
+        Random numbers that are not keyed by position cannot be drawn twice.
+        """
+        keyed = self.warper.greedy or self.randomness.noise is not None
+        return keyed and self.candidates.limit_excludes
+
+    def without_limit(self) -> Position:
+        """This position without the token limit: the same distribution and random numbers."""
+        candidates = self.candidates.without_limit()
+        return Position(self.distribution, candidates, self.randomness, self.warper, self.position_id)
+
     def pick(self, scores: Scores, ids: Ids, purpose: int = TOKENS) -> int:
         """Index of one of `ids`, see `Randomness.pick`."""
         return self.randomness.pick(scores, ids, self.position_id, purpose)
@@ -218,6 +241,8 @@ class Draw:
         log_weight: log W(u), see the table in `constrained.sampling`.
         checks: membership queries, see `Candidates.checks`.
         bounds: guaranteed lower and upper bound of Z(u); None where the sampler has none.
+        unlimited_token: the token that equal random numbers draw without the token limit, if it is another one; None
+            where the limit changed nothing.
     """
 
     token: int | None
@@ -225,6 +250,7 @@ class Draw:
     log_weight: float
     checks: int = field(default=1)
     bounds: tuple[float, float] | None = None
+    unlimited_token: int | None = None
 
 
 class Particle(Protocol):
@@ -353,6 +379,17 @@ class TokenSampler(Sampler):
         The result is a function of the position: of logits, candidates and noise.
         """
 
+    def draw_token(self, position: Position) -> Draw:
+        """Draws the token at one position, and tells whether the token limit changed it.
+
+        Where the limit excluded a token, the draw is repeated without the limit, with the same logits and noise.
+        """
+        draw = self.propose(position)
+        if not position.limit_may_change_draw:
+            return draw
+        unlimited = self.propose(position.without_limit()).token
+        return draw if unlimited == draw.token else replace(draw, unlimited_token=unlimited)
+
     def draw(self, batch: ParticleBatch, count: int) -> SampleBatch:
         """Independent sequences; the mean of their weights estimates P(L)."""
         texts = batch.start([batch.randomness(i) for i in range(count)])
@@ -366,7 +403,7 @@ def run_particles(batch: ParticleBatch, texts: Sequence[Particle], proposal: Tok
     """Extends sequences token by token until all have ended."""
     while writing := [text for text in texts if not text.finish]:
         for text, position in zip(writing, batch.forward(writing, proposal), strict=True):
-            text.commit(proposal.propose(position))
+            text.commit(proposal.draw_token(position))
 
 
 def estimate_evidence(log_weights: Sequence[float]) -> tuple[float, float | None]:

@@ -150,7 +150,7 @@ class MCMC(Sampler):
                 writing, batch.forward([state.text for state in writing]), strict=True
             ):
                 state.values.append(self._value(position, len(state.values)))
-                state.text.commit(proposal.propose(position))
+                state.text.commit(proposal.draw_token(position))
 
     def _value(self, position: Position, place: int) -> float:
         if self.cut == "restart":

@@ -98,7 +98,7 @@ class SMC(Sampler):
         step = resampled = 0
         while writing := [i for i, text in enumerate(texts) if not text.finish]:
             for i, position in zip(writing, batch.forward([texts[i] for i in writing]), strict=True):
-                texts[i].commit(self.proposal.propose(position))
+                texts[i].commit(self.proposal.draw_token(position))
                 score = self._score(texts[i])
                 texts[i].log_weight += score - scores[i] if texts[i].log_weight > -np.inf else 0.0
                 scores[i] = score

@@ -11,11 +11,12 @@ weight.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 
 import numpy as np
 
 from constrained.sampling.base import Draw, Particle, Position
-from constrained.sampling.randomness import Ids, bernoulli
+from constrained.sampling.randomness import Ids, Scores, bernoulli
 from constrained.sampling.trie import ROOT, Trie
 from spec.scores import log_sum_exp
 
@@ -44,13 +45,8 @@ class TrieWalk:
         mask is used.
         """
         trie, candidates, text = self.trie, position.candidates, self.text
-        ids = np.arange(len(position.log_probs)) if candidates.expensive_membership else candidates.ids
+        ids, at, scores = self._scores(position)
         logs = position.log_probs[ids]
-        children = trie.children(self.node)
-        at, children = _match_children(ids, [trie.token[child] for child in children], children)
-        scores = logs.copy()
-        with np.errstate(divide="ignore"):
-            scores[at] += np.log([trie.theta[child] for child in children])
         surviving = log_sum_exp(scores)
         ratio = min(1.0, float(np.exp(surviving)) / self.drawn_theta) if self.drawn_theta > 0 else 0.0
         log_weight = self.policy(position, ratio) if surviving > -np.inf else -np.inf
@@ -62,7 +58,8 @@ class TrieWalk:
                 trie.add_child(self.node, token, float(np.exp(logprob)), 0.0)
                 settled.append(index)
                 token, logprob, log_weight = None, -np.inf, -np.inf
-        text.commit(Draw(token, logprob, log_weight, candidates.checks))
+        draw = Draw(token, logprob, log_weight, candidates.checks)
+        text.commit(replace(draw, unlimited_token=self._unlimited_token(position, token)))
         parent = self.node
         if token is not None and not text.finish:
             self.node = trie.add_child(parent, token, float(np.exp(logprob)))
@@ -73,6 +70,30 @@ class TrieWalk:
         trie.rest[parent] = min(1.0, float(p.sum()))
         if text.finish:
             trie.propagate(parent)
+
+    def _scores(self, position: Position) -> tuple[Ids, Ids, Scores]:
+        """(tokens that can be drawn, indices of those that the trie knows, log p theta of each)."""
+        candidates = position.candidates
+        ids = np.arange(len(position.log_probs)) if candidates.expensive_membership else candidates.ids
+        children = self.trie.children(self.node)
+        at, children = _match_children(ids, [self.trie.token[child] for child in children], children)
+        scores = position.log_probs[ids]
+        with np.errstate(divide="ignore"):
+            scores[at] += np.log([self.trie.theta[child] for child in children])
+        return ids, at, scores
+
+    def _unlimited_token(self, position: Position, token: int | None) -> int | None:
+        """See `Draw.unlimited_token`; None after a rejection, which ends the sequence."""
+        if token is None or not position.limit_may_change_draw:
+            return None
+        unlimited = position.without_limit()
+        ids, _, scores = self._scores(unlimited)
+        if log_sum_exp(scores) == -np.inf:
+            return None
+        drawn = int(ids[position.pick(scores, ids)])
+        if drawn == token or not unlimited.candidates.permits(drawn):
+            return None
+        return drawn
 
 
 class RatioPolicy(ABC):

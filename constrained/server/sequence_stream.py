@@ -87,7 +87,7 @@ class SequenceStream:
         try:
             said = len(self.sequence.tokens)
             position = self.sequence.position(distribution)
-            draw = self._sampler.propose(position)
+            draw = self._sampler.draw_token(position)
             self.sequence.commit(draw)
             likely = None
             if self._top is not None and len(self.sequence.tokens) > said:

@@ -1,0 +1,127 @@
+"""`Cut`: where the token limit changed or ended a completion, and what callers do about it.
+
+Near its limit a sequence is completed in time: tokens after which it could not be completed are excluded. Where that
+excluded the very token that would have been drawn, the completion is valid, but not what the model would have written.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from constrained.decoding.partial_json import open_pointer, partial_json
+from constrained.errors import InvalidArgument, Problem, RejectedValue, Truncated
+
+if TYPE_CHECKING:
+    from constrained.automaton import Automaton
+
+OnLimit = Literal["raise", "close"]
+"""What to do about a completion that the token limit changed: raise `Truncated`, or take it closed as it is."""
+
+_SHOWN = 40
+"""Characters of the completion that an error message shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The first place where the token limit changed or ended a completion.
+
+    With a larger limit, equal settings and seed, the completion has the same tokens up to here. Behind it stands what
+    the constraint needs to be complete in time.
+
+    Attributes:
+        limit: the token limit: `max_tokens`, or what the model's context leaves.
+        position: number of tokens before it.
+        offset: number of characters before it; a character whose bytes are not complete there is not counted.
+        byte_offset: number of bytes before it.
+        pointer: JSON pointer of the value that was open there; None if the constraint is not JSON.
+        token: id of the token that the limit excluded; None if the limit ended the completion where it was complete,
+            so that the model was not asked whether it would go on.
+        token_text: characters of that token; empty for None and for an end of sequence.
+    """
+
+    limit: int
+    position: int
+    offset: int
+    byte_offset: int
+    pointer: str | None = None
+    token: int | None = None
+    token_text: str = ""
+
+
+def locate_cut(
+    automaton: Automaton, tokens: Sequence[int], limit: int, position: int, token: int | None
+) -> Cut:
+    """The cut at a position of a completion.
+
+    Args:
+        automaton: of the constraint.
+        tokens: token ids of the completion.
+        limit: the token limit.
+        position: number of tokens before the cut.
+        token: the token that the limit excluded, or None.
+    """
+    vocabulary, constraint = automaton.vocabulary, automaton.constraint
+    before = vocabulary.decode(tokens[:position])
+    text = codecs.getincrementaldecoder("utf-8")("replace").decode(before)
+    ends = token is None or token in vocabulary.eos_ids
+    return Cut(
+        limit=limit,
+        position=position,
+        offset=len(text),
+        byte_offset=len(before),
+        pointer=open_pointer(text) if constraint is not None and constraint.is_json else None,
+        token=token,
+        token_text="" if ends or token is None else vocabulary.decode((token,)).decode("utf-8", "replace"),
+    )
+
+
+def truncated_error(text: str, cut: Cut) -> Truncated:
+    """The error for a completion that the token limit changed or ended.
+
+    Args:
+        text: the completion.
+        cut: where.
+    """
+    before = text[: cut.offset]
+    tail = before if len(before) <= _SHOWN else "..." + before[-_SHOWN:]
+    reason = "the constraint allows more here" if cut.token is None else f"{cut.token_text!r} would follow"
+    place = f"after {cut.position} tokens" + (f", in {cut.pointer}" if cut.pointer else "")
+    return Truncated(
+        f"the token limit of {cut.limit} cut the completion",
+        Problem(place, reason, tail),
+        action='raise max_tokens (if the model\'s context is the limit: shorten the prompt), or pass on_limit="close" '
+        "for what was closed in time",
+        text=before,
+        value=None if cut.pointer is None else partial_json(before),
+        cut=cut,
+    )
+
+
+def check_on_limit(on_limit: Any) -> OnLimit:
+    """The argument ``on_limit``.
+
+    Raises:
+        InvalidArgument: it is neither ``"raise"`` nor ``"close"``.
+    """
+    if on_limit not in ("raise", "close"):
+        raise InvalidArgument(f"on_limit is {on_limit!r}", action='pass "raise" or "close"')
+    return on_limit  # type: ignore[no-any-return]
+
+
+@contextmanager
+def truncation_first(on_limit: OnLimit) -> Iterator[None]:
+    """Raises `Truncated` in place of the `RejectedValue` of a completion that the token limit changed.
+
+    What a validator says of a value that was closed in time is a consequence of the limit. With ``"close"`` errors
+    are left as they are.
+    """
+    try:
+        yield
+    except RejectedValue as error:
+        if on_limit == "raise" and error.cut is not None:
+            raise truncated_error(error.text, error.cut) from error
+        raise
