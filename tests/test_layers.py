@@ -29,7 +29,7 @@ LAYERS: dict[str, tuple[set[str], ...]] = {
     "grammars": (
         {"errors", "json_pointer", "_core"},
         {"ir"},
-        {"lexer", "visit"},
+        {"lexer", "visit", "content"},
         {"regex"},
         {"transform"},
         {"text", "json_schema", "types"},

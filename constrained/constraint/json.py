@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from constrained.constraint.base import Constraint, digest, shorten
@@ -13,6 +13,7 @@ from constrained.constraint.json_text import copy_schema, read_schema, read_valu
 from constrained.errors import InvalidConstraint, Problem, RejectedValue
 
 if TYPE_CHECKING:
+    from grammars.content import StringConstraint
     from grammars.ir import Grammar
     from grammars.json_schema import KeywordReport, LoweredSchema
     from grammars.types import TypeSpec
@@ -32,12 +33,14 @@ UnsupportedPolicy = Literal["refuse", "check"]
 class _JsonConstraint(Constraint):
     """JSON that satisfies a schema; the value is the result of `json.loads`.
 
-    `options` are the arguments of `grammars.json_schema.lower_schema` that differ from their defaults, as JSON values.
+    `options` are the arguments of `grammars.json_schema.lower_schema` that differ from their defaults, as JSON values;
+    `embedded` are the constraints of strings by name, None where none may be named.
     """
 
     _text: str
     whitespace: Whitespace
     options: Mapping[str, Any]
+    embedded: Mapping[str, StringConstraint] | None
     is_json = True
 
     @cached_property
@@ -47,6 +50,8 @@ class _JsonConstraint(Constraint):
     @cached_property
     def key(self) -> str:
         options = [json.dumps(self.options, sort_keys=True)] if self.options else []
+        if self.embedded is not None:
+            options.append(json.dumps({name: made.key for name, made in self.embedded.items()}))
         return digest("json", self._text, self.whitespace, *options)
 
     @cached_property
@@ -58,6 +63,10 @@ class _JsonConstraint(Constraint):
         if "separators" in options:
             options["separators"] = tuple(options["separators"])
         schema = json.loads(self._text) if read is None else read
+        if self.embedded is not None:
+            options["contents"] = {
+                name: partial(getattr, made, "grammar") for name, made in self.embedded.items()
+            }
         return lower_schema(schema, whitespace=self.whitespace, **options)
 
     @property
@@ -115,6 +124,7 @@ def json_schema(
     strict: bool = False,
     unsupported: UnsupportedPolicy = "refuse",
     registry: Any = None,
+    embed: Mapping[str, Any] | None = None,
 ) -> Constraint:
     """JSON that satisfies a JSON Schema; the value is the result of `json.loads`.
 
@@ -138,6 +148,9 @@ def json_schema(
             `RejectedValue`.
         registry: schemas that references may name by URI: a mapping, or a `referencing.Registry`. The referenced
             schemas are copied. The meta-schemas of the drafts are always included; the network is never used.
+        embed: constraints by name: a string with ``"x-content": name`` contains a text of that constraint, escaped as
+            `json.dumps` writes it. One that is a regular expression or a choice may stand next to other keywords for
+            strings, another one not; a Lark grammar with a lexer and a predicate are refused.
 
     Raises:
         InvalidConstraint: the schema is not JSON; names line and column of the JSON text, or the JSON Pointer.
@@ -165,7 +178,7 @@ def json_schema(
         "registry": _referenced_schemas(read, draft, registry),
     }
     options = {name: value for name, value in arguments.items() if value is not None}
-    constraint = _JsonConstraint(text, _checked(whitespace), options)
+    constraint = _JsonConstraint(text, _checked(whitespace), options, _embedded(embed))
     constraint.__dict__["_read"] = read  # `_lowered` takes it, so the JSON text is not parsed again
     return constraint
 
@@ -183,6 +196,14 @@ def _referenced_schemas(schema: Any, draft: str | None, registry: Any) -> dict[s
         uri: contents if isinstance(contents, bool) else copy_schema(contents)[0]
         for uri, contents in reachable.items()
     }
+
+
+def _embedded(embed: Mapping[str, Any] | None) -> dict[str, StringConstraint] | None:
+    if embed is None:
+        return None
+    from constrained.constraint.coerce import as_constraint
+
+    return {name: as_constraint(given) for name, given in sorted(embed.items())}
 
 
 def _checked(whitespace: Whitespace) -> Whitespace:
@@ -283,4 +304,4 @@ def _of_type(hint: Any, whitespace: Whitespace, options: Mapping[str, Any]) -> C
     from grammars.types import type_spec
 
     spec = type_spec(hint)
-    return _PythonTypeConstraint(write_schema(spec.enforced_schema), whitespace, options, hint, spec)
+    return _PythonTypeConstraint(write_schema(spec.enforced_schema), whitespace, options, None, hint, spec)

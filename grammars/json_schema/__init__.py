@@ -11,7 +11,7 @@ order of the schema: see `lower_schema`. Nothing here depends on tokenizers or m
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -26,6 +26,7 @@ from grammars.errors import (
 )
 from grammars.json_schema.emit.lazy_rules import LazySchemaRules
 from grammars.json_schema.emit.lowering import SchemaLowering
+from grammars.json_schema.source.contents import ContentTable
 from grammars.json_schema.source.dialects import SCHEMA_DIALECTS, select_dialect
 from grammars.json_schema.source.document import SchemaDocument, SchemaNode, document_order
 from grammars.json_schema.source.metaschema import require_valid_schema
@@ -86,6 +87,7 @@ def lower_schema(
     formats: bool = True,
     strict: bool = False,
     unsupported: UnsupportedKeywordPolicy = "refuse",
+    contents: Mapping[str, Callable[[], ir.Grammar]] | None = None,
 ) -> LoweredSchema:
     r"""The grammar of the JSON texts of a schema's instances.
 
@@ -114,6 +116,9 @@ def lower_schema(
         strict: refuse keywords and formats that the dialect does not define, instead of taking them for annotations.
         unsupported: ``"check"``: keywords that cannot be enforced are listed in `LoweredSchema.unchecked`;
             ``"refuse"``: they are an error.
+        contents: grammars of strings by the names that `grammars.content.CONTENT_KEYWORD` uses, not yet escaped for
+            JSON. A grammar of one terminal may be combined with other keywords for strings, any other grammar stands
+            alone. None: that keyword is unknown, and so are the kinds of strings of Python types.
 
     Raises:
         InvalidConstraint: a malformed schema, a dangling or circular reference, a malformed pattern, or an
@@ -135,9 +140,23 @@ def lower_schema(
         )
     punctuation = punctuation_for(whitespace, separators)
 
+    def json_text(inner: Any) -> ir.Grammar:
+        whole = {**inner, "$defs": schema.get("$defs", {})} if isinstance(inner, dict) else inner
+        return lower_schema(
+            whole,
+            whitespace=whitespace,
+            draft=dialect.name,
+            property_order=property_order,
+            separators=separators,
+            formats=formats,
+            contents=contents,
+        ).grammar
+
+    table = None if contents is None else ContentTable(schema, contents, {}, json_text)
+
     def lowering_of(schema: Any) -> SchemaLowering:
         return SchemaLowering(
-            SchemaDocument(schema, dialect, documents, require_valid_schema),
+            SchemaDocument(schema, dialect, documents, require_valid_schema, table),
             punctuation,
             ordered=property_order == "schema",
             closed=not additional_properties_default,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from grammars.content import CONTENT_KEYWORD
 from grammars.errors import ConstraintTooLarge, Problem
 from grammars.json_schema.source.constraints import Conjunction, TypeConstraints
 from grammars.json_schema.source.document import child_pointer
@@ -32,6 +33,11 @@ class Diagnostics:
         """Keeps that ``uniqueItems`` of an array cannot be enforced."""
         place = keyword_pointer(disjunct, "uniqueItems")
         self.problems[place] = Problem(place, f"is not supported {reason}", True, "uniqueItems")
+
+    def note_content_unsupported(self, disjunct: Conjunction, reason: str) -> None:
+        """Keeps that the content of strings cannot be enforced."""
+        place = keyword_pointer(disjunct, CONTENT_KEYWORD)
+        self.problems.setdefault(place, Problem(place, reason, keyword=CONTENT_KEYWORD))
 
     def conflict(self, disjunct: Conjunction, reason: str) -> None:
         """Keeps why a disjunct has no values."""

@@ -69,8 +69,9 @@ class SchemaLowering:
         self.expansion = DnfExpansion(document, EmptinessProver)
         validator = InstanceValidator(self.expansion)
         known_empty = self.expansion.prover.is_empty
+        self.rules: dict[str, ir.Expr] = {}
         self.scalars = ScalarLowering(
-            self.expansion, validator, self.diagnostics, punctuation, ordered=ordered
+            self.expansion, validator, self.diagnostics, punctuation, ordered=ordered, rules=self.rules
         )
         oracle = SchemaOracle(
             document, self.conjunction_expr, known_empty, validator.satisfies_all, self.scalars.allowed_keys
@@ -82,7 +83,6 @@ class SchemaLowering:
         self.arrays = ArrayLowering(
             self.conjunction_expr, known_empty, unique_items, self.diagnostics, punctuation
         )
-        self.rules: dict[str, ir.Expr] = {}
         self.rule_dependencies: dict[str, list[str]] = {}
         self.queue: deque[tuple[str, Conjunction, TypeConstraints]] = deque()
         self.conjunction_exprs: dict[SchemaNode | frozenset[SchemaNode], ir.Expr] = {}

@@ -39,6 +39,12 @@ STRING, NUMBER, INTEGER = (
     ir.Terminal(numbers.ANY_INTEGER),
 )
 _STRINGS = ("min_length", "max_length", "patterns")
+_SHOWN = {
+    "min_length": "minLength",
+    "max_length": "maxLength",
+    "patterns": "a pattern or format",
+    "not": "not",
+}
 SINGLE_TYPE_TERMINALS: dict[f.ParsedSchema, ir.Expr] = {
     f.SINGLE_TYPE["null"]: NULL,
     f.SINGLE_TYPE["boolean"]: BOOLEAN,
@@ -105,6 +111,7 @@ class ScalarLowering:
         diagnostics: receives what goes wrong.
         punctuation: written inside enumerated arrays and objects.
         ordered: the members of enumerated objects keep their order.
+        rules: of the grammar; those of string contents are added.
     """
 
     def __init__(
@@ -115,8 +122,12 @@ class ScalarLowering:
         punctuation: JsonPunctuation,
         *,
         ordered: bool,
+        rules: dict[str, ir.Expr],
     ) -> None:
         self.expansion = expansion
+        self.rules = rules
+        contents = expansion.document.contents
+        self.has_grammars = contents is not None and contents.has_grammars
         self.validator = validator
         self.diagnostics = diagnostics
         self.punctuation = punctuation
@@ -128,7 +139,7 @@ class ScalarLowering:
     def scalar_term(self, conjunction: Conjunction) -> ir.Expr | None:
         """One term for a conjunction of scalars with many combinations of alternatives; None for other conjunctions."""
         types, ways = self.expansion.types_and_branches(conjunction)
-        if types & (f.ARRAY | f.OBJECT) or ways < SCALAR_TERM_THRESHOLD:
+        if types & (f.ARRAY | f.OBJECT) or ways < SCALAR_TERM_THRESHOLD or self.has_grammars:
             return None
         values: list[Any] = [None] if types & f.NULL else []
         values += [True, False] if types & f.BOOLEAN else []
@@ -179,6 +190,9 @@ class ScalarLowering:
             ) from None
 
     def _enumerated(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Expr:
+        if constraints.contents:
+            self.diagnostics.note_content_unsupported(disjunct, "is not supported next to enumerated values")
+            return ir.EMPTY_LANGUAGE
         plain = len(vars(constraints)) == 1 or (len(vars(constraints)) == 2 and constraints.types == f.STRING)
         if plain and set(map(type, constraints.enum_values or ())) == {
             str
@@ -280,6 +294,8 @@ class ScalarLowering:
 
     def string(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Expr:
         """The strings of a disjunct."""
+        if constraints.contents:
+            return self.content_string(disjunct, constraints)
         excluded = [value for value in constraints.excluded_values if isinstance(value, str)]
         if excluded:
             present = {name: vars(constraints)[name] for name in _STRINGS if name in vars(constraints)}
@@ -318,8 +334,25 @@ class ScalarLowering:
         if constraints.enum_values is not None:
             values = [v for v in self.validator.listed(constraints) if isinstance(v, str)]
             return ir.union(*(strings.encode_json_string(value) for value in values))
+        if constraints.contents:
+            self.diagnostics.note_content_unsupported(disjunct, "is not supported for the names of members")
         expr = self.string(disjunct, constraints)
         return expr.regex if isinstance(expr, ir.Terminal) else ir.EMPTY_SET
+
+    def content_string(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Expr:
+        """The strings whose content is a grammar, which nothing else may limit: its language is not known to be regular."""
+        content, *others = constraints.contents
+        limits = [name for name in _STRINGS if vars(constraints).get(name)]
+        limits += ["not"] if any(isinstance(value, str) for value in constraints.excluded_values) else []
+        if others or limits:
+            what = "another grammar" if others else " and ".join(_SHOWN[name] for name in limits)
+            self.diagnostics.note_content_unsupported(
+                disjunct, f"is a grammar, and cannot be combined with {what}"
+            )
+        rules = content.rules
+        if rules.start not in self.rules:
+            self.rules.update(rules.rules)
+        return ir.sequence(ir.Terminal(strings.QUOTE), ir.Call(rules.start), ir.Terminal(strings.QUOTE))
 
     def allowed_keys(self, names: Conjunction, keys: ir.Regex) -> ir.Regex:
         """The keys of a language that satisfy the schemas of ``propertyNames``."""

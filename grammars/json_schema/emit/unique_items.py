@@ -110,6 +110,8 @@ class UniqueItemsLowering:
                 found = self.validator.listed(constraints)
             elif constraints.types & (f.ARRAY | f.OBJECT):
                 return "for items that are arrays or objects, unless they are enumerated"
+            elif constraints.types & f.STRING and constraints.contents:
+                return "for strings whose content is a grammar"
             else:
                 found = [None] if constraints.types & f.NULL else []
                 found += [True, False] if constraints.types & f.BOOLEAN else []

@@ -25,6 +25,7 @@ from grammars.json_schema.source.constraints import (
     TypeConstraints,
     type_bit_of,
 )
+from grammars.json_schema.source.contents import content_problem
 from grammars.json_schema.source.document import SchemaDocument, SchemaNode, child_pointer
 from grammars.json_schema.source.synthetic import (
     conjunction_of,
@@ -187,6 +188,8 @@ def _strings(
     node: SchemaNode, constraints: TypeConstraints, document: SchemaDocument
 ) -> list[dict[str, Any]]:
     low, high = constraints.min_length, constraints.max_length
+    if constraints.contents:
+        return [{"unsupported_keywords": (content_problem(node, "is not supported under `not`"),)}]
     if not constraints.patterns:
         shorter = [{"max_length": low - 1}] if low > 0 else []
         longer = [{"min_length": high + 1}] if high is not None else []

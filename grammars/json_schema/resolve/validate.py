@@ -118,6 +118,8 @@ class InstanceValidator:
                 constraints.max_length is not None and len(value) > constraints.max_length
             ):
                 return False
+            if constraints.contents and not possibly:
+                return False
             if possibly:
                 return all(pattern.may_match(value) for pattern in constraints.patterns)
             return all(pattern.matches(value) for pattern in constraints.patterns)

@@ -13,6 +13,7 @@ from typing import Any
 
 from grammars.errors import Problem
 from grammars.json_schema.source.document import SchemaNode
+from grammars.json_schema.text.contents import StringContent
 from grammars.json_schema.text.literals import equality_key
 from grammars.json_schema.text.numbers import UNBOUNDED, Bounds
 from grammars.json_schema.text.patterns import StringPattern
@@ -133,6 +134,8 @@ class TypeConstraints:
     min_length: int = 0
     max_length: int | None = None
     patterns: tuple[StringPattern, ...] = ()
+    contents: tuple[StringContent, ...] = ()
+    """Languages of strings that are not known to be regular."""
     items: tuple[ItemSchemas, ...] = ()
     contains_constraints: tuple[ContainsConstraint, ...] = ()
     min_items: int = 0
@@ -191,6 +194,7 @@ _CONJOIN: dict[str, Callable[[Any, Any], Any]] = {
     "min_length": max,
     "max_length": _least,
     "patterns": lambda a, b: a + tuple(pattern for pattern in b if pattern not in a),
+    "contents": lambda a, b: a + tuple(content for content in b if content not in a),
     "min_items": max,
     "max_items": _least,
     "unique_items": lambda a, b: a or b,

@@ -9,9 +9,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from grammars._core import Keywords
+from grammars.content import CHECKED_KEYWORD, CONTENT_KEYWORD
 from grammars.errors import InvalidConstraint, Problem
 from grammars.json_schema.source import keywords as k
 from grammars.json_schema.source.checks import keyword_value_kinds
+from grammars.json_schema.source.contents import checked, content
 from grammars.json_schema.source.keywords import KeywordHandler, annotation
 from grammars.json_schema.text.formats import FORMATS, FORMATS_BEFORE_7, Format
 
@@ -129,6 +131,8 @@ _4: dict[str, KeywordHandler] = {
     "anyOf": k.any_of,
     "oneOf": k.one_of,
     "not": k.not_,
+    CONTENT_KEYWORD: content,
+    CHECKED_KEYWORD: checked,
 }
 _6: dict[str, KeywordHandler] = {
     **{keyword: function for keyword, function in _4.items() if keyword != "id"},

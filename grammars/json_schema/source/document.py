@@ -11,6 +11,7 @@ from grammars.json_pointer import escape, unescape
 
 if TYPE_CHECKING:
     from grammars.json_schema.source.constraints import ParsedSchema
+    from grammars.json_schema.source.contents import ContentTable
     from grammars.json_schema.source.dialects import SchemaDialect
     from grammars.json_schema.source.registry import SchemaRegistry
 
@@ -147,6 +148,7 @@ class SchemaDocument:
         dialect: its dialect.
         registry: other documents by URI.
         check: called with each other document and its dialect; raises if it is malformed.
+        contents: what strings may contain by `grammars.content.CONTENT_KEYWORD`; None: the keyword is unknown.
     """
 
     def __init__(
@@ -155,8 +157,10 @@ class SchemaDocument:
         dialect: SchemaDialect,
         registry: SchemaRegistry | None = None,
         check: Callable[[Any, SchemaDialect], object] = lambda schema, dialect: None,
+        contents: ContentTable | None = None,
     ) -> None:
         self.dialect = dialect
+        self.contents = contents
         self.nodes: dict[str, SchemaNode] = {}
         self.by_uri: dict[str, SchemaNode] | None = None
         self._dynamic: dict[str, dict[str, SchemaNode]] = {}

@@ -11,6 +11,8 @@ from grammars.json_schema.source.document import SchemaNode, child_pointer
 
 UNKNOWN_PREFIX = "unknown "
 """Prefix of the note of a keyword or format that the dialect does not define."""
+CHECKED_PREFIX = "checked afterwards: "
+"""Prefix of the note of a condition that a Python type checks itself, after generation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +55,7 @@ class KeywordReport:
                 elif enforced:
                     yield KeywordEntry(place, keyword, "enforced", note)
                 else:
-                    yield KeywordEntry(
-                        place, keyword, "unknown" if note.startswith(UNKNOWN_PREFIX) else "annotation", note
-                    )
+                    yield KeywordEntry(place, keyword, _status(note), note)
         for (
             place,
             problem,
@@ -66,3 +66,10 @@ class KeywordReport:
     def entries(self) -> list[KeywordEntry]:
         """All entries."""
         return list(self)
+
+
+def _status(note: str) -> Literal["annotation", "unknown", "unchecked"]:
+    """The status of a keyword that is not enforced."""
+    if note.startswith(CHECKED_PREFIX):
+        return "unchecked"
+    return "unknown" if note.startswith(UNKNOWN_PREFIX) else "annotation"

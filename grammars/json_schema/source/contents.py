@@ -1,0 +1,125 @@
+"""The keyword for strings whose content is described by a grammar: `grammars.content.CONTENT_KEYWORD`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any
+
+from grammars import ir
+from grammars.content import CONTENT_KEYWORD
+from grammars.errors import ConstrainedError, Problem
+from grammars.json_schema.source import constraints as f
+from grammars.json_schema.source.constraints import ParsedSchema
+from grammars.json_schema.source.document import SchemaDocument, SchemaNode, child_pointer
+from grammars.json_schema.source.report import CHECKED_PREFIX, UNKNOWN_PREFIX
+from grammars.json_schema.text.contents import StringContent
+
+GrammarMaker = Callable[[], ir.Grammar]
+JSON_KIND = "json"
+"""The kind of strings that contain JSON; its parameter is a schema."""
+
+
+class ContentTable:
+    """The contents that the schemas of one document may name.
+
+    Args:
+        schema: the document.
+        named: makers of grammars by name.
+        kinds: by kind, the function from its parameters to a regular language.
+        json_text: makes the grammar of the JSON of a schema, for the kind ``json``.
+    """
+
+    def __init__(
+        self,
+        schema: Any,
+        named: Mapping[str, GrammarMaker],
+        kinds: Mapping[str, Callable[[Any], ir.Grammar]],
+        json_text: Callable[[Any], ir.Grammar],
+    ) -> None:
+        self._schema = schema
+        self._named = named
+        self._kinds = {**kinds, JSON_KIND: json_text}
+        self._found: dict[str, StringContent] = {}
+
+    @cached_property
+    def has_grammars(self) -> bool:
+        """Whether some content of the document is not one regular expression."""
+        pending = [self._schema]
+        while pending:
+            part = pending.pop()
+            if isinstance(part, dict):
+                pending += part.values()
+                content = self.get(part[CONTENT_KEYWORD]) if CONTENT_KEYWORD in part else None
+                if content is not None and not content.is_regular():
+                    return True
+            elif isinstance(part, list):
+                pending += part
+        return False
+
+    def get(self, value: Any) -> StringContent | None:
+        """The content that a keyword's value stands for; None if it is unknown."""
+        name = value if isinstance(value, str) else json.dumps(value)
+        found = self._found.get(name)
+        if found is None:
+            make = self._maker(value)
+            if make is None:
+                return None
+            found = self._found[name] = StringContent(name, make)
+        return found
+
+    def _maker(self, value: Any) -> GrammarMaker | None:
+        if isinstance(value, str):
+            return self._named.get(value)
+        if not isinstance(value, dict) or len(value) != 1:
+            return None
+        ((kind, parameters),) = value.items()
+        make = self._kinds.get(kind)
+        return None if make is None else lambda: make(parameters)
+
+
+def content(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
+    """Strings have this content.
+
+    Raises:
+        ConstraintError: the grammar of the content cannot be made; names the place of the keyword.
+    """
+    table: ContentTable | None = document.contents
+    found = None if table is None else table.get(value)
+    if found is None:
+        return f"{UNKNOWN_PREFIX}to draft {node.dialect.name}"
+    try:
+        pattern = found.pattern
+        if pattern is None:
+            _ = found.rules
+    except ConstrainedError as error:
+        place = child_pointer(node.pointer, CONTENT_KEYWORD)
+        problems = [
+            Problem(
+                f"{place}, {problem.place}", problem.reason, problem.value, problem.keyword, problem.excerpt
+            )
+            for problem in error.problems
+        ]
+        raise type(error)(
+            error.summary, problems or Problem(place, error.summary), action=error.action
+        ) from None
+    constraints = parsed.constraints
+    if pattern is None:
+        if found not in constraints.contents:
+            constraints.contents += (found,)
+    elif pattern not in constraints.patterns:
+        constraints.patterns += (pattern,)
+    return None
+
+
+def checked(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
+    """A check that the type itself makes after generation: an annotation here."""
+    if document.contents is None:
+        return f"{UNKNOWN_PREFIX}to draft {node.dialect.name}"
+    return f"{CHECKED_PREFIX}{value}"
+
+
+def content_problem(node: SchemaNode, reason: str, types: int = f.STRING) -> tuple[int, Problem]:
+    """An unsupported use of the keyword, as `TypeConstraints.unsupported_keywords` keeps it."""
+    return types, Problem(child_pointer(node.pointer, CONTENT_KEYWORD), reason, keyword=CONTENT_KEYWORD)
