@@ -58,7 +58,7 @@ def generate(
         model: a `LanguageModel`, or what `constrained.load` makes one of.
         prompt: a text, a list of messages, or token ids.
         constraint: a Python type, a JSON Schema, or a `Constraint`.
-        describe: show the model what to answer with, after a prompt that is a text (`generation_prompt`). With False
+        describe: append a description of the constraint to a prompt that is a str (`generation_prompt`). With False
             the prompt is used as it is, as messages and ids always are.
         sampler: a name or a configured sampler, as for `Generator`.
         speculation: as for `Generator`; by default draft tokens are verified where that saves time.
@@ -77,5 +77,5 @@ def generate(
 
 
 def generation_prompt(prompt: str, constraint: Constraint) -> str:
-    """A prompt with a request behind it that says what to answer with."""
+    """A prompt followed by a description of the constraint."""
     return f"{prompt}\n\n{answer_request(constraint)}"

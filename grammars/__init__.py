@@ -1,1 +1,1 @@
-"""What may be said: sources of constraints to one grammar (`ir`). Knows no tokenizer and no model."""
+"""Constraints, from their source to one grammar (`ir`). Must not know: tokenizers, models."""

@@ -1,6 +1,6 @@
 """Grammars behind a lexer, which splits the text into tokens before the rules apply.
 
-The lexer splits from left to right. At the beginning of a token the candidates are the tokens that the rules accept there
+The lexer splits from left to right. At the start of a token the candidates are the tokens that the rules accept there
 (a contextual lexer) or all tokens (`basic_lexer`). Of the candidates that match, those of the highest rank win; among them
 the longest match; among equally long ones the first in `LexerGrammar.tokens`. Terminals of the rules that are not tokens
 are matched byte by byte, in every possible way, and their ends are not token boundaries.
@@ -57,6 +57,6 @@ def reject_lexer_grammar(grammar: ir.Grammar, where: str) -> None:
     if isinstance(grammar, LexerGrammar):
         raise UnsupportedConstraint(
             f"a grammar with a lexer cannot be used {where}",
-            Problem("lexer", "splits a whole text, and here the grammar describes a part of one"),
+            Problem("lexer", "a lexer splits the whole output, and here the grammar describes a part of it"),
             action='make it with lexer="dynamic"',
         )

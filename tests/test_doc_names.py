@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import re
@@ -122,6 +123,14 @@ def test_files_exist(page: Path) -> None:
     for text in code(page.read_text("utf-8")):
         for path in re.findall(rf"(?<![\w./:-])(?:{folders})/[\w./*-]*\w/?", text):
             assert list(ROOT.glob(path.rstrip("/"))), f"{page.name}: {path} does not exist"
+
+
+def test_files_in_the_docstrings_of_packages_exist() -> None:
+    for package in PACKAGES:
+        for file in (ROOT / package).rglob("__init__.py"):
+            docstring = ast.get_docstring(ast.parse(file.read_text("utf-8"))) or ""
+            for name in re.findall(r"^    ([\w/]+\.(?:py|lark))\b", docstring, re.MULTILINE):
+                assert (file.parent / name).exists(), f"{file.relative_to(ROOT)}: {name} does not exist"
 
 
 def test_unknown_names_are_noticed() -> None:

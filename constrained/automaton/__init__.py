@@ -1,6 +1,6 @@
 """Token automata: which tokens may follow, under a constraint and over a vocabulary.
 
-    protocol.py       what every automaton answers: `Automaton`
+    protocol.py       the protocol of all automata: `Automaton`
     predicate.py      the automaton of a grammar and predicates
     text_states.py    its states
     bitmask.py        masks of token ids
@@ -93,7 +93,7 @@ class TokenAutomaton(_AutomatonMixin, _core.Automaton):
         vocabulary, constraint: see `Automaton`.
 
     Raises:
-        UnsatisfiableConstraint: no text over this vocabulary satisfies the grammar.
+        UnsatisfiableConstraint: no completion over this vocabulary satisfies the grammar.
         UnsupportedConstraint: the grammar is left-recursive.
         ConstraintTooLarge: an intersection or complement takes too long to decide.
     """
@@ -131,7 +131,7 @@ class TokenAutomaton(_AutomatonMixin, _core.Automaton):
         _check_left_recursion(grammar, self.left_recursive_rule)
         if self.start == DEAD:
             raise UnsatisfiableConstraint(
-                "no text satisfies the constraint",
+                "no completion satisfies the constraint",
                 Problem(f"rule {grammar.start}", "describes the empty language"),
             )
 
@@ -143,7 +143,7 @@ class LexerAutomaton(_AutomatonMixin, _core.LexerAutomaton):
     that completion, which is shortest or nearly so. Attributes as in `TokenAutomaton`; nothing is evicted.
 
     Raises:
-        UnsatisfiableConstraint: no text over this vocabulary satisfies the grammar; names terminals that the lexer
+        UnsatisfiableConstraint: no completion over this vocabulary satisfies the grammar; names terminals that the lexer
             joins.
         UnsupportedConstraint: the grammar is left-recursive.
         ConstraintTooLarge: an intersection or complement takes too long to decide, or the search for a completion
@@ -177,10 +177,10 @@ class LexerAutomaton(_AutomatonMixin, _core.LexerAutomaton):
         _check_left_recursion(grammar, self.left_recursive_rule)
         if self.start == DEAD and self.search_exhausted:
             raise ConstraintTooLarge(
-                "no text that satisfies the constraint was found",
+                "no completion that satisfies the constraint was found",
                 Problem(
                     "lexer",
-                    f"the search for a complete text visited {_SEARCH_FUEL} states without finding one",
+                    f"the search for a completion visited {_SEARCH_FUEL} states without finding one",
                 ),
                 action="let the tokens that follow each other differ more, or ignore white space between them",
             )
@@ -190,8 +190,8 @@ class LexerAutomaton(_AutomatonMixin, _core.LexerAutomaton):
                 for one, other in self.conflicting_tokens
             ]
             raise UnsatisfiableConstraint(
-                "no text satisfies the constraint: the lexer splits every one differently",
-                [Problem(f"{one} {other}", f"{other} never begins right after {one}") for one, other in names]
+                "no completion satisfies the constraint: the lexer splits every one differently",
+                [Problem(f"{one} {other}", f"{other} never starts right after {one}") for one, other in names]
                 or [Problem("lexer", "other tokens have priority over the ones that the rules need")],
                 action="ignore white space between tokens, or give the tokens priorities",
             )
@@ -220,7 +220,7 @@ def _check_left_recursion(grammar: Grammar, rule: int) -> None:
     if rule >= 0:
         raise UnsupportedConstraint(
             "the grammar is left-recursive",
-            Problem(f"rule {tuple(grammar.rules)[rule]}", "may begin with itself"),
+            Problem(f"rule {tuple(grammar.rules)[rule]}", "can start with itself"),
             action="write the recursion on the right, or as a repetition",
         )
 

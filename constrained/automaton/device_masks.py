@@ -39,7 +39,7 @@ class DeviceMaskCache:
             slots: capacity in masks; 4,096 masks over 131,072 tokens take 64 MiB.
 
         Raises:
-            InvalidArgument: there are no slots.
+            InvalidArgument: `slots` is less than 1.
         """
         import torch
 

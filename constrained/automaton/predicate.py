@@ -42,7 +42,7 @@ class PredicateAutomaton(Automaton):
 
     Raises:
         UnsatisfiableConstraint: a predicate rejects the empty prefix.
-        PredicateError: a predicate does not answer.
+        PredicateError: a predicate raises, or does not return in time.
     """
 
     expensive_membership = True
@@ -74,7 +74,7 @@ class PredicateAutomaton(Automaton):
         for predicate in self._predicates:
             if not predicate.check("prefix", [b""])[0]:
                 raise UnsatisfiableConstraint(
-                    "no text satisfies the constraint",
+                    "no completion satisfies the constraint",
                     Problem(predicate.name, "rejects the empty prefix, and so every text"),
                     action="return True for prefixes of valid texts, or pass the function as complete_ok",
                 )

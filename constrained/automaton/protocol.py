@@ -170,7 +170,7 @@ class Automaton(Protocol):
 
     @property
     def automaton_table(self) -> Any:
-        """The transitions as C functions in a capsule, for the native drafter; None: there are no draft tokens.
+        """The transitions as C functions in a capsule, for the native drafter; None: decoding runs without draft tokens.
 
         See spec/_core/automaton_table.hpp.
         """

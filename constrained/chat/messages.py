@@ -29,7 +29,7 @@ def chat_prompt(
     format: ToolFormat = HERMES,
     **template: Any,
 ) -> Prompt:
-    """The prompt for the next answer of a chat.
+    """The prompt for the next reply in a chat.
 
     A chat template that shows tools, and calls in this format, writes them itself. For others a system message
     lists the tools and says how to call them; earlier calls are shown as text, and their results in messages of the
@@ -197,7 +197,7 @@ def inline_tool_messages(
 
 
 def tools_instruction(tools: Sequence[Tool], format: ToolFormat = HERMES) -> str:
-    """What a model is told about tools, where no template does it."""
+    """The description of tools in a prompt, for chat templates without one."""
     listed = "\n".join(json.dumps(tool.as_openai()["function"], ensure_ascii=False) for tool in tools)
     example = format.format_calls(("NAME", "{ARGUMENTS}"))
     return f"You can call these functions:\n{listed}\n\nTo call one, answer with its name and arguments:\n{example}"

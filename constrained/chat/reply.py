@@ -1,4 +1,4 @@
-"""What a chat model may answer: free text, or calls of tools, exactly as their schemas want them.
+"""The replies of a chat model: free text, or calls of tools with arguments that satisfy their schemas.
 
 Must not know: LangChain, servers, models.
 """
@@ -99,7 +99,7 @@ class ReplyConstraint(Constraint):
             markers = [*([form.begin] if self.tools else []), *self.stop]
             ends = [ir.terminal(text_up_to(stop, markers)) for stop in self.stop]
             plain = text_without(markers) if markers else ir.TEXT
-            # A special token is no text: what stands before it is cut in no other way.
+            # A special token is not text: the text before it cannot be split in another way.
             marked = begin != form.begin.encode()
             opened = ir.concat(plain, ir.literal(begin)) if marked else text_up_to(form.begin, markers)
             called = [ir.sequence(ir.terminal(opened), calls)] if self.callable_tools else []
@@ -116,21 +116,21 @@ class ReplyConstraint(Constraint):
         form = self.format
         parts = (form.before_name, form.call_separator, form.tail)
         first, following, tail = (encode_with_special(part, form.special) for part in parts)
-        # What closes the last call and what leads to another one begin alike: then it is said once.
-        alike = common_prefix(following, tail) if self.allows_more_calls else tail
+        # The end of the last call and the separator before another one share a prefix, which is written once.
+        shared = common_prefix(following, tail) if self.allows_more_calls else tail
         each = [
             ir.sequence(
                 ir.terminal(encode_with_special(form.call_head(tool.name), form.special)),
                 import_rules(tool.arguments.grammar, rules),
-                ir.terminal(alike),
+                ir.terminal(shared),
             )
             for tool in self.callable_tools
         ]
         call = fresh_name("tool call", rules)
         rules[call] = ir.choice(*each)
-        another = ir.sequence(ir.terminal(following[len(alike) :]), ir.call(call))
+        another = ir.sequence(ir.terminal(following[len(shared) :]), ir.call(call))
         more = ir.loop(another, 0, None if self.allows_more_calls else 0)
-        return ir.sequence(ir.terminal(first), ir.call(call), more, ir.terminal(tail[len(alike) :]))
+        return ir.sequence(ir.terminal(first), ir.call(call), more, ir.terminal(tail[len(shared) :]))
 
     @property
     def allows_more_calls(self) -> bool:
@@ -167,11 +167,11 @@ def reply_constraint(
     closed: bool = True,
     format: ToolFormat = HERMES,
 ) -> ReplyConstraint:
-    """The constraint of a chat's answer: free text and then calls, if there are tools; the value is a `Reply`.
+    """The constraint of a reply in a chat: free text and then calls, if there are tools; the value is a `Reply`.
 
-    A call is exact from its opening marker on: one of the names, and arguments of its schema. Between calls and after
-    them there is no free text; where calls are required, there is none before them, and where they are ruled out, no
-    marker of a call stands in the text. A call that the model would never close is closed within `max_tokens`.
+    A call is exact from its opening marker on: one of the names, and arguments of its schema. Free text comes before
+    the calls only, and not at all if calls are required; if they are ruled out, the text contains no marker of a call.
+    A call that the model would never close is closed within `max_tokens`.
 
     Args:
         tools: as `parse_tools` takes them.

@@ -20,7 +20,7 @@ class ToolCall:
 
     Attributes:
         name: of the tool.
-        text: the arguments' JSON, exactly as it was written; a beginning of it, while the call is being written.
+        text: the arguments' JSON, exactly as the model wrote it; a prefix of it while the call is unfinished.
     """
 
     name: str
@@ -39,7 +39,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer, taken apart.
+    """A parsed reply.
 
     Attributes:
         content: the free text; of a reply with a `content` constraint its text.
@@ -68,9 +68,9 @@ class ReplyDelta(NamedTuple):
 
 @dataclass
 class ReplyParser:
-    """Takes a reply apart while it is written: `feed` new characters, get pieces.
+    """Parses a reply while it is written: `feed` new characters, get deltas.
 
-    What could be the beginning of a marker is held back until it is known.
+    Characters that could be the prefix of a marker are held back until the next ones decide.
 
     Attributes:
         constraint: the constraint that the text follows.
@@ -90,7 +90,7 @@ class ReplyParser:
         form = self.constraint.format
         calls = self.constraint.callable_tools
         free = self.constraint.content is None
-        # A text of JSON never begins with a marker, so that content and calls are told apart at its first character.
+        # JSON never starts with a marker, so the first character distinguishes content from calls.
         self._markers = [*([form.begin] if calls else []), *(self.constraint.stop if free else ())]
         self._heads = {form.call_head(tool.name): tool.name for tool in calls}
         self._read = self._text
@@ -110,7 +110,7 @@ class ReplyParser:
         return pieces
 
     def finish(self) -> list[ReplyDelta]:
-        """Says that the text has ended: what was held back is content, if it is no part of a call."""
+        """Ends the reply: characters that were held back are content unless they belong to a call."""
         pieces: list[ReplyDelta] = []
         if self._read == self._text and self._held and self._stop is None:
             self._say(self._held, pieces)
@@ -129,7 +129,7 @@ class ReplyParser:
             return False
         found = [(at, marker) for marker in self._markers if (at := self._held.find(marker)) >= 0]
         if self.constraint.content is not None:
-            # Inside of JSON a marker is only text.
+            # Inside JSON a marker is ordinary text.
             found = [(at, marker) for at, marker in found if at == 0 and not self._content]
         if not found:
             kept = self._may_be_marker()
@@ -147,7 +147,7 @@ class ReplyParser:
         return True
 
     def _may_be_marker(self) -> int:
-        """How many of the last characters may be the beginning of a marker."""
+        """The length of the longest suffix of the held characters that is a prefix of a marker."""
         if self.constraint.content is not None:
             return len(self._held) if not self._content and self._begins(self._held) else 0
         longest = max((len(marker) for marker in self._markers), default=1) - 1

@@ -261,7 +261,7 @@ def parse_tool_choice(choice: Any, tools: Sequence[Tool]) -> tuple[ToolChoice, t
     if not isinstance(choice, Mapping | list) and choice in words:
         parsed = words[choice]
         if parsed == "required" and not tools:
-            raise InvalidArgument("tool_choice requires a call, but there are no tools", action="pass tools")
+            raise InvalidArgument("tool_choice requires a call, but tools is empty", action="pass tools")
         return parsed, tuple(tools)
     matching = tuple(tool for tool in tools if tool.name == named)
     if not matching:

@@ -3,15 +3,17 @@
 Results go to standard output, whole or not at all; progress, statistics and errors go to standard error.
 Exit codes are the table in `constrained.cli.exit_status`.
 
-    app.py       the commands, and their help
-    options.py   the options of several commands
-    inputs.py    what a command is given: a text, a constraint
-    produce.py   one generation, with its progress and statistics
-    checking.py  what `check` finds out about a constraint
-    demo.py      what `demo` shows
-    outcome.py   how a command ends: output, exit codes, messages
+    app.py             the commands, and their help
+    options.py         the options of several commands
+    inputs.py          the arguments of a command: a text, a constraint
+    generation.py      one generation, with its progress and statistics
+    stream_display.py  the progress of a generation in a terminal
+    checking.py        the report of `check` on a constraint
+    demo.py            the examples of `demo`
+    serve.py           the server
+    exit_status.py     how a command ends: output, exit codes, messages
 
-`constrained --help` has to be there at once: torch is imported when a model is loaded, not before.
+`constrained --help` must be fast: torch is imported when a model is loaded, not before.
 """
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ def generate(
     json: JsonOptions,
     output: OutputOptions,
 ) -> None:
-    """Answer a prompt with a value that follows a schema, type, pattern or choice.
+    """Complete a prompt with a value that satisfies a schema, type, pattern or choice.
 
     The type is described to the model after the prompt, unless --raw is given.
     """

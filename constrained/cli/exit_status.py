@@ -82,7 +82,7 @@ def emit(text: str) -> None:
         BrokenPipeError: the reader has closed the pipe.
     """
     if sys.stdout is None:
-        raise BadInput("there is no standard output to write to")
+        raise BadInput("standard output is closed")
     try:
         sys.stdout.flush()
         sys.stdout.buffer.write(text.encode("utf-8") + b"\n")

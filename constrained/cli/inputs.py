@@ -40,7 +40,7 @@ def read_text(argument: str | None, file: Path | None, *, what: str) -> str:
         what: name of the text in error messages.
 
     Raises:
-        BadInput: there is no text, or two, or it is blank, too large, not UTF-8, or cannot be read.
+        BadInput: the text is missing, given twice, blank, too large, not UTF-8, or cannot be read.
     """
     if argument is not None and file is not None:
         raise BadInput(f"the {what} is given twice: as an argument and as --file", action="give one of them")

@@ -46,7 +46,7 @@ class _GrammarConstraint(Constraint):
 def gbnf(text: str, *, start: str | None = None) -> Constraint:
     """Text that a grammar in llama.cpp's GBNF derives; the value is the text.
 
-    Every derivation counts, character by character: there is no lexer that would cut greedily. Ambiguous, empty,
+    Every derivation counts, character by character: no lexer cuts greedily. Ambiguous, empty,
     left- and right-recursive rules are all fine.
 
     Args:

@@ -117,7 +117,7 @@ def copy_schema(schema: Any) -> tuple[Any, str]:
     """
     try:
         # Written and read by the native code of `json`, which is several times as fast as a walk. What does not come
-        # back equal (a key that is no string, a tuple) is for the walk to judge.
+        # back equal (a key that is not a string, a tuple) is for the walk to judge.
         text = _encode(schema)
         read = json.loads(text)
         if read == schema:

@@ -53,7 +53,7 @@ class _RegexConstraint(Constraint):
 def regex(
     pattern: str | re.Pattern[str], *, dialect: Literal["python", "ecma", "rust"] = "python", flags: str = ""
 ) -> Constraint:
-    """Text that a regular expression matches from beginning to end; the value is the text.
+    """Text that a regular expression matches as a whole; the value is the text.
 
     Args:
         pattern: the expression, or a compiled one of `re`, which brings its flags along.

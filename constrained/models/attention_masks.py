@@ -42,7 +42,7 @@ class AttentionLayout:
     """The attention layers of a model.
 
     Attributes:
-        kinds: by layer of the cache: which of `sights` it has; None: it holds nothing.
+        kinds: by layer of the cache: which of `sights` it has; None: it stores no keys.
         windows: by kind. Where there are several, a model takes a mask for each, in a mapping.
     """
 
@@ -51,7 +51,7 @@ class AttentionLayout:
 
     @cached_property
     def bounds(self) -> dict[str, AttentionWindow]:
-        """The kinds that do not see everything."""
+        """The kinds with a bounded window."""
         return {kind: sight for kind, sight in self.windows.items() if sight.bound is not None}
 
 

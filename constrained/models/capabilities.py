@@ -57,7 +57,7 @@ class Capabilities:
 
 
 def cache_argument(model: Any) -> str | None:
-    """The argument of a model's forward pass that takes a cache; None if there is none of the common kind."""
+    """The argument of a model's forward pass that takes a cache; None if it has none of the usual names."""
     accepted = inspect.signature(model.forward).parameters
     return next((name for name in ("past_key_values", "cache_params") if name in accepted), None)
 
@@ -97,11 +97,11 @@ def probe_capabilities(model: Any, run: ForwardFunction, device: torch.device, s
             wrong = probe_failure(lambda: causality_error(run, device, size), tolerance)
             if wrong is not None:
                 raise ModelError(
-                    f"{name} cannot be read as a causal language model: a text with two ends, before them: {wrong}",
+                    f"{name} cannot be read as a causal language model: its logits depend on later tokens: {wrong}",
                     action="pass a causal language model (some need is_decoder=True in their configuration)",
                 )
             warnings.warn(
-                f"{name} is read from the beginning for each token, without a cache: {lost}", stacklevel=4
+                f"{name} is read without a cache, the whole sequence for each token: {lost}", stacklevel=4
             )
             return Capabilities(ForwardMode.WHOLE, no_trees=reason)
         if _scales(model) or _clamps(model):

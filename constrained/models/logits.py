@@ -1,7 +1,7 @@
 """What a pass of a model gives: the logits of the places that it read, left where they were computed.
 
 Where that is a device, a draw by the Gumbel-max rule needs little of them on the host: the few tokens with the largest
-keys (`spec.kernels.row_stats`), 8 KB for 64 places of 131,072 tokens. A whole row comes over when it is asked for.
+keys (`spec.kernels.row_stats`), 8 KB for 64 places of 131,072 tokens. A whole row is copied to the host on its first use.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Logits(ABC):
         temperatures: Sequence[float],
         count: int,
     ) -> None:
-        """Announces how tokens are drawn at some places, so that `top_keys` can answer for them. Called at most once.
+        """Announces how tokens are drawn at some places, so that `top_keys` can be computed on the device. Called at most once.
 
         Args:
             places: indices of rows, ascending.
@@ -114,7 +114,7 @@ class HostLogits(Logits):
 
 
 class DeviceLogits(Logits):
-    """A tensor, of which rows come to the host when they are asked for."""
+    """A tensor whose rows are copied to the host on their first use."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         """Copies nothing.

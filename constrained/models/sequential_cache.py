@@ -94,7 +94,7 @@ class SequentialCache(HuggingFaceCache):
 
         (ids,), (before,), (start,) = tokens, parents, skip
         if not is_chain(before):
-            raise ValueError("several continuations of one text cannot be read at once by this model")
+            raise ValueError("this model reads one continuation per pass, not a tree")
         self._tree, self._before = len(ids), None
         if self._crops or self._way is ForwardMode.WHOLE:
             return [self._read(run, ids, device, every=len(ids) - start)]
@@ -118,8 +118,8 @@ class SequentialCache(HuggingFaceCache):
         elif wrong and self._crops:
             self._cache.crop(-wrong)  # type: ignore[union-attr]
         elif wrong:
-            assert self._before is not None, "what is the row's own cannot be taken back"
-            assert wrong <= len(self._last), "what is the row's own cannot be taken back"
+            assert self._before is not None, "committed tokens cannot be rejected"
+            assert wrong <= len(self._last), "committed tokens cannot be rejected"
             self._cache, self._behind = self._before, self._last[:-wrong]
         self._before = None
 
@@ -143,7 +143,7 @@ class SequentialCache(HuggingFaceCache):
             return forward_row(run, unread, None, 0, device, every=every)
         self._behind = []
         if self._way is ForwardMode.STEPS and start:
-            assert every == 1, "a model that is read in steps reads no guesses"
+            assert every == 1, "a model that reads one token per pass cannot verify draft tokens"
             for i, token in enumerate(unread):
                 logits = forward_row(run, [token], self._cache, start + i, device)
             return logits

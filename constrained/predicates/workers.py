@@ -80,7 +80,7 @@ class WorkerPool:
                         yield job, self._received(slot, pipe, job, failed)
                     for _, job, limit in list(busy.values()):
                         if limit is not None and time.monotonic() >= limit:
-                            late = PredicateTimeout(f"no answer within {self._timeout:g} s")
+                            late = PredicateTimeout(f"no result within {self._timeout:g} s")
                             raise failed(job, late) from late
             finally:
                 # After an error or an interrupt, a late result would be mistaken for that of the next call.

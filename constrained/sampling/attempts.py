@@ -89,8 +89,8 @@ class AttemptTally:
         upper = self.upper if certain else self._likely_upper()
         bound = f"at most {upper:.3g}" + ("" if certain else " (with 95 % confidence)")
         return BudgetExhausted(
-            f"{len(self.accepted)} of {self.target_count} texts after {self.attempts} attempts: "
-            f"the model's text is valid with probability {bound}",
+            f"{len(self.accepted)} of {self.target_count} completions after {self.attempts} attempts: "
+            f"the model's completion is valid with probability {bound}",
             action="raise the budget (attempts=...), describe the required form in the prompt, or use sampler='smc'",
             diagnostics={
                 "attempts": self.attempts,

@@ -61,7 +61,7 @@ class MCMC(Sampler):
 
     Attributes:
         steps: number of proposed moves.
-        cut: where a sequence is cut. ``"restart"``: at its beginning; ``"uniform"``: anywhere; ``"priority"``: where
+        cut: where a sequence is cut. ``"restart"``: at its start; ``"uniform"``: anywhere; ``"priority"``: where
             the model was uncertain, v = entropy (nats) + floor.
         floor: minimum of v under ``"priority"``, so that every position can be chosen.
         proposal: completes the sequences.

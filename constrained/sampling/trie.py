@@ -186,7 +186,8 @@ class Tries:
             raise
         except Exception as error:
             raise InvalidArgument(
-                f"{os.fspath(path)} holds no tries: {error}", action="delete it: they will be learned again"
+                f"{os.fspath(path)} does not contain tries: {error}",
+                action="delete it: they will be learned again",
             ) from error
         return found
 

@@ -307,7 +307,7 @@ class _Service:
         return wire.build_response()
 
     async def _chunks(self, mine: _RequestLifecycle, wire: ResponseBuilder) -> AsyncIterator[dict[str, Any]]:
-        """A stream; what goes wrong after its beginning is told in it."""
+        """The chunks of a stream; an error after the first chunk is a chunk of its own."""
         for chunk in wire.opening_chunks():
             yield chunk
         try:

@@ -87,7 +87,7 @@ class CompilePool:
             if future.cancel():
                 raise ApiError(
                     503,
-                    "other constraints are being compiled; try again",
+                    "the compile queue is full; try again",
                     code="compile_queue_full",
                     headers={"Retry-After": str(max(1, round(seconds)))},
                 )

@@ -25,31 +25,31 @@ class Metrics:
             registry=registry,
         )
         self.disconnects = Counter(
-            "constrained_disconnects", "Requests whose client went away.", registry=registry
+            "constrained_disconnects", "Requests whose client disconnected.", registry=registry
         )
-        self.prompt_tokens = Counter("constrained_prompt_tokens", "Tokens of prompts.", registry=registry)
-        self.tokens = Counter("constrained_generated_tokens", "Tokens written.", registry=registry)
+        self.prompt_tokens = Counter("constrained_prompt_tokens", "Prompt tokens.", registry=registry)
+        self.tokens = Counter("constrained_generated_tokens", "Completion tokens.", registry=registry)
         self.compile = Histogram(
             "constrained_compile_seconds",
-            "From the body of a request to its first mask.",
+            "Seconds from the body of a request to its first mask.",
             buckets=_SECONDS,
             registry=registry,
         )
         self.first_token = Histogram(
             "constrained_first_token_seconds",
-            "From the body of a request to its first token.",
+            "Seconds from the body of a request to its first token.",
             buckets=_SECONDS,
             registry=registry,
         )
         self.seconds = Histogram(
             "constrained_request_seconds",
-            "From the body of a request to the end of its answer.",
+            "Seconds from the body of a request to the end of its response.",
             buckets=_SECONDS,
             registry=registry,
         )
-        running = Gauge("constrained_texts_running", "Texts being written.", registry=registry)
+        running = Gauge("constrained_texts_running", "Sequences that are being decoded.", registry=registry)
         running.set_function(lambda: scheduler.running)
-        waiting = Gauge("constrained_requests_waiting", "Prompts in the queue.", registry=registry)
+        waiting = Gauge("constrained_requests_waiting", "Requests in the queue.", registry=registry)
         waiting.set_function(lambda: scheduler.waiting)
 
     def page(self) -> bytes:

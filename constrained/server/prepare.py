@@ -85,7 +85,7 @@ def check_request(request: ApiRequest, settings: ServerSettings) -> None:
         if request.top_logprobs is not None and not request.logprobs:
             raise invalid_field_error("top_logprobs", "needs logprobs")
         if request.tools is None and request.tool_choice not in (None, "none", "auto"):
-            raise invalid_field_error("tool_choice", "there are no tools")
+            raise invalid_field_error("tool_choice", "tools is empty")
     elif isinstance(request, CompletionRequest):
         for name in ("echo", "suffix"):
             if getattr(request, name):

@@ -153,7 +153,7 @@ class Scheduler:
         try:
             self._loop()
         except BaseException as error:
-            _log.critical("the scheduler died; nothing can be served any more", exc_info=error)
+            _log.critical("the scheduler failed and the server cannot continue", exc_info=error)
             with self._changed:
                 self.failure = type(error).__name__
             self._fail(self._dead())
@@ -161,7 +161,7 @@ class Scheduler:
 
     def _dead(self) -> ServerStopped:
         return ServerStopped(
-            f"the scheduler died of {self.failure}: nothing can be served any more", dead=True
+            f"the scheduler failed and the server cannot continue: {self.failure}", dead=True
         )
 
     def _fail(self, error: ServerStopped) -> None:

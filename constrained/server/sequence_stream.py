@@ -109,7 +109,7 @@ class SequenceStream:
     def _tell(self, said: int = 0, likely: TokenLogprob | None = None) -> None:
         sequence = self.sequence
         if sequence.finish == "dead":
-            raise RuntimeError("the constraint led into a dead end")
+            raise RuntimeError("the constraint led to a dead end")
         piece = self.pending_delta or SequenceDelta(self.index)
         new = sequence.params.automaton.vocabulary.decode(sequence.tokens[said:])
         piece.delta += self._decoder.decode(new, final=bool(sequence.finish))

@@ -23,7 +23,7 @@ class ServerSettings:
         compile_seconds: time limit for compiling the constraint of a request.
         compile_threads: number of compile threads, each with a sandbox process.
         compile_memory: bytes that a sandbox may allocate for a constraint.
-        speculation: ``"auto"`` or a `Speculation`, as for `Generator`; None: one token a pass. The texts are the same.
+        speculation: ``"auto"`` or a `Speculation`, as for `Generator`; None: one token per pass. Completions do not change.
         speculation_max_batch: largest batch in which tokens are drafted.
         grace_seconds: time for running requests after SIGTERM.
 

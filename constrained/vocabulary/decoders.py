@@ -148,7 +148,7 @@ _STEPS: dict[str, Callable[[Json], Step]] = {
 }
 
 _REASONS = {
-    "WordPiece": "WordPiece keeps no spaces, and guesses them when it decodes",
+    "WordPiece": "WordPiece drops spaces and inserts them by rules when it decodes",
     "BPEDecoder": "what the end-of-word suffix stands for depends on the next token",
     "CTC": "CTC drops repeated tokens",
 }

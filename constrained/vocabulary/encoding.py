@@ -58,8 +58,8 @@ def encode_fewest(vocabulary: Vocabulary, data: bytes) -> list[int]:
                 cost[at], step[at] = cost[end] + 1, end
     if cost[0] == unreachable:
         raise VocabularyError(
-            f"no tokens of this vocabulary spell {data[:60]!r}",
-            action="use a tokenizer with byte tokens, or keep to text it can write",
+            f"this vocabulary cannot encode {data[:60]!r}",
+            action="use a tokenizer with byte tokens, or use text that it can encode",
         )
     ids: list[int] = []
     at = 0

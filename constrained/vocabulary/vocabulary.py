@@ -241,7 +241,7 @@ class Vocabulary:
             if not 0 <= token < self.size:
                 raise VocabularyError(
                     f"token id {token} is outside a vocabulary of {self.size}",
-                    action="pass ids of the model this vocabulary was made for",
+                    action="pass ids of this vocabulary's model",
                 )
         data = b"".join([self.tokens[token] for token in numbers])
         for name, mark in _letters(self.special_tokens).items():
@@ -279,9 +279,9 @@ class Vocabulary:
         for name, mark in letters.items():
             token = self.special.get(name)
             if token is None or token in self.eos_ids:
-                what = "ends a sequence" if token is not None else "is no special token of this tokenizer"
+                what = "ends a sequence" if token is not None else "is not a special token of this tokenizer"
                 known = ", ".join(list(self.special)[:8]) or "none"
-                raise VocabularyError(f"{name!r} {what}", action=f"use another one; there are: {known}")
+                raise VocabularyError(f"{name!r} {what}", action=f"use another one; known: {known}")
             tokens[token] = mark
         made = Vocabulary(
             tokens,

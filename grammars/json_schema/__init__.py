@@ -107,12 +107,12 @@ def lower_schema(
         registry: schemas outside of this one that references may name: a mapping from URIs to schemas, or a
             `referencing.Registry`. The meta-schemas of the drafts are always there; the network never is.
         separators: as `json.dumps` takes them: what is written between items and after keys, exactly.
-        ensure_ascii: True: characters beyond ASCII are written as escapes; False: nothing is escaped that can stand
-            for itself; None: both are allowed.
+        ensure_ascii: True: characters beyond ASCII are written as escapes; False: only characters that JSON requires are
+            escaped; None: both are allowed.
         additional_properties_default: False: objects with declared members allow no others, unless a keyword speaks
             of them.
-        formats: False: ``format`` is an annotation, as it is in the newest drafts unless a validator is told
-            otherwise.
+        formats: False: ``format`` is an annotation, as it is in the newest drafts unless a validator enables
+            it.
         strict: refuse keywords and formats that the dialect does not define, instead of taking them for annotations.
         unsupported: ``"check"``: keywords that cannot be enforced are listed in `LoweredSchema.unchecked`;
             ``"refuse"``: they are an error.

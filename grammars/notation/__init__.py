@@ -2,11 +2,10 @@
 
     gbnf.lark  llama.cpp's notation
     ebnf.lark  XGrammar's and the W3C's
-    reader     parses a text with either and builds the rules; errors
-    source     positions in a text, and errors that point at them
-    units    which parts of the rules become terminals
+    reader.py  parses a text with either and builds the rules
+    source.py  positions in a text, and errors that point at them
 
-No lexer stands in between: a grammar means all texts that its rules derive, character by character. Must not know:
+Without a lexer: a grammar describes all texts that its rules derive, character by character. Must not know:
 tokenizers, models.
 """
 
@@ -41,15 +40,15 @@ def parse(text: str, notation: Notation, *, start: str | None = None) -> ir.Gram
         start: the rule that a text must follow; by default ``root``, or in EBNF without a ``root`` the first rule.
 
     Raises:
-        InvalidConstraint: malformed, or a rule is missing or defined twice; line, column and a caret are told.
+        InvalidConstraint: malformed, or a rule is missing or defined twice; the error shows line, column and a caret.
         UnsupportedConstraint: tokens, look-ahead, options of rules, or ``A - B`` with recursion inside.
-        UnsatisfiableConstraint: no text follows the start rule.
+        UnsatisfiableConstraint: no completion follows the start rule.
         ConstraintTooLarge: too many rules begin with one another, or a count is beyond any text.
     """
     whole = prune_unproductive(parse_rules(text, notation, start=start))
     if whole is None:
         raise UnsatisfiableConstraint(
-            "no text follows the grammar",
+            "no completion follows the grammar",
             Problem(f"rule {start or 'root'}", "can never be completed: it always calls itself again"),
         )
     return remove_left_recursion(
@@ -68,7 +67,7 @@ def parse_rules(text: str, notation: Notation, *, start: str | None = None) -> i
     if missing:
         raise InvalidConstraint(
             f"the {reader.notation} grammar calls rules that it does not define",
-            [reader.problem(f"there is no rule {name}", made.called[name]) for name in missing],
+            [reader.problem(f"rule {name} is undefined", made.called[name]) for name in missing],
         )
     if start is None:
         start = "root" if notation == "gbnf" or "root" in made.rules else next(iter(made.defined), "root")
@@ -76,15 +75,15 @@ def parse_rules(text: str, notation: Notation, *, start: str | None = None) -> i
         names = ", ".join(made.defined) or "none"
         raise InvalidConstraint(
             f"the {reader.notation} grammar has no rule {start}",
-            Problem("rules", f"defined are: {names}"),
-            action=f"call the rule that a whole text follows {start}, or pass start=",
+            Problem("rules", f"defined: {names}"),
+            action=f"name the start rule {start}, or pass start=",
         )
 
     def irregular(name: str) -> UnsupportedConstraint:
         return UnsupportedConstraint(
             f"the {reader.notation} grammar cannot be enforced",
             reader.problem("one side of the - calls itself, or is very large", made.differences[name]),
-            action="subtract only what needs no recursion",
+            action="subtract only rules without recursion",
         )
 
     grammar = drop_unreachable(ir.Grammar(made.rules, start))

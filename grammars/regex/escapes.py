@@ -122,7 +122,7 @@ class PatternReader:
             self.at += 1
             code = ord(letter) % 32
         elif char.isascii() and char.isalnum() and (self.dialect != "ecma" or char in "AZzGk"):
-            raise self.invalid_pattern(f"\\{char} is no escape of this dialect", at)
+            raise self.invalid_pattern(f"\\{char} is not an escape of this dialect", at)
         else:
             code = ord(char)
         if code > ir.MAX_CODE_POINT:

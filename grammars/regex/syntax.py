@@ -329,12 +329,12 @@ class RegexParser(PatternReader):
         if char in ("A", "Z", "z", "G"):
             self.at += 1
             if self.dialect == "ecma":
-                raise self.invalid_pattern(f"\\{char} is no escape of ECMA-262: write ^ or $", at)
+                raise self.invalid_pattern(f"\\{char} is not an escape of ECMA-262: write ^ or $", at)
             if char == "A":
                 return StartAnchor(None)
             if char == ("Z" if self.dialect == "python" else "z"):
                 return EndAnchor(None)
-            raise self.invalid_pattern(f"\\{char} is no escape of this dialect", at)
+            raise self.invalid_pattern(f"\\{char} is not an escape of this dialect", at)
         if (char.isdigit() and char != "0") or (char == "k" and self.peek("k<")):
             return self.back_reference(at)
         ranges, single = self.class_escape(at, in_class=False)

@@ -51,7 +51,7 @@ class LazyRules(Mapping[str, ir.Expr]):
         """The bodies of some rules; builds those that are missing.
 
         Raises:
-            KeyError: there is no such rule.
+            KeyError: unknown rule.
         """
         with self._lock:
             return [self._body(name) for name in names]

@@ -79,7 +79,7 @@ def noise_keys(
         device: where the logits are.
 
     Raises:
-        ValueError: a position is out of range, or there are not as many as noises.
+        ValueError: a position is out of range, or `positions` and `noises` differ in length.
     """
     words = []
     for noise, position in zip(noises, positions, strict=True):

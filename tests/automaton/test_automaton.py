@@ -204,7 +204,7 @@ def test_bytes_that_no_token_spells_alone_are_left_out_of_every_text():
     ],
 )
 def test_an_empty_language_is_an_error(grammar):
-    with pytest.raises(UnsatisfiableConstraint, match="no text satisfies"):
+    with pytest.raises(UnsatisfiableConstraint, match="no completion satisfies"):
         automaton(grammar)
 
 

@@ -228,7 +228,7 @@ def test_a_choice_that_names_no_tool_is_refused(choice):
 
 
 def test_a_call_cannot_be_required_without_tools():
-    with pytest.raises(InvalidArgument, match="there are no tools"):
+    with pytest.raises(InvalidArgument, match="tools is empty"):
         reply_constraint([], tool_choice="required")
     with pytest.raises(InvalidConstraint):
         reply_constraint({"name": "now"})  # type: ignore[arg-type]

@@ -222,7 +222,7 @@ def test_files_are_imported(tmp_path: Path) -> None:
 def test_mistakes_in_imported_files_point_at_the_import(tmp_path: Path) -> None:
     for content, reason in [
         ("x: (", "bad"),
-        ("x: Y", "there is no terminal"),
+        ("x: Y", "terminal bad__Y is undefined"),
         ("x: " + "(" * 3000 + '"a"' + ")" * 3000, "nested too deeply"),
     ]:
         (tmp_path / "bad.lark").write_text(content)

@@ -176,7 +176,7 @@ def test_what_cannot_be_bound_is_refused_when_it_is_bound():
         chat.with_structured_output({"title": "f", "description": "d", **pattern})
     with pytest.raises(InvalidArgument, match="'subtract'"):
         chat.bind_tools([add], tool_choice="subtract")
-    with pytest.raises(InvalidArgument, match="there are no tools"):
+    with pytest.raises(InvalidArgument, match="tools is empty"):
         chat.bind_tools([], tool_choice="any")
     with pytest.raises(InvalidArgument, match="method"):
         chat.with_structured_output(Weather, method="yaml")  # type: ignore[arg-type]

@@ -222,7 +222,7 @@ def test_a_dead_scheduler_is_noticed(caplog: pytest.LogCaptureFixture) -> None:
         assert health.status_code == 503
         assert health.json() == {"status": "dead", "running": 0, "waiting": 0, "reason": "ZeroDivisionError"}
         assert not server.service.scheduler._thread.is_alive()
-    assert "the scheduler died" in caplog.text
+    assert "the scheduler failed" in caplog.text
 
 
 def _breaks(batch: Any) -> None:

@@ -400,7 +400,7 @@ def _refusals() -> dict[str, tuple[Any, str]]:
         decoder=decoders.Sequence([decoders.Replace("\u2581", ""), decoders.ByteFallback(), decoders.Fuse()]),
     )
     return {
-        "word-piece": (word_piece, "WordPiece keeps no spaces"),
+        "word-piece": (word_piece, "WordPiece drops spaces"),
         "no-decoder": (words, "no decoder"),
         "suffix": (suffixed, "depends on the next token"),
         "pattern": (pattern, "replaces the regular expression"),
@@ -518,7 +518,7 @@ def test_an_explicit_list() -> None:
 def test_encode_takes_the_fewest_tokens_not_the_greediest() -> None:
     table = Vocabulary.from_bytes([b"a", b"ab", b"bcd", b"c", b"d", b""], eos_ids=[5])
     assert table.encode("abcd") == [0, 2]
-    with pytest.raises(VocabularyError, match="no tokens of this vocabulary spell b'xyz'"):
+    with pytest.raises(VocabularyError, match="this vocabulary cannot encode b'xyz'"):
         table.encode("xyz")
 
 

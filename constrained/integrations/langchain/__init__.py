@@ -1,6 +1,6 @@
-"""LangChain: `ChatConstrained`, a chat model whose tool calls and structured answers cannot be malformed.
+"""LangChain: `ChatConstrained`, a chat model whose tool calls and structured output cannot be malformed.
 
-`chat_model` is the class, `structured` what it answers under a schema, `messages` its messages in LangChain's form.
+`chat_model` is the class, `structured` its structured output, `messages` the conversion of messages.
 """
 
 from __future__ import annotations

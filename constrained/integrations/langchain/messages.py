@@ -1,4 +1,4 @@
-"""Messages: those of LangChain as a chat for the model, and what the model said as those of LangChain."""
+"""Conversion of messages: from LangChain to a chat for the model, and from replies to LangChain."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from constrained.prompting import schema_text as prompts
 
 
 def strip_content_blocks(message: BaseMessage) -> BaseMessage:
-    """An answer without the blocks that say once more what `tool_calls` says, or what the model only thought."""
+    """A message without the content blocks that repeat `tool_calls` or contain the model's reasoning."""
     if isinstance(message, AIMessage) and not isinstance(message.content, str):
         return message.model_copy(update={"content": str(message.text)})
     return message
@@ -26,8 +26,8 @@ def with_schema_instruction(chat: list[dict[str, Any]], schema: Any) -> list[dic
     request = f"Answer with JSON only, of this type:\n{prompts.schema_to_text(schema)}"
     for place in range(len(chat) - 1, -1, -1):
         if chat[place]["role"] == "user" and isinstance(chat[place]["content"], str):
-            asked = {**chat[place], "content": f"{chat[place]['content']}\n\n{request}"}
-            return [*chat[:place], asked, *chat[place + 1 :]]
+            instructed = {**chat[place], "content": f"{chat[place]['content']}\n\n{request}"}
+            return [*chat[:place], instructed, *chat[place + 1 :]]
     return [*chat, {"role": "user", "content": request}]
 
 

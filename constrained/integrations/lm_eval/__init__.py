@@ -1,15 +1,15 @@
-"""lm-evaluation-harness: the model ``constrained``, which writes each answer under the JSON Schema of its document.
+"""lm-evaluation-harness: the model ``constrained``, which completes each document under its JSON Schema.
 
     python -m constrained.integrations.lm_eval --model constrained --model_args pretrained=Qwen/Qwen3-0.6B \
         --tasks jsonschema_bench_easy
 
-The harness finds no models of other packages by itself: importing this page registers it, and running it is the harness's
-own command line after that.
+The harness does not discover models of other packages: importing this package registers the model, and running it runs
+the harness's own command line.
 
-    model.py     the model, registered
-    asked.py     a request taken apart: its schema, its prompt, how it is to be written
-    writing.py   texts of several requests side by side, each under its own constraint
-    scoring.py   log-likelihoods of given texts
+    model.py       the registered model
+    requests.py    a request: its schema, prompt and settings
+    generation.py  completions of several requests in one batch, each under its own constraint
+    scoring.py     log-likelihoods of given texts
 """
 
 from __future__ import annotations

@@ -32,15 +32,15 @@ AUTO_BATCH_SIZE = 16
 
 @register_model("constrained")
 class ConstrainedLM(TemplateLM):  # type: ignore[misc]
-    """A model of transformers that writes each answer under the JSON Schema of its document.
+    """A model of transformers that completes each document under its JSON Schema.
 
-    Documents without a schema are answered freely, and likelihoods are those of the model, so that every task of the
-    harness can be run; what became of the schemas is in `tally` and, after each run, in the log.
+    Documents without a schema are completed without a constraint, and likelihoods are those of the model, so every task
+    of the harness runs. `tally` and, after each run, the log count what happened to the schemas.
 
     Attributes:
         model: the language model.
         tokenizer: its tokenizer.
-        tally: what became of the requests of the last run.
+        tally: counts of the outcomes of the last run's requests.
     """
 
     def __init__(
@@ -67,19 +67,19 @@ class ConstrainedLM(TemplateLM):  # type: ignore[misc]
         Args:
             pretrained: as `constrained.load` takes it; nothing: the bundled one.
             tokenizer: likewise.
-            device: likewise; a GPU that is not there is none, since the harness asks for one by default.
+            device: likewise; without a GPU the CPU is used, since the harness requests a GPU by default.
             dtype: likewise.
             batch_size: requests side by side; ``auto``: 16.
             max_batch_size: accepted for the harness, and not needed.
-            max_length: positions that are read, if not all of the model's.
-            max_gen_toks: tokens of a text, where the task names no number.
-            sampler: of texts under a schema. Those of the model's own law draw at temperature 1 where the task names
-                none; the others are greedy then.
+            max_length: context length, if shorter than the model's.
+            max_gen_toks: token limit of a completion if the task sets none.
+            sampler: of completions under a schema. Samplers of the conditional distribution draw at temperature 1 if the
+                task sets none; the others are greedy then.
             speculation: as for `Generator`.
             schema: where documents have their schema: names of members with dots between them; empty: nowhere.
             on_refusal: ``empty``: a schema that cannot be enforced, or not within the limit of tokens, is counted and
-                has an empty answer; ``error``: it ends the run.
-            seed: of all texts that are drawn; by default one out of torch's generator, which the harness seeds.
+                has an empty completion; ``error``: it ends the run.
+            seed: of all draws; by default one from torch's generator, which the harness seeds.
             enable_thinking: for the chat template.
             options: for `json_schema`, such as ``whitespace``.
 

@@ -12,30 +12,29 @@ from constrained.models.hugging_face import HuggingFaceModel
 def score_continuations(
     model: HuggingFaceModel, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], context: int
 ) -> list[tuple[float, bool]]:
-    """Scores continuations of token ids in one forward pass. No constraint is looked at.
+    """Scores continuations of token ids in one forward pass. Constraints do not apply.
 
     Args:
         model: reads them.
-        pairs: what stands before, at least one id, and the continuation, at least one; of what is longer than the
-            context and one more, the beginning is left out.
+        pairs: context, at least one id, and continuation, at least one; only the last ``context + 1`` ids are used.
         context: positions that the model reads.
 
     Returns:
-        For each: the log-probability of the continuation in nats, and whether it is what greedy decoding would write.
+        For each: the log-probability of the continuation in nats, and whether greedy decoding would write it.
     """
     import torch
 
     rows = [[*before, *text][-(context + 1) :] for before, text in pairs]
     wanted = [text[-len(row) + 1 :] for (_, text), row in zip(pairs, rows, strict=True)]
     width = max(len(row) - 1 for row in rows)
-    # On the right, where no token of a causal model looks at it.
+    # Padding on the right: no token of a causal model attends to it.
     ids = torch.zeros((len(rows), width), dtype=torch.long, device=model.device)
     for place, row in enumerate(rows):
         ids[place, : len(row) - 1] = torch.tensor(row[:-1])
     first = min(len(row) - 1 - len(text) for row, text in zip(rows, wanted, strict=True))
     options: dict[str, Any] = {"use_cache": False}
     if "logits_to_keep" in inspect.signature(model.model.forward).parameters:
-        options["logits_to_keep"] = width - first  # spares the columns in which nothing is asked about
+        options["logits_to_keep"] = width - first  # skips logits that are not needed
     found = []
     with torch.inference_mode():
         logits = model.model(input_ids=ids, **options).logits

@@ -111,7 +111,7 @@ def decode(
     import torch
 
     if constraint is None:
-        raise InvalidArgument("there is no constraint", action="pass constraint=... to generate")
+        raise InvalidArgument("a constraint is missing", action="pass constraint=... to generate")
     vocabulary = vocabulary or getattr(constraint, "vocabulary", None)
     if vocabulary is None:
         raise InvalidArgument(
@@ -208,9 +208,7 @@ def _refuse(
     ]
     cache = model_kwargs.get("past_key_values")
     if cache is not None and cache.get_seq_length() > 0:
-        problems.append(
-            Problem("past_key_values", "holds tokens already, and a cache of its own is used here")
-        )
+        problems.append(Problem("past_key_values", "contains tokens already, and decode uses its own cache"))
     problems += [
         Problem(name, "is not read: prompts are token ids")
         for name in ("inputs_embeds", "encoder_outputs")

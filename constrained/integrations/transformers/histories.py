@@ -1,8 +1,8 @@
 """The states of the rows of `generate`, found by the tokens of each row.
 
-`generate` tells a processor nothing but the tokens so far. Rows are reordered (beams), copied
+`generate` passes only the tokens so far to a processor. Rows are reordered (beams), copied
 (`num_return_sequences`), taken back (assistants), padded after their end, and one processor may see several calls.
-So nothing is kept by row: texts are nodes of a trie below their prompt, and a row is looked up in it.
+So states are not stored by row: sequences are nodes of a trie below their prompt, and a row is looked up in it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class _PrefixTrie:
 
 
 class TrackedSequence:
-    """Where a row is: a node of its automaton's texts."""
+    """The node of a row in the trie of its prompt."""
 
     __slots__ = ("node", "texts")
 
@@ -71,12 +71,12 @@ class TrackedSequence:
 
     @property
     def automaton(self) -> Automaton:
-        """Of this row."""
+        """The automaton of this row."""
         return self.texts.automaton
 
     @property
     def state(self) -> int:
-        """After the tokens of the row."""
+        """The state after the tokens of the row."""
         return self.texts.states[self.node]
 
     @property
@@ -95,7 +95,7 @@ class SequenceTracker:
 
     Attributes:
         automata: one for all prompts, or one for each.
-        assisted: rows may go back, as they do when an assistant's guesses are wrong.
+        assisted: sequences may get shorter, as they do when an assistant's draft tokens are rejected.
     """
 
     def __init__(self, automata: Sequence[Automaton], *, assisted: bool = False) -> None:
@@ -104,25 +104,25 @@ class SequenceTracker:
         self.forget()
 
     def forget(self) -> None:
-        """Whatever comes next is a new call of `generate`."""
+        """The next step belongs to a new call of `generate`."""
         self._prompts: torch.Tensor | None = None
         self._last: torch.Tensor | None = None
-        self._texts: list[_PrefixTrie] = []  # one a row, shared by the rows of a prompt
+        self._texts: list[_PrefixTrie] = []  # one for each row, shared by the rows of a prompt
         self._nodes: list[int] = []
         self._alone: list[bool] = []
 
     def has_unique_prompt(self, row: int) -> bool:
-        """Whether no other row has the prompt of this one: then it is no beam among others."""
+        """Whether no other row has this prompt, so that the row is not one of several beams."""
         return self._alone[row]
 
     def track(self, input_ids: torch.Tensor) -> list[TrackedSequence]:
-        """Where the rows of a step are.
+        """The nodes of the rows of a step.
 
         Args:
             input_ids: what `generate` passes, int64 ``[rows, length]``, the prompts in front.
 
         Raises:
-            InvalidArgument: rows and constraints do not match; or the text went back, which an assistant does and
+            InvalidArgument: rows and constraints do not match; or sequences got shorter, which an assistant does and
                 also a second call whose prompt holds a part of the first one's text.
         """
         if self._one_step_on(input_ids):
@@ -156,7 +156,7 @@ class SequenceTracker:
         return all(texts.ended[node] for texts, node in zip(self._texts, self._nodes, strict=True))
 
     def _looked_up(self, input_ids: torch.Tensor) -> list[int] | None:
-        """The nodes of rows that were reordered or taken back; None if they belong to another call."""
+        """The nodes of rows that were reordered or cut back; None if they belong to another call."""
         prompts, last = self._prompts, self._last
         if prompts is None or last is None or len(prompts) != len(input_ids):
             return None
@@ -164,15 +164,15 @@ class SequenceTracker:
         if input_ids.shape[1] < width or not bool((input_ids[:, :width] == prompts).all()):
             return None
         if input_ids.shape[1] == width:
-            return [_ROOT] * len(input_ids)  # the same prompts once more, or taken back to them
+            return [_ROOT] * len(input_ids)  # equal prompts again, or sequences cut back to them
         rows = input_ids[:, width:].tolist()
         before = [texts.find(row[:-1]) for texts, row in zip(self._texts, rows, strict=True)]
         if any(node is None for node in before):
-            return None  # every text of this call was seen while it was one token shorter
+            return None  # every sequence of this call was tracked when it was one token shorter
         if input_ids.shape[1] != last.shape[1] + 1 and not self.assisted:
             raise InvalidArgument(
-                "the texts went back: an assistant's guesses were dropped, or this is another call whose prompts "
-                "begin with texts of the last one",
+                "sequences got shorter: an assistant's draft tokens were rejected, or this is another call whose "
+                "prompts start with sequences of the last one",
                 action="pass assisted=True, or call reset() before another call of generate",
             )
         if self._all_ended() and not self.assisted:
@@ -188,7 +188,7 @@ class SequenceTracker:
         rows, constraints = len(input_ids), len(self.automata)
         if constraints > 1 and rows % constraints:
             raise InvalidArgument(
-                f"there are {constraints} constraints and {rows} rows", action="pass one for each prompt"
+                f"{constraints} constraints do not fit {rows} rows", action="pass one for each prompt"
             )
         self._prompts = input_ids
         each = max(1, rows // constraints) if constraints > 1 else rows

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ConstraintLogitsProcessor(LogitsProcessor):
-    """Masks the tokens after which no text of the constraint is possible.
+    """Masks the tokens after which the output cannot be completed.
 
         processor = ConstraintLogitsProcessor(constraint, tokenizer, max_tokens=200)
         model.generate(**inputs, logits_processor=[processor], max_new_tokens=200)
@@ -39,7 +39,7 @@ class ConstraintLogitsProcessor(LogitsProcessor):
     """
 
     supports_continuous_batching = False
-    """Rows come and go there without a word about which text they are."""
+    """Continuous batching moves rows without passing which sequence a row is."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class ConstraintLogitsProcessor(LogitsProcessor):
         )
         several = constraint if isinstance(constraint, list | tuple) else [constraint]
         if not several:
-            raise InvalidArgument("there is no constraint", action="pass one, or one for each prompt")
+            raise InvalidArgument("a constraint is missing", action="pass one, or one for each prompt")
         automata = [compile_cached(one, self.vocabulary)[1] for one in several]
         self.max_tokens = max_tokens
         for automaton in automata:
@@ -105,26 +105,26 @@ class ConstraintLogitsProcessor(LogitsProcessor):
             The scores, -inf where a token is not allowed.
 
         Raises:
-            ModelMismatch: there are fewer columns than tokens.
-            InvalidArgument: something else put a token into a text that the constraint does not allow there.
-            BudgetExhausted: a predicate led to where nothing can follow.
+            ModelMismatch: fewer columns than tokens.
+            InvalidArgument: another processor forced a token that the constraint does not allow.
+            BudgetExhausted: a predicate led to a dead end.
         """
         if scores.shape[-1] < self.vocabulary.size:
             raise ModelMismatch(
-                f"there are {scores.shape[-1]} scores for a vocabulary of {self.vocabulary.size} ids",
+                f"the model returned {scores.shape[-1]} scores for a vocabulary of {self.vocabulary.size} ids",
                 action="use the tokenizer the model was trained with",
             )
         places = self._histories.track(input_ids)
         for row, place in enumerate(places):
-            # Beams are filled up with texts that are not allowed, and an assistant may guess some.
+            # Spare beams and an assistant's draft tokens may violate the constraint.
             if (
                 place.state == DEAD
                 and self._histories.has_unique_prompt(row)
                 and not self._histories.assisted
             ):
                 raise InvalidArgument(
-                    f"row {row}: the last token is not allowed where it stands",
-                    action="leave out what forces or forbids tokens after this processor",
+                    f"row {row}: the constraint does not allow its last token",
+                    action="remove processors that force or forbid tokens after this one",
                 )
         rows = self._rows(places, scores.device)
         return scores.masked_fill(forbidden_tokens(rows, scores.shape[-1]), float("-inf"))
@@ -145,15 +145,15 @@ class ConstraintLogitsProcessor(LogitsProcessor):
 
     def _fill(self, place: TrackedSequence, row: Any) -> None:
         if place.ended or (place.state == DEAD and self._histories.assisted):
-            # What follows counts for nothing any more, but it has to be some token.
+            # Padding: any token will do.
             row[:] = pack_ids(self.vocabulary.eos_ids, self.vocabulary.size)
         elif place.state != DEAD:
             budget = NO_LIMIT if self.max_tokens is None else max(0, self.max_tokens - place.length)
             place.automaton.fill_mask_within(place.state, row, budget)
             if not row.any():
                 raise BudgetExhausted(
-                    "a text ran into a dead end: nothing that the constraint allows can follow",
-                    action="let max_new_tokens be max_tokens; use custom_generate=constrained.decode for predicates",
+                    "a sequence reached a dead end: no token is allowed",
+                    action="set max_new_tokens to max_tokens; use custom_generate=constrained.decode for predicates",
                 )
 
     def __repr__(self) -> str:
@@ -186,7 +186,7 @@ def _clear_on_host(masks: torch.Tensor) -> torch.Tensor:
 
 
 def _clear_on_device(masks: torch.Tensor) -> torch.Tensor:
-    """The same wherever the rows are."""
+    """`_clear_on_host` on the device of the masks."""
     import torch
 
     bits = torch.arange(32, dtype=torch.int32, device=masks.device)

@@ -46,7 +46,7 @@ class SchemaLowering:
         document: the schema document.
         punctuation: terminals of the punctuation.
         ordered: members come in the order of the schema.
-        closed: where members are declared and no keyword speaks of others, there are no others.
+        closed: objects with declared members allow no others, unless a keyword mentions others.
 
     Attributes:
         diagnostics: keywords that cannot be enforced, and contradictions.

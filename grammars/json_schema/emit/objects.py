@@ -25,18 +25,18 @@ from grammars.json_schema.text.punctuation import JsonPunctuation
 from grammars.transform.interleave import interleave
 
 MAX_NEGATED_OBJECTS = 500
-"""Most objects of one document that must violate something."""
+"""Maximum number of objects of one document that must violate a schema."""
 
 
 class ObjectLowering:
     """Lowers the objects of one document.
 
     Args:
-        oracle: answers questions about schemas.
-        diagnostics: receives what goes wrong.
+        oracle: properties of schemas, and their expressions.
+        diagnostics: collects problems.
         punctuation: terminals of the punctuation.
         ordered: members come in the order of the schema.
-        closed: where members are declared and no keyword speaks of others, there are no others.
+        closed: objects with declared members allow no others, unless a keyword mentions others.
     """
 
     def __init__(

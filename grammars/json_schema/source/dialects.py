@@ -224,7 +224,7 @@ def select_dialect(
     A meta-schema in the registry may omit the validation vocabulary, whose keywords are then unknown.
 
     Raises:
-        InvalidConstraint: there is no dialect of that name.
+        InvalidConstraint: unknown dialect.
     """
     if name is not None:
         if name not in SCHEMA_DIALECTS:

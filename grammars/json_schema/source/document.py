@@ -222,7 +222,7 @@ class SchemaDocument:
         """The static target of a reference at `node`.
 
         Raises:
-            InvalidConstraint: there is no schema at that place.
+            InvalidConstraint: the pointer does not lead to a schema.
             UnsupportedConstraint: it names a document that the registry does not contain.
         """
         url, _, fragment = reference.partition("#")

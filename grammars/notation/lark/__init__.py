@@ -84,8 +84,8 @@ def parse(
 
     Raises:
         InvalidConstraint: malformed, or something is undefined or defined twice; with line, column and a caret.
-        UnsupportedConstraint: what no text can be generated for, or constructs of other engines.
-        UnsatisfiableConstraint: no text follows the start rule.
+        UnsupportedConstraint: rules that cannot be generated from, or constructs of other engines.
+        UnsatisfiableConstraint: no completion follows the start rule.
         ConstraintTooLarge: the text, templates or terminals are too large, or too many rules begin with one another.
     """
     for setting, value, known in (("lexer", lexer, Lexer), ("prefer", prefer, TerminalPreference)):
@@ -212,7 +212,7 @@ class _Cutter:
         if whole is None:
             reason = "can never be completed: it always calls itself again, or a dropped terminal"
             raise UnsatisfiableConstraint(
-                "the grammar has no complete text", Problem(f"rule {start}", reason)
+                "no completion follows the grammar", Problem(f"rule {start}", reason)
             )
         if self.lexer == "dynamic":
             return remove_left_recursion(
@@ -235,8 +235,8 @@ def _check_start(definitions: LarkDefinitions, start: str) -> None:
         )
         raise InvalidConstraint(
             f"the Lark grammar has no rule {start}",
-            Problem("rules", f"defined are: {', '.join(usable) or 'none'}"),
-            action="call the rule that a whole text follows start, or pass start=",
+            Problem("rules", f"defined: {', '.join(usable) or 'none'}"),
+            action="name the start rule start, or pass start=",
         )
 
 

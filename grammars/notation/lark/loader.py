@@ -125,7 +125,7 @@ class _Builder(GrammarBuilder):
             if name in made.declared:
                 made.refuse(f"the terminal {name} is declared without a pattern", made.place(name))
             if name not in trees:
-                made.fail(f"there is no terminal {name}", made.place(name))
+                made.fail(f"terminal {name} is undefined", made.place(name))
         patterns = TerminalPatterns(made, trees)
         made.terminals = [TerminalDef(name, patterns.pattern(name), priorities[name]) for name in trees]
         anonymous = PrepareAnonTerminals(made.terminals)
@@ -229,7 +229,7 @@ class _Builder(GrammarBuilder):
                     continue
                 if symbol.name not in definition.params:
                     kind = "terminal" if isinstance(symbol, Terminal) else "rule"
-                    made.fail(f"there is no {kind} {symbol.name}", made.place_of(symbol, name))
+                    made.fail(f"{kind} {symbol.name} is undefined", made.place_of(symbol, name))
 
     def _check_arguments(self, name: str, definition: Definition, node: Node) -> None:
         used, *arguments = node.children
@@ -238,7 +238,7 @@ class _Builder(GrammarBuilder):
         at = self.made.place_of(used, name)
         if used.name not in self.made.rules:
             kind = "template" if arguments else "rule"
-            self.made.fail(f"there is no {kind} {used.name}", at)
+            self.made.fail(f"{kind} {used.name} is undefined", at)
         wanted = self.made.rules[used.name].parameters
         if len(wanted) != len(arguments):
             self.made.fail(f"{used.name} takes other arguments: {', '.join(wanted) or 'none'}", at)
@@ -329,7 +329,7 @@ def _located(made: LarkDefinitions, statement: Node, file: str = "") -> Iterator
         yield
     except FileNotFoundError as error:
         made.fail(
-            f"there is no grammar {error.filename}",
+            f"grammar {error.filename} was not found",
             _start(made, statement),
             "name its folder in import_paths",
         )

@@ -35,12 +35,10 @@ def notation(name: str) -> Notation:
     """In which notation a grammar is written.
 
     Raises:
-        InvalidConstraint: there is no such grammar.
+        InvalidConstraint: unknown name.
     """
     if name not in _FILES:
-        raise InvalidConstraint(
-            f"there is no grammar {name!r} in the library", action=f"use one of {', '.join(NAMES)}"
-        )
+        raise InvalidConstraint(f"unknown grammar {name!r}", action=f"use one of {', '.join(NAMES)}")
     return _FILES[name]
 
 
@@ -48,7 +46,7 @@ def text(name: str) -> str:
     """The source of a grammar.
 
     Raises:
-        InvalidConstraint: there is no such grammar.
+        InvalidConstraint: unknown name.
     """
     return (files(__name__) / f"{name}.{notation(name)}").read_text(encoding="utf-8")
 
@@ -58,6 +56,6 @@ def load(name: str) -> ir.Grammar:
     """A grammar, ready for the core.
 
     Raises:
-        InvalidConstraint: there is no such grammar.
+        InvalidConstraint: unknown name.
     """
     return parse(text(name), notation(name))

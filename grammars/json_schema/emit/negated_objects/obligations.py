@@ -26,7 +26,7 @@ MAX_OBLIGATIONS = 12
 
 
 class SchemaOracle(NamedTuple):
-    """Functions that answer questions about schemas.
+    """Functions for properties of schemas, and their expressions.
 
     Attributes:
         document: the document of the schemas.

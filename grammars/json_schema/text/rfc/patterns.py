@@ -1,6 +1,6 @@
 r"""ECMA-262: regular expressions as strings.
 
-Parentheses to any depth are no regular language, so groups are written down to `MAX_GROUP_DEPTH`. Of what is left, only what
+Parentheses of unbounded depth are not a regular language, so groups are written down to `MAX_GROUP_DEPTH`. Of what is left, only what
 ECMA-262 and Python's `fragment_regex` read alike is written: no empty classes, no named groups or back-references, no look-behind,
 braces and brackets escaped where they stand for themselves, ranges of a class between two ASCII characters.
 """
