@@ -5,5 +5,6 @@ from __future__ import annotations
 from constrained.extraction.api import extract
 from constrained.extraction.extraction import Document, Extraction
 from constrained.extraction.extractor import Extractor
+from constrained.extraction.records import read_documents
 
-__all__ = ["Document", "Extraction", "Extractor", "extract"]
+__all__ = ["Document", "Extraction", "Extractor", "extract", "read_documents"]
