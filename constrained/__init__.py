@@ -77,6 +77,7 @@ _HOMES = {
     "decode": "integrations.transformers",
     "ebnf": "constraint",
     "extract": "extraction",
+    "extract_many": "extraction",
     "fill_masks": "automaton",
     "gbnf": "constraint",
     "generate": "api",
@@ -150,6 +151,7 @@ if TYPE_CHECKING:
     from constrained.extraction import Extraction as Extraction
     from constrained.extraction import Extractor as Extractor
     from constrained.extraction import extract as extract
+    from constrained.extraction import extract_many as extract_many
     from constrained.extraction import read_documents as read_documents
     from constrained.integrations.transformers import (
         ConstraintLogitsProcessor as ConstraintLogitsProcessor,
