@@ -301,7 +301,10 @@ def python_type(
 
 
 def _of_type(hint: Any, whitespace: Whitespace, options: Mapping[str, Any]) -> Constraint:
+    from grammars.content import CHECKED_KEYWORD, CONTENT_KEYWORD
     from grammars.types import type_spec
 
     spec = type_spec(hint)
-    return _PythonTypeConstraint(write_schema(spec.enforced_schema), whitespace, options, None, hint, spec)
+    text = write_schema(spec.enforced_schema)
+    embedded = spec.contents if CONTENT_KEYWORD in text or CHECKED_KEYWORD in text else None
+    return _PythonTypeConstraint(text, whitespace, options, embedded, hint, spec)

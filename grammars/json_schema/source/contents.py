@@ -51,12 +51,15 @@ class ContentTable:
             part = pending.pop()
             if isinstance(part, dict):
                 pending += part.values()
-                content = self.get(part[CONTENT_KEYWORD]) if CONTENT_KEYWORD in part else None
-                if content is not None and not content.is_regular():
+                if CONTENT_KEYWORD in part and not self._is_regular(part[CONTENT_KEYWORD]):
                     return True
             elif isinstance(part, list):
                 pending += part
         return False
+
+    def _is_regular(self, value: Any) -> bool:
+        found = self.get(value)
+        return found is None or (not (isinstance(value, dict) and JSON_KIND in value) and found.is_regular())
 
     def get(self, value: Any) -> StringContent | None:
         """The content that a keyword's value stands for; None if it is unknown."""
