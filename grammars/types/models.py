@@ -110,13 +110,14 @@ def _blame(adapter: Any) -> str:
     """The field of a model that has no schema, as `.field`; empty if no single field is the reason."""
     from pydantic import TypeAdapter
 
+    refused = (PydanticSchemaError, *_failures())
     fields = getattr(adapter._type, "model_fields", {})
     for name, field in fields.items() if isinstance(fields, dict) else ():
-        hint = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
+        hint: Any = Annotated.__class_getitem__((field.annotation, *field.metadata, ""))  # type: ignore[attr-defined]
         inner: Any = TypeAdapter(hint)
         try:
             inner.json_schema(schema_generator=_generator())
-        except (*_failures(), PydanticSchemaError):
+        except refused:
             return f".{name}{_blame(inner)}"
     return ""
 
@@ -204,7 +205,7 @@ def _generator() -> Any:
         def _checked(self, made: Any, schema: Any) -> Any:
             """The schema of a function, with what the function checks."""
             if function_name(schema) == "ByteSize._validate":
-                strings = {CONTENT_KEYWORD: {"byte size": {}}}
+                strings: dict[str, Any] = {CONTENT_KEYWORD: {"byte size": {}}}
                 members = [part | strings if part.get("type") == "string" else part for part in made["anyOf"]]
                 return made | {"anyOf": members}
             found = content_of_function(schema)

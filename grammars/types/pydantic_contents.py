@@ -132,7 +132,7 @@ def content_of_function(schema: Mapping[str, Any]) -> dict[str, Any]:
     """What the function of a core schema ``function-*`` checks; empty if the schema says it already."""
     function, name = schema["function"]["function"], function_name(schema)
     own = str(getattr(function, "__module__", "")).partition(".")[0] == "pydantic"
-    owner = getattr(function, "__self__", None)
+    owner: Any = getattr(function, "__self__", None)
     if own and type(owner).__name__ in ("EncodedBytes", "EncodedStr"):
         alphabet = {"Base64Encoder": "standard", "Base64UrlEncoder": "url"}.get(
             getattr(owner.encoder, "__name__", "")
