@@ -110,7 +110,7 @@ def _blame(adapter: Any) -> str:
     """The field of a model that has no schema, as `.field`; empty if no single field is the reason."""
     from pydantic import TypeAdapter
 
-    refused = (PydanticSchemaError, *_failures())
+    refused: tuple[type[Exception], ...] = (PydanticSchemaError, *_failures())
     fields = getattr(adapter._type, "model_fields", {})
     for name, field in fields.items() if isinstance(fields, dict) else ():
         hint: Any = Annotated.__class_getitem__((field.annotation, *field.metadata, ""))  # type: ignore[attr-defined]
