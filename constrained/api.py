@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from constrained.decoding.cut import OnLimit, check_on_limit, truncation_first
 from constrained.extraction.extractor import value_generator
 from constrained.extraction.prompt import answer_request
 from constrained.models import Prompt
@@ -25,6 +26,7 @@ def generate(
     describe: bool = True,
     sampler: str | Sampler | None = None,
     speculation: str | Speculation | None = "auto",
+    on_limit: OnLimit = "raise",
     **settings: Any,
 ) -> T: ...
 
@@ -38,6 +40,7 @@ def generate(
     describe: bool = True,
     sampler: str | Sampler | None = None,
     speculation: str | Speculation | None = "auto",
+    on_limit: OnLimit = "raise",
     **settings: Any,
 ) -> Any: ...
 
@@ -50,6 +53,7 @@ def generate(
     describe: bool = True,
     sampler: str | Sampler | None = None,
     speculation: str | Speculation | None = "auto",
+    on_limit: OnLimit = "raise",
     **settings: Any,
 ) -> Any:
     """Writes a typed value for a prompt.
@@ -62,18 +66,24 @@ def generate(
             the prompt is used as it is, as messages and ids always are.
         sampler: a name or a configured sampler, as for `Generator`.
         speculation: as for `Generator`; by default draft tokens are verified where that saves time.
+        on_limit: as for `extract`.
         settings: as for `extract`.
 
     Returns:
         An instance of the type (for a JSON Schema: the JSON value; for a regex the text; for a choice the chosen one).
 
     Raises:
+        Truncated: the token limit changed or ended the completion, unless `on_limit` is ``"close"``.
         ConstrainedError: as `Generator` and its call.
     """
+    check_on_limit(on_limit)
     generator = value_generator(model, constraint, sampler, speculation)
     if describe and isinstance(prompt, str) and prompt.strip():
         prompt = generation_prompt(prompt, generator.constraint)
-    return generator(prompt, **settings).value
+    with truncation_first(on_limit):
+        output = generator(prompt, **settings)
+    output.raise_if_cut(on_limit)
+    return output.value
 
 
 def generation_prompt(prompt: str, constraint: Constraint) -> str:

@@ -131,7 +131,9 @@ def test_errors_of_misuse_are_builtins_a_caller_would_catch():
 
 def test_a_random_model_says_valid_things_too():
     for seed in range(3):
-        city = constrained.generate(llama(), "A city:", City, temperature=1.0, seed=seed, max_tokens=40)
+        city = constrained.generate(
+            llama(), "A city:", City, temperature=1.0, seed=seed, max_tokens=40, on_limit="close"
+        )
         assert isinstance(city, City)
         assert isinstance(city.inhabitants, int)
 
@@ -170,7 +172,9 @@ def bundled():
 def test_the_bundled_model_extracts_offline(monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     model = bundled()
-    city = constrained.extract(model, "Brno is a city of 400000 people.", City, max_tokens=60)
+    city = constrained.extract(
+        model, "Brno is a city of 400000 people.", City, max_tokens=60, on_limit="close"
+    )
     assert isinstance(city, City)
 
 

@@ -144,6 +144,14 @@ class ReplyConstraint(Constraint):
         reader.finish()
         return reader.reply
 
+    def has_whole_calls(self, text: str, offset: int) -> bool:
+        """Whether a completion has calls, and all of them are closed within its first `offset` characters.
+
+        So a token limit that cut the completion there has not touched them: it only kept others from following.
+        """
+        calls = self.parse(text).calls
+        return bool(calls) and calls == self.parse(text[:offset]).calls
+
     def parser(self) -> ReplyParser:
         """Reads a text of this constraint while it is written."""
         return ReplyParser(self)

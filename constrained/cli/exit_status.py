@@ -46,7 +46,7 @@ Exit codes:
     0  done
     1  the constraint cannot be enforced: unsupported, unsatisfiable or too large
     2  bad input: wrong usage, an invalid schema or pattern, a file or model that cannot be read
-    3  token limit: max_tokens or the model's context is too small for any complete result
+    3  token limit: max_tokens or the model's context cut the result, or is too small for any complete one
     4  the type's own validation rejected a complete result
    70  an error in this program
   130  interrupted (Ctrl-C)

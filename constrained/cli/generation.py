@@ -91,6 +91,7 @@ def run_generation(
         verbosity: what is shown meanwhile.
 
     Raises:
+        Truncated: the token limit changed or ended the completion, unless the options say ``close``.
         ConstrainedError: as `constrained.load`, `Generator` and its call.
     """
     with (
@@ -106,7 +107,9 @@ def run_generation(
         model = load_model(options.model, options.device, watched=verbosity.progress)
         from constrained.automaton import compile
         from constrained.decoding import Generator
+        from constrained.decoding.cut import check_on_limit, truncation_first
 
+        on_limit = check_on_limit(options.on_limit.value)
         show_status("compiling the constraint")
         start = time.perf_counter()
         automaton = compile(constraint, model.vocabulary)
@@ -118,7 +121,10 @@ def run_generation(
         tokens = 0
         from constrained.cli.stream_display import live_display
 
-        with live_display(shown=verbosity.stream, is_json=constraint.is_json) as show_chunk:
+        with (
+            truncation_first(on_limit),
+            live_display(shown=verbosity.stream, is_json=constraint.is_json) as show_chunk,
+        ):
             for chunk in generator.stream(make_prompt(constraint), **options.settings()):
                 tokens += len(chunk.tokens)
                 show_chunk(chunk)
@@ -127,6 +133,7 @@ def run_generation(
     assert output is not None, "a stream ended without its output"
     if verbosity.statistics:
         print(format_statistics(output, compile_seconds), file=sys.stderr)
+    output.raise_if_cut(on_limit)
     return output
 
 

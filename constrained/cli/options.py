@@ -33,6 +33,13 @@ class PropertyOrderOption(str, Enum):
     any = "any"
 
 
+class OnLimitOption(str, Enum):
+    """Values of `--on-limit`: those of `constrained.decoding.cut.OnLimit`."""
+
+    fail = "raise"
+    close = "close"
+
+
 class UnsupportedOption(str, Enum):
     """Values of `--unsupported`: those of `constrained.constraint.json.Unsupported`."""
 
@@ -190,6 +197,13 @@ class DecodingOptions:
         int | None,
         typer.Option("--max-tokens", metavar="N", help="Token limit; every result is complete within it."),
     ] = None
+    on_limit: Annotated[
+        OnLimitOption,
+        typer.Option(
+            "--on-limit",
+            help="Where the token limit cuts the result: an error, or what was closed in time.",
+        ),
+    ] = OnLimitOption.fail
     temperature: Annotated[
         float | None, typer.Option("--temperature", metavar="T", help="0 is greedy, and the default.")
     ] = None

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from constrained.chat.reply import ReplyConstraint
+from constrained.decoding.cut import locate_cut
 from constrained.decoding.sequence import TokenSequence
 from constrained.sampling import Distribution, Position, TokenSampler
 
@@ -85,14 +87,14 @@ class SequenceStream:
         if self.cancelled:  # cancelled during a step
             return
         try:
-            start = len(self.sequence.tokens)
+            said = len(self.sequence.tokens)
             position = self.sequence.position(distribution)
             draw = self._sampler.draw_token(position)
             self.sequence.commit(draw)
             likely = None
-            if self._top is not None and len(self.sequence.tokens) > start:
+            if self._top is not None and len(self.sequence.tokens) > said:
                 likely = self._likely(position, self.sequence.tokens[-1], self._top)
-            self._tell(start, likely)
+            self._tell(said, likely)
         except Exception as error:
             self.fail(error)
 
@@ -106,19 +108,32 @@ class SequenceStream:
         piece, self.pending_delta = self.pending_delta, None
         return piece
 
-    def _tell(self, start: int = 0, likely: TokenLogprob | None = None) -> None:
+    def _tell(self, said: int = 0, likely: TokenLogprob | None = None) -> None:
         sequence = self.sequence
         if sequence.finish == "dead":
             raise RuntimeError("the constraint led to a dead end")
         piece = self.pending_delta or SequenceDelta(self.index)
-        new = sequence.params.automaton.vocabulary.decode(sequence.tokens[start:])
+        new = sequence.params.automaton.vocabulary.decode(sequence.tokens[said:])
         piece.delta += self._decoder.decode(new, final=bool(sequence.finish))
         if likely is not None:
             piece.tokens.append(likely)
         piece.count = len(sequence.tokens)
         if self.finished:
-            piece.finish = "length" if sequence.finish == "limit" else "stop"
+            piece.finish = self._finish_reason()
         self.pending_delta = piece
+
+    def _finish_reason(self) -> str:
+        """``length`` where the token limit changed or ended the completion; calls that it has not touched are whole."""
+        sequence = self.sequence
+        if sequence.cut is None:
+            return "stop"
+        automaton = sequence.params.automaton
+        cut = locate_cut(automaton, sequence.tokens, sequence.limit, *sequence.cut)
+        constraint = automaton.constraint
+        if isinstance(constraint, ReplyConstraint):
+            text = sequence.content.decode("utf-8")
+            return "stop" if constraint.has_whole_calls(text, cut.offset) else "length"
+        return "length"
 
     def _likely(self, position: Position, token: int, top: int) -> TokenLogprob:
         vocabulary = self.sequence.params.automaton.vocabulary

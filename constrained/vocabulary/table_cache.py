@@ -60,11 +60,11 @@ def open_tables(
     path = place / f"{fingerprint}.tables-{_core.TABLE_FILE_VERSION}"
     with suppress(OSError, ValueError):
         return build(_mapped(path))
-    tables = build(None)
+    built = build(None)
     with suppress(OSError, ValueError):
-        _write(path, tables.table_file)
+        _write(path, built.table_file)
         return build(_mapped(path))  # mapped, so that later processes share this memory
-    return tables
+    return built
 
 
 def _mapped(path: Path) -> memoryview:

@@ -96,9 +96,24 @@ def test_an_argument_is_not_overruled_by_an_open_pipe(cli: Cli) -> None:
 def test_what_the_model_wants_to_say_is_bent_to_the_schema(cli: Cli) -> None:
     """It wants to say something else altogether; every output still follows the schema."""
     for script in ("Sure! Here it is:", '{"name": 5}', '{"born": "x"}', "", '{"name": "' + "y" * 5000):
-        ended = cli("extract", "text", "--schema", "person.json", "--max-tokens", "60", script=script)
+        wanted = ("extract", "text", "--schema", "person.json", "--max-tokens", "60")
+        ended = cli(*wanted, "--on-limit", "close", script=script)
         assert ended.code == 0
         jsonschema.validate(json.loads(ended.out), PERSON)
+
+
+def test_a_result_that_the_token_limit_cut_is_an_error_with_its_place(cli: Cli) -> None:
+    wanted = ("extract", "text", "--schema", '{"type": "array", "items": {"type": "string"}}')
+    script = '["one", "two", "three"]'
+    ended = cli(*wanted, "--max-tokens", "20", script=script)
+    assert (ended.code, ended.out) == (3, "")
+    assert "the token limit of 20 cut the completion" in ended.err
+    assert 'in /2: "[\\"one\\", \\"two\\", ' in ended.err
+    closed = cli(*wanted, "--max-tokens", "20", "--on-limit", "close", "--stats", script=script)
+    assert (closed.code, "ended: limit" in closed.err) == (0, True)
+    assert json.loads(closed.out)[:2] == ["one", "two"]
+    assert cli(*wanted, "--max-tokens", "60", script=script).out == script + "\n"
+    assert cli(*wanted, "--on-limit", "ignore", script=script).code == 2
 
 
 def test_the_types_of_a_python_file(cli: Cli, tmp_path: Path) -> None:

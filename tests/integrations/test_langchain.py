@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import Literal
 
@@ -15,6 +16,7 @@ from constrained.errors import (
     InvalidArgument,
     InvalidConstraint,
     PromptError,
+    Truncated,
     UnsupportedConstraint,
 )
 from constrained.extras import MissingExtra
@@ -30,6 +32,12 @@ class Weather(BaseModel):
 
     city: str = Field(max_length=20)
     unit: Literal["C", "F"] = "C"
+
+
+class Note(BaseModel):
+    """A note."""
+
+    text: str
 
 
 class Node(BaseModel):
@@ -84,6 +92,36 @@ def test_why_an_answer_ended():
     assert (short.content, short.response_metadata["finish_reason"]) == ("A l", "length")
 
 
+def test_calls_that_the_token_limit_touched_end_with_length_and_whole_ones_do_not():
+    wanted = [{"a": 11111111, "b": 22222222}, {"a": 33333333, "b": 44444444}]
+    texts = [call("add", json.dumps(arguments)) for arguments in wanted]
+    chat = scripted({"": "\n".join(texts)}).bind_tools([add], tool_choice="any")
+    seen = set()
+    with pytest.raises(DoesNotFit) as error:
+        chat.invoke("hi", max_tokens=1)
+    for limit in range(error.value.needed, 150, 5):
+        ended = chat.invoke("hi", max_tokens=limit)
+        reason = ended.response_metadata["finish_reason"]
+        whole = [one["args"] for one in ended.tool_calls]
+        assert (reason == "tool_calls") == (whole == wanted[: len(whole)])
+        seen.add((reason, len(whole)))
+    assert seen >= {("length", 1), ("tool_calls", 1), ("length", 2), ("tool_calls", 2)}
+
+
+@pytest.mark.parametrize("method", ["json_schema", "json_mode", "function_calling"])
+async def test_a_structured_output_that_the_token_limit_cut_is_an_error(method):
+    endless = '{"text": "' + "a" * 500
+    chat = scripted({"": call("Note", endless) if method == "function_calling" else endless})
+    noted = chat.with_structured_output(Note, method=method)
+    with pytest.raises(Truncated, match="token limit cut the structured output"):
+        noted.invoke("Write.", max_tokens=90)
+    with pytest.raises(Truncated):
+        await noted.ainvoke("Write.", max_tokens=90)
+    found = chat.with_structured_output(Note, method=method, include_raw=True).invoke("Write.", max_tokens=90)
+    assert (found["parsed"], type(found["parsing_error"])) == (None, Truncated)
+    assert found["raw"].response_metadata["finish_reason"] == "length"
+
+
 def test_the_conversation_reaches_the_model_with_calls_and_results():
     seen: list[str] = []
 
@@ -115,7 +153,7 @@ def test_the_conversation_reaches_the_model_with_calls_and_results():
 
 @pytest.mark.parametrize("method", ["json_schema", "json_mode", "function_calling"])
 def test_structured_answers_are_instances_whatever_the_model_says(method):
-    chat = scripted({"": "I would rather talk about it."}, max_tokens=100)
+    chat = scripted({"": "I would rather talk about it."}, max_tokens=1000)
     assert isinstance(chat.with_structured_output(Weather, method=method).invoke("Oslo?"), Weather)
     plain = chat.with_structured_output(Weather.model_json_schema(), method=method).invoke("Oslo?")
     assert Weather(**plain)

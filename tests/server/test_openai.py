@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 import pytest
-from openai import AsyncOpenAI, BadRequestError, OpenAI
+from openai import AsyncOpenAI, BadRequestError, LengthFinishReasonError, OpenAI
 from pydantic import BaseModel
 
 from tests.server.serving import MODEL, Served, served, told
@@ -41,6 +41,7 @@ SCRIPT = {
     "endless": "x" * 5000,
     "never closed": '<tool_call>\n{"name": "weather", "arguments": {"name": "' + "R" * 5000,
     "colour": "purple",
+    "counting": '["one", "two", "three"]',
     "": "hello",
 }
 
@@ -97,6 +98,22 @@ def test_a_text_that_is_cut_off_says_so(client: OpenAI) -> None:
     assert (choice.message.content, choice.finish_reason) == ("x" * 7, "length")
 
 
+def test_json_that_the_token_limit_closed_says_so(client: OpenAI) -> None:
+    schema = {"type": "array", "items": {"type": "string"}}
+    form = {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}
+    (choice,) = ask(client, "counting", response_format=form, max_tokens=16).choices
+    assert (json.loads(choice.message.content)[0], choice.finish_reason) == ("one", "length")
+    *_, last = ask(client, "counting", response_format=form, max_tokens=16, stream=True)
+    assert last.choices[0].finish_reason == "length"
+    (whole,) = ask(client, "counting", response_format=form, max_tokens=60).choices
+    assert (whole.message.content, whole.finish_reason) == (SCRIPT["counting"], "stop")
+    messages: Any = [{"role": "user", "content": "person"}]
+    with pytest.raises(LengthFinishReasonError):
+        client.chat.completions.parse(
+            model=MODEL, messages=messages, response_format=Person, temperature=0, max_tokens=40
+        )
+
+
 def test_parse_gives_an_instance(client: OpenAI) -> None:
     answer = client.chat.completions.parse(
         model=MODEL, messages=[{"role": "user", "content": "person"}], response_format=Person, temperature=0
@@ -110,7 +127,7 @@ def test_whatever_the_model_wants_to_say_it_says_json(client: OpenAI) -> None:
     for text in ("story", "endless", "hi"):
         (choice,) = ask(client, text, response_format=form, max_tokens=120, temperature=1, seed=3).choices
         Person.model_validate_json(choice.message.content)
-        assert choice.finish_reason == "stop"
+        assert choice.finish_reason in ("stop", "length")
     (choice,) = ask(client, "story", response_format={"type": "json_object"}, max_tokens=20).choices
     assert isinstance(json.loads(choice.message.content), dict)
 
@@ -161,6 +178,19 @@ def test_a_call_that_the_model_would_never_close_is_closed_in_time(client: OpenA
         arguments = called.function.arguments
     assert set(json.loads(arguments)) == {"name"}
     assert len(arguments) > 40
+    ends = (
+        [chunk.choices[0].finish_reason for chunk in chunks] if stream else [answer.choices[0].finish_reason]
+    )
+    assert ends[-1] == "length", "the limit closed the arguments"
+
+
+def test_calls_that_the_token_limit_did_not_touch_are_calls(client: OpenAI) -> None:
+    """Another call would follow, for which there are no tokens left: the first one is whole."""
+    written = len(call("weather", '{"name": "Rome"}'))
+    for more in (0, 5, 20):
+        (choice,) = ask(client, "both", tools=[WEATHER, CLOCK], max_tokens=written + more).choices
+        (called,) = choice.message.tool_calls
+        assert (called.function.arguments, choice.finish_reason) == ('{"name": "Rome"}', "tool_calls")
 
 
 def test_calls_side_by_side_and_one_alone(client: OpenAI) -> None:

@@ -172,7 +172,7 @@ class ChatConstrained(BaseChatModel):
                 for call in reply.calls
             ],
             usage_metadata=token_usage(output),
-            response_metadata=self._metadata(output, kwargs),
+            response_metadata=self._metadata(output, request.replies, kwargs),
         )
         return ChatResult(generations=[ChatGeneration(message=message)])
 
@@ -200,16 +200,19 @@ class ChatConstrained(BaseChatModel):
         last = AIMessageChunk(
             content="",
             usage_metadata=token_usage(output),
-            response_metadata=self._metadata(output, kwargs),
+            response_metadata=self._metadata(output, request.replies, kwargs),
             chunk_position="last",
         )
         yield ChatGenerationChunk(message=last)
 
-    def _metadata(self, output: Output, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    def _metadata(
+        self, output: Output, replies: ReplyConstraint, kwargs: Mapping[str, Any]
+    ) -> dict[str, Any]:
         reply: Reply = output.value
+        whole = output.cut is None or replies.has_whole_calls(output.text, output.cut.offset)
         return {
             "model_name": self._name(kwargs.get("model", self.model)),
-            "finish_reason": "tool_calls" if reply.calls else _FINISH_REASONS[output.finish],
+            "finish_reason": "tool_calls" if reply.calls and whole else _FINISH_REASONS[output.finish],
             "stop_sequence": reply.stop,
             "logprob": output.logprob,
             "log_weight": output.log_weight,
@@ -313,6 +316,7 @@ class ChatConstrained(BaseChatModel):
         Raises:
             InvalidArgument: the schema is None, or the method is unknown.
             ConstraintError: the schema cannot be enforced.
+            Truncated: (when it is invoked) the token limit cut the value; with `include_raw` it is the `parsing_error`.
         """
         return structured_output(
             self,

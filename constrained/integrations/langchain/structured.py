@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
+from langchain_core.messages import AIMessage
 from langchain_core.output_parsers import JsonOutputParser, PydanticOutputParser
 from langchain_core.output_parsers.openai_tools import JsonOutputKeyToolsParser, PydanticToolsParser
-from langchain_core.runnables import Runnable, RunnableMap, RunnablePassthrough
+from langchain_core.runnables import Runnable, RunnableGenerator, RunnableMap, RunnablePassthrough
 from langchain_core.utils.function_calling import convert_to_json_schema, convert_to_openai_tool
 from langchain_core.utils.pydantic import is_basemodel_subclass
 
 from constrained.constraint import json_schema
-from constrained.errors import InvalidArgument
+from constrained.errors import InvalidArgument, Truncated
 
 if TYPE_CHECKING:
     from constrained.integrations.langchain.chat_model import ChatConstrained
@@ -66,6 +67,7 @@ def structured_output(
         content_constraint(response_format, closed=closed)  # raises now if the schema cannot be enforced
         chat = chat_model.bind(response_format=response_format, ls_structured_output_format=tracing, **kwargs)
         parser = JsonOutputParser() if kind is None else PydanticOutputParser(pydantic_object=kind)
+    parser = RunnableGenerator(_whole, _awhole) | parser
     if not include_raw:
         return chat | parser
     parsed: Runnable[Any, Any] = RunnablePassthrough.assign(
@@ -73,6 +75,33 @@ def structured_output(
     )
     failed: Runnable[Any, Any] = RunnablePassthrough.assign(parsed=lambda _: None)
     return RunnableMap(raw=chat) | parsed.with_fallbacks([failed], exception_key="parsing_error")
+
+
+def _whole(messages: Iterator[AIMessage]) -> Iterator[AIMessage]:
+    """Passes messages on.
+
+    Raises:
+        Truncated: the token limit cut one of them; it is valid, but not what the model would have written.
+    """
+    for message in messages:
+        _check_whole(message)
+        yield message
+
+
+async def _awhole(messages: AsyncIterator[AIMessage]) -> AsyncIterator[AIMessage]:
+    """As `_whole`."""
+    async for message in messages:
+        _check_whole(message)
+        yield message
+
+
+def _check_whole(message: AIMessage) -> None:
+    if message.response_metadata.get("finish_reason") == "length":
+        raise Truncated(
+            "the token limit cut the structured output",
+            action="raise max_tokens, or take the message with include_raw=True",
+            text=str(message.content),
+        )
 
 
 def json_schema_of(schema: Any) -> dict[str, Any]:

@@ -111,7 +111,7 @@ class DnfExpansion:
             node.parsed = negate_schema(node.negates, self.document, self.parse_schema)
             return node.parsed
         node.parsed = parsed = ParsedSchema()
-        if not node.is_synthetic:
+        if not node.made:
             self.visited_nodes.append(node)
         schema = node.value
         dialect = node.dialect
@@ -122,12 +122,10 @@ class DnfExpansion:
         if schema is True:
             return parsed
         limiting = dialect.assertion_keywords
-        if (
-            len(limiting_keywords := limiting.keys() & schema.keys()) <= 1
-        ):  # nothing, or most often a type alone
-            if not limiting_keywords:
+        if len(said := limiting.keys() & schema.keys()) <= 1:  # nothing, or most often a type alone
+            if not said:
                 return parsed
-            if "type" in limiting_keywords and isinstance(name := schema["type"], str):
+            if "type" in said and isinstance(name := schema["type"], str):
                 node.parsed = parsed = SINGLE_TYPE[name]
                 return parsed
         if dialect.ref_overrides_siblings and "$ref" in schema:
@@ -149,17 +147,17 @@ class DnfExpansion:
         schema = node.value
         dialect = node.dialect
         alone = dialect.ref_overrides_siblings and "$ref" in schema if isinstance(schema, dict) else False
-        statuses = []
+        found = []
         for keyword, value in schema.items() if isinstance(schema, dict) else ():
             function = dialect.handlers.get(keyword)
             if function is None:
-                statuses.append((keyword, False, _unknown(keyword, dialect.name)))
+                found.append((keyword, False, _unknown(keyword, dialect.name)))
             elif alone and keyword != "$ref":
-                statuses.append((keyword, False, f"ignored next to $ref in draft {dialect.name}"))
+                found.append((keyword, False, f"ignored next to $ref in draft {dialect.name}"))
             else:
                 note = function(ParsedSchema(), value, node, self.document)
-                statuses.append((keyword, note is None, note or ""))
-        return statuses
+                found.append((keyword, note is None, note or ""))
+        return found
 
     def scalar_parts(self, node: SchemaNode) -> tuple[list[SchemaNode], list[Sequence[SchemaNode]]]:
         """Schemas that a scalar must satisfy besides a schema's own constraints: all of the first list, one of each other."""
@@ -183,10 +181,10 @@ class DnfExpansion:
     def conjunction_closure(self, conjunction: Conjunction, relaxed: bool) -> ConjunctionClosure:
         """What a conjunction implies before any alternative is chosen."""
         if self.last_closure.closure_key != (conjunction, relaxed):
-            closure: dict[SchemaNode, None] = {}
+            seen: dict[SchemaNode, None] = {}
             choices: list[Sequence[SchemaNode]] = []
-            types = self._close(conjunction, closure, choices, relaxed)
-            self.last_closure = ConjunctionClosure((conjunction, relaxed), closure, choices, types)
+            types = self._close(conjunction, seen, choices, relaxed)
+            self.last_closure = ConjunctionClosure((conjunction, relaxed), seen, choices, types)
         return self.last_closure
 
     def expand(self, conjunction: Conjunction, *, relaxed: bool = False) -> list[Conjunction]:
@@ -205,20 +203,20 @@ class DnfExpansion:
             if parsed.is_flat:
                 return [conjunction if parsed.limits else ()]
         key = frozenset(conjunction), relaxed
-        disjuncts = self.disjuncts_cache.get(key)
-        if disjuncts is None:
-            disjuncts = self.disjuncts_cache[key] = self._expand(conjunction, relaxed)
-        return disjuncts
+        found = self.disjuncts_cache.get(key)
+        if found is None:
+            found = self.disjuncts_cache[key] = self._expand(conjunction, relaxed)
+        return found
 
     def _expand(self, conjunction: Conjunction, relaxed: bool) -> list[Conjunction]:
-        _, closure, choices, types = self.conjunction_closure(conjunction, relaxed)
+        _, seen, choices, types = self.conjunction_closure(conjunction, relaxed)
         if types is None:
             return []
         if not choices:
-            return [self._limiting(closure)]
+            return [self._limiting(seen)]
         finished: dict[frozenset[SchemaNode], Conjunction] = {}
-        tags = self.conjoin_discriminators(closure, NO_DISCRIMINATORS) if len(choices) > 1 else None
-        pending = [(closure, choices, types, tags)]
+        tags = self.conjoin_discriminators(seen, NO_DISCRIMINATORS) if len(choices) > 1 else None
+        pending = [(seen, choices, types, tags)]
         steps = 0
         while pending:
             steps += 1
@@ -228,72 +226,70 @@ class DnfExpansion:
                     Problem(conjunction[0].pointer, f"more than {MAX_DISJUNCTS} combinations at this place"),
                     action="simplify the anyOf and oneOf alternatives that apply together here",
                 )
-            closure, choices, types, tags = pending.pop()
+            seen, choices, types, tags = pending.pop()
             if not choices:
-                disjunct = self._limiting(closure)
+                disjunct = self._limiting(seen)
                 finished.setdefault(frozenset(disjunct), disjunct)
                 continue
-            if any(branch in closure for branch in choices[0]):  # satisfied already
-                pending.append((closure, choices[1:], types, tags))
+            if any(branch in seen for branch in choices[0]):  # satisfied already
+                pending.append((seen, choices[1:], types, tags))
                 continue
             for branch in reversed(choices[0]):
-                with_branch = dict(closure)
+                with_branch = dict(seen)
                 more = choices[1:]
                 left = self._close((branch,), with_branch, more, relaxed)
                 if left is None or not types & left:
                     continue
-                combined_tags = tags
-                if combined_tags is not None:
-                    combined_tags = self.conjoin_discriminators(
-                        islice(with_branch, len(closure), None), combined_tags
-                    )
-                    if types & left == OBJECT and combined_tags.is_contradiction():
+                told = tags
+                if told is not None:
+                    told = self.conjoin_discriminators(islice(with_branch, len(seen), None), told)
+                    if types & left == OBJECT and told.is_contradiction():
                         continue
-                pending.append((with_branch, more, types & left, combined_tags))
+                pending.append((with_branch, more, types & left, told))
         return list(finished.values())
 
     def value_summary(self, node: SchemaNode) -> ValueSummary:
         """A cheap over-approximation of the values of a schema."""
-        summary = self.summaries_cache.get(node)
-        if summary is None:
-            closure: dict[SchemaNode, None] = {}
-            types = self._close((node,), closure, [], relaxed=True) or 0
+        found = self.summaries_cache.get(node)
+        if found is None:
+            seen: dict[SchemaNode, None] = {}
+            types = self._close((node,), seen, [], relaxed=True) or 0
             values = listed(node, self.parse_schema)
-            summary = self.summaries_cache[node] = ValueSummary(
-                types, values, self.conjoin_discriminators(closure, NO_DISCRIMINATORS)
+            found = self.summaries_cache[node] = ValueSummary(
+                types, values, self.conjoin_discriminators(seen, NO_DISCRIMINATORS)
             )
-        return summary
+        return found
 
     def conjoin_discriminators(self, nodes: Iterable[SchemaNode], tags: Discriminators) -> Discriminators:
         """Discriminators of a conjunction extended by more schemas."""
-        conjuncts = []
+        found = []
         for node in nodes:
             if (node.parsed or self.parse_schema(node)).limits:
                 if node not in self.discriminators_cache:
                     self.discriminators_cache[node] = discriminators_of(node, self.parse_schema)
-                conjuncts.append(self.discriminators_cache[node])
-        return tags.conjoin_all(conjuncts) if conjuncts else tags
+                found.append(self.discriminators_cache[node])
+        return tags.conjoin_all(found) if found else tags
 
     def _close(
         self,
         nodes: Sequence[SchemaNode],
-        closure: dict[SchemaNode, None],
+        seen: dict[SchemaNode, None],
         choices: list[Sequence[SchemaNode]],
         relaxed: bool,
     ) -> int | None:
-        """Adds schemas and all that they imply to `closure`, and their disjunctions to `choices`.
+        """Adds schemas and all that they imply to `seen`, and their disjunctions to `choices`.
 
-        Returns the types that the added schemas allow; None when `closure` contains a schema and its negation.
+        Returns the types that the added schemas allow; None when `seen` contains a schema and its negation.
         """
         types = EVERY_TYPE
         stack = list(reversed(nodes))
         while stack:
             node = stack.pop()
-            if node in closure:
+            if node in seen:
                 continue
-            closure[node] = None
+            seen[node] = None
             parsed = node.parsed or self.parse_schema(node)
-            if node.negation is not None and node.negation in closure:
+            if node.negation is not None and node.negation in seen:
                 return None
             if parsed.limits:
                 types &= parsed.constraints.types
@@ -318,31 +314,31 @@ class DnfExpansion:
     def exactly_one(self, branches: Sequence[SchemaNode]) -> list[SchemaNode]:
         """Schemas of which at least one holds if and only if exactly one of the branches does."""
         key = tuple(branches)
-        options = self.exactly_one_cache.get(key)
-        if options is None:
-            self.exactly_one_cache[key] = options = []
+        found = self.exactly_one_cache.get(key)
+        if found is None:
+            self.exactly_one_cache[key] = found = []
             overlapping: dict[SchemaNode, dict[SchemaNode, None]] = {branch: {} for branch in branches}
             for first, second in combinations(overlapping, 2):
                 if not self.prover.are_disjoint(first, second):
                     overlapping[first][second] = overlapping[second][first] = None
             for branch in branches:
                 others = [negation_of(other) for other in overlapping[branch]]
-                options.append(
+                found.append(
                     constraint_schema(self.document, branch, "alone", TypeConstraints(), [branch, *others])
                     if others
                     else branch
                 )
-        return options
+        return found
 
     def unevaluated_disjuncts(self, node: SchemaNode) -> list[SchemaNode]:
         """Schemas of which at least one holds if and only if the ``unevaluated*`` keywords of a schema are satisfied."""
-        expansion = self.unevaluated_cache.get(node)
-        if expansion is None:
+        found = self.unevaluated_cache.get(node)
+        if found is None:
             self.check_acyclic(node)
-            self.unevaluated_cache[node] = expansion = UnevaluatedExpansion(
+            self.unevaluated_cache[node] = found = UnevaluatedExpansion(
                 self.document, self.parse_schema, self.exactly_one
             ).alternatives(node)
-        return expansion
+        return found
 
     def none_or_many(self, branches: Sequence[SchemaNode]) -> list[SchemaNode]:
         """Schemas of which at least one holds if and only if none or several of the branches do."""
@@ -355,8 +351,8 @@ class DnfExpansion:
         ]
         return [none, *pairs]
 
-    def _limiting(self, nodes: dict[SchemaNode, None]) -> Conjunction:
-        return tuple([node for node in nodes if (node.parsed or self.parse_schema(node)).limits])
+    def _limiting(self, seen: dict[SchemaNode, None]) -> Conjunction:
+        return tuple([node for node in seen if (node.parsed or self.parse_schema(node)).limits])
 
     def check_acyclic(self, start: SchemaNode) -> None:
         """Checks that no chain of in-place applicators leads from a schema back to itself.

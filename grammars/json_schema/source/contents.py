@@ -51,26 +51,23 @@ class ContentTable:
             part = pending.pop()
             if isinstance(part, dict):
                 pending += part.values()
-                if CONTENT_KEYWORD in part and not self._is_regular(part[CONTENT_KEYWORD]):
+                content = self.get(part[CONTENT_KEYWORD]) if CONTENT_KEYWORD in part else None
+                if content is not None and not content.is_regular():
                     return True
             elif isinstance(part, list):
                 pending += part
         return False
 
-    def _is_regular(self, value: Any) -> bool:
-        found = self.get(value)
-        return found is None or (not (isinstance(value, dict) and JSON_KIND in value) and found.is_regular())
-
     def get(self, value: Any) -> StringContent | None:
         """The content that a keyword's value stands for; None if it is unknown."""
         name = value if isinstance(value, str) else json.dumps(value)
-        content = self._found.get(name)
-        if content is None:
+        found = self._found.get(name)
+        if found is None:
             make = self._maker(value)
             if make is None:
                 return None
-            content = self._found[name] = StringContent(name, make)
-        return content
+            found = self._found[name] = StringContent(name, make)
+        return found
 
     def _maker(self, value: Any) -> GrammarMaker | None:
         if isinstance(value, str):
@@ -89,13 +86,13 @@ def content(parsed: ParsedSchema, value: Any, node: SchemaNode, document: Schema
         ConstraintError: the grammar of the content cannot be made; names the place of the keyword.
     """
     table: ContentTable | None = document.contents
-    text_content = None if table is None else table.get(value)
-    if text_content is None:
+    found = None if table is None else table.get(value)
+    if found is None:
         return f"{UNKNOWN_PREFIX}to draft {node.dialect.name}"
     try:
-        pattern = text_content.pattern
+        pattern = found.pattern
         if pattern is None:
-            _ = text_content.rules
+            _ = found.rules
     except ConstrainedError as error:
         place = child_pointer(node.pointer, CONTENT_KEYWORD)
         problems = [
@@ -109,8 +106,8 @@ def content(parsed: ParsedSchema, value: Any, node: SchemaNode, document: Schema
         ) from None
     constraints = parsed.constraints
     if pattern is None:
-        if text_content not in constraints.contents:
-            constraints.contents += (text_content,)
+        if found not in constraints.contents:
+            constraints.contents += (found,)
     elif pattern not in constraints.patterns:
         constraints.patterns += (pattern,)
     return None
