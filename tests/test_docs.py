@@ -100,7 +100,9 @@ def test_every_row_is_tested() -> None:
         "refused": set(),
     }
     for status, keywords in tested.items():
-        assert keywords == {keyword for keyword, said in ROWS.items() if said == status}, status
+        assert keywords == {
+            keyword for keyword, documented_status in ROWS.items() if documented_status == status
+        }, status
 
 
 @pytest.mark.parametrize("keyword", [*ENFORCED, *OLD, *WHOLE])
@@ -108,7 +110,11 @@ def test_what_is_called_enforced_is(keyword: str) -> None:
     schema = WHOLE.get(keyword) or {keyword: ENFORCED.get(keyword)}
     if keyword in OLD:
         schema = {"$schema": "http://json-schema.org/draft-07/schema#", **OLD[keyword]}
-    assert {said for place, said in statuses(schema).items() if place.endswith(f"/{keyword}")} == {"enforced"}
+    assert {
+        documented_status
+        for place, documented_status in statuses(schema).items()
+        if place.endswith(f"/{keyword}")
+    } == {"enforced"}
 
 
 @pytest.mark.parametrize("keyword", PARTLY)
@@ -119,7 +125,9 @@ def test_what_is_called_partly_enforced_is_enforced_or_refused(keyword: str) -> 
         statuses(refused)
 
 
-@pytest.mark.parametrize("keyword", [keyword for keyword, said in ROWS.items() if said == "annotation"])
+@pytest.mark.parametrize(
+    "keyword", [keyword for keyword, documented_status in ROWS.items() if documented_status == "annotation"]
+)
 def test_what_is_called_an_annotation_limits_nothing(keyword: str) -> None:
     from grammars.json_schema.source.keywords import annotation
 
@@ -155,9 +163,9 @@ def test_a_table_of_two_cases() -> None:
 
 def test_the_exit_codes_of_the_page_are_those_of_the_help() -> None:
     page = (DOCS / "cli.md").read_text("utf-8")
-    told = dict(re.findall(r"^\| (\d+) \| (.+) \|$", page, re.MULTILINE))
+    documented = dict(re.findall(r"^\| (\d+) \| (.+) \|$", page, re.MULTILINE))
     helped = dict(re.findall(r"^ *(\d+)  (.+)$", EXIT_CODES, re.MULTILINE))
-    assert {code: text.replace("`", "") for code, text in told.items()} == helped
+    assert {code: text.replace("`", "") for code, text in documented.items()} == helped
     assert len(helped) == 8
 
 

@@ -78,7 +78,7 @@ def test_a_template_that_refuses_the_messages_says_so():
 
 
 @pytest.mark.parametrize(
-    ("messages", "said"),
+    ("messages", "reason"),
     [
         ([], "no messages"),
         ("hello", "no messages"),
@@ -92,8 +92,8 @@ def test_a_template_that_refuses_the_messages_says_so():
         ([{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{"}}]}], "not JSON"),
     ],
 )
-def test_messages_of_a_wrong_shape_are_named(messages, said):
-    with pytest.raises(PromptError, match=said):
+def test_messages_of_a_wrong_shape_are_named(messages, reason):
+    with pytest.raises(PromptError, match=reason):
         normalize_messages(messages)
 
 

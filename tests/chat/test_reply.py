@@ -51,7 +51,7 @@ def call(name: str, **arguments: Any) -> str:
     return f"<tool_call>\n{body}\n</tool_call>"
 
 
-def said(script: str, constraint: ReplyConstraint, **settings: Any) -> Any:
+def generate_reply(script: str, constraint: ReplyConstraint, **settings: Any) -> Any:
     """What a model that wants to say the script comes to say."""
     return Generator(ScriptedModel(VOCABULARY, script), constraint)("hi", **settings)
 
@@ -65,46 +65,46 @@ def calls_of(reply: Reply) -> list[tuple[str, Any]]:
 
 def test_a_model_may_answer_in_words_or_call_a_tool_or_both():
     both = reply_constraint([WEATHER, ADD])
-    assert said("It is 5 < 6.", both).value == Reply("It is 5 < 6.")
-    assert calls_of(said(call("add", a=1, b=-2), both).value) == [("add", {"a": 1, "b": -2})]
-    mixed = said("Let me see. " + call("weather", city="Łódź 😀"), both).value
+    assert generate_reply("It is 5 < 6.", both).value == Reply("It is 5 < 6.")
+    assert calls_of(generate_reply(call("add", a=1, b=-2), both).value) == [("add", {"a": 1, "b": -2})]
+    mixed = generate_reply("Let me see. " + call("weather", city="Łódź 😀"), both).value
     assert mixed.content == "Let me see. "
     assert calls_of(mixed) == [("weather", {"city": "Łódź 😀"})]
 
 
 def test_several_calls_or_one():
     script = call("weather", city="Oslo") + "\n" + call("add", a=1, b=2)
-    assert [one.name for one in said(script, reply_constraint([WEATHER, ADD])).value.calls] == [
+    assert [one.name for one in generate_reply(script, reply_constraint([WEATHER, ADD])).value.calls] == [
         "weather",
         "add",
     ]
-    single = said(script, reply_constraint([WEATHER, ADD], parallel=False))
+    single = generate_reply(script, reply_constraint([WEATHER, ADD], parallel=False))
     assert [one.name for one in single.value.calls] == ["weather"]
     assert single.finish == "complete"  # nothing can follow: the model is not asked whether it wants to stop
 
 
 def test_a_call_may_hold_its_own_markers_in_strings():
     city = '</tool_call> } "<tool_call>'
-    out = said(call("weather", city=city), reply_constraint([WEATHER]))
+    out = generate_reply(call("weather", city=city), reply_constraint([WEATHER]))
     assert calls_of(out.value) == [("weather", {"city": city})]
 
 
 def test_a_model_that_calls_wrongly_is_put_right():
     wrong = '<tool_call>\n{"name": "wether", "arguments": {"town": "Oslo", "days": 99}}\n</tool_call>'
-    out = said(wrong, reply_constraint([WEATHER]), max_tokens=120)
+    out = generate_reply(wrong, reply_constraint([WEATHER]), max_tokens=120)
     ((name, arguments),) = calls_of(out.value)
     assert name == "weather"
     jsonschema.validate(arguments, WEATHER["function"]["parameters"])
 
 
 def test_a_tool_without_parameters_takes_none():
-    assert calls_of(said(call("now"), reply_constraint([NOW])).value) == [("now", {})]
+    assert calls_of(generate_reply(call("now"), reply_constraint([NOW])).value) == [("now", {})]
 
 
 @pytest.mark.parametrize("limit", [20, 33, 46, 47, 48, 59, 90])
 def test_a_model_that_never_closes_a_call_is_closed_in_time(limit):
     babble = '<tool_call>\n{"name": "weather", "arguments": {"city": "' + "a" * 500
-    out = said(babble, reply_constraint([WEATHER]), max_tokens=limit)
+    out = generate_reply(babble, reply_constraint([WEATHER]), max_tokens=limit)
     assert len(out.tokens) <= limit
     for one in out.value.calls:
         jsonschema.validate(one.arguments, WEATHER["function"]["parameters"])
@@ -112,49 +112,55 @@ def test_a_model_that_never_closes_a_call_is_closed_in_time(limit):
 
 
 def test_calls_can_be_required_ruled_out_or_named():
-    assert said(
+    assert generate_reply(
         "I would rather talk.", reply_constraint([ADD], tool_choice="required"), max_tokens=60
     ).value.calls
     assert (
-        said("I would rather talk.", reply_constraint([ADD], tool_choice="any"), max_tokens=60).value.content
+        generate_reply(
+            "I would rather talk.", reply_constraint([ADD], tool_choice="any"), max_tokens=60
+        ).value.content
         == ""
     )
     named = reply_constraint([WEATHER, NOW], tool_choice={"type": "function", "function": {"name": "now"}})
-    assert calls_of(said(call("weather", city="Oslo"), named).value) == [("now", {})]
+    assert calls_of(generate_reply(call("weather", city="Oslo"), named).value) == [("now", {})]
     assert (
-        said(call("now") + "\n" + call("now"), reply_constraint([NOW], tool_choice="now")).finish
+        generate_reply(call("now") + "\n" + call("now"), reply_constraint([NOW], tool_choice="now")).finish
         == "complete"
     )
-    none = said("Well, " + call("add", a=1, b=2), reply_constraint([ADD], tool_choice="none"))
+    none = generate_reply("Well, " + call("add", a=1, b=2), reply_constraint([ADD], tool_choice="none"))
     assert none.value.calls == ()
     assert "<tool_call>" not in none.text
     with pytest.raises(DoesNotFit):
-        said("", reply_constraint([ADD], tool_choice="required"), max_tokens=3)
+        generate_reply("", reply_constraint([ADD], tool_choice="required"), max_tokens=3)
 
 
 def test_stop_sequences_end_free_text_where_they_first_stand():
-    out = said("one, two. three", reply_constraint(stop=["two.", "END"]))
+    out = generate_reply("one, two. three", reply_constraint(stop=["two.", "END"]))
     assert (out.value, out.finish) == (Reply("one, ", stop="two."), "complete")
-    assert said("one", reply_constraint(stop=["two"])).value == Reply("one")
-    inside = said(call("weather", city="END"), reply_constraint([WEATHER], stop=["END"]))
+    assert generate_reply("one", reply_constraint(stop=["two"])).value == Reply("one")
+    inside = generate_reply(call("weather", city="END"), reply_constraint([WEATHER], stop=["END"]))
     assert calls_of(inside.value) == [("weather", {"city": "END"})]
 
 
 def test_the_text_of_a_reply_can_be_json_of_a_schema():
     schema = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
     constraint = reply_constraint([ADD], content=schema)
-    assert said('{"x": 1}', constraint).value == Reply('{"x": 1}')
-    assert calls_of(said(call("add", a=1, b=2), constraint).value) == [("add", {"a": 1, "b": 2})]
-    assert said("words", reply_constraint(content=schema), max_tokens=60).text.startswith("{")
+    assert generate_reply('{"x": 1}', constraint).value == Reply('{"x": 1}')
+    assert calls_of(generate_reply(call("add", a=1, b=2), constraint).value) == [("add", {"a": 1, "b": 2})]
+    assert generate_reply("words", reply_constraint(content=schema), max_tokens=60).text.startswith("{")
 
 
 def test_other_formats_are_said_by_their_parts():
     llama = ToolFormat('{"name": "', '{name}", "parameters": ', "}", ";")
     text = '{"name": "add", "parameters": {"a": 1, "b": 2}}'
-    assert calls_of(said(text, reply_constraint([ADD], format=llama)).value) == [("add", {"a": 1, "b": 2})]
+    assert calls_of(generate_reply(text, reply_constraint([ADD], format=llama)).value) == [
+        ("add", {"a": 1, "b": 2})
+    ]
     functions = ToolFormat("<function=", "{name}>", "</function>", "")
     two = '<function=add>{"a": 1, "b": 2}</function><function=now>{}</function>'
-    assert [one.name for one in said(two, reply_constraint([ADD, NOW], format=functions)).value.calls] == [
+    assert [
+        one.name for one in generate_reply(two, reply_constraint([ADD, NOW], format=functions)).value.calls
+    ] == [
         "add",
         "now",
     ]

@@ -130,14 +130,14 @@ def test_the_types_of_a_python_file(cli: Cli, tmp_path: Path) -> None:
         "from constrained import choice\n"
         "colour = choice(['red', 'blue'])\n"
     )
-    said = '{"name": "Ada", "inner": {"born": 1815}}'
+    output = '{"name": "Ada", "inner": {"born": 1815}}'
     for name in (
         "models.py:Person",
         "models:Person",
         "models:Box.Held",
         str(tmp_path / "models.py") + ":Person",
     ):
-        assert cli("extract", "x", "--type", name, script=said).out == said + "\n"
+        assert cli("extract", "x", "--type", name, script=output).out == output + "\n"
     assert cli("extract", "x", "--type", "models:schema", script="7").out == "5\n"
     assert cli("extract", "x", "--type", "models:colour", script="blue").out == "blue\n"
     sys.modules.pop("models")
@@ -264,8 +264,8 @@ def test_options_of_json_texts(cli: Cli) -> None:
     schema = json.dumps({"type": "object", "properties": {"é": {"type": "array"}}, "required": ["é"]})
     wanted = ("extract", "x", "--schema", schema, "--closed", "--json-schema-draft", "7")
     escaped = '{"\\u00e9": [1,2]}'
-    told = cli(*wanted, "--separators", ",", ": ", "--ensure-ascii", script=escaped)
-    assert told.out == escaped + "\n"
+    result = cli(*wanted, "--separators", ",", ": ", "--ensure-ascii", script=escaped)
+    assert result.out == escaped + "\n"
     plain = '{"é":[]}'
     assert cli(*wanted, "--no-ensure-ascii", "--whitespace", "none", script=plain).out == plain + "\n"
 
@@ -329,14 +329,14 @@ def test_help_teaches(cli: Cli) -> None:
 
 
 def test_the_demo_shows_text_type_and_object(cli: Cli) -> None:
-    said = {
+    output = {
         "Lefèvre": '{"name": "Marie", "born": "1987-03-14", "city": "Lyon", "languages": ["French"]}',
         "RX7741": '{"tracking_number": "RX7741", "weight": 1, "status": "delivered", "fragile": true, '
         '"recipient": {"name": "A", "city": "B"}}',
         "KL1509": '{"flight_number": "KL1509", "origin": "A", "destination": "B", "departs_on": "2026-07-02", '
         '"passengers": []}',
     }
-    shown = cli("demo", script=said)
+    shown = cli("demo", script=output)
     assert shown.code == 0
     for part in (
         "Marie Lefèvre was born",
@@ -345,7 +345,7 @@ def test_the_demo_shows_text_type_and_object(cli: Cli) -> None:
         "valid against its schema",
     ):
         assert part in shown.out
-    results = cli("demo", "--quiet", script=said).out.splitlines()
+    results = cli("demo", "--quiet", script=output).out.splitlines()
     assert json.loads(results[0])["city"] == "Lyon"
     assert len(results) == 3
 

@@ -126,15 +126,15 @@ def folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize(("code", "arguments", "said"), MISTAKES, ids=lambda part: str(part)[:60])
+@pytest.mark.parametrize(("code", "arguments", "fragments"), MISTAKES, ids=lambda part: str(part)[:60])
 def test_a_mistake_is_explained(
-    cli: Cli, code: int, arguments: tuple[str, ...], said: tuple[str, ...]
+    cli: Cli, code: int, arguments: tuple[str, ...], fragments: tuple[str, ...]
 ) -> None:
     ended = cli(*arguments)
     assert (ended.code, ended.out) == (code, ""), ended.err
     assert "Traceback" not in ended.err
     assert len(ended.err.splitlines()) <= 8
-    for part in said:
+    for part in fragments:
         assert part in ended.err
 
 

@@ -75,7 +75,7 @@ def test_the_same_value_twice_counts_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "kind", "said"),
+    ("values", "kind", "reason"),
     [
         ([], UnsatisfiableConstraint, "at least one value"),
         ("abc", InvalidConstraint, "choice([...])"),
@@ -88,8 +88,8 @@ def test_the_same_value_twice_counts_once() -> None:
         ([b"a"], InvalidConstraint, "choice 0"),
     ],
 )
-def test_choices_that_cannot_be(values: Any, kind: type[Exception], said: str) -> None:
-    with pytest.raises(kind, match=re.escape(said)):
+def test_choices_that_cannot_be(values: Any, kind: type[Exception], reason: str) -> None:
+    with pytest.raises(kind, match=re.escape(reason)):
         choice(values)
 
 
@@ -153,7 +153,7 @@ def test_what_makes_two_schemas_different() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "said"),
+    ("schema", "reason"),
     [
         ('{"a": 1,\n "b": [1,,2]}', "line 2, column 10"),
         ("", "line 1, column 1"),
@@ -169,8 +169,8 @@ def test_what_makes_two_schemas_different() -> None:
         (None, "of type NoneType"),
     ],
 )
-def test_schemas_that_are_not_json(schema: Any, said: str) -> None:
-    with pytest.raises(InvalidConstraint, match=re.escape(said)):
+def test_schemas_that_are_not_json(schema: Any, reason: str) -> None:
+    with pytest.raises(InvalidConstraint, match=re.escape(reason)):
         json_schema(schema)
 
 
@@ -346,7 +346,7 @@ class Mood(str, enum.Enum):
 
 
 @pytest.mark.parametrize(
-    ("asked", "meant"),
+    ("target", "meant"),
     [
         ({"type": "integer"}, json_schema({"type": "integer"})),
         (True, json_schema(True)),
@@ -359,12 +359,12 @@ class Mood(str, enum.Enum):
         (Any, python_type(Any)),
     ],
 )
-def test_what_is_meant_by_what_is_passed(asked: Any, meant: Constraint) -> None:
-    assert as_constraint(asked) == meant
+def test_what_is_meant_by_what_is_passed(target: Any, meant: Constraint) -> None:
+    assert as_constraint(target) == meant
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("target", "reason"),
     [
         ("a|b", "regex(pattern)"),
         (b"{}", "json_schema(text)"),
@@ -375,9 +375,9 @@ def test_what_is_meant_by_what_is_passed(asked: Any, meant: Constraint) -> None:
         (Mood.GOOD, "regex(pattern)"),
     ],
 )
-def test_what_could_mean_several_things_is_asked_back(asked: Any, said: str) -> None:
-    with pytest.raises((InvalidConstraint, UnsupportedConstraint), match=re.escape(said)):
-        as_constraint(asked)
+def test_what_could_mean_several_things_is_asked_back(target: Any, reason: str) -> None:
+    with pytest.raises((InvalidConstraint, UnsupportedConstraint), match=re.escape(reason)):
+        as_constraint(target)
 
 
 def test_constraints_need_nothing_heavy() -> None:

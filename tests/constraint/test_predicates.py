@@ -93,13 +93,13 @@ TABLES = st.dictionaries(st.text("ab", max_size=5), st.booleans(), max_size=60)
 
 
 @given(st.sampled_from(PATTERNS), TABLES, TABLES, st.booleans())
-def test_a_text_is_good_if_the_grammar_and_the_functions_say_so(pattern, beginnings, wholes, batch):
+def test_a_text_is_good_if_the_grammar_and_the_functions_say_so(pattern, prefixes, wholes, batch):
     """Against the list of all token sequences, filtered by plain means."""
 
     def ask(table, text):
         return table.get(text, True)
 
-    begins, ends = functools.partial(ask, beginnings), functools.partial(ask, wholes)
+    begins, ends = functools.partial(ask, prefixes), functools.partial(ask, wholes)
     assume(begins(""))
 
     def many(function):
@@ -129,10 +129,12 @@ def test_a_text_is_good_if_the_grammar_and_the_functions_say_so(pattern, beginni
     st.lists(st.integers(0, EOS - 1), max_size=3),
     st.integers(0, 4),
 )
-def test_a_row_holds_what_single_steps_allow(pattern, beginnings, wholes, path, budget):
-    assume(beginnings.get("", True))
-    asked = predicate(prefix_ok=lambda t: beginnings.get(t, True), complete_ok=lambda t: wholes.get(t, True))
-    automaton = compiled(regex(pattern) & asked)
+def test_a_row_holds_what_single_steps_allow(pattern, prefixes, wholes, path, budget):
+    assume(prefixes.get("", True))
+    predicate_under_test = predicate(
+        prefix_ok=lambda t: prefixes.get(t, True), complete_ok=lambda t: wholes.get(t, True)
+    )
+    automaton = compiled(regex(pattern) & predicate_under_test)
     state = [automaton.start, *automaton.walk(automaton.start, path)][-1]
     ends = {EOS} if automaton.accepts(state) else set()
     assert allowed(automaton, state) == {t for t in range(EOS) if automaton.next(state, t)} | ends
@@ -435,13 +437,13 @@ def test_ctrl_c_ends_the_wait_and_the_workers(tmp_path):
 
 def model_law(model: EnumerableModel) -> dict[bytes, float]:
     """P(w) of every text, from the rows alone."""
-    law = {}
+    distribution = {}
     for text in model.sequences():
         rows = [np.exp(model.logits([], list(text[:n]))) for n in range(len(text) + 1)]
-        law[model.vocabulary.decode(text)] = math.prod(
+        distribution[model.vocabulary.decode(text)] = math.prod(
             float(row[a]) for row, a in zip(rows, [*text, model.eos], strict=True)
         )
-    return law
+    return distribution
 
 
 def balanced(text: str) -> bool:
@@ -452,7 +454,7 @@ def balanced(text: str) -> bool:
     "sampler", [Local(), AWRS(), AWRS(checks=1), AWRS(checks=3, when_exhausted="drop", patience=2)]
 )
 @pytest.mark.parametrize(
-    ("asked", "holds"),
+    ("predicate_under_test", "holds"),
     [
         (predicate(lambda t: "ab" not in t), lambda t: "ab" not in t),
         (predicate(complete_ok=balanced), balanced),  # says yes to beginnings that it lets nobody complete
@@ -462,11 +464,15 @@ def balanced(text: str) -> bool:
         ),
     ],
 )
-def test_weighted_texts_have_the_models_law_over_the_good_ones(sampler, asked, holds):
+def test_weighted_texts_have_the_models_law_over_the_good_ones(sampler, predicate_under_test, holds):
     """E[W 1{text}] = P(text) for every good text, by enumeration of all choices: dead ends weigh 0."""
     model = EnumerableModel(seed=3, depth=3)
     found = sequence_distribution(
-        model, compiled(regex("[abc]*") & asked, model.vocabulary), sampler, LogitsWarper(1.0), 3
+        model,
+        compiled(regex("[abc]*") & predicate_under_test, model.vocabulary),
+        sampler,
+        LogitsWarper(1.0),
+        3,
     )
     for text, p in model_law(model).items():
         weighted = found.get(text, (0.0, 0.0))[1]
@@ -546,8 +552,8 @@ def test_a_greedy_text_takes_back_what_led_into_a_dead_end(sampler):
 
 def log_law(model, tokens):
     """Log P of a text, with its end where the model was asked for one."""
-    asked = [*tokens, model.eos][:6]
-    return math.fsum(float(model.logits([], asked[:n])[token]) for n, token in enumerate(asked))
+    ids = [*tokens, model.eos][:6]
+    return math.fsum(float(model.logits([], ids[:n])[token]) for n, token in enumerate(ids))
 
 
 @pytest.mark.parametrize("temperature", [0, 1.0])

@@ -212,7 +212,7 @@ class EagerTalker(ScriptedModel):
         super().__init__(vocabulary, "")
         self.calls = 0
 
-    def logits(self, prompt, said):
+    def logits(self, prompt, tokens):
         self.calls += 1
         logits = np.array([float(len(token)) for token in self.vocabulary.tokens])
         logits[list(self.vocabulary.eos_ids)] = -5.0
@@ -420,7 +420,7 @@ def test_an_automaton_can_be_passed_and_equal_constraints_share_one():
 
 def test_logits_that_are_no_distribution_are_reported():
     class Broken(EagerTalker):
-        def logits(self, prompt, said):
+        def logits(self, prompt, tokens):
             return np.full(self.vocabulary.size, np.nan)
 
     with pytest.raises(ModelError, match="not a distribution"):
@@ -429,11 +429,11 @@ def test_logits_that_are_no_distribution_are_reported():
 
 def test_ctrl_c_in_the_middle_passes_through_and_leaves_everything_usable():
     class Interrupted(EagerTalker):
-        def logits(self, prompt, said):
+        def logits(self, prompt, tokens):
             if self.calls == 3:
                 self.calls += 1
                 raise KeyboardInterrupt
-            return super().logits(prompt, said)
+            return super().logits(prompt, tokens)
 
     model = Interrupted(byte_vocabulary())
     gen = Generator(model, FiniteAutomaton(["abcdef"], model.vocabulary))

@@ -97,16 +97,16 @@ def test_markup_of_a_model_stays_text():
 
 
 def test_under_a_predicate_nobody_is_asked_again():
-    asked: list[str] = []
+    calls: list[str] = []
 
     def short(text: str) -> bool:
-        asked.append(text)
+        calls.append(text)
         return len(text) < 4
 
     out = written("abc", constrained.regex("[a-z]*") & constrained.predicate(short))
-    before = len(asked)
+    before = len(calls)
     assert [token.allowed for token in out.annotated_tokens] == [None] * len(out.tokens)
-    assert len(asked) == before
+    assert len(calls) == before
 
 
 def test_on_a_terminal_a_streamed_value_grows():

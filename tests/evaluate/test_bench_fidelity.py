@@ -71,7 +71,7 @@ def test_distances():
 def test_an_ngram_model_counts():
     vocabulary = Vocabulary.from_bytes([b"a", b"b", b""], [2])
     model = NGramModel(vocabulary, [[0, 1], [0, 0]], order=2, smoothing=0.3)
-    after = {said: np.exp(model.logits([], list(said))) for said in ((), (0,), (1,), (1, 0))}
+    after = {tokens: np.exp(model.logits([], list(tokens))) for tokens in ((), (0,), (1,), (1, 0))}
     assert after[()].tolist() == pytest.approx([2.1 / 2.3, 0.1 / 2.3, 0.1 / 2.3])
     assert after[0,].tolist() == pytest.approx([1.1 / 3.3, 1.1 / 3.3, 1.1 / 3.3])
     assert after[1, 0].tolist() == pytest.approx(after[0,].tolist()), "it remembers one token"
@@ -211,11 +211,11 @@ class Pairs(FunctionModel):
     def encode(self, prompt, *, chat=True):
         return [5]
 
-    def logits(self, prompt, said):
-        return self.rows[said[-1]] if said else self.rows[(prompt or [5])[-1]]
+    def logits(self, prompt, tokens):
+        return self.rows[tokens[-1]] if tokens else self.rows[(prompt or [5])[-1]]
 
 
-def beginnings(model, row, text):
+def prefix_probability(model, row, text):
     """F(text), by walking through every way to cover it with tokens."""
     total = 0.0
     for token, piece in enumerate(model.vocabulary.tokens):
@@ -224,7 +224,7 @@ def beginnings(model, row, text):
         if piece.startswith(text):
             total += math.exp(row[token])
         elif text.startswith(piece):
-            total += math.exp(row[token]) * beginnings(model, model.rows[token], text[len(piece) :])
+            total += math.exp(row[token]) * prefix_probability(model, model.rows[token], text[len(piece) :])
     return total
 
 
@@ -232,19 +232,19 @@ def test_a_law_is_retold_by_longest_match():
     model = Pairs()
     pieces = [b"a", b"b", b"aa", b"bba", b"abab", b"bb", b""]
     vocabulary = Vocabulary.from_bytes(pieces, [6])
-    law = retokenized.ByteDistribution(model, [5])
-    told = retokenized.RetokenizedModel(law, vocabulary)
+    distribution = retokenized.ByteDistribution(model, [5])
+    retold = retokenized.RetokenizedModel(distribution, vocabulary)
     row = model.rows[5]
     p = retokenized.softmax_rows(row[None])[0]
-    f = {text: beginnings(model, row, text) for text in pieces[:-1]}
+    f = {text: prefix_probability(model, row, text) for text in pieces[:-1]}
     wanted = [f[b"a"] - f[b"aa"] - f[b"abab"], f[b"b"] - f[b"bb"], f[b"aa"], f[b"bba"], f[b"abab"]]
     wanted += [f[b"bb"] - f[b"bba"], p[5]]
-    found = told.token_probabilities(p)
+    found = retold.token_probabilities(p)
     assert found == pytest.approx(np.array(wanted), abs=1e-6)  # the model's rows are float32
     assert math.fsum(wanted) == pytest.approx(1.0, abs=1e-12)
-    after = np.exp(told.logits([5], [4, 0]))  # "ababa": the model reads it in tokens of its own
+    after = np.exp(retold.logits([5], [4, 0]))  # "ababa": the model reads it in tokens of its own
     assert after == pytest.approx(
-        told.token_probabilities(
+        retold.token_probabilities(
             retokenized.softmax_rows(model.rows[[model.vocabulary.encode(b"ababa")[-1]]])[0]
         )
     )
@@ -343,9 +343,10 @@ def test_a_rival_gets_the_law_as_it_is(bits):
 
 
 def test_of_several_sets_the_middle_one_is_shown():
-    law = rows.TaskDistribution("t", "n-gram", 2, 3, 0.5, 0.4, 0.1, {10: 0.2})
+    distribution = rows.TaskDistribution("t", "n-gram", 2, 3, 0.5, 0.4, 0.1, {10: 0.2})
     found = FidelityData(
-        [law], [rows.FidelityRow("t", "cars", 10, i, distance=d) for i, d in enumerate((0.9, 0.1, 0.3))]
+        [distribution],
+        [rows.FidelityRow("t", "cars", 10, i, distance=d) for i, d in enumerate((0.9, 0.1, 0.3))],
     )
     table = next(section for section in sections(found) if "total variation to" in section.title)
     assert dict(table.lines) == {"cars": ["0.300"], "exact samples": ["0.200"]}

@@ -140,24 +140,24 @@ def test_a_cluster_gives_the_rows_of_this_machine(tmp_path: Path) -> None:
     engines = (ROUGH, "no.such:Engine")
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:
-        asked = settings(data=str(file), backend="ray", processes=2, engines=engines)
+        requested = settings(data=str(file), backend="ray", processes=2, engines=engines)
         out = tmp_path / "out"
-        found = run(asked, out)
+        found = run(requested, out)
         assert {row.id: row.status for row in found.rows} == STATUSES
         assert list(found.unavailable) == ["no.such:Engine"]
         assert ROUGH in found.versions
 
         kept = (out / ROWS).read_text().splitlines()
         (out / ROWS).write_text("\n".join(kept[:3]) + "\n" + kept[3][:20])  # interrupted
-        again = run(asked, out)
+        again = run(requested, out)
         assert {row.id: row.status for row in again.rows} == STATUSES
         assert [row.to_json() for row in again.rows[:3]] == [json.loads(line) for line in kept[:3]]
         assert len(read_rows(out)) == len(ITEMS)
 
         # The run can also go on here, and the rows are the same but for their times.
         here = run(settings(data=str(file), engines=(ROUGH,)), tmp_path / "here")
-        told = {row.id: (row.status, row.text, row.valid, row.exact) for row in here.rows}
-        assert {row.id: (row.status, row.text, row.valid, row.exact) for row in again.rows} == told
+        messages = {row.id: (row.status, row.text, row.valid, row.exact) for row in here.rows}
+        assert {row.id: (row.status, row.text, row.valid, row.exact) for row in again.rows} == messages
     finally:
         ray.shutdown()
 

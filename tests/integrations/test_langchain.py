@@ -80,8 +80,8 @@ def test_a_stream_hands_over_words_names_arguments_and_last_the_costs():
 
 async def test_async_says_the_same():
     chat = scripted({"": "Hello you"}, stop=[" you"])
-    said = await chat.ainvoke("hi")
-    assert (said.content, said.response_metadata["stop_sequence"]) == ("Hello", " you")
+    reply = await chat.ainvoke("hi")
+    assert (reply.content, reply.response_metadata["stop_sequence"]) == ("Hello", " you")
     assert "".join([str(chunk.content) async for chunk in chat.astream("hi")]) == "Hello"
 
 
@@ -133,12 +133,12 @@ def test_the_conversation_reaches_the_model_with_calls_and_results():
     from tests.chat.scripted_chat import vocabulary
 
     chat = ChatConstrained(model=ScriptedModel(vocabulary(), script)).bind_tools([add])
-    asked = {"name": "add", "args": {"a": 1, "b": 2}, "id": "x"}
+    request = {"name": "add", "args": {"a": 1, "b": 2}, "id": "x"}
     chat.invoke(
         [
             SystemMessage("Be brief."),
             HumanMessage("1 + 2?"),
-            AIMessage("", tool_calls=[asked]),
+            AIMessage("", tool_calls=[request]),
             ToolMessage("3", tool_call_id="x"),
         ]
     )

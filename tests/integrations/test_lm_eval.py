@@ -66,7 +66,7 @@ def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def asked(kind: Any, *arguments: tuple[Any, ...], docs: Any = None) -> list[Any]:
+def instances(kind: Any, *arguments: tuple[Any, ...], docs: Any = None) -> list[Any]:
     from lm_eval.api.instance import Instance
 
     return [
@@ -74,10 +74,10 @@ def asked(kind: Any, *arguments: tuple[Any, ...], docs: Any = None) -> list[Any]
     ]
 
 
-def told(*schemas: Any, **how: Any) -> list[Any]:
+def generated(*schemas: Any, **how: Any) -> list[Any]:
     """Requests for texts under schemas."""
     docs = [{"json_schema": json.dumps(schema)} for schema in schemas]
-    return asked(
+    return instances(
         "generate_until",
         *((f"Answer {i}:", {"max_gen_toks": 60, **how}) for i in range(len(docs))),
         docs=docs,
@@ -172,25 +172,27 @@ def test_without_schemas_everything_is_as_the_model_of_transformers_does_it(
         ("a " * 40, "b"),
     ]
     found, wanted = (
-        one.loglikelihood(asked("loglikelihood", *pairs), disable_tqdm=True) for one in (ours, theirs)
+        one.loglikelihood(instances("loglikelihood", *pairs), disable_tqdm=True) for one in (ours, theirs)
     )
     for (score, greedy), (their_score, their_greedy) in zip(found, wanted, strict=True):
         assert score == pytest.approx(their_score, abs=1e-3)
         assert greedy is their_greedy
 
-    texts = asked("loglikelihood_rolling", ("one two three",), ("word " * 900,), ("z",))
+    texts = instances("loglikelihood_rolling", ("one two three",), ("word " * 900,), ("z",))
     rolling, their_rolling = (one.loglikelihood_rolling(texts, disable_tqdm=True) for one in (ours, theirs))
     assert rolling == pytest.approx(their_rolling, rel=1e-4)
 
     prompts = [("The city of", ["\n\n"]), ("Ana Novak, born", ["nn"]), ('{"name":', ["}", '"']), ("x", [])]
-    free = asked("generate_until", *((text, {"until": stops, "max_gen_toks": 24}) for text, stops in prompts))
+    free = instances(
+        "generate_until", *((text, {"until": stops, "max_gen_toks": 24}) for text, stops in prompts)
+    )
     assert ours.generate_until(free, disable_tqdm=True) == theirs.generate_until(free, disable_tqdm=True)
     assert (ours.tally.constrained, ours.tally.free) == (0, len(prompts))
 
 
 @needs_harness
 def test_a_text_does_not_depend_on_its_batch(page: ModuleType, bundled: Any) -> None:
-    requests = told(PERSON, SCHEMAS[1], PERSON, SCHEMAS[3], do_sample=True, temperature=1.0)
+    requests = generated(PERSON, SCHEMAS[1], PERSON, SCHEMAS[3], do_sample=True, temperature=1.0)
     alone = page.ConstrainedLM(bundled, batch_size=1, seed=7).generate_until(requests, disable_tqdm=True)
     model = page.ConstrainedLM(bundled, batch_size=4, seed=7)
     assert model.generate_until(requests, disable_tqdm=True) == alone
@@ -205,7 +207,7 @@ def test_the_seed_of_the_harness_counts(page: ModuleType, bundled: Any) -> None:
     import torch
 
     model = page.ConstrainedLM(bundled)
-    requests = told(PERSON, do_sample=True, temperature=1.0)
+    requests = generated(PERSON, do_sample=True, temperature=1.0)
     drawn = []
     for seed in (1, 1, 2):
         torch.manual_seed(seed)
@@ -217,22 +219,26 @@ def test_the_seed_of_the_harness_counts(page: ModuleType, bundled: Any) -> None:
 @pytest.mark.parametrize("how", [{"sampler": "cars"}, {"speculation": "auto"}])
 def test_other_samplers_and_guesses(page: ModuleType, bundled: Any, how: dict[str, Any]) -> None:
     schemas = [{"type": "boolean"}, SCHEMAS[1]]
-    texts = page.ConstrainedLM(bundled, seed=1, **how).generate_until(told(*schemas), disable_tqdm=True)
+    texts = page.ConstrainedLM(bundled, seed=1, **how).generate_until(generated(*schemas), disable_tqdm=True)
     assert all(judging.judge(schema, text)[0] for schema, text in zip(schemas, texts, strict=True))
     if "speculation" in how:
-        assert texts == page.ConstrainedLM(bundled, seed=1).generate_until(told(*schemas), disable_tqdm=True)
+        assert texts == page.ConstrainedLM(bundled, seed=1).generate_until(
+            generated(*schemas), disable_tqdm=True
+        )
 
 
 @needs_harness
 def test_a_refusal_can_end_the_run(page: ModuleType, bundled: Any) -> None:
     with pytest.raises(UnsupportedConstraint, match="#/pattern"):
-        page.ConstrainedLM(bundled, on_refusal="error").generate_until(told(SCHEMAS[2]), disable_tqdm=True)
+        page.ConstrainedLM(bundled, on_refusal="error").generate_until(
+            generated(SCHEMAS[2]), disable_tqdm=True
+        )
 
 
 @needs_harness
 def test_the_schema_can_stand_elsewhere(page: ModuleType, bundled: Any) -> None:
     docs = [{"meta": {"schema": {"enum": ["x"]}}}, {"json_schema": {"enum": ["y"]}}]
-    requests = asked("generate_until", *[("A:", {"max_gen_toks": 8})] * 2, docs=docs)
+    requests = instances("generate_until", *[("A:", {"max_gen_toks": 8})] * 2, docs=docs)
     model = page.ConstrainedLM(bundled, schema="meta.schema")
     constrained_text, _ = model.generate_until(requests, disable_tqdm=True)
     assert (constrained_text, model.tally.constrained, model.tally.free) == ('"x"', 1, 1)
@@ -247,9 +253,9 @@ def test_settings_that_cannot_be_are_refused(page: ModuleType, bundled: Any) -> 
             page.ConstrainedLM(bundled, **wrong)
     model = page.ConstrainedLM(bundled)
     with pytest.raises(InvalidArgument, match="num_beams"):
-        model.generate_until(told(PERSON, num_beams=4), disable_tqdm=True)
+        model.generate_until(generated(PERSON, num_beams=4), disable_tqdm=True)
     with pytest.raises(InvalidArgument, match="no room"):
-        model.generate_until(told(PERSON, max_gen_toks=1 << 20), disable_tqdm=True)
+        model.generate_until(generated(PERSON, max_gen_toks=1 << 20), disable_tqdm=True)
 
 
 @needs_harness

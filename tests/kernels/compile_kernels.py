@@ -46,8 +46,10 @@ def main(capability: int) -> None:
         with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
             file.write(made.asm["cubin"])
             file.flush()
-            said = subprocess.run([tool, "-res-usage", file.name], capture_output=True, text=True, check=True)
-        used = re.search(r"REG:(\d+) STACK:(\d+)", said.stdout)
+            output = subprocess.run(
+                [tool, "-res-usage", file.name], capture_output=True, text=True, check=True
+            )
+        used = re.search(r"REG:(\d+) STACK:(\d+)", output.stdout)
         assert used is not None
         print(
             kernel.fn.__name__, f"registers={used[1]}", f"stack={used[2]}", f"shared={made.metadata.shared}"

@@ -26,9 +26,9 @@ def grow(rows: list[Row], draw: np.random.Generator, most: int) -> tuple[list[in
     while len(token) < most:
         above = int(draw.integers(len(token)))
         right = rows[above].best(1)[0]
-        guess = right if draw.random() < 0.5 and right >= 0 else int(draw.integers(VOCABULARY))
-        if (guess, above) not in zip(token, parent, strict=True):
-            token.append(guess)
+        draft_token = right if draw.random() < 0.5 and right >= 0 else int(draw.integers(VOCABULARY))
+        if (draft_token, above) not in zip(token, parent, strict=True):
+            token.append(draft_token)
             parent.append(above)
     return token, parent
 

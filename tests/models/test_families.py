@@ -93,7 +93,7 @@ def test_ragged_texts_have_the_logits_of_each_alone(name: str) -> None:
         texts = [text + more for text, more in zip(texts, new, strict=True)]
 
 
-def guesses(rng: random.Random, own: int, nodes: int, *, chain: bool) -> tuple[list[int], list[int]]:
+def draft_tree(rng: random.Random, own: int, nodes: int, *, chain: bool) -> tuple[list[int], list[int]]:
     """Tokens and parents: a row's own tokens, and behind their last one a tree or a chain."""
     parents = list(range(-1, own - 1))
     parents += [own - 1 + i if chain else rng.randrange(own - 1, own + i) for i in range(nodes)]
@@ -116,15 +116,15 @@ def test_guesses_have_the_logits_of_their_branches_and_can_be_taken_back(name: s
     cache = model.cache(3)
     for step in range(9):
         own = [rng.randrange(1, 22) if step == 0 else 1 for _ in texts]
-        trees = [guesses(rng, count, rng.choice([0, 2, 9]), chain=chain) for count in own]
+        trees = [draft_tree(rng, count, rng.choice([0, 2, 9]), chain=chain) for count in own]
         skip = [count - 1 for count in own]
         found = model.forward_trees([t for t, _ in trees], [p for _, p in trees], skip, cache)
         kept = []
         for text, count, (tokens, parents), logits in zip(texts, own, trees, found, strict=True):
             assert len(logits) == len(tokens) - count + 1
             node = rng.randrange(count - 1, len(tokens))
-            for asked in {node, len(tokens) - 1}:
-                close(name, logits[asked - count + 1], text + [tokens[i] for i in path(parents, asked)])
+            for place in {node, len(tokens) - 1}:
+                close(name, logits[place - count + 1], text + [tokens[i] for i in path(parents, place)])
             kept.append(path(parents, node))
         order = [1, 0, 1] if step == 4 else list(range(len(texts)))[: 2 if step == 6 else None]
         cache.keep_paths(order, [kept[i] for i in order])
@@ -277,7 +277,7 @@ def test_layers_with_windows_forget_what_they_cannot_see(name: str, rows: int) -
     model.forward(texts, cache)
     most = 0
     for step in range(50):
-        trees = [guesses(rng, 1, rng.randrange(12), chain=False) for _ in texts]
+        trees = [draft_tree(rng, 1, rng.randrange(12), chain=False) for _ in texts]
         found = model.forward_trees([t for t, _ in trees], [p for _, p in trees], [0] * len(texts), cache)
         kept = [path(parents, rng.randrange(len(parents))) for _, parents in trees]
         if step % 5 == 0:

@@ -234,12 +234,12 @@ def test_prompts_that_cannot_be_read_are_refused_in_one_way_by_all_models(prompt
 
 
 def greedy(model, prompt, steps=20):
-    cache, new, said = model.cache(1), model.encode(prompt), []
-    while len(said) < steps:
+    cache, new, tokens = model.cache(1), model.encode(prompt), []
+    while len(tokens) < steps:
         token = int(model.forward([new], cache)[0].argmax())
         if token in model.vocabulary.eos_ids:
-            return model.vocabulary.decode(said).decode()
-        said.append(token)
+            return model.vocabulary.decode(tokens).decode()
+        tokens.append(token)
         new = [token]
     raise AssertionError("no end")
 

@@ -29,13 +29,13 @@ def pool_of(model, language, chance, *, costly=False, limit=None):
 
 def law_of(play, model, language, *, costly=False):
     """Outcome -> probability, where `play` is given a pool and returns a hashable outcome."""
-    law: dict[object, float] = defaultdict(float)
+    distribution: dict[object, float] = defaultdict(float)
     for chance, outcome in enumerate_outcomes(
         lambda dice: play(pool_of(model, language, dice, costly=costly))
     ):
-        law[outcome] += chance
-    assert abs(math.fsum(law.values()) - 1.0) < 1e-9
-    return dict(law)
+        distribution[outcome] += chance
+    assert abs(math.fsum(distribution.values()) - 1.0) < 1e-9
+    return dict(distribution)
 
 
 def small(seed: int = 0, **settings) -> EnumerableModel:
@@ -43,16 +43,16 @@ def small(seed: int = 0, **settings) -> EnumerableModel:
     return EnumerableModel(seed=seed, **{"letters": (b"a", b"b"), "depth": 2} | settings)
 
 
-def distance(law, other) -> float:
+def distance(distribution, other) -> float:
     """Total variation."""
-    return sum(abs(law.get(x, 0.0) - other.get(x, 0.0)) for x in {*law, *other}) / 2
+    return sum(abs(distribution.get(x, 0.0) - other.get(x, 0.0)) for x in {*distribution, *other}) / 2
 
 
 def future(model, language, prefix):
     """Probability that the model's text is valid, given that it begins with these tokens: what theta bounds."""
-    laws = model.distributions(language)
+    distributions = model.distributions(language)
     text = model.vocabulary.decode(prefix)
     p = 1.0
     for n in range(len(prefix)):
         p *= model.rows[tuple(prefix[:n])][prefix[n]]
-    return math.fsum(q for w, q in laws.model.items() if w in language and w.startswith(text)) / p
+    return math.fsum(q for w, q in distributions.model.items() if w in language and w.startswith(text)) / p

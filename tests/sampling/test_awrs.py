@@ -225,38 +225,45 @@ LANGUAGE = {b"", b"ab", b"abc", b"abca", b"ba", b"bbbb", b"cab", b"ccc", b"cccc"
 @pytest.mark.parametrize("sampler", [AWRS(checks=1, cached=False), AWRS(patience=1, cached=False)], ids=str)
 def test_the_law_of_texts_is_local_and_their_weights_measure_the_models_own(sampler):
     model = EnumerableModel(seed=1)
-    laws = model.distributions(LANGUAGE)
+    model_distributions = model.distributions(LANGUAGE)
     drawn = sequence_distribution(
         model, FiniteAutomaton(LANGUAGE, model.vocabulary), sampler, SAMPLED, model.depth
     )
     assert set(drawn) == LANGUAGE
     for text, (chance, weighted) in drawn.items():
-        assert chance == pytest.approx(laws.local[text], abs=1e-12)
-        assert weighted == pytest.approx(laws.model[text], abs=1e-12)
+        assert chance == pytest.approx(model_distributions.local[text], abs=1e-12)
+        assert weighted == pytest.approx(model_distributions.model[text], abs=1e-12)
 
 
 def test_dropped_texts_carry_the_missing_weight():
     model = EnumerableModel(seed=1)
-    laws = model.distributions(LANGUAGE)
+    model_distributions = model.distributions(LANGUAGE)
     sampler = AWRS(patience=1, when_exhausted="drop", cached=False)
     drawn = sequence_distribution(
         model, FiniteAutomaton(LANGUAGE, model.vocabulary), sampler, SAMPLED, model.depth
     )
     assert sum(chance for chance, _ in drawn.values()) < 0.9
     for text, (_, weighted) in drawn.items():
-        assert weighted == pytest.approx(laws.model[text], abs=1e-12)
+        assert weighted == pytest.approx(model_distributions.model[text], abs=1e-12)
 
 
 def test_a_sample_says_its_law_its_weights_and_the_evidence():
     model = EnumerableModel(seed=1)
-    laws = model.distributions(LANGUAGE)
+    model_distributions = model.distributions(LANGUAGE)
     gen = constrained.Generator(model, FiniteAutomaton(LANGUAGE, model.vocabulary), sampler="awrs")
     drawn = gen.sample("", 1000, temperature=1.0, seed=3)
     assert (drawn.distribution, len(drawn), drawn.attempts, drawn.accepted) == ("local", 1000, 1000, 1000)
-    z = (math.exp(drawn.log_evidence) - laws.mass) / (laws.mass * drawn.log_evidence_error)
+    z = (math.exp(drawn.log_evidence) - model_distributions.mass) / (
+        model_distributions.mass * drawn.log_evidence_error
+    )
     assert abs(z) < 4.5
-    distance = sum(abs(drawn.posterior.get(t.decode(), 0) - p) for t, p in laws.conditional.items()) / 2
-    unweighted = sum(abs(laws.local[t] - p) for t, p in laws.conditional.items()) / 2
+    distance = (
+        sum(abs(drawn.posterior.get(t.decode(), 0) - p) for t, p in model_distributions.conditional.items())
+        / 2
+    )
+    unweighted = (
+        sum(abs(model_distributions.local[t] - p) for t, p in model_distributions.conditional.items()) / 2
+    )
     assert distance < unweighted / 3
     assert 0 < drawn.ess < 1000
     assert drawn.checks_per_token > 1
@@ -269,13 +276,13 @@ def test_a_sample_says_its_law_its_weights_and_the_evidence():
 def test_draws_do_not_fit_the_conditional_law():
     """Dropping the weights of local proposals is what this library exists to avoid: the test must see it."""
     model = EnumerableModel(seed=1)
-    laws = model.distributions(LANGUAGE)
+    model_distributions = model.distributions(LANGUAGE)
     gen = constrained.Generator(model, FiniteAutomaton(LANGUAGE, model.vocabulary), sampler="awrs")
     counts: dict[bytes, int] = {}
     for out in gen.sample("", 1000, temperature=1.0, seed=5):
         counts[out.text.encode()] = counts.get(out.text.encode(), 0) + 1
-    assert g_test(counts, laws.local) > 1e-5
-    assert g_test(counts, laws.conditional) < 1e-5
+    assert g_test(counts, model_distributions.local) > 1e-5
+    assert g_test(counts, model_distributions.conditional) < 1e-5
 
 
 def test_greedy_awrs_says_what_greedy_masking_says():
@@ -310,10 +317,10 @@ def test_the_same_text_as_local_over_a_real_vocabulary_with_fewer_questions_than
 def test_a_tiny_mass_is_weighed_exactly_on_average(mass, sampler):
     logits = np.log([(1 - mass) * 0.7, (1 - mass) * 0.3, mass * 0.75, mass * 0.25])
     for candidates in (lambda: Asked([2, 3]), lambda: Asked([2, 3], costly=True)):
-        law = token_distribution(sampler, logits, candidates, SAMPLED)
+        mean_distribution = token_distribution(sampler, logits, candidates, SAMPLED)
         for token, share in ((2, 0.75), (3, 0.25)):
-            assert law[token][0] == pytest.approx(share, rel=1e-9)
-            assert law[token][1] == pytest.approx(mass * share, rel=1e-9)
+            assert mean_distribution[token][0] == pytest.approx(share, rel=1e-9)
+            assert mean_distribution[token][1] == pytest.approx(mass * share, rel=1e-9)
 
 
 def test_a_mass_below_what_floats_hold_is_still_weighed():

@@ -75,13 +75,13 @@ def test_the_chance_of_a_draw_is_what_logprob_and_log_weight_say():
         LogitsWarper(1.0, min_p=0.4),
         LogitsWarper(1.0, 3, 0.9, 0.5),
     ]:
-        law = token_distribution(LOCAL, logits, np.array([0, 1, 3]), warp)
-        assert math.isclose(sum(chance for chance, _ in law.values()), 1.0, abs_tol=1e-12)
+        distribution = token_distribution(LOCAL, logits, np.array([0, 1, 3]), warp)
+        assert math.isclose(sum(chance for chance, _ in distribution.values()), 1.0, abs_tol=1e-12)
         p = np.exp(warp.scale(logits))
         p /= p.sum()
-        for token, (chance, weighted) in law.items():
+        for token, (chance, weighted) in distribution.items():
             assert weighted == pytest.approx(p[token], abs=1e-12)
-            assert chance == pytest.approx(p[token] / p[sorted(law)].sum(), abs=1e-12)
+            assert chance == pytest.approx(p[token] / p[sorted(distribution)].sum(), abs=1e-12)
 
 
 def test_greedy_takes_the_most_likely_allowed_token_and_the_lowest_id_of_a_tie():
@@ -188,24 +188,24 @@ def texts_of(language, model):
 @pytest.mark.parametrize("seed", range(3))
 def test_the_law_of_texts_is_the_local_one_exactly(seed):
     model = EnumerableModel(seed=seed)
-    laws = model.distributions(LANGUAGE)
+    distributions = model.distributions(LANGUAGE)
     drawn = sequence_distribution(model, texts_of(LANGUAGE, model), LOCAL, LogitsWarper(1.0), model.depth)
-    assert set(drawn) == set(laws.local) == LANGUAGE
+    assert set(drawn) == set(distributions.local) == LANGUAGE
     for text, (chance, weighted) in drawn.items():
-        assert chance == pytest.approx(laws.local[text], abs=1e-12)
+        assert chance == pytest.approx(distributions.local[text], abs=1e-12)
         # The weight turns draws of Q into an unbiased measure of P on the language.
-        assert weighted == pytest.approx(laws.model[text], abs=1e-12)
-    assert sum(weighted for _, weighted in drawn.values()) == pytest.approx(laws.mass, abs=1e-12)
+        assert weighted == pytest.approx(distributions.model[text], abs=1e-12)
+    assert sum(weighted for _, weighted in drawn.values()) == pytest.approx(distributions.mass, abs=1e-12)
 
 
 @settings(max_examples=30)
 @given(st.sets(st.text("abc", max_size=4).map(str.encode), min_size=1, max_size=12), st.integers(0, 2**32))
 def test_any_language_is_drawn_by_its_local_law(language, seed):
     model = EnumerableModel(seed=seed, spread=0.3)
-    laws = model.distributions(language)
-    assume(min(laws.local.values()) > 0.0)  # a row of a peaked model can underflow
+    distributions = model.distributions(language)
+    assume(min(distributions.local.values()) > 0.0)  # a row of a peaked model can underflow
     drawn = sequence_distribution(model, texts_of(language, model), LOCAL, LogitsWarper(1.0), model.depth)
-    assert all(abs(drawn[text][0] - q) < 1e-12 for text, q in laws.local.items())
+    assert all(abs(drawn[text][0] - q) < 1e-12 for text, q in distributions.local.items())
 
 
 def draws(model, language, count):
@@ -217,29 +217,29 @@ def draws(model, language, count):
 @pytest.mark.slow
 def test_many_draws_fit_the_local_law_and_not_the_conditional_one():
     model = EnumerableModel(seed=1)
-    laws = model.distributions(LANGUAGE)
+    distributions = model.distributions(LANGUAGE)
     counts = draws(model, LANGUAGE, 20_000)
-    assert g_test(counts, laws.local) > 1e-5
+    assert g_test(counts, distributions.local) > 1e-5
     assert (
-        g_test(counts, laws.conditional) < 1e-5
+        g_test(counts, distributions.conditional) < 1e-5
     )  # the negative control: a test that cannot fail shows nothing
 
 
 def test_the_g_test_agrees_with_scipy_and_sees_the_impossible():
     stats = pytest.importorskip("scipy.stats")
     counts = {"a": 480, "b": 330, "c": 190}
-    law = {"a": 0.5, "b": 0.3, "c": 0.2}
+    distribution = {"a": 0.5, "b": 0.3, "c": 0.2}
     wanted = stats.power_divergence(list(counts.values()), [500, 300, 200], lambda_="log-likelihood").pvalue
-    assert g_test(counts, law) == pytest.approx(wanted, rel=1e-9)
-    assert g_test({"d": 1, **counts}, law) == 0.0
+    assert g_test(counts, distribution) == pytest.approx(wanted, rel=1e-9)
+    assert g_test({"d": 1, **counts}, distribution) == 0.0
     assert g_test({"a": 1000}, {"a": 1.0}) == 1.0
 
 
 def test_the_laws_of_the_enumerable_model_are_laws():
     model = EnumerableModel()
-    laws = model.distributions(LANGUAGE)
-    assert len(laws.model) == 121
-    for law in (laws.conditional, laws.local):
-        assert sum(law.values()) == pytest.approx(1.0, abs=1e-12)
-    distance = sum(abs(laws.local[text] - laws.conditional[text]) for text in LANGUAGE) / 2
+    distributions = model.distributions(LANGUAGE)
+    assert len(distributions.model) == 121
+    for distribution in (distributions.conditional, distributions.local):
+        assert sum(distribution.values()) == pytest.approx(1.0, abs=1e-12)
+    distance = sum(abs(distributions.local[text] - distributions.conditional[text]) for text in LANGUAGE) / 2
     assert distance > 0.1  # masking is visibly not the model's own law here

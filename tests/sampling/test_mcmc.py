@@ -66,14 +66,18 @@ def target(model, language, states, proposal):
 
 def check(model, language, sampler):
     states = states_of(model, language, sampler)
-    law = target(model, language, states, sampler.proposal)
+    distribution = target(model, language, states, sampler.proposal)
     rows = kernel(model, language, sampler, states)
     for y in states:
-        assert math.fsum(law[x] * rows[x].get(y, 0.0) for x in states) == pytest.approx(law[y], abs=1e-12)
+        assert math.fsum(distribution[x] * rows[x].get(y, 0.0) for x in states) == pytest.approx(
+            distribution[y], abs=1e-12
+        )
         for x in states:
-            assert law[x] * rows[x].get(y, 0.0) == pytest.approx(law[y] * rows[y].get(x, 0.0), abs=1e-12)
+            assert distribution[x] * rows[x].get(y, 0.0) == pytest.approx(
+                distribution[y] * rows[y].get(x, 0.0), abs=1e-12
+            )
     texts: Counter[bytes] = Counter()
-    for x, p in law.items():
+    for x, p in distribution.items():
         texts[x[0]] += p
     return texts
 
@@ -98,12 +102,14 @@ def test_with_estimated_weights_it_stays_exact(cut, proposal):
     states = states_of(model, TINY, sampler)
     assert len(states) > len(TINY)  # texts come with different weights: these are states of their own
     alive = {x: v for x, v in states.items() if v[1].omega > -math.inf}
-    law = target(model, TINY, alive, proposal)
+    distribution = target(model, TINY, alive, proposal)
     rows = kernel(model, TINY, sampler, alive)
     for y in alive:
-        assert math.fsum(law[x] * rows[x].get(y, 0.0) for x in alive) == pytest.approx(law[y], abs=1e-12)
+        assert math.fsum(distribution[x] * rows[x].get(y, 0.0) for x in alive) == pytest.approx(
+            distribution[y], abs=1e-12
+        )
     texts: Counter[bytes] = Counter()
-    for x, p in law.items():
+    for x, p in distribution.items():
         texts[x[0]] += p
     for text, p in model.distributions(TINY).conditional.items():
         assert texts[text] == pytest.approx(p, abs=1e-12)
@@ -112,15 +118,15 @@ def test_with_estimated_weights_it_stays_exact(cut, proposal):
 @pytest.mark.parametrize("cut", CUTS)
 def test_every_step_comes_closer(cut):
     model = EnumerableModel(seed=1)
-    laws = model.distributions(LANGUAGE)
+    distributions = model.distributions(LANGUAGE)
     sampler = MCMC(cut=cut)
     states = states_of(model, LANGUAGE, sampler)
     rows = kernel(model, LANGUAGE, sampler, states)
-    law = {x: chance for x, (chance, _) in states.items()}
+    distribution = {x: chance for x, (chance, _) in states.items()}
     distances = []
     for _ in range(30):
-        distances.append(sum(abs(p - laws.conditional[x[0]]) for x, p in law.items()) / 2)
-        law = {y: math.fsum(law[x] * rows[x].get(y, 0.0) for x in states) for y in states}
+        distances.append(sum(abs(p - distributions.conditional[x[0]]) for x, p in distribution.items()) / 2)
+        distribution = {y: math.fsum(distribution[x] * rows[x].get(y, 0.0) for x in states) for y in states}
     assert distances[0] > 0.3
     assert all(later <= sooner + 1e-12 for sooner, later in pairwise(distances))
     assert distances[-1] < 0.2 * distances[0]
@@ -155,21 +161,24 @@ def generator(sampler):
 
 @pytest.mark.parametrize("cut", CUTS)
 def test_long_chains_fit_the_conditional_law_and_short_ones_do_not(cut):
-    laws, gen = generator(MCMC(steps=20, cut=cut))
+    distributions, gen = generator(MCMC(steps=20, cut=cut))
     drawn = gen.sample("", 100, seed=1)
     counts = Counter(out.text.encode() for out in drawn)
-    assert g_test(counts, laws.conditional) > 1e-5
-    assert g_test(counts, laws.local) < 1e-5
+    assert g_test(counts, distributions.conditional) > 1e-5
+    assert g_test(counts, distributions.local) < 1e-5
     assert drawn.distribution == "mcmc"
     assert drawn.attempts == 100 * 21
-    assert abs(math.exp(drawn.log_evidence) - laws.mass) < 4.5 * laws.mass * drawn.log_evidence_error
+    assert (
+        abs(math.exp(drawn.log_evidence) - distributions.mass)
+        < 4.5 * distributions.mass * drawn.log_evidence_error
+    )
     assert drawn.ess == pytest.approx(100)
 
 
 def test_the_proposal_can_be_any_sampler_of_tokens():
-    laws, gen = generator(MCMC(steps=20, proposal=AWRS(), cut="uniform"))
+    distributions, gen = generator(MCMC(steps=20, proposal=AWRS(), cut="uniform"))
     counts = Counter(out.text.encode() for out in gen.sample("", 100, seed=4))
-    assert g_test(counts, laws.conditional) > 1e-5
+    assert g_test(counts, distributions.conditional) > 1e-5
     out = gen("", seed=4)
     assert (out.distribution, out.log_weight) == ("mcmc", 0.0)
     assert out.stats.attempts == 21

@@ -162,14 +162,14 @@ def test_a_prompt_is_held_once_however_many_texts_follow_it():
     root = loaded.cache(1)
     first = loaded.forward([ids], root)[0]
     cache = root.fork([0] * 6)
-    said = [[ids[i], ids[i + 1]] for i in range(6)]
-    loaded.forward(said, cache)
+    tokens = [[ids[i], ids[i + 1]] for i in range(6)]
+    loaded.forward(tokens, cache)
     cache.keep([5, 1, 1, 3])  # texts that end, and one that parts
-    said = [said[5], said[1], said[1], said[3]]
+    tokens = [tokens[5], tokens[1], tokens[1], tokens[3]]
     after = loaded.forward([[ids[i]] for i in (7, 8, 9, 10)], cache)
     alone = [
         loaded.forward([[*ids, *text, ids[i]]], loaded.cache(1))[0]
-        for text, i in zip(said, (7, 8, 9, 10), strict=True)
+        for text, i in zip(tokens, (7, 8, 9, 10), strict=True)
     ]
     assert np.abs(after - np.stack(alone)).max() < 1e-3
     assert cache.lengths == [93] * 4

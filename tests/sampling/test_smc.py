@@ -36,10 +36,10 @@ def particles(sampler, count):
     return play
 
 
-def weighted(law, count):
+def weighted(distribution, count):
     """E[mean over particles of w 1{text}], by text."""
     found: dict[bytes, float] = defaultdict(float)
-    for outcome, chance in law.items():
+    for outcome, chance in distribution.items():
         for text, log_weight in outcome:
             if log_weight > -math.inf:
                 found[text] += chance * math.exp(log_weight) / count
@@ -52,22 +52,22 @@ def weighted(law, count):
 @pytest.mark.parametrize("proposal", EXACT, ids=["local", "awrs"])
 def test_one_particle_is_properly_weighted(proposal):
     model = small(3)
-    laws = model.distributions(TINY)
+    distributions = model.distributions(TINY)
     found = weighted(law_of(particles(SMC(proposal=proposal), 1), model, TINY), 1)
     for text in TINY:
-        assert found[text] == pytest.approx(laws.model[text], abs=1e-12)
+        assert found[text] == pytest.approx(distributions.model[text], abs=1e-12)
 
 
 @pytest.mark.parametrize("scheme", ["multinomial", "residual"])
 @pytest.mark.parametrize("threshold", [0.0, 0.9, 1.0])
 def test_two_particles_that_are_drawn_anew_are_unbiased_for_every_text(scheme, threshold):
     model = small(3)
-    laws = model.distributions(TINY)
+    distributions = model.distributions(TINY)
     sampler = SMC(proposal=Local(), resampling=scheme, threshold=threshold)
-    law = law_of(particles(sampler, 2), model, TINY)
-    found = weighted(law, 2)
+    distribution = law_of(particles(sampler, 2), model, TINY)
+    found = weighted(distribution, 2)
     for text in TINY:
-        assert found[text] == pytest.approx(laws.model[text], abs=1e-12)
+        assert found[text] == pytest.approx(distributions.model[text], abs=1e-12)
 
 
 def test_dropping_the_weights_is_found_out():
@@ -96,14 +96,14 @@ def runs(sampler, count, repeats):
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("repeats", [60, pytest.param(4000, marks=pytest.mark.slow)])
 def test_the_evidence_is_unbiased_and_so_is_the_weight_of_every_text(scheme, repeats):
-    laws, found = runs(SMC(resampling=scheme, proposal=Local()), 6, repeats)
+    distributions, found = runs(SMC(resampling=scheme, proposal=Local()), 6, repeats)
     evidence = np.array([math.exp(drawn.log_evidence) for drawn in found])  # never averaged as logarithms
-    assert abs(evidence.mean() - laws.mass) < 4.5 * evidence.std() / math.sqrt(repeats)
+    assert abs(evidence.mean() - distributions.mass) < 4.5 * evidence.std() / math.sqrt(repeats)
     for text in LANGUAGE:
         share = np.array(
             [sum(math.exp(t.log_weight) for t in drawn.texts if t.content == text) / 6 for drawn in found]
         )
-        assert abs(share.mean() - laws.model[text]) < 4.5 * share.std() / math.sqrt(repeats) + 1e-12
+        assert abs(share.mean() - distributions.model[text]) < 4.5 * share.std() / math.sqrt(repeats) + 1e-12
 
 
 def test_the_error_of_one_run_is_about_the_spread_of_many():
@@ -111,8 +111,8 @@ def test_the_error_of_one_run_is_about_the_spread_of_many():
         _, found = runs(SMC(proposal=Local(), threshold=threshold), 12, 80)
         evidence = np.array([math.exp(drawn.log_evidence) for drawn in found])
         spread = evidence.std() / evidence.mean()
-        told = math.sqrt(np.mean([(drawn.log_evidence_error or 0.0) ** 2 for drawn in found]))
-        assert spread / 1.7 < told < spread * 1.7
+        reported = math.sqrt(np.mean([(drawn.log_evidence_error or 0.0) ** 2 for drawn in found]))
+        assert spread / 1.7 < reported < spread * 1.7
 
 
 # ---------------------------------------------------------------- resampling
@@ -186,11 +186,13 @@ def reward(text: bytes, finished: bool) -> float:
 def test_a_potential_changes_the_law_by_what_it_says_of_finished_texts_only(threshold):
     model = small(3, letters=(b"a", b"c"))
     language = {b"a", b"ac", b"cc", b""}
-    laws = model.distributions(language)
+    distributions = model.distributions(language)
     sampler = SMC(proposal=Local(), potential=reward, resampling="multinomial", threshold=threshold)
     found = weighted(law_of(particles(sampler, 2), model, language), 2)
     for text in language:
-        assert found[text] == pytest.approx(laws.model[text] * math.exp(reward(text, True)), abs=1e-12)
+        assert found[text] == pytest.approx(
+            distributions.model[text] * math.exp(reward(text, True)), abs=1e-12
+        )
 
 
 def test_minus_infinity_ends_a_particle_and_nothing_left_is_an_error():
@@ -203,8 +205,8 @@ def test_minus_infinity_ends_a_particle_and_nothing_left_is_an_error():
     gen = constrained.Generator(model, automaton, sampler=SMC(potential=no_a))
     drawn = gen.sample("", 600, seed=0)
     assert {out.text for out in drawn} <= {"", "bbbb", "ccc", "cccc"}
-    laws = model.distributions(LANGUAGE)
-    wanted = sum(laws.model[text] for text in LANGUAGE if b"a" not in text)
+    distributions = model.distributions(LANGUAGE)
+    wanted = sum(distributions.model[text] for text in LANGUAGE if b"a" not in text)
     assert math.exp(drawn.log_evidence) == pytest.approx(wanted, rel=0.2)
     nothing = constrained.Generator(model, automaton, sampler=SMC(potential=lambda text, finished: -math.inf))
     with pytest.raises(BudgetExhausted):
@@ -222,27 +224,34 @@ def test_minus_infinity_ends_a_particle_and_nothing_left_is_an_error():
 @pytest.mark.parametrize("proposal", [Local(), AWRS(cached=False)], ids=["local", "awrs"])
 def test_many_particles_come_close_to_the_conditional_law(proposal):
     model = EnumerableModel(seed=1)
-    laws = model.distributions(LANGUAGE)
+    distributions = model.distributions(LANGUAGE)
     automaton = FiniteAutomaton(LANGUAGE, model.vocabulary)
     gen = constrained.Generator(model, automaton, sampler=SMC(proposal=proposal))
     drawn = gen.sample("", 1500, seed=0)
     posterior = {text.encode(): p for text, p in drawn.posterior.items()}
-    assert distance(laws.local, laws.conditional) > 0.3
-    assert distance(posterior, laws.conditional) < 0.05
-    assert abs(math.exp(drawn.log_evidence) - laws.mass) < 4.5 * laws.mass * drawn.log_evidence_error
+    assert distance(distributions.local, distributions.conditional) > 0.3
+    assert distance(posterior, distributions.conditional) < 0.05
+    assert (
+        abs(math.exp(drawn.log_evidence) - distributions.mass)
+        < 4.5 * distributions.mass * drawn.log_evidence_error
+    )
     assert drawn.forwards <= 40  # as many as there are prefixes, not as there are particles
     assert drawn.mean(lambda out: len(out.text)) == pytest.approx(
-        sum(len(text) * p for text, p in laws.conditional.items()), abs=0.15
+        sum(len(text) * p for text, p in distributions.conditional.items()), abs=0.15
     )
 
 
 def test_one_text_is_one_particle_drawn_by_its_weight():
     model = EnumerableModel(seed=1)
-    laws = model.distributions(LANGUAGE)
+    distributions = model.distributions(LANGUAGE)
     gen = constrained.Generator(model, FiniteAutomaton(LANGUAGE, model.vocabulary), sampler=SMC(particles=24))
     outs = gen.batch([[model.eos]] * 60, seed=1)
     counts = {text: n / 60 for text, n in Counter(out.text.encode() for out in outs).items()}
-    assert distance(counts, laws.conditional) < 0.25 < distance(laws.local, laws.conditional)
+    assert (
+        distance(counts, distributions.conditional)
+        < 0.25
+        < distance(distributions.local, distributions.conditional)
+    )
     assert (outs[0].distribution, outs[0].log_weight, outs[0].stats.attempts) == ("smc", 0.0, 24)
 
 
@@ -265,8 +274,8 @@ class Moody(NGramModel):
     def __init__(self):
         super().__init__(Vocabulary.from_bytes([b"a", b"b", b"c", b""], [3]), [])
 
-    def logits(self, prompt, said):
-        return np.log([*(self.steps[said[-1]] if said else (0.5, 0.3, 0.2)), 1e-12])
+    def logits(self, prompt, tokens):
+        return np.log([*(self.steps[tokens[-1]] if tokens else (0.5, 0.3, 0.2)), 1e-12])
 
 
 def test_drawing_anew_pays_where_what_was_paid_tells_what_will_be():

@@ -55,13 +55,17 @@ def taught(model, rounds, *, costly=False, use=ACCEPT, width=2, seed=0):
 @pytest.mark.parametrize("rounds", [0, 1, 3, 10])
 def test_a_cars_attempt_draws_every_text_with_its_probability_over_theta(rounds, costly):
     model = EnumerableModel(seed=1)
-    laws = model.distributions(LANGUAGE)
+    model_distributions = model.distributions(LANGUAGE)
     trie = taught(model, rounds, costly=costly)
-    law = law_of(attempts(trie, trie_walk.AcceptByRatio()), model, LANGUAGE, costly=costly)
+    round_distribution = law_of(attempts(trie, trie_walk.AcceptByRatio()), model, LANGUAGE, costly=costly)
     root = trie.theta[0]
     for text in LANGUAGE:
-        assert law.get(((text, 0.0),), 0.0) == pytest.approx(laws.model[text] / root, abs=1e-12)
-    assert 1 - law.get((None,), 0.0) == pytest.approx(laws.mass / root, abs=1e-12)
+        assert round_distribution.get(((text, 0.0),), 0.0) == pytest.approx(
+            model_distributions.model[text] / root, abs=1e-12
+        )
+    assert 1 - round_distribution.get((None,), 0.0) == pytest.approx(
+        model_distributions.mass / root, abs=1e-12
+    )
 
 
 @pytest.mark.parametrize("costly", [False, True], ids=["masks", "questions"])
@@ -92,39 +96,41 @@ def test_the_bounds_hold_and_only_ever_tighten(costly):
 )
 def test_any_language_is_drawn_exactly(language, seed, rounds):
     model = EnumerableModel(seed=seed, letters=(b"a", b"b"), depth=3)
-    laws = model.distributions(language)
+    model_distributions = model.distributions(language)
     trie = Trie()
     for i in range(rounds):
         pool = pool_of(model, language, None)
         run_through_trie(pool, trie, pool.start([PhiloxRandomness(seed, i)]), trie_walk.AcceptByRatio())
-    law = law_of(attempts(trie, trie_walk.AcceptByRatio()), model, language)
+    round_distribution = law_of(attempts(trie, trie_walk.AcceptByRatio()), model, language)
     for text in language:
-        assert law.get(((text, 0.0),), 0.0) == pytest.approx(laws.model[text] / trie.theta[0], abs=1e-12)
+        assert round_distribution.get(((text, 0.0),), 0.0) == pytest.approx(
+            model_distributions.model[text] / trie.theta[0], abs=1e-12
+        )
 
 
 @pytest.mark.parametrize("use", ["accept", "learned"])
 def test_attempts_side_by_side_are_independent(use):
     """Although what one learns changes how the other goes on."""
     model, language = small(3), {b"a", b"ab", b"bb"}
-    laws = model.distributions(language)
+    model_distributions = model.distributions(language)
     trie = Trie()
     if use == "learned":
         pool = pool_of(model, language, None)
         run_through_trie(pool, trie, pool.start([PhiloxRandomness(1, 0, 0)]), trie_walk.AcceptByRatio())
     root = trie.theta[0]
-    law = law_of(attempts(trie, trie_walk.AcceptByRatio(), 2), model, language)
-    chances = {(text, 0.0): laws.model[text] / root for text in language}
+    round_distribution = law_of(attempts(trie, trie_walk.AcceptByRatio(), 2), model, language)
+    chances = {(text, 0.0): model_distributions.model[text] / root for text in language}
     chances[None] = 1 - sum(chances.values())
     for one, p in chances.items():
         for other, q in chances.items():
-            assert law.get((one, other), 0.0) == pytest.approx(p * q, abs=1e-12)
+            assert round_distribution.get((one, other), 0.0) == pytest.approx(p * q, abs=1e-12)
 
 
 @pytest.mark.parametrize("costly", [False, True], ids=["masks", "questions"])
 @pytest.mark.parametrize("rounds", [0, 1, 5])
 def test_asap_is_properly_weighted_at_every_state(rounds, costly):
     model = EnumerableModel(seed=1)
-    laws = model.distributions(LANGUAGE)
+    model_distributions = model.distributions(LANGUAGE)
     trie = taught(model, rounds, costly=costly, use=trie_walk.WeightByRatio(), width=1)
     weighted: Counter[bytes] = Counter()
     for outcome, chance in law_of(
@@ -133,14 +139,14 @@ def test_asap_is_properly_weighted_at_every_state(rounds, costly):
         if outcome[0] is not None:
             weighted[outcome[0][0]] += chance * math.exp(outcome[0][1])
     for text in LANGUAGE:
-        assert weighted[text] == pytest.approx(laws.model[text], abs=1e-12)
+        assert weighted[text] == pytest.approx(model_distributions.model[text], abs=1e-12)
 
 
 def test_asap_starts_at_the_local_law_and_tends_to_the_conditional_one():
     model = EnumerableModel(seed=1)
-    laws = model.distributions(LANGUAGE)
+    model_distributions = model.distributions(LANGUAGE)
 
-    def law(rounds):
+    def round_distribution(rounds):
         found = law_of(
             attempts(
                 taught(model, rounds, use=trie_walk.WeightByRatio(), width=1), trie_walk.WeightByRatio()
@@ -150,9 +156,9 @@ def test_asap_starts_at_the_local_law_and_tends_to_the_conditional_one():
         )
         return {outcome[0][0]: chance for outcome, chance in found.items()}
 
-    assert distance(law(0), laws.local) < 1e-12
-    assert distance(law(0), laws.conditional) > 0.3
-    assert distance(law(200), laws.conditional) < 0.01
+    assert distance(round_distribution(0), model_distributions.local) < 1e-12
+    assert distance(round_distribution(0), model_distributions.conditional) > 0.3
+    assert distance(round_distribution(200), model_distributions.conditional) < 0.01
 
 
 # ---------------------------------------------------------------- negative controls
@@ -165,16 +171,20 @@ class WithoutACoin(trie_walk.AcceptByRatio):
 
 def test_without_the_coin_the_law_is_another_one():
     model = EnumerableModel(seed=1)
-    laws = model.distributions(LANGUAGE)
-    law = law_of(attempts(Trie(), WithoutACoin()), model, LANGUAGE)
-    total = sum(chance for outcome, chance in law.items() if outcome[0] is not None)
-    got = {outcome[0][0]: chance / total for outcome, chance in law.items() if outcome[0] is not None}
-    assert distance(got, laws.conditional) > 0.1
+    model_distributions = model.distributions(LANGUAGE)
+    round_distribution = law_of(attempts(Trie(), WithoutACoin()), model, LANGUAGE)
+    total = sum(chance for outcome, chance in round_distribution.items() if outcome[0] is not None)
+    got = {
+        outcome[0][0]: chance / total
+        for outcome, chance in round_distribution.items()
+        if outcome[0] is not None
+    }
+    assert distance(got, model_distributions.conditional) > 0.1
 
 
 def test_with_the_bound_of_now_in_place_of_the_one_that_was_used_attempts_are_not_exact(monkeypatch):
     model, language = small(3), {b"a", b"ab", b"bb"}
-    laws = model.distributions(language)
+    model_distributions = model.distributions(language)
     honest = trie_walk.TrieWalk.step
 
     def step(self, position):
@@ -182,10 +192,10 @@ def test_with_the_bound_of_now_in_place_of_the_one_that_was_used_attempts_are_no
         honest(self, position)
 
     monkeypatch.setattr(trie_walk.TrieWalk, "step", step)
-    law = law_of(attempts(Trie(), trie_walk.AcceptByRatio(), 2), model, language)
+    round_distribution = law_of(attempts(Trie(), trie_walk.AcceptByRatio(), 2), model, language)
     wrong = [
-        abs(chance - math.prod(laws.model[one[0]] for one in pair))
-        for pair, chance in law.items()
+        abs(chance - math.prod(model_distributions.model[one[0]] for one in pair))
+        for pair, chance in round_distribution.items()
         if None not in pair
     ]
     assert max(wrong) > 1e-3
@@ -218,21 +228,24 @@ def counts_of(outs):
     ids=str,
 )
 def test_draws_fit_the_conditional_law_and_not_the_local_one(sampler, draws):
-    laws, gen = generator(sampler)
+    model_distributions, gen = generator(sampler)
     drawn = gen.sample("", draws, seed=7)
     assert (len(drawn), drawn.distribution) == (draws, "conditional")
-    assert g_test(counts_of(drawn), laws.conditional) > 1e-5
-    assert g_test(counts_of(drawn), laws.local) < 1e-5
+    assert g_test(counts_of(drawn), model_distributions.conditional) > 1e-5
+    assert g_test(counts_of(drawn), model_distributions.local) < 1e-5
     assert set(drawn.weights) == {1 / draws}
     low, high = drawn.bounds
-    assert low - 1e-12 <= laws.mass <= high + 1e-12
-    assert abs(math.exp(drawn.log_evidence) - laws.mass) < 4.5 * laws.mass * drawn.log_evidence_error + 1e-9
+    assert low - 1e-12 <= model_distributions.mass <= high + 1e-12
+    assert (
+        abs(math.exp(drawn.log_evidence) - model_distributions.mass)
+        < 4.5 * model_distributions.mass * drawn.log_evidence_error + 1e-9
+    )
 
 
 def test_single_texts_are_exact_too_and_each_is_a_function_of_its_seed():
-    laws, gen = generator("cars")
+    model_distributions, gen = generator("cars")
     outs = gen.batch([[3]] * 400, seed=2)
-    assert g_test(counts_of(outs), laws.conditional) > 1e-5
+    assert g_test(counts_of(outs), model_distributions.conditional) > 1e-5
     assert outs[0].distribution == "conditional"
     assert outs[0].log_weight == 0.0
     assert sum(out.stats.attempts for out in outs) > 450
@@ -251,11 +264,14 @@ def test_cars_makes_ever_fewer_attempts_and_rejection_does_not():
 
 
 def test_weighted_asap_texts_estimate_the_conditional_law():
-    laws, gen = generator("asap")
+    model_distributions, gen = generator("asap")
     drawn = gen.sample("", 600, seed=1)
     posterior = {text.encode(): p for text, p in drawn.posterior.items()}
-    assert distance(posterior, laws.conditional) < 0.06
-    assert abs(math.exp(drawn.log_evidence) - laws.mass) < 4.5 * laws.mass * drawn.log_evidence_error
+    assert distance(posterior, model_distributions.conditional) < 0.06
+    assert (
+        abs(math.exp(drawn.log_evidence) - model_distributions.mass)
+        < 4.5 * model_distributions.mass * drawn.log_evidence_error
+    )
 
 
 # ---------------------------------------------------------------- budgets
@@ -268,14 +284,14 @@ RARE = {b"abca"}
     ("sampler", "certain"), [(Rejection(attempts=40), False), (CARS(attempts=1, parallel=2), True)], ids=str
 )
 def test_a_spent_budget_says_what_was_learned(sampler, certain):
-    laws, gen = generator(sampler, seed=5, language=RARE)
-    assert laws.mass < 1e-2
+    model_distributions, gen = generator(sampler, seed=5, language=RARE)
+    assert model_distributions.mass < 1e-2
     with pytest.raises(BudgetExhausted, match="valid with probability at most") as caught:
         gen.sample("", 20, seed=0)
     learned = caught.value.diagnostics
     assert learned["attempts"] == sampler.attempts * 20
     assert learned["certain"] is certain
-    assert learned["lower"] <= laws.mass <= learned["upper"] < 0.05
+    assert learned["lower"] <= model_distributions.mass <= learned["upper"] < 0.05
     assert len(learned["texts"]) == learned["accepted"] < 20
     assert all(text in RARE for text in learned["texts"])
 

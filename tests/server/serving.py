@@ -72,7 +72,7 @@ def served(model: LanguageModel, *, grace: int = 60, format: Any = None, **setti
         listening.close()
 
 
-def told(script: Any) -> ScriptedModel:
+def scripted(script: Any) -> ScriptedModel:
     return ScriptedModel(BYTES, script)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.server.serving import MODEL, GatedModel, Served, served, told
+from tests.server.serving import MODEL, GatedModel, Served, scripted, served
 
 HI = [{"role": "user", "content": "hi"}]
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
@@ -17,7 +17,7 @@ TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "ob
 @pytest.fixture(scope="module")
 def server() -> Iterator[Served]:
     limits = {"max_body": 60_000, "max_schema": 20_000, "max_batch": 8, "max_tokens": 50}
-    with served(told("hello"), **limits) as running:
+    with served(scripted("hello"), **limits) as running:
         yield running
         assert running.chat().status_code == 200, "after all of this it still answers"
 
@@ -207,7 +207,7 @@ def test_the_context_of_the_model_ends() -> None:
 
 
 def test_the_key() -> None:
-    with served(told("hello"), api_key="sésame") as server:
+    with served(scripted("hello"), api_key="sésame") as server:
         for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": "sésame".encode()}):
             body = {"model": MODEL, "messages": HI}
             answer = server.post("/v1/chat/completions", body, headers=headers)
@@ -220,8 +220,8 @@ def test_the_key() -> None:
 
 def test_a_model_that_fails_fails_its_requests_and_no_others() -> None:
     class Broken(GatedModel):
-        def logits(self, prompt: list[int], said: list[int]) -> Any:
-            logits = super().logits(prompt, said)
+        def logits(self, prompt: list[int], completion: list[int]) -> Any:
+            logits = super().logits(prompt, completion)
             return logits * float("nan") if b"nan" in self.vocabulary.decode(prompt) else logits
 
         def forward(self, tokens: Any, cache: Any) -> Any:

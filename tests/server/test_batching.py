@@ -18,15 +18,15 @@ import pytest
 
 from constrained import Generator, load
 from constrained.decoding.speculation import Speculation
-from tests.server.serving import MODEL, GatedModel, Served, served, told, wait_until
+from tests.server.serving import MODEL, GatedModel, Served, scripted, served, wait_until
 from tests.support.paths import ROOT
 from tests.support.tiny_models import random_llama
 from tests.support.tokenizers_fixtures import small_bpe_tokenizer
 
 
 def text(answer: httpx.Response) -> str:
-    said: str = answer.json()["choices"][0]["message"]["content"]
-    return said
+    text_of: str = answer.json()["choices"][0]["message"]["content"]
+    return text_of
 
 
 def test_a_text_is_the_same_in_any_company() -> None:
@@ -37,7 +37,7 @@ def test_a_text_is_the_same_in_any_company() -> None:
         {"enum": ["red", "green"]},
         {"type": "array", "items": {"type": "boolean"}},
     ]
-    asked = [
+    request = [
         {
             "prompt": f"Say {i}:",
             "seed": i,
@@ -51,10 +51,10 @@ def test_a_text_is_the_same_in_any_company() -> None:
         Generator(model, one["structured_outputs"]["json"], chat=False)(
             one["prompt"], seed=one["seed"], temperature=one["temperature"], max_tokens=one["max_tokens"]
         ).text
-        for one in asked
+        for one in request
     ]
     with served(model) as server, ThreadPoolExecutor(6) as pool:
-        answers = list(pool.map(lambda one: server.post("/v1/completions", {"model": MODEL, **one}), asked))
+        answers = list(pool.map(lambda one: server.post("/v1/completions", {"model": MODEL, **one}), request))
         steps = server.service.scheduler.steps
     assert [answer.json()["choices"][0]["text"] for answer in answers] == alone
     assert steps < sum(answer.json()["usage"]["completion_tokens"] for answer in answers), "they shared steps"
@@ -64,7 +64,7 @@ def test_guesses_change_no_text() -> None:
     """The same requests, with guesses and without, many times over: what was said before is guessed and said again."""
     model = load(random_llama(), small_bpe_tokenizer(), isolate=True)
     schema = {"type": "object", "properties": {"a": {"enum": ["red", "green"]}}, "required": ["a"]}
-    asked = [
+    request = [
         {"prompt": f"Say {i % 3}:", "seed": i % 3, "max_tokens": 40, **wanted}
         for i in range(9)
         for wanted in ({"structured_outputs": {"json": schema}}, {"max_tokens": 12})
@@ -73,7 +73,7 @@ def test_guesses_change_no_text() -> None:
     for draft in (None, Speculation(nodes=8, adapts=False)):
         with served(model, speculation=draft) as server, ThreadPoolExecutor(3) as pool:
             answers = list(
-                pool.map(lambda one: server.post("/v1/completions", {"model": MODEL, **one}), asked)
+                pool.map(lambda one: server.post("/v1/completions", {"model": MODEL, **one}), request)
             )
             texts.append([answer.json()["choices"][0]["text"] for answer in answers])
             steps.append(server.service.scheduler.steps)
@@ -192,10 +192,10 @@ def test_the_server_finishes_what_runs_before_it_stops() -> None:
 def test_the_server_waits_no_longer_than_its_grace() -> None:
     model = GatedModel("hello")
     with served(model, grace=1) as server, ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(_status, server)
+        request = pool.submit(_status, server)
         assert model.reached.wait(60)
         server.server.should_exit = True
-        assert asked.result() in (None, 500, 503)
+        assert request.result() in (None, 500, 503)
         model.gate.set()
 
 
@@ -210,13 +210,13 @@ def test_a_dead_scheduler_is_noticed(caplog: pytest.LogCaptureFixture) -> None:
     """What runs and waits is told, /health says 503 with the reason, and nothing more is taken."""
     model = GatedModel("hello")
     with served(model, max_batch=1, speculation=None) as server, ThreadPoolExecutor(2) as pool:
-        asked = [pool.submit(server.chat) for _ in range(2)]
+        request = [pool.submit(server.chat) for _ in range(2)]
         assert model.reached.wait(60)
         wait_until(lambda: server.service.scheduler.waiting == 1)
         assert server.http.get("/health").status_code == 200
         server.service.scheduler._admit = _breaks
         model.gate.set()
-        for answer in (*(one.result() for one in asked), server.chat()):
+        for answer in (*(one.result() for one in request), server.chat()):
             assert (answer.status_code, answer.json()["error"]["code"]) == (503, "dead")
         health = server.http.get("/health")
         assert health.status_code == 503
@@ -298,10 +298,10 @@ def test_an_address_that_is_taken() -> None:
     from constrained import InvalidArgument
     from constrained.server import serve
 
-    with served(told("x")) as server:
+    with served(scripted("x")) as server:
         port = int(server.url.rpartition(":")[2])
         with pytest.raises(InvalidArgument, match="cannot listen"):
-            serve(told("x"), port=port)
+            serve(scripted("x"), port=port)
 
 
 def test_settings_are_checked() -> None:
@@ -314,14 +314,14 @@ def test_settings_are_checked() -> None:
 
 
 def test_every_line_of_a_stream_is_json() -> None:
-    with served(told("naïve\n\ndata: [DONE]")) as server:
+    with served(scripted("naïve\n\ndata: [DONE]")) as server:
         answer = server.chat(stream=True)
         assert answer.headers["content-type"].startswith("text/event-stream")
         events = [line for line in answer.text.split("\n\n") if line]
         assert events[-1] == "data: [DONE]"
         parts = [json.loads(event.removeprefix("data: ")) for event in events[:-1]]
-        said = "".join(part["choices"][0]["delta"].get("content") or "" for part in parts)
-        assert said == "naïve\n\ndata: [DONE]"
+        text_of = "".join(part["choices"][0]["delta"].get("content") or "" for part in parts)
+        assert text_of == "naïve\n\ndata: [DONE]"
 
 
 def test_a_missing_extra_is_named() -> None:

@@ -10,7 +10,7 @@ import pytest
 from openai import AsyncOpenAI
 from pydantic import BaseModel
 
-from tests.server.serving import MODEL, Served, served, told
+from tests.server.serving import MODEL, Served, scripted, served
 
 
 class Person(BaseModel):
@@ -24,7 +24,7 @@ class Person(BaseModel):
 ADA = '{"name": "Ada", "age": 36, "role": "author"}'
 
 
-def said(prompt: str) -> str:
+def choose_reply(prompt: str) -> str:
     """What a model would: the call of the tool that it was shown, or the JSON that it was asked for."""
     for tool in ("Person", "PartialPerson", "final_result"):
         if f'"name": "{tool}"' in prompt:
@@ -38,7 +38,7 @@ def said(prompt: str) -> str:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Served]:
-    with served(told(said)) as running:
+    with served(scripted(choose_reply)) as running:
         yield running
 
 

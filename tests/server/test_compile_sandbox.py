@@ -17,7 +17,7 @@ from constrained.chat.tools import HERMES
 from constrained.server.compile_sandbox import CompileSandbox
 from constrained.server.errors import ApiError
 from constrained.server.requests import ChatRequest
-from tests.server.serving import BYTES, MODEL, served, told, wait_until
+from tests.server.serving import BYTES, MODEL, scripted, served, wait_until
 
 
 def slow(rules: int = 5000, name: str = "b") -> dict[str, Any]:
@@ -26,7 +26,7 @@ def slow(rules: int = 5000, name: str = "b") -> dict[str, Any]:
     return {"grammar": f'root ::= r0\n{chain}\nr{rules} ::= "{name}"'}
 
 
-def asked(wanted: dict[str, Any]) -> ChatRequest:
+def chat_request(wanted: dict[str, Any]) -> ChatRequest:
     body = {"model": MODEL, "messages": [{"role": "user", "content": "x"}], "structured_outputs": wanted}
     return ChatRequest.model_validate(body)
 
@@ -45,22 +45,24 @@ def processes_of(sandbox: CompileSandbox) -> list[int]:
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[CompileSandbox]:
     made = CompileSandbox(BYTES, 0.3, 256 << 20)
-    made(asked({"regex": "a"}), HERMES, None)  # loads
+    made(chat_request({"regex": "a"}), HERMES, None)  # loads
     yield made
     made.close()
 
 
 def test_what_can_be_compiled_passes(sandbox: CompileSandbox) -> None:
     before = processes_of(sandbox)
-    sandbox(asked({"json": {"type": "object"}}), HERMES, "structured_outputs.json")
-    sandbox(asked({"choice": ["a", "b"]}), HERMES, None)
+    sandbox(chat_request({"json": {"type": "object"}}), HERMES, "structured_outputs.json")
+    sandbox(chat_request({"choice": ["a", "b"]}), HERMES, None)
     assert processes_of(sandbox) == before
 
 
 def test_what_cannot_is_refused_as_it_would_be_here(sandbox: CompileSandbox) -> None:
     with pytest.raises(ApiError) as refused:
         sandbox(
-            asked({"json": {"properties": {"a": {"pattern": r"(a)\1"}}}}), HERMES, "structured_outputs.json"
+            chat_request({"json": {"properties": {"a": {"pattern": r"(a)\1"}}}}),
+            HERMES,
+            "structured_outputs.json",
         )
     assert (refused.value.status, refused.value.code) == (400, "unsupported_constraint")
     assert refused.value.param == "structured_outputs.json"
@@ -70,9 +72,9 @@ def test_what_cannot_is_refused_as_it_would_be_here(sandbox: CompileSandbox) -> 
 def test_what_takes_too_long_is_ended_and_the_next_one_is_served_at_once(sandbox: CompileSandbox) -> None:
     parent, child = processes_of(sandbox)
     with pytest.raises(ApiError, match=r"within 0\.3 seconds") as refused:
-        sandbox(asked(slow()), HERMES, "structured_outputs.grammar")
+        sandbox(chat_request(slow()), HERMES, "structured_outputs.grammar")
     assert (refused.value.status, refused.value.code) == (400, "compile_timeout")
-    sandbox(asked({"regex": "[a-z]+"}), HERMES, None)
+    sandbox(chat_request({"regex": "[a-z]+"}), HERMES, None)
     same, other = processes_of(sandbox)
     assert same == parent
     assert other != child
@@ -83,11 +85,11 @@ def test_what_takes_too_long_is_ended_and_the_next_one_is_served_at_once(sandbox
 def test_what_takes_too_much_memory_is_refused() -> None:
     small = CompileSandbox(BYTES, 60, 24 << 20)
     try:
-        small(asked({"regex": "a"}), HERMES, None)
+        small(chat_request({"regex": "a"}), HERMES, None)
         with pytest.raises(ApiError) as refused:
-            small(asked({"choice": [f"{i:040}" for i in range(40_000)]}), HERMES, None)
+            small(chat_request({"choice": [f"{i:040}" for i in range(40_000)]}), HERMES, None)
         assert refused.value.code in ("constraint_too_large", "compile_failed")
-        small(asked({"regex": "a"}), HERMES, None)
+        small(chat_request({"regex": "a"}), HERMES, None)
     finally:
         small.close()
 
@@ -97,26 +99,26 @@ def test_processes_that_were_killed_are_replaced(sandbox: CompileSandbox) -> Non
     os.kill(child, signal.SIGSEGV)  # as a mistake in the native part would
     wait_until(lambda: processes_of(sandbox)[1:] not in ([], [child]))
     for _ in range(2):
-        sandbox(asked({"regex": "a"}), HERMES, None)
+        sandbox(chat_request({"regex": "a"}), HERMES, None)
         with pytest.raises(ApiError, match="within"):  # answers and questions have not got out of step
-            sandbox(asked(slow()), HERMES, None)
+            sandbox(chat_request(slow()), HERMES, None)
     os.killpg(parent, signal.SIGKILL)
     with pytest.raises(ApiError) as refused:
-        sandbox(asked({"regex": "a"}), HERMES, None)
+        sandbox(chat_request({"regex": "a"}), HERMES, None)
     assert refused.value.code == "compile_failed"
-    sandbox(asked({"regex": "a"}), HERMES, None)
+    sandbox(chat_request({"regex": "a"}), HERMES, None)
     assert processes_of(sandbox)[0] != parent
 
 
 def test_twenty_hostile_constraints_in_a_row_leave_the_server_to_the_others() -> None:
     with (
-        served(told("hello"), compile_seconds=0.3, compile_threads=2) as server,
+        served(scripted("hello"), compile_seconds=0.3, compile_threads=2) as server,
         ThreadPoolExecutor(20) as clients,
     ):
         assert server.chat(structured_outputs={"regex": "[a-z]+"}).status_code == 200
         sandboxes = server.service.compile_pool._sandboxes
         for sandbox in sandboxes:
-            sandbox(asked({"regex": "b"}), HERMES, None)
+            sandbox(chat_request({"regex": "b"}), HERMES, None)
         hostile = [clients.submit(server.chat, structured_outputs=slow(name=f"b{i}")) for i in range(20)]
         wait_until(lambda: server.service.open >= 2)
         served_meanwhile = 0

@@ -11,7 +11,7 @@ import pytest
 from openai import AsyncOpenAI, BadRequestError, LengthFinishReasonError, OpenAI
 from pydantic import BaseModel
 
-from tests.server.serving import MODEL, Served, served, told
+from tests.server.serving import MODEL, Served, scripted, served
 
 CITY = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 WEATHER = {"type": "function", "function": {"name": "weather", "parameters": CITY}}
@@ -46,10 +46,10 @@ SCRIPT = {
 }
 
 
-def said(prompt: str) -> str:
+def choose_reply(prompt: str) -> str:
     """By what is asked after the tools and calls that the prompt may list."""
-    asked = prompt.rpartition("</tool_call>")[2]
-    return next(text for key, text in SCRIPT.items() if key in asked)
+    body = prompt.rpartition("</tool_call>")[2]
+    return next(text for key, text in SCRIPT.items() if key in body)
 
 
 class Person(BaseModel):
@@ -60,7 +60,7 @@ class Person(BaseModel):
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Served]:
-    with served(told(said)) as running:
+    with served(scripted(choose_reply)) as running:
         yield running
 
 
@@ -134,10 +134,10 @@ def test_whatever_the_model_wants_to_say_it_says_json(client: OpenAI) -> None:
 
 def test_a_stream_is_the_same_text_in_pieces(client: OpenAI) -> None:
     chunks = list(ask(client, "naïve", stream=True, stream_options={"include_usage": True}))
-    *said, end, usage = chunks
-    assert said[0].choices[0].delta.role == "assistant"
-    assert "".join(chunk.choices[0].delta.content or "" for chunk in said) == SCRIPT["naïve"]
-    assert len(said) > 10, "it comes as it is written"
+    *choose_reply, end, usage = chunks
+    assert choose_reply[0].choices[0].delta.role == "assistant"
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in choose_reply) == SCRIPT["naïve"]
+    assert len(choose_reply) > 10, "it comes as it is written"
     assert (end.choices[0].finish_reason, end.choices[0].delta.content) == ("stop", None)
     assert usage.choices == []
     assert usage.usage.completion_tokens == len(SCRIPT["naïve"].encode())
@@ -166,13 +166,13 @@ def test_a_tool_is_called_exactly(client: OpenAI) -> None:
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_call_that_the_model_would_never_close_is_closed_in_time(client: OpenAI, stream: bool) -> None:
     messages: Any = [{"role": "user", "content": "never closed"}]
-    asked: Any = {"model": MODEL, "messages": messages, "tools": [WEATHER, CLOCK], "max_tokens": 120}
+    body: Any = {"model": MODEL, "messages": messages, "tools": [WEATHER, CLOCK], "max_tokens": 120}
     if stream:
-        chunks = list(client.chat.completions.create(**asked, temperature=0, stream=True))
+        chunks = list(client.chat.completions.create(**body, temperature=0, stream=True))
         parts = [call for chunk in chunks for call in chunk.choices[0].delta.tool_calls or ()]
         arguments = "".join(part.function.arguments or "" for part in parts)
     else:
-        answer = client.chat.completions.create(**asked, temperature=0)
+        answer = client.chat.completions.create(**body, temperature=0)
         assert answer.usage.completion_tokens <= 120
         (called,) = answer.choices[0].message.tool_calls
         arguments = called.function.arguments
@@ -324,9 +324,9 @@ STRUCTURED: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("asked", "begins"), STRUCTURED)
-def test_structured_outputs(client: OpenAI, asked: dict[str, Any], begins: str) -> None:
-    (choice,) = ask(client, "colour", max_tokens=40, extra_body={"structured_outputs": asked}).choices
+@pytest.mark.parametrize(("body", "begins"), STRUCTURED)
+def test_structured_outputs(client: OpenAI, body: dict[str, Any], begins: str) -> None:
+    (choice,) = ask(client, "colour", max_tokens=40, extra_body={"structured_outputs": body}).choices
     assert choice.message.content.startswith(begins)
 
 

@@ -29,8 +29,8 @@ def test_the_format_is_that_of_the_template(shape: str) -> None:
         choice = ask(client).choices[0]
         assert choice.finish_reason == "tool_calls"
         assert choice.message.content == "I look. "
-        said = [(call.function.name, call.function.arguments) for call in choice.message.tool_calls]
-        assert said == calls
+        reply = [(call.function.name, call.function.arguments) for call in choice.message.tool_calls]
+        assert reply == calls
         with ask(client, stream=True) as stream:
             deltas = [chunk.choices[0].delta for chunk in stream]
         assert "".join(delta.content or "" for delta in deltas) == "I look. "

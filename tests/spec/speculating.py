@@ -38,10 +38,10 @@ class Whim(FunctionModel):
     def encode(self, prompt: Any, *, chat: bool = True) -> list[int]:
         return self.vocabulary.encode(prompt) if isinstance(prompt, str) else list(prompt)
 
-    def logits(self, prompt: list[int], said: list[int]) -> np.ndarray:
-        digest = hashlib.blake2b(repr((prompt, said)).encode(), digest_size=8).digest()
+    def logits(self, prompt: list[int], tokens: list[int]) -> np.ndarray:
+        digest = hashlib.blake2b(repr((prompt, tokens)).encode(), digest_size=8).digest()
         logits = np.random.default_rng(int.from_bytes(digest, "little")).normal(size=self.vocabulary.size)
-        text = self.vocabulary.decode(said)
+        text = self.vocabulary.decode(tokens)
         at = len(text) % len(self.script)
         for length in range(1, 6):
             token = self.vocabulary.ids_by_bytes.get(self.script[at : at + length])
@@ -89,13 +89,13 @@ class Foreseeing(DraftSource):
         self.tokens = list(tokens)
 
     def propose(self, place: DraftContext) -> list[DraftToken]:
-        told = bytes(place.recent_bytes)
-        at, said = 0, b""
+        tokens_so_far = bytes(place.recent_bytes)
+        at, tokens = 0, b""
         pieces = place.request.automaton.vocabulary.tokens
-        while at < len(self.tokens) and len(said) < len(told):
-            said += pieces[self.tokens[at]]
+        while at < len(self.tokens) and len(tokens) < len(tokens_so_far):
+            tokens += pieces[self.tokens[at]]
             at += 1
-        return [(self.tokens[at], 1.0, 0)] if said[-64:] == told and at < len(self.tokens) else []
+        return [(self.tokens[at], 1.0, 0)] if tokens[-64:] == tokens_so_far and at < len(self.tokens) else []
 
 
 ADVERSARIES: dict[str, Callable[[int, int], DraftSource]] = {

@@ -72,10 +72,10 @@ def test_a_tree_gives_the_logits_of_its_branches(name: str, rows: int) -> None:
         kept = []
         for text, (tokens, parents), logits in zip(texts, trees, found, strict=True):
             node = rng.randrange(len(tokens))
-            for asked in {node, len(tokens) - 1}:
-                branch = text + [tokens[i] for i in path(parents, asked)]
+            for positions in {node, len(tokens) - 1}:
+                branch = text + [tokens[i] for i in path(parents, positions)]
                 alone = model.forward([branch], model.cache(1))[0]
-                np.testing.assert_allclose(logits[asked], alone, atol=2e-4)
+                np.testing.assert_allclose(logits[positions], alone, atol=2e-4)
             kept.append(path(parents, node))
         order = list(range(rows)) if step < 3 else rng.sample(range(rows), max(1, rows - 1))
         cache.keep_paths(order, [kept[i] for i in order])

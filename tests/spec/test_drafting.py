@@ -62,15 +62,15 @@ def place(automaton, text: str = "", prompt: str = "") -> DraftContext:
     return here
 
 
-def said(automaton, guesses) -> set[bytes]:
-    return {automaton.vocabulary.tokens[token] for token, _, _ in guesses}
+def proposed_texts(automaton, draft_tokens) -> set[bytes]:
+    return {automaton.vocabulary.tokens[token] for token, _, _ in draft_tokens}
 
 
 class Fixed(DraftSource):
     """The same guesses everywhere."""
 
-    def __init__(self, *guesses: tuple[int, float]) -> None:
-        self.guesses = [(token, p, 0) for token, p in guesses]
+    def __init__(self, *draft_tokens: tuple[int, float]) -> None:
+        self.guesses = [(token, p, 0) for token, p in draft_tokens]
 
     def propose(self, place):
         return self.guesses
@@ -96,16 +96,16 @@ class Free:
 
 @given(st.lists(st.tuples(st.integers(1, 20), st.floats(0.01, 0.99)), min_size=1, max_size=5, unique_by=lambda g: g[0]),
        st.integers(1, 30), st.integers(1, 5))  # fmt: skip
-def test_the_tree_holds_the_likeliest_nodes(guesses, nodes, depth) -> None:
+def test_the_tree_holds_the_likeliest_nodes(draft_tokens, nodes, depth) -> None:
     automaton = Free(small_bpe_vocabulary(), refused=7)
     here = DraftContext.start(DraftRequest(automaton, Retokenizer(automaton.vocabulary)), 1)
-    tree = build_draft(here, [Fixed(*guesses)], AcceptanceCalibration(), nodes, depth).tree
+    tree = build_draft(here, [Fixed(*draft_tokens)], AcceptanceCalibration(), nodes, depth).tree
     assert len(tree) <= nodes + 1
     assert max(tree.depth) <= depth
     assert 7 not in tree.token
     assert tree.path_probability == sorted(tree.path_probability, reverse=True)
     # By exhaustion: no path that was left out is likelier than the least one that is in.
-    able = [(token, p) for token, p in guesses if token != 7]
+    able = [(token, p) for token, p in draft_tokens if token != 7]
     paths: list[float] = []
     layer = [1.0]
     for _ in range(depth):
@@ -151,46 +151,49 @@ def test_calibration_believes_what_happened() -> None:
 
 def test_forced_says_what_must_come_and_literals_where_there_is_a_choice(automaton) -> None:
     forced = ForcedTokens()
-    assert said(automaton, forced.propose(place(automaton, '{"ci'))) == {b"ty"} or said(
+    assert proposed_texts(automaton, forced.propose(place(automaton, '{"ci'))) == {b"ty"} or proposed_texts(
         automaton, forced.propose(place(automaton, '{"ci'))
     )
-    guesses = said(automaton, forced.propose(place(automaton, '{"city": "x", "country": "')))
-    assert all(any(name.startswith(guess) for name in (b"Germany", b"Ghana", b"Greece")) for guess in guesses)
-    assert guesses
+    draft_tokens = proposed_texts(automaton, forced.propose(place(automaton, '{"city": "x", "country": "')))
+    assert all(
+        any(name.startswith(draft_token) for name in (b"Germany", b"Ghana", b"Greece"))
+        for draft_token in draft_tokens
+    )
+    assert draft_tokens
     assert not forced.propose(place(automaton, '{"city": "x'))  # free text
 
 
 def test_copying_finds_bytes_that_other_tokens_wrote(automaton) -> None:
     source = PromptLookup("We flew to Gießen-Nord last year.".encode())
     here = place(automaton, '{"city": "Gie')
-    guesses = source.propose(here)
-    assert guesses
-    token = automaton.vocabulary.tokens[guesses[0][0]]
+    draft_tokens = source.propose(here)
+    assert draft_tokens
+    token = automaton.vocabulary.tokens[draft_tokens[0][0]]
     assert "ßen-Nord last".encode().startswith(token)
     assert not source.propose(place(automaton, '{"ci'))  # names are not copied
 
 
 def test_copied_text_is_escaped(automaton) -> None:
     source = PromptLookup(b'the so-called "quoted" thing')
-    guesses = source.propose(place(automaton, '{"city": "so-called '))
-    assert automaton.vocabulary.tokens[guesses[0][0]].startswith(b"\\")
+    draft_tokens = source.propose(place(automaton, '{"city": "so-called '))
+    assert automaton.vocabulary.tokens[draft_tokens[0][0]].startswith(b"\\")
 
 
 def test_ngrams_prefer_the_longest_context(automaton) -> None:
     source = TokenNGrams(ContextCounts())
     source.learn_prompt([1, 2, 3, 9, 2, 3, 8, 1, 2, 3])
     request = DraftRequest(automaton, Retokenizer(automaton.vocabulary))
-    guesses = source.propose(DraftContext(request, 1, (1, 2, 3), b"", None))
-    assert guesses[0][0] == 9
-    assert {token for token, _, _ in guesses} == {9, 8}
-    assert sum(p for _, p, _ in guesses) < 1
+    draft_tokens = source.propose(DraftContext(request, 1, (1, 2, 3), b"", None))
+    assert draft_tokens[0][0] == 9
+    assert {token for token, _, _ in draft_tokens} == {9, 8}
+    assert sum(p for _, p, _ in draft_tokens) < 1
 
 
 def test_a_blend_is_a_law_that_keeps_something_back() -> None:
     entries = [(2, {5: 3, 6: 1}), (1, {5: 10, 7: 2})]
-    guesses = witten_bell_blend(entries, 0)
-    assert [token for token, _, _ in guesses] == [5, 6, 7]
-    assert 0 < sum(p for _, p, _ in guesses) < 1
+    draft_tokens = witten_bell_blend(entries, 0)
+    assert [token for token, _, _ in draft_tokens] == [5, 6, 7]
+    assert 0 < sum(p for _, p, _ in draft_tokens) < 1
 
 
 def test_tables_are_bounded() -> None:

@@ -83,16 +83,16 @@ def check(sampler: str, guesser: str, nodes: int, number: int, seed: int) -> int
     )
     if guesser == "foreseeing":
         tokens = () if isinstance(plain, str) else plain[0].tokens
-        guessed = run(draft, Foreseeing(tokens))
+        with_drafts = run(draft, Foreseeing(tokens))
     elif guesser in ADVERSARIES:
-        guessed = run(draft, ADVERSARIES[guesser](seed, 5))
+        with_drafts = run(draft, ADVERSARIES[guesser](seed, 5))
     else:
-        guessed = run(draft)
-    if isinstance(plain, str) or isinstance(guessed, str):
-        assert plain == guessed
+        with_drafts = run(draft)
+    if isinstance(plain, str) or isinstance(with_drafts, str):
+        assert plain == with_drafts
         return 0
-    assert [facts(one) for one in guessed] == [facts(one) for one in plain]
-    return sum(one.stats.accepted for one in guessed)
+    assert [facts(one) for one in with_drafts] == [facts(one) for one in plain]
+    return sum(one.stats.accepted for one in with_drafts)
 
 
 def test_a_hundred_texts_are_the_same_with_and_without_speculation() -> None:

@@ -79,9 +79,9 @@ def test_texts_are_the_same_however_often_guessing_rests(sampler, seed: int, mon
     monkeypatch.setattr(
         DraftBudget, "verify_sizes", lambda budget, pis, drafting: [rng.randint(0, len(pi)) for pi in pis]
     )
-    guessed = run("auto")
-    assert facts(guessed) == facts(plain)
-    assert 0 <= guessed.stats.accepted <= guessed.stats.drafted
+    drafted = run("auto")
+    assert facts(drafted) == facts(plain)
+    assert 0 <= drafted.stats.accepted <= drafted.stats.drafted
 
 
 def test_what_passes_cost_is_known_to_all_generators_of_a_model() -> None:

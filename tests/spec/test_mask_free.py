@@ -74,12 +74,15 @@ def positions(logits: np.ndarray, allowed: np.ndarray, warp: LogitsWarper, seed:
     device = DeviceLogits(torch.from_numpy(np.stack([logits[::-1].copy(), logits])))
     temperature = warp.temperature or 0.0
     device.prepare([0, 1], [GumbelNoise(0), GumbelNoise(seed)], [0, PLACE], [temperature] * 2, TOP_COUNT)
-    laws = [
+    distributions = [
         Distribution(logits, warp),
         LazyDistribution(HostLogits([logits[None]]), 0, warp),
         LazyDistribution(device, 1, warp),
     ]
-    return [Position(law, CandidateList(allowed), PhiloxRandomness(seed), warp, PLACE) for law in laws]
+    return [
+        Position(distribution, CandidateList(allowed), PhiloxRandomness(seed), warp, PLACE)
+        for distribution in distributions
+    ]
 
 
 @settings(max_examples=examples(150))
@@ -150,9 +153,9 @@ def test_texts_are_the_same_with_and_without_masks_and_drafts(temperature, margi
     settings = {"max_tokens": 24, "temperature": temperature}
     for seed in range(2):
         runs = [
-            generator(model, SCHEMA, sampler, guesses)("Bob", seed=seed, **settings)
+            generator(model, SCHEMA, sampler, speculation)("Bob", seed=seed, **settings)
             for sampler in (MASKED, FREE)
-            for guesses in (None, draft)
+            for speculation in (None, draft)
         ]
         assert len({facts(one)[:3] for one in runs}) == 1
         assert not math.isnan(runs[0].log_weight)
@@ -194,16 +197,16 @@ def test_texts_of_a_model_on_a_device_are_the_same(sampler) -> None:
 
 
 def test_no_mask_is_made_while_leaders_are_allowed(monkeypatch) -> None:
-    asked: list[int] = []
+    calls: list[int] = []
     original = AutomatonCandidates.ids
     monkeypatch.setattr(
-        AutomatonCandidates, "ids", property(lambda self: asked.append(0) or original.fget(self))
+        AutomatonCandidates, "ids", property(lambda self: calls.append(0) or original.fget(self))
     )
     model = ScriptedModel(fresh(small_bpe_vocabulary()), '{"name": "bob", "tags": ["a"]}')
     out = generator(model, SCHEMA, FREE, None)("Bob", seed=0, temperature=1.0, max_tokens=60)
-    free = len(asked)
+    free = len(calls)
     generator(model, SCHEMA, MASKED, None)("Bob", seed=0, temperature=1.0, max_tokens=60)
-    assert free <= 2 < len(out.tokens) <= len(asked) - free
+    assert free <= 2 < len(out.tokens) <= len(calls) - free
 
 
 def test_weights_are_there_where_they_are_needed() -> None:

@@ -70,9 +70,9 @@ def test_both_ends_of_the_words_give_finite_noise():
 
 def test_the_noise_is_gumbel_distributed():
     drawn = np.sort(GumbelNoise(3).gumbel(0, np.arange(200_000)))
-    law = np.exp(-np.exp(-drawn))
+    distribution = np.exp(-np.exp(-drawn))
     steps = np.arange(1, len(drawn) + 1) / len(drawn)
-    assert np.abs(law - steps).max() < 1.95 / np.sqrt(len(drawn))  # Kolmogorov-Smirnov at 0.1 %
+    assert np.abs(distribution - steps).max() < 1.95 / np.sqrt(len(drawn))  # Kolmogorov-Smirnov at 0.1 %
     assert drawn.mean() == pytest.approx(0.57721566, abs=5 * np.pi / np.sqrt(6 * len(drawn)))
 
 

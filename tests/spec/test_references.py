@@ -15,7 +15,7 @@ from spec.references.drafting import GreedyDrafts, WithoutReplacement, WithRepla
 from spec.references.rules import spectr_rho
 
 
-def law(draw: np.random.Generator, size: int, *, holes: bool = False) -> np.ndarray:
+def distribution(draw: np.random.Generator, size: int, *, holes: bool = False) -> np.ndarray:
     weights = draw.exponential(size=size) ** draw.choice([0.3, 1.0, 4.0])
     if holes:
         weights[draw.random(size) < 0.3] = 0.0
@@ -26,7 +26,12 @@ PAIRS = [
     pair
     for seed in range(12)
     for draw in [np.random.default_rng(seed)]
-    for pair in [(law(draw, 2 + seed % 4, holes=seed % 2 == 1), law(draw, 2 + seed % 4, holes=seed % 3 == 1))]
+    for pair in [
+        (
+            distribution(draw, 2 + seed % 4, holes=seed % 2 == 1),
+            distribution(draw, 2 + seed % 4, holes=seed % 3 == 1),
+        )
+    ]
 ] + [
     (np.array([1.0, 0.0, 0.0]), np.array([0.0, 0.5, 0.5])),  # nothing in common
     (np.array([0.2, 0.3, 0.5]), np.array([0.2, 0.3, 0.5])),  # the same
@@ -88,7 +93,7 @@ def test_spectr_solves_its_equation():
 
 def test_an_estimate_is_near_the_exact_value():
     draw = np.random.default_rng(1)
-    p, q = law(draw, 6), law(draw, 6)
+    p, q = distribution(draw, 6), distribution(draw, 6)
     for rule in VERIFICATION_RULES:
         mean, error = rule.estimate_acceptance(p, q, 3, 400, draw)
         assert abs(mean - rule.enumerate_acceptance(p, q, 3)[1]) <= 5 * error + 1e-12
@@ -110,24 +115,24 @@ def brute_optimum(p: np.ndarray, q: np.ndarray, k: int) -> float:
     """The transport itself, as a linear program over (guesses, token)."""
     from scipy.optimize import linprog
 
-    guesses = list(WithoutReplacement().enumerate_drafts(q, k))
+    draft_tokens = list(WithoutReplacement().enumerate_drafts(q, k))
     size = len(p)
     gain, rows = [], []
-    for number, (_, drafts) in enumerate(guesses):
+    for number, (_, drafts) in enumerate(draft_tokens):
         for token in range(size):
             gain.append(-float(token in drafts))
-            rows.append((number, len(guesses) + token))
-    matrix = np.zeros((len(guesses) + size, len(rows)))
+            rows.append((number, len(draft_tokens) + token))
+    matrix = np.zeros((len(draft_tokens) + size, len(rows)))
     for column, (one, other) in enumerate(rows):
         matrix[one, column] = matrix[other, column] = 1
-    sums = [*(chance for chance, _ in guesses), *p]
+    sums = [*(chance for chance, _ in draft_tokens), *p]
     return -linprog(gain, A_eq=matrix, b_eq=sums, method="highs").fun
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_the_optimum_is_that_of_the_linear_program(seed):
     draw = np.random.default_rng(seed)
-    p, q = law(draw, 4, holes=True), law(draw, 4)
+    p, q = distribution(draw, 4, holes=True), distribution(draw, 4)
     for k in (1, 2, 3):
         assert optimal_acceptance(p, q, k) == pytest.approx(brute_optimum(p, q, k), abs=1e-7)
 
@@ -163,7 +168,7 @@ def test_acceptance_by_shared_noise_is_the_closed_form(k):
 
 def test_shared_noise_draws_the_target_and_accepts_as_computed():
     draw = np.random.default_rng(4)
-    p, q = law(draw, 6), law(draw, 6)
+    p, q = distribution(draw, 6), distribution(draw, 6)
     count, hits, seen = 3000, 0, np.zeros(6)
     for position in range(count):
         token, drafts = shared.sample_coupled(p, q, 2, GumbelNoise(1), position)
@@ -189,15 +194,15 @@ def test_the_best_guesser_is_always_right():
 
 @given(st.lists(st.integers(0, 3), max_size=30), st.integers(1, 4), st.integers(0, 5))
 def test_prompt_lookup_continues_the_longest_match(tokens, longest, most):
-    guessed = prompt_lookup(tokens, max_ngram=longest, num_draft_tokens=most)
+    draft_tokens = prompt_lookup(tokens, max_ngram=longest, num_draft_tokens=most)
     text = "".join(map(str, tokens))
     for size in range(longest, 0, -1):
         if size < len(text):
             found = text.find(text[-size:])
             if found < len(text) - size:
-                assert guessed == tokens[found + size : found + size + most]
+                assert draft_tokens == tokens[found + size : found + size + most]
                 return
-    assert guessed == []
+    assert draft_tokens == []
 
 
 def test_prompt_lookup_looks_at_its_arguments():

@@ -84,5 +84,5 @@ def test_what_is_no_distribution_shows(dtype) -> None:
 @given(seeds, st.integers(0, 2**32 - 1), st.lists(st.integers(0, 2**32 - 1), max_size=60))
 def test_native_words_are_those_of_the_definition(seed, position, ids) -> None:
     noise, tokens = GumbelNoise(seed, 7, 2), np.array(ids, dtype=np.int64)
-    told = [int(noise._blocks(position, int(token) >> 2)[int(token) & 3]) for token in ids]
-    assert noise.philox_words(position, tokens).tolist() == told
+    words = [int(noise._blocks(position, int(token) >> 2)[int(token) & 3]) for token in ids]
+    assert noise.philox_words(position, tokens).tolist() == words

@@ -101,7 +101,7 @@ def vocabulary() -> Any:
 
 
 @contextlib.contextmanager
-def told(family: Family) -> Iterator[None]:
+def expected_warning(family: Family) -> Iterator[None]:
     """Expects that the user is told something, or nothing."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -115,7 +115,7 @@ def told(family: Family) -> Iterator[None]:
 def load(name: str) -> HuggingFaceModel:
     """The model of a family, tried."""
     family = FAMILIES[name]
-    with told(family):
+    with expected_warning(family):
         model = HuggingFaceModel.from_vocabulary(family.make(), vocabulary())
         assert model.capabilities.mode.value == family.way, model.capabilities
     return model

@@ -11,7 +11,7 @@ from constrained.evaluate.masks.engines.ours import ConstrainedEngine
 from constrained.testing import ScriptedModel
 
 
-def told() -> ScriptedModel:
+def scripted() -> ScriptedModel:
     """A model that wants to say nothing of use."""
     return ScriptedModel(Vocabulary.from_bytes([*(bytes([i]) for i in range(256)), b""], [256]), "nothing")
 

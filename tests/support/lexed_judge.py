@@ -125,9 +125,9 @@ class Judge:
                 else:
                     callers = items if origin == here else before[origin]
                     new.update(
-                        (other, said, at + 1, since)
-                        for other, said, at, since in callers
-                        if at < len(said) and said[at] == rule
+                        (other, tokens, at + 1, since)
+                        for other, tokens, at, since in callers
+                        if at < len(tokens) and tokens[at] == rule
                     )
             if new <= items:
                 return frozenset(items)

@@ -89,11 +89,11 @@ class Speaker(ScriptedModel):
         self.tokenizer = tokenizer
         self.ids: list[int] = tokenizer(script, add_special_tokens=False)["input_ids"]
 
-    def logits(self, prompt: list[int], said: list[int]) -> Any:
+    def logits(self, prompt: list[int], tokens: list[int]) -> Any:
         logits = np.zeros(self.vocabulary.size)
         logits[
-            self.ids[len(said)]
-            if said == self.ids[: len(said)] and len(said) < len(self.ids)
+            self.ids[len(tokens)]
+            if tokens == self.ids[: len(tokens)] and len(tokens) < len(self.ids)
             else self.vocabulary.eos_ids[0]
         ] = 30
         return logits

@@ -26,11 +26,11 @@ def judge_of(body: ir.Regex | ir.Expr) -> ReferenceRecognizer:
 
 def assert_language(judge: ReferenceRecognizer, universe: some.Languages, language: frozenset[bytes]) -> None:
     """Same texts, same beginnings, and completions that are as short as can be."""
-    beginnings = {text[:cut] for text in language for cut in range(len(text) + 1)}
+    prefixes = {text[:cut] for text in language for cut in range(len(text) + 1)}
     for string in universe.universe:
         assert judge.accepts(string) == (string in language), string
         state = judge.after(string)
-        assert state is not None or string not in beginnings, string
+        assert state is not None or string not in prefixes, string
         if state is None:
             continue
         completion = judge.shortest(state)

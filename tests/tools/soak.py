@@ -69,8 +69,8 @@ class Soak:
                     if done % max(1, self.options.requests // 10) == 0:
                         self.memory.append(min(samples))  # between two trimmings there is more
                         samples.clear()
-                        said = f"{done}: {dict(self.outcomes)}, {self.memory[-1] >> 20} MiB"
-                        print(said, file=sys.stderr, flush=True)
+                        reply = f"{done}: {dict(self.outcomes)}, {self.memory[-1] >> 20} MiB"
+                        print(reply, file=sys.stderr, flush=True)
 
             await asyncio.gather(*(work() for _ in range(self.options.clients)))
 
@@ -80,7 +80,7 @@ class Soak:
         elif kind < 0.10:
             await self.abandoned(client, random_)
         else:
-            await self.asked(client, i, random_)
+            await self.run_request(client, i, random_)
 
     def body(self, random_: random.Random, **more: Any) -> dict[str, Any]:
         return {
@@ -115,7 +115,7 @@ class Soak:
                 await anext(lines)
         self.outcomes["abandoned"] += 1
 
-    async def asked(self, client: httpx.AsyncClient, i: int, random_: random.Random) -> None:
+    async def run_request(self, client: httpx.AsyncClient, i: int, random_: random.Random) -> None:
         schema = random_.choice([*SCHEMAS, None])
         if schema is not None and random_.random() < 0.3:  # one that nobody asked for before
             schema = {**schema, "title": f"request {i}"}
@@ -132,9 +132,9 @@ class Soak:
             if answer.status_code != 200:
                 self.refused(answer.json())
                 return
-            said = answer.json()
-            text = said["choices"][0]["message"]["content"]
-            tokens = said["usage"]["completion_tokens"]
+            reply = answer.json()
+            text = reply["choices"][0]["message"]["content"]
+            tokens = reply["usage"]["completion_tokens"]
         if text is None:
             return
         kind, seconds = "free" if schema is None else "constrained", time.perf_counter() - began

@@ -381,12 +381,12 @@ def test_a_listed_value_that_may_have_a_format_is_not_denied(keyword: str) -> No
     assert found.superset is not None
     assert matches(found.superset(), text)
     assert not matches(found.build(), text)
-    said = {"format": "regex"}
+    statuses = {"format": "regex"}
     schema: dict[str, object] = {
-        "not": {"enum": [text, "b"], "not": said},
-        "oneOf": {"enum": [text, "b"], "oneOf": [said, {"const": text}]},
-        "if": {"enum": [text, "b"], "if": said, "else": True, "then": {"const": "b"}},
-        "propertyNames": {"enum": [{text: 1}, {}], "not": {"propertyNames": said}},
+        "not": {"enum": [text, "b"], "not": statuses},
+        "oneOf": {"enum": [text, "b"], "oneOf": [statuses, {"const": text}]},
+        "if": {"enum": [text, "b"], "if": statuses, "else": True, "then": {"const": "b"}},
+        "propertyNames": {"enum": [{text: 1}, {}], "not": {"propertyNames": statuses}},
     }[keyword]
     try:
         automaton = TokenAutomaton(lower_schema(schema).grammar, VOCABULARY)

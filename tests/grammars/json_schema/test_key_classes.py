@@ -58,14 +58,14 @@ regexes = st.recursive(
 
 @given(regexes, regexes)
 def test_what_is_apart_has_no_text_in_common(a: ir.Regex, b: ir.Regex) -> None:
-    for apart, said in (
+    for apart, texts in (
         (DerivativeLanguages().provably_disjoint([a, b]), lambda key: matches(a, key) and matches(b, key)),
         (
             DerivativeLanguages().provably_disjoint([a], [b]),
             lambda key: matches(a, key) and not matches(b, key),
         ),
     ):
-        assert not (apart and any(map(said, KEYS)))
+        assert not (apart and any(map(texts, KEYS)))
 
 
 @pytest.mark.parametrize(

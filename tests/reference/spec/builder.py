@@ -68,7 +68,7 @@ def build_draft(
         """Puts the guesses at a node on the heap."""
         nonlocal count
         fused: dict[int, tuple[float, int]] = {}
-        said: Proposals = []
+        tokens: Proposals = []
         here = places[node]
         for number, source in enumerate(sources):
             if source is None:
@@ -76,13 +76,13 @@ def build_draft(
             for token, prior, kind in source.propose(here):
                 kind |= number << 24
                 p = calibration.probability(kind, prior)
-                said.append((token, kind))
+                tokens.append((token, kind))
                 known = fused.get(token)
                 if known is None:
                     fused[token] = (1.0 - p, 1 << number)
                 else:
                     fused[token] = (min(known[0], 1.0 - p), known[1] | 1 << number)
-        draft.proposals[node] = said
+        draft.proposals[node] = tokens
         pi = tree.path_probability[node]
         for token, (missed, bits) in fused.items():
             worth = pi * (1.0 - missed)

@@ -40,11 +40,11 @@ _OPEN, _CLOSE = b"{[", b"}]"
 @lru_cache(8192)
 def advance(path: JsonPath, piece: bytes) -> JsonPath:
     """Where the text stands after more bytes."""
-    names, name, kind, said, quoted, escaped = path
+    names, name, kind, text, quoted, escaped = path
     for value in piece:
         byte = bytes((value,))
         if quoted:
-            said = (said + byte)[:_LONGEST]
+            text = (text + byte)[:_LONGEST]
             if escaped:
                 escaped = False
             elif byte == b"\\":
@@ -52,23 +52,23 @@ def advance(path: JsonPath, piece: bytes) -> JsonPath:
             elif byte == b'"':
                 quoted = False
                 if kind == "key":
-                    name, kind, said = said, "colon", b""
+                    name, kind, text = text, "colon", b""
                 else:
-                    kind, said = "after", b""
+                    kind, text = "after", b""
         elif byte == b'"':
             quoted = True
-            said = byte
+            text = byte
         elif byte in _OPEN:
             names = (*names, name)[-_DEEPEST:]
-            name, kind, said = (b"", "key", byte) if byte == b"{" else (b"[]", "value", byte)
+            name, kind, text = (b"", "key", byte) if byte == b"{" else (b"[]", "value", byte)
         elif byte in _CLOSE:
             name = names[-1] if names else b""
             names = names[:-1]
-            kind, said = "after", b""
+            kind, text = "after", b""
         elif byte == b",":
-            kind, said = ("value" if name == b"[]" else "key"), byte
+            kind, text = ("value" if name == b"[]" else "key"), byte
         elif byte == b":":
-            kind, said = "value", byte
+            kind, text = "value", byte
         else:
-            said = (said + byte)[:_LONGEST]
-    return JsonPath(names, name, kind, said, quoted, escaped)
+            text = (text + byte)[:_LONGEST]
+    return JsonPath(names, name, kind, text, quoted, escaped)

@@ -54,7 +54,7 @@ def witten_bell_blend(
         Guesses, the likeliest first as far as each entry goes; the kind holds the order, whether the count is one,
         two or more, and the share, coarsely.
     """
-    guesses: list[tuple[int, float, int]] = []
+    candidates: list[tuple[int, float, int]] = []
     seen: set[int] = set()
     left = 1.0
     for order, entry in found:
@@ -65,11 +65,11 @@ def witten_bell_blend(
                 seen.add(token)
                 p = count * share
                 level = min(7, int(-log2(p) * 1.5)) if p < 1.0 else 0
-                guesses.append((token, p, kinds + order * 64 + min(count, 4) * 8 + level))
+                candidates.append((token, p, kinds + order * 64 + min(count, 4) * 8 + level))
         left -= share * total
-        if len(guesses) >= width:
+        if len(candidates) >= width:
             break
-    return guesses[:width]
+    return candidates[:width]
 
 
 def _by_count(item: tuple[int, int]) -> int:

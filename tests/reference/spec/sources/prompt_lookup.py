@@ -31,18 +31,18 @@ class PromptLookup(DraftSource):
     def propose(self, place: DraftContext) -> list[DraftToken]:
         """The first tokens of what follows the longest matches."""
         document = self.document
-        said = _value(place)
-        if not document or said is None:
+        tokens = _value(place)
+        if not document or tokens is None:
             return []
         pieces = place.request.pieces
         for level, length in enumerate(_LENGTHS):
-            if length > len(said):
+            if length > len(tokens):
                 continue
-            end = said[-length:]
+            end = tokens[-length:]
             at = document.find(end)
             if at < 0:
                 continue
-            whole = length == len(said)
+            whole = length == len(tokens)
             found: dict[int, int] = {}
             hits = 0
             while at >= 0 and hits < _OCCURRENCES:
