@@ -60,7 +60,7 @@ def test_generate_writes_a_value_for_a_prompt_and_shows_the_type():
     assert constrained.generate(listening("[1, 2]"), "Count!", list[int]) == [1, 2]
 
 
-def test_prompts_are_used_as_they_are_when_asked_or_when_they_are_no_text():
+def test_prompts_are_unchanged_on_request_or_if_they_are_not_a_str():
     constrained.generate(listening("true"), "Is it?", bool, describe=False)
     assert SAID == ["Is it?"]
     constrained.generate(listening("true"), [{"role": "user", "content": "Is it?"}], bool)
@@ -69,7 +69,7 @@ def test_prompts_are_used_as_they_are_when_asked_or_when_they_are_no_text():
     assert SAID == ["Is it?"]
 
 
-def test_bare_text_is_asked_for_as_such():
+def test_text_without_quotes_is_requested_as_such():
     assert constrained.generate(listening("2024-05"), "When?", constrained.regex(r"\d{4}-\d\d")) == "2024-05"
     assert r"\d{4}-\d\d" in SAID[0]
     assert constrained.extract(listening("no"), "It was not.", constrained.choice(["yes", "no"])) == "no"
@@ -129,7 +129,7 @@ def test_errors_of_misuse_are_builtins_a_caller_would_catch():
         constrained.generate(llama(), "p", bool, max_tokens=0)
 
 
-def test_a_random_model_says_valid_things_too():
+def test_a_random_model_gives_valid_values():
     for seed in range(3):
         city = constrained.generate(
             llama(), "A city:", City, temperature=1.0, seed=seed, max_tokens=40, on_limit="close"

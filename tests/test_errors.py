@@ -28,7 +28,7 @@ def example(kind: type[ConstrainedError]) -> ConstrainedError:
 
 
 @pytest.mark.parametrize("kind", EVERY)
-def test_every_error_says_what_where_why_and_what_next(kind: type[ConstrainedError]) -> None:
+def test_every_error_has_summary_place_reason_and_next_step(kind: type[ConstrainedError]) -> None:
     assert str(example(kind)) == "it is wrong\n  #/a: 1     for a reason\n  -> repair it"
 
 

@@ -123,7 +123,7 @@ def test_an_automaton_forgets_what_it_can_compute_again_and_keeps_its_states():
     assert free.memory["memo_bytes"] > 2 * size["memo_bytes"], "the limit was never put to the test"
 
 
-def test_a_row_that_was_dropped_is_told_from_one_that_was_not_and_gets_a_new_id():
+def test_an_evicted_mask_gets_a_new_id():
     shared = vocabulary(0)  # 64 rows are kept whatever the limit
     automaton = constrained.compile(many_masks(0), shared)
     first = automaton.mask_id(automaton.start)

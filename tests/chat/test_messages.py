@@ -72,7 +72,7 @@ def test_without_a_template_there_are_labelled_lines():
     assert shown(None).endswith("User: <tool_response>\nnoon\n</tool_response>\n\nAssistant:")
 
 
-def test_a_template_that_refuses_the_messages_says_so():
+def test_a_template_that_refuses_the_messages_is_an_error():
     with pytest.raises(PromptError, match="only one message"):
         shown("{{ raise_exception('only one message') }}")
 

@@ -150,7 +150,7 @@ def test_the_text_of_a_reply_can_be_json_of_a_schema():
     assert generate_reply("words", reply_constraint(content=schema), max_tokens=60).text.startswith("{")
 
 
-def test_other_formats_are_said_by_their_parts():
+def test_other_formats_are_described_by_their_parts():
     llama = ToolFormat('{"name": "', '{name}", "parameters": ', "}", ";")
     text = '{"name": "add", "parameters": {"a": 1, "b": 2}}'
     assert calls_of(generate_reply(text, reply_constraint([ADD], format=llama)).value) == [
@@ -246,7 +246,7 @@ def test_a_call_cannot_be_required_without_tools():
 
 
 @given(st.data())
-def test_read_in_any_pieces_a_text_says_the_same(data):
+def test_a_reply_does_not_depend_on_how_it_is_split(data):
     text = data.draw(st.sampled_from(["", "Well < <tool", "Two: ", "<tool_cal"]))
     cities = data.draw(st.lists(st.text(max_size=12), max_size=3))
     text += "\n".join(call("weather", city=city) for city in cities)

@@ -65,7 +65,7 @@ def test_tags_that_are_special_tokens_are_special_tokens() -> None:
     "template", [LIST, ARGS, HEADED, TAGGED, FENCED], ids=["list", "args", "headed", "tagged", "fenced"]
 )
 @pytest.mark.parametrize("before", ["", "I look. "])
-def test_calls_are_said_and_read(template: str, before: str) -> None:
+def test_calls_are_written_and_parsed(template: str, before: str) -> None:
     format = detect_tool_format(speaker(template))
     calls = [("weather", '{"city": "Rome"}'), ("weather_map", '{"a": "}]</tool_call>"}')]
     calls = calls[: 1 if format.single else 2]

@@ -152,7 +152,7 @@ def test_a_module_of_the_users_hides_no_other(cli: Cli, tmp_path: Path) -> None:
     assert str(tmp_path) not in sys.path
 
 
-def test_generate_shows_the_type_to_the_model_unless_told_not_to(cli: Cli) -> None:
+def test_generate_shows_the_type_to_the_model_by_default(cli: Cli) -> None:
     seen: list[str] = []
 
     def script(prompt: str) -> str:
@@ -172,7 +172,7 @@ def test_bare_texts(cli: Cli) -> None:
     assert cli("extract", "so late", "--choice", "good,bad", script="bad").out == "bad\n"
 
 
-def test_sampling_is_repeatable_and_said(cli: Cli) -> None:
+def test_sampling_is_repeatable_and_reports_its_seed(cli: Cli) -> None:
     wanted = ("generate", "?", "--regex", "[a-z]{12}", "--temperature", "1", "--stats")
     first, again, other = (cli(*wanted, "--seed", seed, script="") for seed in ("7", "7", "8"))
     assert first.out == again.out != other.out

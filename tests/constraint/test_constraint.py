@@ -375,7 +375,7 @@ def test_what_is_meant_by_what_is_passed(target: Any, meant: Constraint) -> None
         (Mood.GOOD, "regex(pattern)"),
     ],
 )
-def test_what_could_mean_several_things_is_asked_back(target: Any, reason: str) -> None:
+def test_an_ambiguous_target_is_an_error(target: Any, reason: str) -> None:
     with pytest.raises((InvalidConstraint, UnsupportedConstraint), match=re.escape(reason)):
         as_constraint(target)
 

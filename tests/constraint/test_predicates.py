@@ -201,7 +201,7 @@ def test_a_function_on_text_never_sees_half_a_character():
 # ---------------------------------------------------------------- how often
 
 
-def test_it_is_asked_only_about_what_the_grammar_allows_and_only_once():
+def test_it_is_called_once_for_each_text_that_the_grammar_allows():
     seen: list[str] = []
 
     def note(text: str) -> bool:
@@ -277,7 +277,7 @@ def test_what_it_raises_is_the_cause():
     assert automaton.next(automaton.start, 1), "the next question is asked as if nothing had been"
 
 
-def test_a_predicate_that_refuses_every_text_is_told_at_once():
+def test_a_predicate_that_rejects_every_text_is_an_error_at_once():
     with pytest.raises(UnsatisfiableConstraint, match="rejects the empty prefix"):
         compiled(predicate(lambda text: len(text) > 3))
 
@@ -297,7 +297,7 @@ def test_a_predicate_that_refuses_every_text_is_told_at_once():
         (lambda: predicate(lambda text: True, timeout=1), "workers=0 without a timeout"),
     ],
 )
-def test_mistakes_are_told_where_it_is_made(make, message):
+def test_mistakes_are_errors_of_the_constructor(make, message):
     with pytest.raises(InvalidConstraint, match=message):
         make()
 
@@ -371,7 +371,7 @@ def test_a_slow_call_is_ended_and_named():
         (functions.gives_unpicklable, "cannot be pickled", TypeError),
     ],
 )
-def test_what_goes_wrong_in_a_worker_is_told_here(function, message, cause):
+def test_an_error_in_a_worker_is_raised_here(function, message, cause):
     guarded = regex("[ab]*") & predicate(function, workers=1)
     automaton = compiled(guarded)
     try:
@@ -435,7 +435,7 @@ def test_ctrl_c_ends_the_wait_and_the_workers(tmp_path):
 # ---------------------------------------------------------------- writing under it
 
 
-def model_law(model: EnumerableModel) -> dict[bytes, float]:
+def model_distribution(model: EnumerableModel) -> dict[bytes, float]:
     """P(w) of every text, from the rows alone."""
     distribution = {}
     for text in model.sequences():
@@ -464,7 +464,9 @@ def balanced(text: str) -> bool:
         ),
     ],
 )
-def test_weighted_texts_have_the_models_law_over_the_good_ones(sampler, predicate_under_test, holds):
+def test_weighted_texts_follow_the_models_distribution_over_accepted_ones(
+    sampler, predicate_under_test, holds
+):
     """E[W 1{text}] = P(text) for every good text, by enumeration of all choices: dead ends weigh 0."""
     model = EnumerableModel(seed=3, depth=3)
     found = sequence_distribution(
@@ -474,7 +476,7 @@ def test_weighted_texts_have_the_models_law_over_the_good_ones(sampler, predicat
         LogitsWarper(1.0),
         3,
     )
-    for text, p in model_law(model).items():
+    for text, p in model_distribution(model).items():
         weighted = found.get(text, (0.0, 0.0))[1]
         assert weighted == pytest.approx(p if holds(text.decode()) else 0.0, abs=1e-12), text
 
@@ -544,13 +546,13 @@ def test_a_greedy_text_takes_back_what_led_into_a_dead_end(sampler):
         out = generator("", max_tokens=6)
         assert out.text == preferred(model, lambda text: holds("".join("123"[t] for t in text)))
         assert (out.distribution, out.stats.attempts, out.stats.tokens) == ("greedy", 1, len(out.tokens))
-        assert out.logprob == pytest.approx(log_law(model, out.tokens), abs=1e-5)
+        assert out.logprob == pytest.approx(log_probability(model, out.tokens), abs=1e-5)
         steps_back.append(out.stats.backtracked_tokens)
     assert max(steps_back) > 2
     assert 0 in steps_back
 
 
-def log_law(model, tokens):
+def log_probability(model, tokens):
     """Log P of a text, with its end where the model was asked for one."""
     ids = [*tokens, model.eos][:6]
     return math.fsum(float(model.logits([], ids[:n])[token]) for n, token in enumerate(ids))
@@ -593,7 +595,7 @@ def test_states_are_forgotten_and_found_again():
     assert whole.memory["predicate_states"] > 100
 
 
-def test_a_state_that_was_forgotten_is_told_from_one_that_never_was():
+def test_an_evicted_state_is_an_error():
     constraint = regex("[ab]*") & predicate(lambda text: True)
     automaton = PredicateAutomaton(compiled(constraint).relaxed_automaton, constraint, memory_limit=1100)
     held = automaton.next(automaton.start, 0)

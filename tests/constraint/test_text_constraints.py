@@ -249,7 +249,7 @@ def test_sections_of_several_kinds() -> None:
         (lambda: after("", {}), InvalidConstraint),
     ],
 )
-def test_what_cannot_be_told_apart_is_refused(make: object, error: type[Exception]) -> None:
+def test_ambiguous_markers_are_refused(make: object, error: type[Exception]) -> None:
     with pytest.raises(error):
         make()  # type: ignore[operator]
 

@@ -83,7 +83,7 @@ def test_texts_that_come_and_go_are_what_they_are_alone(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_guesses_change_how_fast_texts_come_and_not_which(kind: str) -> None:
+def test_speculation_changes_the_speed_and_not_the_completions(kind: str) -> None:
     """Trees of different shapes side by side, texts that join between them, end within them, or are given up."""
     model = MODELS[kind]()
     alone = [
@@ -120,7 +120,7 @@ def test_guesses_change_how_fast_texts_come_and_not_which(kind: str) -> None:
     assert passes[1] < passes[0], "and they were guessed"
 
 
-def test_nothing_is_guessed_while_texts_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_batches_run_without_draft_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     model = MODELS["no weights"]()
     widths: list[int] = []
     reads = model.forward_trees
@@ -203,7 +203,7 @@ def test_a_joined_cache_gives_the_logits_of_its_rows() -> None:
         )
 
 
-def test_a_cache_that_cannot_join_says_so() -> None:
+def test_a_cache_that_cannot_join_is_an_error() -> None:
     class Old(Cache):
         lengths: Any = ()
 

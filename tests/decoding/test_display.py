@@ -96,7 +96,7 @@ def test_markup_of_a_model_stays_text():
     assert plain.getvalue().splitlines()[0] == "[bold]x[/bold]"
 
 
-def test_under_a_predicate_nobody_is_asked_again():
+def test_display_does_not_call_predicates_again():
     calls: list[str] = []
 
     def short(text: str) -> bool:

@@ -15,7 +15,7 @@ from constrained.evaluate import acceptance, kernels
 SMALL = acceptance.AcceptanceSettings(tokens=4, pairs=3, max_drafts=3, draws=20)
 
 
-def test_no_rule_exceeds_the_optimum_and_more_guesses_are_better():
+def test_no_rule_exceeds_the_optimum_and_more_draft_tokens_are_better():
     rows = acceptance.measure(SMALL)
     found = {(row.kind, row.rule, row.k): row for row in rows}
     kinds = {row.kind for row in rows}

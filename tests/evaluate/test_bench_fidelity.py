@@ -39,7 +39,7 @@ BITS = next(task for task in TASKS if task.name == "bit-vectors/small")
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_exact_laws_are_those_of_the_definitions(seed):
+def test_the_exact_distributions_are_those_of_the_definitions(seed):
     """Against `EnumerableModel.laws`, which knows the texts from a list and asks no automaton."""
     model = EnumerableModel(seed=seed)
     language = {b"ab", b"abca", b"b", b"ca", b"cab", b""}
@@ -52,7 +52,7 @@ def test_the_exact_laws_are_those_of_the_definitions(seed):
     assert found.distance == pytest.approx(total_variation(defined.local, defined.conditional), abs=1e-12)
 
 
-def test_a_language_that_is_too_large_is_said_so():
+def test_a_language_that_is_too_large_is_an_error():
     model = EnumerableModel()
     automaton = constrained.compile(regex("[abc]*"), model.vocabulary)
     with pytest.raises(TooManySequences, match="more than 10 prefixes"):
@@ -122,7 +122,7 @@ def test_exact_samplers_are_as_far_off_as_chance_has_it(bits, sampler):
     assert row.evidence == pytest.approx(1, abs=5 * row.evidence_error)
 
 
-def test_masking_is_told_from_the_exact_law(bits):
+def test_masking_differs_from_the_exact_distribution(bits):
     row = bits.draw_set("local", 200, 0, 1)
     assert row.fit < 1e-10
     assert row.distance == pytest.approx(bits.exact.distance, abs=0.1)
@@ -228,7 +228,7 @@ def prefix_probability(model, row, text):
     return total
 
 
-def test_a_law_is_retold_by_longest_match():
+def test_a_distribution_over_bytes_follows_from_longest_match():
     model = Pairs()
     pieces = [b"a", b"b", b"aa", b"bba", b"abab", b"bb", b""]
     vocabulary = Vocabulary.from_bytes(pieces, [6])
@@ -316,7 +316,7 @@ def test_what_cannot_be_written_down_is_skipped_by_name(tmp_path):
     assert "Not measured" in (tmp_path / "out" / "summary.md").read_text()
 
 
-def test_a_rival_that_is_not_there_is_said_so(tmp_path):
+def test_a_missing_competitor_is_reported(tmp_path):
     settings = FidelitySettings(
         tasks=("bit-vectors/small",),
         samplers=("local",),
@@ -332,7 +332,7 @@ def test_a_rival_that_is_not_there_is_said_so(tmp_path):
         FidelitySettings(model="bundled", genlm="python")
 
 
-def test_a_rival_gets_the_law_as_it_is(bits):
+def test_a_competitor_gets_the_exact_distribution(bits):
     """The table that is handed over gives the exact law back, by plain products."""
     task = competitors._task(bits)
     place = {letter: i for i, letter in enumerate(task["letters"])}

@@ -85,7 +85,7 @@ def test_an_actor_answers_every_schema_by_its_id_with_a_status() -> None:
     assert all(first["version"])
 
 
-def test_an_engine_that_cannot_start_says_so_for_every_schema() -> None:
+def test_an_engine_that_cannot_start_has_a_row_for_every_schema() -> None:
     answer = RayActor("no.such:Engine", settings(engines=("no.such:Engine",)))(batch(ITEMS[:2]))
     assert answer["id"] == [item.id for item in ITEMS[:2]]
     assert answer["row"] == ["", ""]

@@ -395,7 +395,7 @@ def test_every_mask_is_put_down_to_the_memo_that_answered() -> None:
     assert memos.hit_rates[-1][1] == 1 - memos.rows / memos.masks
 
 
-def test_the_command_says_where_masks_come_from(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_lists_where_masks_come_from(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["bench", "memos", "--data", str(DATA), "--sample", "0", "--quiet"])
     assert not ended.value.code
@@ -443,7 +443,7 @@ def test_mistakes_end_it_before_anything_runs(
     assert not list(tmp_path.iterdir())
 
 
-def test_an_engine_that_is_not_there_is_said_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_engine_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = str(tmp_path / "results")
     assert bench("--data", str(DATA), "--engines", "no_such_package:Engine", "--out", out) == 2
     assert "No module named 'no_such_package'" in capsys.readouterr().err

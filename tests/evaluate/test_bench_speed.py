@@ -49,7 +49,7 @@ def case(text: str = TEXT) -> SpeedCase:
     return SpeedCase(encode("one two three, 1 22 333"), SCHEMA, encode(text))
 
 
-def test_every_way_says_what_was_recorded() -> None:
+def test_every_way_writes_the_recorded_text() -> None:
     model, one = tiny(), case()
     assert one.recorded is not None
     tokens = VocabularyData(list(model.vocabulary.tokens), model.vocabulary.eos_ids)
@@ -127,7 +127,7 @@ def test_batches_have_no_recorded_text() -> None:
         model.model(input_ids=torch.tensor([[1, 2], [3, 4]]))
 
 
-def test_masks_of_other_engines_are_followed_and_refusals_told() -> None:
+def test_masks_of_other_engines_are_followed_and_refusals_reported() -> None:
     vocabulary = small_bpe_vocabulary()
     tokens = VocabularyData(list(vocabulary.tokens), vocabulary.eos_ids)
     compiled = load_engine("constrained")(tokens, 1).compile(SCHEMA, json.dumps(SCHEMA))
@@ -213,7 +213,7 @@ def test_the_bundled_model_writes_with_every_sampler(tmp_path, capsys) -> None:
     assert "cars auto" in capsys.readouterr().out
 
 
-def test_what_guessing_costs_is_measured_in_batches(tmp_path, capsys) -> None:
+def test_the_cost_of_speculation_is_measured_in_batches(tmp_path, capsys) -> None:
     arguments = (
         "--random",
         "1m",

@@ -48,7 +48,7 @@ class Chain:
         return "".join(f"({i}" for i in range(self.length)).encode() + b")" * self.length
 
 
-def test_a_body_is_made_once_and_when_it_is_asked_for() -> None:
+def test_a_body_is_built_once_when_it_is_reached() -> None:
     chain = Chain()
     assert list(rules_built_so_far(chain.grammar)) == ["0"]
     assert chain.rules["1"] is chain.rules["1"]

@@ -180,7 +180,7 @@ def test_a_case_is_refused_at_its_place(case: dict[str, Any]) -> None:
     assert caret.index("^") == case["column"] - 1
 
 
-def test_every_missing_rule_is_told() -> None:
+def test_every_undefined_rule_is_named() -> None:
     with pytest.raises(InvalidConstraint) as caught:
         gbnf('root ::= one "x"\n  two\n'.replace("\n  two", " two"))
     assert [problem.place for problem in caught.value.problems] == ["line 1, column 10", "line 1, column 18"]

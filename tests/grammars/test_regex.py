@@ -194,7 +194,7 @@ def test_deep_assertions_are_refused() -> None:
         parse("(?:a^|" * 5000 + "a" + ")" * 5000)
 
 
-def test_unknown_dialects_and_flags_are_told() -> None:
+def test_unknown_dialects_and_flags_are_errors() -> None:
     with pytest.raises(ValueError, match="dialect"):
         parse("a", dialect="perl")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="flags"):

@@ -78,7 +78,7 @@ def test_a_stream_hands_over_words_names_arguments_and_last_the_costs():
     assert whole.response_metadata["finish_reason"] == "tool_calls"
 
 
-async def test_async_says_the_same():
+async def test_async_gives_equal_replies():
     chat = scripted({"": "Hello you"}, stop=[" you"])
     reply = await chat.ainvoke("hi")
     assert (reply.content, reply.response_metadata["stop_sequence"]) == ("Hello", " you")

@@ -217,7 +217,7 @@ def test_the_seed_of_the_harness_counts(page: ModuleType, bundled: Any) -> None:
 
 @needs_harness
 @pytest.mark.parametrize("how", [{"sampler": "cars"}, {"speculation": "auto"}])
-def test_other_samplers_and_guesses(page: ModuleType, bundled: Any, how: dict[str, Any]) -> None:
+def test_other_samplers_and_speculation(page: ModuleType, bundled: Any, how: dict[str, Any]) -> None:
     schemas = [{"type": "boolean"}, SCHEMAS[1]]
     texts = page.ConstrainedLM(bundled, seed=1, **how).generate_until(generated(*schemas), disable_tqdm=True)
     assert all(judging.judge(schema, text)[0] for schema, text in zip(schemas, texts, strict=True))

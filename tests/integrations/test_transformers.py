@@ -292,7 +292,7 @@ def test_decode_runs_no_other_processor():
         decoded(inputs(["the"]), logits_processor=[processor()])
 
 
-def test_decode_says_what_it_needs():
+def test_decode_names_missing_arguments():
     batch = inputs(["the"])
     with pytest.raises(InvalidArgument, match="a constraint is missing"):
         model().generate(**batch, custom_generate=decode, vocabulary=llama().vocabulary, max_new_tokens=9)

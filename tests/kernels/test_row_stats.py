@@ -52,14 +52,14 @@ def random_rows(size: int, seed: int, dtype: torch.dtype = torch.float32) -> lis
 
 
 @pytest.mark.parametrize(("size", "m"), [(1, 1), (5, 16), (777, 16), (1000, 5)])
-def test_the_twin_says_what_the_definitions_say(size, m):
+def test_the_twin_follows_the_definitions(size, m):
     rows = random_rows(max(size, 3), seed=size) if size > 3 else random_rows(8, seed=1)
     logits, keys, temperature, table, places = arguments(rows, (len(rows[0].z) + 31) // 32)
     check(row_stats(logits, keys, temperature, mask_table=table, mask_ids=places, top_m=m), rows, m)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_the_kernel_says_what_the_definitions_say(device, dtype):
+def test_the_kernel_follows_the_definitions(device, dtype):
     """A size that is a multiple of nothing, in pieces of 512, the last of them short; m = 5 is no power of two."""
     from spec.kernels.gpu.rows import launch_merge_splits, launch_split_stats
 

@@ -109,7 +109,7 @@ def path(parents: list[int], node: int) -> list[int]:
 
 
 @pytest.mark.parametrize("name", DRAFTS)
-def test_guesses_have_the_logits_of_their_branches_and_can_be_taken_back(name: str) -> None:
+def test_draft_tokens_have_the_logits_of_their_branches_and_can_be_rejected(name: str) -> None:
     model, rng = load(name), random.Random(2)
     chain = model.no_trees is not None
     texts: list[list[int]] = [[], [], []]
@@ -139,7 +139,7 @@ def test_guesses_have_the_logits_of_their_branches_and_can_be_taken_back(name: s
     [(name, 1) for name in sorted(QUICK) if FAMILIES[name].way != "steps"]
     + [pytest.param(*one.values, 3, marks=pytest.mark.slow) for one in DRAFTS],
 )
-def test_texts_with_guesses_are_those_without(name: str, seeds: int) -> None:
+def test_completions_with_speculation_are_those_without(name: str, seeds: int) -> None:
     model = load(name)
     plain = constrained.Generator(model, SCHEMA)
     guessing = constrained.Generator(model, SCHEMA, speculation=Speculation(nodes=12, adapts=False))
@@ -160,7 +160,7 @@ def test_texts_with_guesses_are_those_without(name: str, seeds: int) -> None:
 
 @pytest.mark.parametrize("name", ["Gemma 3", "Mamba 2", "Bloom", "GPT"])
 @pytest.mark.parametrize("sampler", ["smc", "asap"])
-def test_samplers_of_many_texts_say_the_same_with_guesses(name: str, sampler: str) -> None:
+def test_samplers_of_many_completions_agree_with_speculation(name: str, sampler: str) -> None:
     constraint = constrained.regex("[ab]{3,9}(true|name)")
     settings = {"seed": 5, "max_tokens": 12}
     model, prompt = load(name), some(random.Random(4), 11)
@@ -174,7 +174,7 @@ def test_samplers_of_many_texts_say_the_same_with_guesses(name: str, sampler: st
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_where_nothing_can_be_guessed_it_is_said(name: str) -> None:
+def test_the_reason_for_no_speculation_is_given(name: str) -> None:
     model = load(name)
     out = constrained.Generator(model, SCHEMA, speculation="auto")([5, 6], max_tokens=30, seed=1)
     assert out.stats.no_speculation is not None

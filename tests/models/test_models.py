@@ -120,7 +120,7 @@ def test_low_precision_weights_give_float32_logits():
 # ---------------------------------------------------------------- what a model knows of itself
 
 
-def test_a_padded_vocabulary_is_as_wide_as_the_logits_and_says_nothing_beyond_the_tokenizer():
+def test_a_padded_vocabulary_is_as_wide_as_the_logits_and_masks_the_padding():
     tokenizer = small_bpe_tokenizer()
     model = load(random_llama(size=len(tokenizer) + 61), tokenizer)
     assert model.vocabulary.size == len(tokenizer) + 61
@@ -206,7 +206,7 @@ def templated() -> LanguageModel:
     return load(random_llama(), tokenizer)
 
 
-def test_a_text_goes_through_the_chat_template_unless_told_otherwise():
+def test_a_str_goes_through_the_chat_template_by_default():
     model = templated()
 
     def read(ids):
@@ -244,7 +244,7 @@ def greedy(model, prompt, steps=20):
     raise AssertionError("no end")
 
 
-def test_a_scripted_model_says_its_script_and_stops():
+def test_a_scripted_model_writes_its_script_and_stops():
     vocabulary = byte_vocabulary("hel", "lo", " wor")
     assert greedy(ScriptedModel(vocabulary, "hello world"), "p") == "hello world"
     assert greedy(ScriptedModel(vocabulary, ""), "p") == ""

@@ -27,7 +27,7 @@ def pool_of(model, language, chance, *, costly=False, limit=None):
     return CachedParticleBatch(model, rules, [model.eos], limit or model.depth, lambda attempt: chance)
 
 
-def law_of(play, model, language, *, costly=False):
+def distribution_of(play, model, language, *, costly=False):
     """Outcome -> probability, where `play` is given a pool and returns a hashable outcome."""
     distribution: dict[object, float] = defaultdict(float)
     for chance, outcome in enumerate_outcomes(

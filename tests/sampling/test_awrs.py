@@ -75,7 +75,7 @@ def test_any_row_and_any_constraint_is_properly_weighted(logits, data, sampler, 
 
 
 @pytest.mark.parametrize("sampler", [AWRS(cached=False), AWRS(checks=1, patience=2, cached=False)], ids=str)
-def test_the_token_follows_the_local_law_and_the_weight_does_not_depend_on_it_on_average(sampler):
+def test_the_token_follows_the_local_distribution_and_the_mean_weight_does_not_depend_on_it(sampler):
     logits, allowed = logits_of(0), [1, 3]
     p = np.exp(logits) / np.exp(logits).sum()
     z = p[allowed].sum()
@@ -190,7 +190,7 @@ def test_a_row_that_is_known_costs_nothing_and_gives_the_exact_weight():
     assert drawn.log_weight == pytest.approx(math.log(p[1] + p[2]), abs=1e-12)
 
 
-def test_patience_ends_with_one_question_for_the_row_and_costly_rows_are_never_asked_for():
+def test_patience_ends_with_one_mask_and_expensive_masks_are_never_computed():
     logits = np.zeros(500)
     logits[400] = -40.0  # allowed, and visited last
     cheap, dear = Asked([400]), Asked([400], costly=True)
@@ -223,7 +223,7 @@ LANGUAGE = {b"", b"ab", b"abc", b"abca", b"ba", b"bbbb", b"cab", b"ccc", b"cccc"
 
 
 @pytest.mark.parametrize("sampler", [AWRS(checks=1, cached=False), AWRS(patience=1, cached=False)], ids=str)
-def test_the_law_of_texts_is_local_and_their_weights_measure_the_models_own(sampler):
+def test_completions_follow_the_local_distribution_and_weights_measure_the_models(sampler):
     model = EnumerableModel(seed=1)
     model_distributions = model.distributions(LANGUAGE)
     drawn = sequence_distribution(
@@ -247,7 +247,7 @@ def test_dropped_texts_carry_the_missing_weight():
         assert weighted == pytest.approx(model_distributions.model[text], abs=1e-12)
 
 
-def test_a_sample_says_its_law_its_weights_and_the_evidence():
+def test_samples_have_a_distribution_weights_and_the_evidence():
     model = EnumerableModel(seed=1)
     model_distributions = model.distributions(LANGUAGE)
     gen = constrained.Generator(model, FiniteAutomaton(LANGUAGE, model.vocabulary), sampler="awrs")
@@ -273,7 +273,7 @@ def test_a_sample_says_its_law_its_weights_and_the_evidence():
     assert drawn[0].stats.seed == 3
 
 
-def test_draws_do_not_fit_the_conditional_law():
+def test_draws_do_not_fit_the_conditional_distribution():
     """Dropping the weights of local proposals is what this library exists to avoid: the test must see it."""
     model = EnumerableModel(seed=1)
     model_distributions = model.distributions(LANGUAGE)
@@ -285,7 +285,7 @@ def test_draws_do_not_fit_the_conditional_law():
     assert g_test(counts, model_distributions.conditional) < 1e-5
 
 
-def test_greedy_awrs_says_what_greedy_masking_says():
+def test_greedy_awrs_equals_greedy_masking():
     model = EnumerableModel(seed=2)
     automaton = FiniteAutomaton(LANGUAGE, model.vocabulary)
     outs = [constrained.Generator(model, automaton, sampler=name)("") for name in ("local", "awrs")]

@@ -186,7 +186,7 @@ def texts_of(language, model):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_law_of_texts_is_the_local_one_exactly(seed):
+def test_completions_follow_the_local_distribution_exactly(seed):
     model = EnumerableModel(seed=seed)
     distributions = model.distributions(LANGUAGE)
     drawn = sequence_distribution(model, texts_of(LANGUAGE, model), LOCAL, LogitsWarper(1.0), model.depth)
@@ -200,7 +200,7 @@ def test_the_law_of_texts_is_the_local_one_exactly(seed):
 
 @settings(max_examples=30)
 @given(st.sets(st.text("abc", max_size=4).map(str.encode), min_size=1, max_size=12), st.integers(0, 2**32))
-def test_any_language_is_drawn_by_its_local_law(language, seed):
+def test_any_language_is_drawn_by_its_local_distribution(language, seed):
     model = EnumerableModel(seed=seed, spread=0.3)
     distributions = model.distributions(language)
     assume(min(distributions.local.values()) > 0.0)  # a row of a peaked model can underflow
@@ -215,7 +215,7 @@ def draws(model, language, count):
 
 
 @pytest.mark.slow
-def test_many_draws_fit_the_local_law_and_not_the_conditional_one():
+def test_many_draws_fit_the_local_distribution_and_not_the_conditional_one():
     model = EnumerableModel(seed=1)
     distributions = model.distributions(LANGUAGE)
     counts = draws(model, LANGUAGE, 20_000)
@@ -235,7 +235,7 @@ def test_the_g_test_agrees_with_scipy_and_sees_the_impossible():
     assert g_test({"a": 1000}, {"a": 1.0}) == 1.0
 
 
-def test_the_laws_of_the_enumerable_model_are_laws():
+def test_the_distributions_of_the_enumerable_model_sum_to_one():
     model = EnumerableModel()
     distributions = model.distributions(LANGUAGE)
     assert len(distributions.model) == 121

@@ -83,7 +83,7 @@ def check(model, language, sampler):
 
 
 @pytest.mark.parametrize("cut", CUTS)
-def test_the_kernel_keeps_the_conditional_law_and_is_in_detailed_balance(cut):
+def test_the_kernel_keeps_the_conditional_distribution_and_is_in_detailed_balance(cut):
     model = EnumerableModel(seed=1)
     texts = check(model, LANGUAGE, MCMC(cut=cut))
     for text, p in model.distributions(LANGUAGE).conditional.items():
@@ -160,7 +160,7 @@ def generator(sampler):
 
 
 @pytest.mark.parametrize("cut", CUTS)
-def test_long_chains_fit_the_conditional_law_and_short_ones_do_not(cut):
+def test_long_chains_fit_the_conditional_distribution_and_short_ones_do_not(cut):
     distributions, gen = generator(MCMC(steps=20, cut=cut))
     drawn = gen.sample("", 100, seed=1)
     counts = Counter(out.text.encode() for out in drawn)

@@ -77,7 +77,7 @@ def test_texts_of_a_set_are_what_each_would_be_alone(name, isolate):
     assert drawn[0].tokens == gen("the", seed=3, **SETTINGS).tokens
 
 
-def test_equal_beginnings_are_read_once():
+def test_equal_prefixes_are_read_once():
     class Counting(EnumerableModel):
         rows_read = 0
 

@@ -18,7 +18,7 @@ from constrained.sampling import AWRS, SMC, Local, PhiloxRandomness, Randomness,
 from constrained.sampling.resampling import RESAMPLINGS
 from constrained.testing import EnumerableModel, NGramModel, enumerate_outcomes
 from constrained.vocabulary import Vocabulary
-from tests.sampling.enumerated import LANGUAGE, distance, law_of, pool_of, small
+from tests.sampling.enumerated import LANGUAGE, distance, distribution_of, pool_of, small
 from tests.support.finite import FiniteAutomaton
 
 SCHEMES = sorted(RESAMPLINGS)
@@ -53,7 +53,7 @@ def weighted(distribution, count):
 def test_one_particle_is_properly_weighted(proposal):
     model = small(3)
     distributions = model.distributions(TINY)
-    found = weighted(law_of(particles(SMC(proposal=proposal), 1), model, TINY), 1)
+    found = weighted(distribution_of(particles(SMC(proposal=proposal), 1), model, TINY), 1)
     for text in TINY:
         assert found[text] == pytest.approx(distributions.model[text], abs=1e-12)
 
@@ -64,7 +64,7 @@ def test_two_particles_that_are_drawn_anew_are_unbiased_for_every_text(scheme, t
     model = small(3)
     distributions = model.distributions(TINY)
     sampler = SMC(proposal=Local(), resampling=scheme, threshold=threshold)
-    distribution = law_of(particles(sampler, 2), model, TINY)
+    distribution = distribution_of(particles(sampler, 2), model, TINY)
     found = weighted(distribution, 2)
     for text in TINY:
         assert found[text] == pytest.approx(distributions.model[text], abs=1e-12)
@@ -77,7 +77,7 @@ def test_dropping_the_weights_is_found_out():
             return type(drawn)(drawn.token, drawn.logprob, 0.0)
 
     model = small(3)
-    found = weighted(law_of(particles(SMC(proposal=Unweighted()), 1), model, TINY), 1)
+    found = weighted(distribution_of(particles(SMC(proposal=Unweighted()), 1), model, TINY), 1)
     assert sum(found.values()) == pytest.approx(1.0)
     assert model.distributions(TINY).mass < 0.9
 
@@ -183,12 +183,12 @@ def reward(text: bytes, finished: bool) -> float:
 
 
 @pytest.mark.parametrize("threshold", [0.0, 1.0])
-def test_a_potential_changes_the_law_by_what_it_says_of_finished_texts_only(threshold):
+def test_only_the_potential_of_finished_completions_changes_the_distribution(threshold):
     model = small(3, letters=(b"a", b"c"))
     language = {b"a", b"ac", b"cc", b""}
     distributions = model.distributions(language)
     sampler = SMC(proposal=Local(), potential=reward, resampling="multinomial", threshold=threshold)
-    found = weighted(law_of(particles(sampler, 2), model, language), 2)
+    found = weighted(distribution_of(particles(sampler, 2), model, language), 2)
     for text in language:
         assert found[text] == pytest.approx(
             distributions.model[text] * math.exp(reward(text, True)), abs=1e-12
@@ -222,7 +222,7 @@ def test_minus_infinity_ends_a_particle_and_nothing_left_is_an_error():
 
 
 @pytest.mark.parametrize("proposal", [Local(), AWRS(cached=False)], ids=["local", "awrs"])
-def test_many_particles_come_close_to_the_conditional_law(proposal):
+def test_many_particles_come_close_to_the_conditional_distribution(proposal):
     model = EnumerableModel(seed=1)
     distributions = model.distributions(LANGUAGE)
     automaton = FiniteAutomaton(LANGUAGE, model.vocabulary)

@@ -18,7 +18,7 @@ from constrained.sampling import CARS, PhiloxRandomness, Rejection, Trie, Tries,
 from constrained.sampling.attempts import AttemptTally
 from constrained.sampling.cars import run_through_trie
 from constrained.testing import EnumerableModel, g_test
-from tests.sampling.enumerated import LANGUAGE, distance, future, law_of, pool_of, small
+from tests.sampling.enumerated import LANGUAGE, distance, distribution_of, future, pool_of, small
 from tests.support.finite import FiniteAutomaton
 
 ACCEPT = trie_walk.AcceptByRatio()
@@ -57,7 +57,9 @@ def test_a_cars_attempt_draws_every_text_with_its_probability_over_theta(rounds,
     model = EnumerableModel(seed=1)
     model_distributions = model.distributions(LANGUAGE)
     trie = taught(model, rounds, costly=costly)
-    round_distribution = law_of(attempts(trie, trie_walk.AcceptByRatio()), model, LANGUAGE, costly=costly)
+    round_distribution = distribution_of(
+        attempts(trie, trie_walk.AcceptByRatio()), model, LANGUAGE, costly=costly
+    )
     root = trie.theta[0]
     for text in LANGUAGE:
         assert round_distribution.get(((text, 0.0),), 0.0) == pytest.approx(
@@ -101,7 +103,7 @@ def test_any_language_is_drawn_exactly(language, seed, rounds):
     for i in range(rounds):
         pool = pool_of(model, language, None)
         run_through_trie(pool, trie, pool.start([PhiloxRandomness(seed, i)]), trie_walk.AcceptByRatio())
-    round_distribution = law_of(attempts(trie, trie_walk.AcceptByRatio()), model, language)
+    round_distribution = distribution_of(attempts(trie, trie_walk.AcceptByRatio()), model, language)
     for text in language:
         assert round_distribution.get(((text, 0.0),), 0.0) == pytest.approx(
             model_distributions.model[text] / trie.theta[0], abs=1e-12
@@ -118,7 +120,7 @@ def test_attempts_side_by_side_are_independent(use):
         pool = pool_of(model, language, None)
         run_through_trie(pool, trie, pool.start([PhiloxRandomness(1, 0, 0)]), trie_walk.AcceptByRatio())
     root = trie.theta[0]
-    round_distribution = law_of(attempts(trie, trie_walk.AcceptByRatio(), 2), model, language)
+    round_distribution = distribution_of(attempts(trie, trie_walk.AcceptByRatio(), 2), model, language)
     chances = {(text, 0.0): model_distributions.model[text] / root for text in language}
     chances[None] = 1 - sum(chances.values())
     for one, p in chances.items():
@@ -133,7 +135,7 @@ def test_asap_is_properly_weighted_at_every_state(rounds, costly):
     model_distributions = model.distributions(LANGUAGE)
     trie = taught(model, rounds, costly=costly, use=trie_walk.WeightByRatio(), width=1)
     weighted: Counter[bytes] = Counter()
-    for outcome, chance in law_of(
+    for outcome, chance in distribution_of(
         attempts(trie, trie_walk.WeightByRatio()), model, LANGUAGE, costly=costly
     ).items():
         if outcome[0] is not None:
@@ -142,12 +144,12 @@ def test_asap_is_properly_weighted_at_every_state(rounds, costly):
         assert weighted[text] == pytest.approx(model_distributions.model[text], abs=1e-12)
 
 
-def test_asap_starts_at_the_local_law_and_tends_to_the_conditional_one():
+def test_asap_starts_at_the_local_distribution_and_tends_to_the_conditional_one():
     model = EnumerableModel(seed=1)
     model_distributions = model.distributions(LANGUAGE)
 
     def round_distribution(rounds):
-        found = law_of(
+        found = distribution_of(
             attempts(
                 taught(model, rounds, use=trie_walk.WeightByRatio(), width=1), trie_walk.WeightByRatio()
             ),
@@ -169,10 +171,10 @@ class WithoutACoin(trie_walk.AcceptByRatio):
         return 0.0
 
 
-def test_without_the_coin_the_law_is_another_one():
+def test_without_the_coin_the_distribution_is_wrong():
     model = EnumerableModel(seed=1)
     model_distributions = model.distributions(LANGUAGE)
-    round_distribution = law_of(attempts(Trie(), WithoutACoin()), model, LANGUAGE)
+    round_distribution = distribution_of(attempts(Trie(), WithoutACoin()), model, LANGUAGE)
     total = sum(chance for outcome, chance in round_distribution.items() if outcome[0] is not None)
     got = {
         outcome[0][0]: chance / total
@@ -192,7 +194,7 @@ def test_with_the_bound_of_now_in_place_of_the_one_that_was_used_attempts_are_no
         honest(self, position)
 
     monkeypatch.setattr(trie_walk.TrieWalk, "step", step)
-    round_distribution = law_of(attempts(Trie(), trie_walk.AcceptByRatio(), 2), model, language)
+    round_distribution = distribution_of(attempts(Trie(), trie_walk.AcceptByRatio(), 2), model, language)
     wrong = [
         abs(chance - math.prod(model_distributions.model[one[0]] for one in pair))
         for pair, chance in round_distribution.items()
@@ -227,7 +229,7 @@ def counts_of(outs):
     ],
     ids=str,
 )
-def test_draws_fit_the_conditional_law_and_not_the_local_one(sampler, draws):
+def test_draws_fit_the_conditional_distribution_and_not_the_local_one(sampler, draws):
     model_distributions, gen = generator(sampler)
     drawn = gen.sample("", draws, seed=7)
     assert (len(drawn), drawn.distribution) == (draws, "conditional")
@@ -263,7 +265,7 @@ def test_cars_makes_ever_fewer_attempts_and_rejection_does_not():
     assert plain.sample("", 400, seed=1).acceptance < 0.6
 
 
-def test_weighted_asap_texts_estimate_the_conditional_law():
+def test_weighted_asap_texts_estimate_the_conditional_distribution():
     model_distributions, gen = generator("asap")
     drawn = gen.sample("", 600, seed=1)
     posterior = {text.encode(): p for text, p in drawn.posterior.items()}
@@ -283,7 +285,7 @@ RARE = {b"abca"}
 @pytest.mark.parametrize(
     ("sampler", "certain"), [(Rejection(attempts=40), False), (CARS(attempts=1, parallel=2), True)], ids=str
 )
-def test_a_spent_budget_says_what_was_learned(sampler, certain):
+def test_an_exhausted_budget_reports_what_was_learned(sampler, certain):
     model_distributions, gen = generator(sampler, seed=5, language=RARE)
     assert model_distributions.mass < 1e-2
     with pytest.raises(BudgetExhausted, match="valid with probability at most") as caught:
@@ -335,7 +337,7 @@ def test_an_impossible_text_ends_at_once_with_a_bound_of_zero():
 
 
 @pytest.mark.parametrize("name", ["cars", "rejection", "asap"])
-def test_settings_that_would_change_the_law_are_refused(name):
+def test_settings_that_would_change_the_distribution_are_refused(name):
     _, gen = generator(name)
     for wrong in ({"temperature": 0}, {"temperature": 1.0, "top_p": 0.9}, {"top_k": 3}):
         with pytest.raises(InvalidArgument):

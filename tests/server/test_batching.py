@@ -60,7 +60,7 @@ def test_a_text_is_the_same_in_any_company() -> None:
     assert steps < sum(answer.json()["usage"]["completion_tokens"] for answer in answers), "they shared steps"
 
 
-def test_guesses_change_no_text() -> None:
+def test_speculation_changes_no_completion() -> None:
     """The same requests, with guesses and without, many times over: what was said before is guessed and said again."""
     model = load(random_llama(), small_bpe_tokenizer(), isolate=True)
     schema = {"type": "object", "properties": {"a": {"enum": ["red", "green"]}}, "required": ["a"]}
@@ -242,7 +242,7 @@ main(sys.argv[1:])
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
-def test_the_command_serves_until_it_is_told_to_stop(how: signal.Signals) -> None:
+def test_the_command_serves_until_it_is_stopped(how: signal.Signals) -> None:
     here = str(ROOT)
     process = subprocess.Popen(
         [sys.executable, "-c", SERVE, "serve", "some/model", "--port", "0"],

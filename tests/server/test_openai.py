@@ -93,7 +93,7 @@ def test_free_text(client: OpenAI) -> None:
     assert answer.usage.total_tokens == answer.usage.prompt_tokens + 5
 
 
-def test_a_text_that_is_cut_off_says_so(client: OpenAI) -> None:
+def test_a_completion_at_the_token_limit_has_that_finish_reason(client: OpenAI) -> None:
     (choice,) = ask(client, "endless", max_completion_tokens=7).choices
     assert (choice.message.content, choice.finish_reason) == ("x" * 7, "length")
 
@@ -121,7 +121,7 @@ def test_parse_gives_an_instance(client: OpenAI) -> None:
     assert answer.choices[0].message.parsed == Person(name="Ada", age=36, role="author")
 
 
-def test_whatever_the_model_wants_to_say_it_says_json(client: OpenAI) -> None:
+def test_json_mode_gives_json_whatever_the_model_prefers(client: OpenAI) -> None:
     schema = Person.model_json_schema()
     form = {"type": "json_schema", "json_schema": {"name": "person", "schema": schema}}
     for text in ("story", "endless", "hi"):

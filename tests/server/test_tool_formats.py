@@ -41,7 +41,7 @@ def test_the_format_is_that_of_the_template(shape: str) -> None:
             assert "".join(part.arguments or "" for part in own) == arguments
 
 
-def test_a_format_that_cannot_be_told_concerns_only_requests_with_tools() -> None:
+def test_an_unknown_tool_format_concerns_only_requests_with_tools() -> None:
     model = Speaker(TAGGED.replace("<tool_call>", "<|channel|>commentary"), "hello")
     with served(model) as server:
         assert server.chat().json()["choices"][0]["message"]["content"] == "hello"

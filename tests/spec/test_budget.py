@@ -102,14 +102,14 @@ def test_where_reading_is_dear_little_is_read() -> None:
     assert best / 2 <= usual <= 2 * best
 
 
-def test_guesses_that_pay_are_worth_it_from_the_beginning() -> None:
+def test_draft_tokens_that_pay_are_read_from_the_start() -> None:
     machine = Machine(slanted, SURE, lambda number: 8)
     plain = 1 / slanted(1)
     assert machine.run(30) > 1.5 * plain
     assert machine.run(200) > 2.5 * plain
 
 
-def test_it_recovers_when_guesses_begin_to_pay() -> None:
+def test_it_recovers_when_draft_tokens_start_to_pay() -> None:
     """For a thousand passes nothing comes true, then much: within two hundred passes it is nearly as fast as ever."""
     machine = Machine(slanted, SURE, lambda number: 8 if number >= 1000 else 0)
     machine.run(1000)
@@ -120,7 +120,7 @@ def test_it_recovers_when_guesses_begin_to_pay() -> None:
     assert machine.run(200) > 0.9 * ever.run(200)
 
 
-def test_it_ends_when_guesses_cease_to_pay() -> None:
+def test_it_ends_when_draft_tokens_cease_to_pay() -> None:
     machine = Machine(slanted, SURE, lambda number: 8 if number < 500 else 0)
     machine.run(500)
     before = machine.seconds

@@ -54,7 +54,7 @@ def test_what_tokens_say_is_what_the_drafter_counts(sampler) -> None:
 
 
 @pytest.mark.parametrize("adversary", [*ADVERSARIES, "foreseeing"])
-def test_tokens_that_nobody_guessed_are_the_models_own(adversary) -> None:
+def test_tokens_without_a_draft_come_from_the_model(adversary) -> None:
     model = words(b'{"name": "ann", "kind": "dog"}', 9.0)
     plain = generator(model, SCHEMA, Local(), None)("Ann", max_tokens=40)
     assert set(plain.stats.draft_origins) == {0}
@@ -90,7 +90,7 @@ def test_a_shown_text_names_its_sources_and_the_passes_of_each_line() -> None:
     assert "prompt_lookup, pass" in page
 
 
-def test_a_text_without_guesses_is_shown_as_before() -> None:
+def test_a_completion_without_draft_tokens_is_shown_as_before() -> None:
     out = scripted(None)("We met an emu in Gießen-Nord.")
     assert {token.source for token in out.annotated_tokens} == {"model", "forced"}
     plain = io.StringIO()

@@ -117,7 +117,7 @@ def test_texts_of_a_transformers_model_are_the_same(name: str) -> None:
         assert one.stats.sources["forced"][1] > 0
 
 
-def test_a_model_that_reads_no_guesses_says_so() -> None:
+def test_a_model_without_trees_gives_the_reason() -> None:
     model = MODELS["sdpa"]()
     model.__dict__["capabilities"] = Capabilities(ForwardMode.STEPS, no_trees="it is too old")
     made = constrained.Generator(model, SCHEMA, speculation="auto")
@@ -130,7 +130,7 @@ def test_a_model_that_reads_no_guesses_says_so() -> None:
         constrained.Generator(model, SCHEMA, speculation=Speculation())
 
 
-def test_a_guess_never_goes_beyond_the_context() -> None:
+def test_draft_tokens_never_exceed_the_context() -> None:
     """A model of 256 learned positions fails when it is asked about the 257th."""
     model = gpt2()
     draft = Speculation(nodes=64, adapts=False)

@@ -149,7 +149,7 @@ def test_calibration_believes_what_happened() -> None:
     assert calibration.probability(2, 0.3) == 0.3
 
 
-def test_forced_says_what_must_come_and_literals_where_there_is_a_choice(automaton) -> None:
+def test_forced_proposes_forced_tokens_and_literals_alternatives(automaton) -> None:
     forced = ForcedTokens()
     assert proposed_texts(automaton, forced.propose(place(automaton, '{"ci'))) == {b"ty"} or proposed_texts(
         automaton, forced.propose(place(automaton, '{"ci'))
@@ -189,7 +189,7 @@ def test_ngrams_prefer_the_longest_context(automaton) -> None:
     assert sum(p for _, p, _ in draft_tokens) < 1
 
 
-def test_a_blend_is_a_law_that_keeps_something_back() -> None:
+def test_a_blend_is_a_distribution_with_mass_for_other_tokens() -> None:
     entries = [(2, {5: 3, 6: 1}), (1, {5: 10, 7: 2})]
     draft_tokens = witten_bell_blend(entries, 0)
     assert [token for token, _, _ in draft_tokens] == [5, 6, 7]

@@ -100,7 +100,7 @@ def test_a_hundred_texts_are_the_same_with_and_without_speculation() -> None:
     assert accepted > 50  # drafts were followed, not only made
 
 
-def test_threads_can_share_a_generator_that_guesses() -> None:
+def test_threads_can_share_a_generator_with_speculation() -> None:
     constraint, script = SCHEMAS[0]
     plain = generator(words(script), constraint, Local(), None)
     made = generator(words(script), constraint, Local(), Speculation(nodes=24, adapts=False))
@@ -122,7 +122,7 @@ def test_a_batch_of_ragged_texts_is_that_of_its_texts_alone() -> None:
 
 
 @pytest.mark.parametrize("number", range(3))
-def test_a_model_that_reads_chains_says_the_same(number: int) -> None:
+def test_a_model_that_reads_chains_gives_equal_completions(number: int) -> None:
     class Chained(Whim):
         no_trees, no_chains = "it has states", None
         longest = 0

@@ -27,7 +27,7 @@ TEXT = '{"name": "Ann Ann Lee", "likes": ["tea", "walks", "tea"]}'
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_after_a_rest_the_guesses_are_those_of_drafts_that_never_rested(seed: int) -> None:
+def test_after_a_pause_drafts_equal_those_without_a_pause(seed: int) -> None:
     vocabulary = small_bpe_vocabulary()
     automaton = constrained.compile(SCHEMA, vocabulary)
     tokens = vocabulary.encode(TEXT)
@@ -51,7 +51,7 @@ def test_after_a_rest_the_guesses_are_those_of_drafts_that_never_rested(seed: in
     assert list(waiting.copy().draft(16, 64).token) == list(always.copy().draft(16, 64).token)
 
 
-def test_nothing_is_made_for_a_text_without_guesses() -> None:
+def test_a_completion_without_draft_tokens_builds_no_drafter() -> None:
     def make() -> DrafterProtocol:
         raise AssertionError("nobody asked")
 
@@ -65,7 +65,7 @@ def test_nothing_is_made_for_a_text_without_guesses() -> None:
 
 @pytest.mark.parametrize("sampler", ["local", CARS(parallel=2)])
 @pytest.mark.parametrize("seed", range(8))
-def test_texts_are_the_same_however_often_guessing_rests(sampler, seed: int, monkeypatch) -> None:
+def test_completions_do_not_depend_on_pauses_of_speculation(sampler, seed: int, monkeypatch) -> None:
     rng = random.Random(seed)
     constraint = {"enum": ["red", "green", "blue", "greenish"]} if sampler != "local" else SCHEMA
     script = b'"green"' if sampler != "local" else TEXT.encode()

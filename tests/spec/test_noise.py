@@ -41,7 +41,7 @@ def test_every_word_comes_from_the_documented_key_and_counter(seed, sequence, po
 
 
 @given(seeds, st.integers(0, 2**32 - 1), st.lists(st.integers(0, 5000), min_size=1, max_size=200))
-def test_a_tokens_noise_does_not_depend_on_which_others_are_asked_for(seed, position, ids):
+def test_a_tokens_noise_does_not_depend_on_other_tokens(seed, position, ids):
     noise = GumbelNoise(seed)
     row = noise.gumbel(position, np.arange(5001))
     assert np.array_equal(noise.gumbel(position, np.array(ids)), row[ids])

@@ -54,7 +54,7 @@ def test_a_rule_emits_the_target(rule, k):
 @pytest.mark.parametrize(
     "way", [WithReplacement(), WithoutReplacement(), GreedyDrafts()], ids=lambda way: type(way).__name__
 )
-def test_guesses_are_drawn_as_they_are_enumerated(way):
+def test_draft_tokens_are_drawn_as_they_are_enumerated(way):
     q = np.array([0.5, 0.0, 0.3, 0.2])
     every = {drafts: chance for chance, drafts in way.enumerate_drafts(q, 2)}
     assert sum(every.values()) == pytest.approx(1, abs=1e-12)
@@ -66,13 +66,13 @@ def test_guesses_are_drawn_as_they_are_enumerated(way):
 
 
 @pytest.mark.parametrize("way", [WithoutReplacement(), GreedyDrafts()], ids=lambda way: type(way).__name__)
-def test_more_guesses_than_tokens_are_all_tokens(way):
+def test_more_draft_tokens_than_the_vocabulary_has_are_all_of_it(way):
     q = np.array([0.5, 0.0, 0.5])
     assert {frozenset(drafts) for _, drafts in way.enumerate_drafts(q, 5)} == {frozenset({0, 2})}
     assert set(way.sample_drafts(q, 5, np.random.default_rng(0))) == {0, 2}
 
 
-def test_one_guess_is_speculative_sampling():
+def test_one_draft_token_is_speculative_sampling():
     """Every rule accepts a single guess with probability sum of min(p, q), the optimum, plus what it emits by chance."""
     for p, q in PAIRS:
         least = np.minimum(p, q).sum()
@@ -99,7 +99,7 @@ def test_an_estimate_is_near_the_exact_value():
         assert abs(mean - rule.enumerate_acceptance(p, q, 3)[1]) <= 5 * error + 1e-12
 
 
-def test_a_draw_is_one_of_the_law():
+def test_a_draw_follows_the_distribution():
     draw = np.random.default_rng(2)
     p, q = np.array([0.7, 0.3, 0.0]), np.array([0.2, 0.2, 0.6])
     for rule in VERIFICATION_RULES:
@@ -179,12 +179,12 @@ def test_shared_noise_draws_the_target_and_accepts_as_computed():
     assert hits / count == pytest.approx(chance, abs=4 * np.sqrt(chance * (1 - chance) / count))
 
 
-def test_guesses_that_ignore_the_noise_are_right_as_often_as_the_target_says_them():
+def test_draft_tokens_that_ignore_the_noise_are_accepted_with_the_targets_probability():
     p, q = np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.3, 0.3, 0.1, 0.3])
     assert [shared.top_k_acceptance(p, q, k) for k in (1, 2, 3, 9)] == pytest.approx([0.1, 0.3, 0.7, 1.0])
 
 
-def test_the_best_guesser_is_always_right():
+def test_the_best_drafter_is_always_accepted():
     p = np.array([0.4, 0.3, 0.2, 0.1])
     assert shared.coupled_acceptance(p, p, 1) == pytest.approx(1, abs=1e-9)
 

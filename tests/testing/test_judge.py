@@ -241,7 +241,7 @@ def json_grammar() -> ir.Grammar:
     )
 
 
-def test_samples_are_json_and_so_are_all_closed_beginnings() -> None:
+def test_samples_are_json_and_so_are_all_closed_prefixes() -> None:
     judge, rng = ReferenceRecognizer(json_grammar()), random.Random(1)
     for _ in range(30):
         sample = judge.sample(rng, 30)

@@ -483,7 +483,7 @@ def test_padding_of_the_model_is_never_allowed() -> None:
         assert table.decode(table.encode("text")) == b"text"
 
 
-def test_a_real_model_says_how_wide_its_logits_are() -> None:
+def test_the_width_of_the_logits_comes_from_the_model() -> None:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}

@@ -139,7 +139,7 @@ def test_forty_conditions_on_one_tag_are_forty_cases(order: PropertyOrder) -> No
     assert not accepts(automaton, {"kind": "kind 7"}, whole=False)
 
 
-def test_the_members_that_break_a_branch_are_told_no_further_than_its_tag() -> None:
+def test_members_that_violate_a_branch_are_split_by_its_discriminator_only() -> None:
     """Six shapes and one whose tag is misspelt, so that it may be any of them: GeoJSON, as people publish it."""
 
     def shape(name: str, depth: int) -> Any:

@@ -213,7 +213,7 @@ _keys = st.text('abé"\\/\n😀', max_size=4)
 
 @given(st.sets(_keys, max_size=8), st.lists(_keys, min_size=4, max_size=4))
 @settings(max_examples=50)
-def test_other_keys_are_told_apart_in_every_spelling(names: set[str], keys: list[str]) -> None:
+def test_other_keys_are_distinguished_in_every_spelling(names: set[str], keys: list[str]) -> None:
     regex = strings_excluding(names)
     for key in [*names, *keys]:
         units = key.encode("utf-16-be")

@@ -79,7 +79,7 @@ def test_what_is_apart_has_no_text_in_common(a: ir.Regex, b: ir.Regex) -> None:
         (["^.{5}$", "^.{0,4}$"], [], True),
     ],
 )
-def test_what_can_be_told(within: list[str], without: list[str], apart: bool) -> None:
+def test_disjoint_classes_are_recognised(within: list[str], without: list[str], apart: bool) -> None:
     texts = [[ecma_pattern(source).value_language for source in sources] for sources in (within, without)]
     assert DerivativeLanguages().provably_disjoint(*texts) is apart
 

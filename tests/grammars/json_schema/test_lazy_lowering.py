@@ -180,7 +180,7 @@ def test_an_object_in_two_places_is_two_schemas() -> None:
     ids=json.dumps,
 )
 @pytest.mark.parametrize("asked", [False, True])
-def test_whatever_is_wrong_in_a_far_corner_is_told_at_once(corner: Any, asked: bool) -> None:
+def test_an_error_in_a_lazy_part_is_raised_at_once(corner: Any, asked: bool) -> None:
     deep: dict[str, Any] = {"type": "object", "properties": {"corner": corner}}
     if asked:
         deep["required"] = ["corner"]
@@ -265,7 +265,7 @@ def test_lengths_and_masks_are_those_of_the_whole(schema: Any, options: dict[str
     check(schema, (b'{"a": {"a": [{"b": 1, ', b'[{"a":[[], {"a": {', b'{\n "a": [\n  {'), **options)
 
 
-def test_most_of_what_is_said_of_objects_is_plain() -> None:
+def test_most_keywords_of_objects_are_plain() -> None:
     """Or the tests above would test nothing."""
     schema = {
         "properties": {

@@ -98,7 +98,7 @@ def test_all_other_numbers(step: Decimal, whole: bool, values: list[Fraction]) -
 
 @given(_steps, _bounds, st.booleans())
 @settings(max_examples=40, deadline=None)
-def test_no_beginning_leads_nowhere(step: Decimal, bounds: Bounds, whole: bool) -> None:
+def test_every_prefix_has_a_completion(step: Decimal, bounds: Bounds, whole: bool) -> None:
     """From every state that is reached, some text of at most so many bytes completes the number: as the judge says."""
     regex = multiples_of((step,), bounds, whole)
     if isinstance(regex, ir.EmptySet):
