@@ -39,6 +39,7 @@ _HOMES = {
     "ConstraintLogitsProcessor": "integrations.transformers",
     "ConstraintTooLarge": "errors",
     "Document": "extraction",
+    "DocumentError": "errors",
     "DoesNotFit": "errors",
     "Extraction": "extraction",
     "Extractor": "extraction",
@@ -76,6 +77,7 @@ _HOMES = {
     "decode": "integrations.transformers",
     "ebnf": "constraint",
     "extract": "extraction",
+    "extract_many": "extraction",
     "fill_masks": "automaton",
     "gbnf": "constraint",
     "generate": "api",
@@ -84,6 +86,7 @@ _HOMES = {
     "load": "models",
     "predicate": "constraint",
     "python_type": "constraint",
+    "read_documents": "extraction",
     "regex": "constraint",
     "mask_ids": "automaton",
     "structural_tag": "constraint",
@@ -130,6 +133,7 @@ if TYPE_CHECKING:
     from constrained.errors import ConstrainedError as ConstrainedError
     from constrained.errors import ConstraintError as ConstraintError
     from constrained.errors import ConstraintTooLarge as ConstraintTooLarge
+    from constrained.errors import DocumentError as DocumentError
     from constrained.errors import DoesNotFit as DoesNotFit
     from constrained.errors import InvalidArgument as InvalidArgument
     from constrained.errors import InvalidConstraint as InvalidConstraint
@@ -147,6 +151,8 @@ if TYPE_CHECKING:
     from constrained.extraction import Extraction as Extraction
     from constrained.extraction import Extractor as Extractor
     from constrained.extraction import extract as extract
+    from constrained.extraction import extract_many as extract_many
+    from constrained.extraction import read_documents as read_documents
     from constrained.integrations.transformers import (
         ConstraintLogitsProcessor as ConstraintLogitsProcessor,
     )

@@ -11,6 +11,7 @@
     ├── ModelError (ValueError)             a model that cannot be loaded or used
     ├── PromptError (ValueError)            a prompt that cannot be read
     │   └── PromptTooLong                   the model's context has no room for a completion
+    ├── DocumentError (ValueError)          a file of documents or results cannot be used
     ├── InvalidArgument (ValueError)        an argument is out of range or of a wrong type
     ├── DoesNotFit (ValueError)             max_tokens is below the length of every valid completion
     ├── PredicateError (RuntimeError)       a predicate raised, returned no bool, or timed out; carries the text
@@ -41,6 +42,7 @@ __all__ = [
     "ConstrainedError",
     "ConstraintError",
     "ConstraintTooLarge",
+    "DocumentError",
     "DoesNotFit",
     "InvalidArgument",
     "InvalidConstraint",
@@ -78,6 +80,10 @@ class PromptError(ConstrainedError, ValueError):
 
 class PromptTooLong(PromptError):
     """A prompt leaves no room for the shortest valid completion in the model's context."""
+
+
+class DocumentError(ConstrainedError, ValueError):
+    """A file of documents or of results cannot be used: missing, of another type, malformed; names file and line."""
 
 
 class InvalidArgument(ConstrainedError, ValueError):

@@ -40,8 +40,8 @@ class Problem:
     excerpt: str | None = None
 
     def __str__(self) -> str:
-        shown = f": {_shorten(self.value)}" if self.value is not MISSING else ""
-        line = f"{self.place}{shown}     {self.reason}"
+        value_text = f": {_shorten(self.value)}" if self.value is not MISSING else ""
+        line = f"{self.place}{value_text}     {self.reason}"
         if self.excerpt:
             line += "\n" + "\n".join("    " + text for text in self.excerpt.splitlines())
         return line

@@ -67,9 +67,9 @@ def fold(
 
 def postorder(root: ir.Expr) -> Iterator[ir.Expr]:
     """Every expression in `root` once, parts first."""
-    found: dict[ir.Expr, None] = {}
-    fold(root, children, lambda expr, known: None, found)
-    return iter(found)
+    order: dict[ir.Expr, None] = {}
+    fold(root, children, lambda expr, known: None, order)
+    return iter(order)
 
 
 def calls(root: ir.Expr) -> dict[str, None]:
@@ -83,7 +83,7 @@ def strongly_connected_components(edges: Mapping[N, Iterable[N]]) -> list[list[N
     low: dict[N, int] = {}
     done: set[N] = set()
     pending: list[N] = []
-    found: list[list[N]] = []
+    components: list[list[N]] = []
     for root in edges:
         if root in order:
             continue
@@ -108,20 +108,22 @@ def strongly_connected_components(edges: Mapping[N, Iterable[N]]) -> list[list[N
                     at = len(pending) - 1
                     while pending[at] != node:
                         at -= 1
-                    found.append(pending[at:])
-                    done.update(found[-1])
+                    components.append(pending[at:])
+                    done.update(components[-1])
                     del pending[at:]
-    return found
+    return components
 
 
 def drop_unreachable(grammar: ir.Grammar) -> ir.Grammar:
     """The grammar without unreachable rules; the grammar itself if there are none."""
-    found = {grammar.start: None}
+    reachable = {grammar.start: None}
     for name in (queue := [grammar.start]):
         for callee in calls(grammar.rules[name]):
-            if callee not in found:
-                found[callee] = None
+            if callee not in reachable:
+                reachable[callee] = None
                 queue.append(callee)
-    if len(found) == len(grammar.rules):
+    if len(reachable) == len(grammar.rules):
         return grammar
-    return ir.Grammar({name: body for name, body in grammar.rules.items() if name in found}, grammar.start)
+    return ir.Grammar(
+        {name: body for name, body in grammar.rules.items() if name in reachable}, grammar.start
+    )

@@ -44,29 +44,33 @@ class SchemaWarmup:
 
     def _members(self, schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
         """The declared members of the schema and of its subschemas in place."""
-        found = dict(schema["properties"]) if isinstance(schema.get("properties"), Mapping) else {}
+        members = dict(schema["properties"]) if isinstance(schema.get("properties"), Mapping) else {}
         self._left -= 1
         if depth > 0 and self._left > 0:
             for inner in self._inner(schema):
                 if isinstance(inner, Mapping):
                     for name, part in self._members(inner, depth - 1).items():
-                        found.setdefault(name, part)
-        return found
+                        members.setdefault(name, part)
+        return members
 
     def _inner(self, schema: Mapping[str, Any]) -> list[Any]:
         """The subschemas in place: of `$ref`, `allOf`, `anyOf` and `oneOf`."""
-        found = []
+        subschemas = []
         reference = schema.get("$ref")
         if isinstance(reference, str) and reference.startswith("#"):
-            found.append(self._resolved(reference))
+            subschemas.append(self._resolved(reference))
         for keyword in ("allOf", "anyOf", "oneOf"):
             parts = schema.get(keyword)
-            found += parts if isinstance(parts, list) else []
-        return found
+            subschemas += parts if isinstance(parts, list) else []
+        return subschemas
 
     def _resolved(self, reference: str) -> Any:
         part: Any = self._schema
         for step in reference.lstrip("#").split("/")[1:]:
-            step = step.replace("~1", "/").replace("~0", "~")
-            part = part.get(step) if isinstance(part, Mapping) else None
+            part = part.get(_unescaped(step)) if isinstance(part, Mapping) else None
         return part
+
+
+def _unescaped(step: str) -> str:
+    """A reference token of a JSON Pointer as a key (RFC 6901, section 4)."""
+    return step.replace("~1", "/").replace("~0", "~")

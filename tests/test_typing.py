@@ -84,6 +84,7 @@ def test_pyright_sees_the_same_values(python: str, tmp_path: Path) -> None:
     """With `basedpyright`, which needs no network: `pyright` from PyPI downloads itself at its first start."""
     pytest.importorskip("basedpyright")
     (tmp_path / "values.py").write_text(REVEALING, encoding="utf-8")
+    (tmp_path / "pyrightconfig.json").write_text('{"typeCheckingMode": "standard"}', encoding="utf-8")
     done = run(
         sys.executable,
         "-m",

@@ -185,8 +185,8 @@ def inline_tool_messages(
             (call["function"]["name"], json.dumps(call["function"]["arguments"], ensure_ascii=False))
             for call in message.get("tool_calls", ())
         ]
-        written = format.format_calls(*calls) if calls else ""
-        chat.append({"role": role, "content": "\n".join(filter(None, [content, written]))})
+        calls_text = format.format_calls(*calls) if calls else ""
+        chat.append({"role": role, "content": "\n".join(filter(None, [content, calls_text]))})
     if tools:
         request = tools_instruction(tools, format)
         if chat and chat[0]["role"] == "system":

@@ -127,17 +127,17 @@ class ReplyParser:
         if self._stop is not None:
             self._held = ""
             return False
-        found = [(at, marker) for marker in self._markers if (at := self._held.find(marker)) >= 0]
+        matches = [(at, marker) for marker in self._markers if (at := self._held.find(marker)) >= 0]
         if self.constraint.content is not None:
             # Inside JSON a marker is ordinary text.
-            found = [(at, marker) for at, marker in found if at == 0 and not self._content]
-        if not found:
-            kept = self._may_be_marker()
-            self._say(self._held[: len(self._held) - kept], pieces)
-            self._held = self._held[len(self._held) - kept :]
+            matches = [(at, marker) for at, marker in matches if at == 0 and not self._content]
+        if not matches:
+            held_count = self._may_be_marker()
+            self._say(self._held[: len(self._held) - held_count], pieces)
+            self._held = self._held[len(self._held) - held_count :]
             return False
         # The marker that ends first counts, as in the grammar; of two that end there, the longer one.
-        at, marker = min(found, key=lambda place: (place[0] + len(place[1]), place[0]))
+        at, marker = min(matches, key=lambda place: (place[0] + len(place[1]), place[0]))
         self._say(self._held[:at], pieces)
         self._held = self._held[at + len(marker) :]
         if self.constraint.callable_tools and marker == self.constraint.format.begin:

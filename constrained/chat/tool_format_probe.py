@@ -112,16 +112,16 @@ class _Parts(NamedTuple):
 
 
 def _parts(body: str, name: str) -> _Parts:
-    written = _ARGUMENTS_JSON.search(body)
-    if written is None:
+    arguments = _ARGUMENTS_JSON.search(body)
+    if arguments is None:
         raise _wrong(body, "has no JSON arguments")
-    at = body.rfind(name, 0, written.start())
+    at = body.rfind(name, 0, arguments.start())
     if at < 0:
         raise _wrong(body, "has the name of the tool after the arguments")
     parts = _Parts(
         body[:at].lstrip(),
-        body[at + len(name) : written.start()],
-        _without_id(body[written.end() :]).rstrip(),
+        body[at + len(name) : arguments.start()],
+        _without_id(body[arguments.end() :]).rstrip(),
     )
     if any(call_id in part for part in parts for call_id in _IDS):
         raise _wrong(body, "contains the id of the call, which the model does not choose")

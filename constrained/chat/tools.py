@@ -128,8 +128,8 @@ class ToolFormat:
         """
         if self.single and len(calls) > 1:
             return self.between.join(self.format_calls(call) for call in calls)
-        written = self.call_separator.join(self.call_head(name) + arguments for name, arguments in calls)
-        return f"{self.begin}{self.before_name}{written}{self.tail}"
+        body = self.call_separator.join(self.call_head(name) + arguments for name, arguments in calls)
+        return f"{self.begin}{self.before_name}{body}{self.tail}"
 
 
 HERMES = ToolFormat()

@@ -72,6 +72,15 @@ class Constraint:
         """The constraint in one short line, for messages."""
         raise NotImplementedError
 
+    def __string_constraint__(self) -> None:
+        """Tells `grammars.types` that this may stand in ``Annotated[str, ...]``."""
+
+    def __get_pydantic_json_schema__(self, core_schema: Any, handler: Any) -> Any:
+        """Pydantic's hook for metadata of `Annotated`: the schema of the strings of this constraint."""
+        from grammars.types.contents import pydantic_json_schema
+
+        return pydantic_json_schema(self, handler(core_schema))
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Constraint) and type(self) is type(other) and self.key == other.key
 

@@ -51,7 +51,7 @@ class _JsonConstraint(Constraint):
     def key(self) -> str:
         options = [json.dumps(self.options, sort_keys=True)] if self.options else []
         if self.embedded is not None:
-            options.append(json.dumps({name: made.key for name, made in self.embedded.items()}))
+            options.append(json.dumps({name: constraint.key for name, constraint in self.embedded.items()}))
         return digest("json", self._text, self.whitespace, *options)
 
     @cached_property
@@ -65,7 +65,7 @@ class _JsonConstraint(Constraint):
         schema = json.loads(self._text) if read is None else read
         if self.embedded is not None:
             options["contents"] = {
-                name: partial(getattr, made, "grammar") for name, made in self.embedded.items()
+                name: partial(getattr, constraint, "grammar") for name, constraint in self.embedded.items()
             }
         return lower_schema(schema, whitespace=self.whitespace, **options)
 
@@ -203,7 +203,7 @@ def _embedded(embed: Mapping[str, Any] | None) -> dict[str, StringConstraint] | 
         return None
     from constrained.constraint.coerce import as_constraint
 
-    return {name: as_constraint(given) for name, given in sorted(embed.items())}
+    return {name: as_constraint(value) for name, value in sorted(embed.items())}
 
 
 def _checked(whitespace: Whitespace) -> Whitespace:
@@ -301,7 +301,10 @@ def python_type(
 
 
 def _of_type(hint: Any, whitespace: Whitespace, options: Mapping[str, Any]) -> Constraint:
+    from grammars.content import CHECKED_KEYWORD, CONTENT_KEYWORD
     from grammars.types import type_spec
 
     spec = type_spec(hint)
-    return _PythonTypeConstraint(write_schema(spec.enforced_schema), whitespace, options, None, hint, spec)
+    text = write_schema(spec.enforced_schema)
+    embedded = spec.contents if CONTENT_KEYWORD in text or CHECKED_KEYWORD in text else None
+    return _PythonTypeConstraint(text, whitespace, options, embedded, hint, spec)

@@ -60,8 +60,8 @@ def _caret(error: json.JSONDecodeError) -> str:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise InvalidConstraint(
@@ -69,7 +69,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             Problem(f"key {json.dumps(twice, ensure_ascii=False)}", "only one of the two could be enforced"),
             action="remove or rename one of them",
         )
-    return made
+    return members
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -36,7 +36,7 @@ class _LarkConstraint(Constraint):
     def key(self) -> str:
         from grammars.notation.lark import fingerprint
 
-        embedded = (part for name, made in self.embed for part in (name, made.key))
+        embedded = (part for name, constraint in self.embed for part in (name, constraint.key))
         settings = (self.start or "", self.lexer or "", self.prefer)
         return digest("lark", fingerprint(self.source, self.import_paths), *settings, *embedded)
 
@@ -44,7 +44,7 @@ class _LarkConstraint(Constraint):
     def grammar(self) -> Grammar:
         from grammars.notation.lark import parse
 
-        embedded = {name: made.grammar for name, made in self.embed}
+        embedded = {name: constraint.grammar for name, constraint in self.embed}
         grammar = parse(
             self.source,
             start=self.start,
@@ -65,7 +65,7 @@ class _LarkConstraint(Constraint):
             self.source,
             start=self.start,
             lexer=self.lexer,
-            embedded={name: made.grammar for name, made in self.embed},
+            embedded={name: constraint.grammar for name, constraint in self.embed},
             import_paths=self.import_paths,
         )
 
@@ -266,7 +266,7 @@ def lark(
             )
     if prefer is None:
         prefer = "lark" if wants_tree or not isinstance(grammar, str) else "longest"
-    embedded = {name: as_constraint(given) for name, given in (embed or {}).items()}
+    embedded = {name: as_constraint(source) for name, source in (embed or {}).items()}
     return _LarkConstraint(
         grammar,
         start,

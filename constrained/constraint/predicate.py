@@ -129,8 +129,8 @@ def predicate(
         InvalidConstraint: no function was passed, an argument is not a function, a function for workers cannot be
             pickled, or a setting is out of range.
     """
-    given = {"fn": fn, "prefix_ok": prefix_ok, "complete_ok": complete_ok}
-    functions = {name: function for name, function in given.items() if function is not None}
+    arguments = {"fn": fn, "prefix_ok": prefix_ok, "complete_ok": complete_ok}
+    functions = {name: function for name, function in arguments.items() if function is not None}
     if not functions or (fn is not None and len(functions) > 1):
         raise InvalidConstraint(
             f"a predicate needs one function or prefix_ok and complete_ok, not {' and '.join(functions) or 'no function'}",

@@ -297,15 +297,7 @@ class Generator(Generic[ValueT]):
             for answer in decode_sequences(self.model, answers, self.sampler, self._drafting):
                 if answer.finish:
                     answer.stats.seconds = time.perf_counter() - began
-            for i, task in enumerate(tasks):
-                if answers[i].finish == "dead" and task.params.warp.greedy:
-                    answers[i] = backtrack_decode(self.model, task, self.sampler, answers[i])
-                elif answers[i].finish == "dead":
-                    answers[i] = restart_decode(self.model, task, self.sampler)
-                else:
-                    continue
-                answers[i].stats.seconds = time.perf_counter() - began
-            return answers
+            return [self._revived(*pair, began) for pair in zip(tasks, answers, strict=True)]
         answers = []
         for task in tasks:
             pool = task.particle_batch(self.model)
@@ -322,6 +314,40 @@ class Generator(Generic[ValueT]):
             )
             stats.seconds = time.perf_counter() - began
         return answers
+
+    def _revived(self, task: DecodingRequest, answer: TokenSequence, began: float) -> TokenSequence:
+        """The sequence, or if it reached a dead end, one that avoids it."""
+        if answer.finish != "dead":
+            return answer
+        assert isinstance(self.sampler, TokenSampler)
+        if task.params.warp.greedy:
+            answer = backtrack_decode(self.model, task, self.sampler, answer)
+        else:
+            answer = restart_decode(self.model, task, self.sampler)
+        answer.stats.seconds = time.perf_counter() - began
+        return answer
+
+    def _request(
+        self,
+        prompt: Prompt,
+        *,
+        sequence: int = 0,
+        seed: int | None = None,
+        **settings: Unpack[GenerationSettings],
+    ) -> DecodingRequest:
+        """The request of a call, checked and encoded, for a `RequestBatch`; arguments and errors as in `__call__`."""
+        return self._tasks([prompt], [sequence], seed, **settings)[0]
+
+    def _decode(self, request: DecodingRequest, began: float) -> Output[ValueT]:
+        """Decodes one request; `began` (of `time.perf_counter`) is when the call began."""
+        (answer,) = self._written([request], began)
+        return self._output(answer)
+
+    def _finish(self, request: DecodingRequest, answer: TokenSequence, began: float) -> Output[ValueT]:
+        """The output of a request whose sequence has ended in a batch."""
+        if answer.finish != "dead":
+            answer.stats.seconds = time.perf_counter() - began
+        return self._output(self._revived(request, answer, began))
 
     def _chunks(self, task: DecodingRequest, began: float) -> Iterator[Chunk[ValueT]]:
         if not isinstance(
@@ -354,6 +380,7 @@ class Generator(Generic[ValueT]):
         max_tokens: int | None = None,
         **warp: Any,
     ) -> list[DecodingRequest]:
+        limits.check_names(warp)
         rules = DecodingParams(self.automaton, self.sampler.warper(**warp))
         if isinstance(prompts, str | bytes) or not isinstance(prompts, Sequence):
             raise InvalidArgument(

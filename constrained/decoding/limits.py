@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import operator
 import secrets
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from constrained.automaton.protocol import NO_LIMIT
@@ -13,6 +15,9 @@ from spec.noise import GumbelNoise
 
 if TYPE_CHECKING:
     from constrained.automaton import Automaton
+
+WARPER_SETTINGS = ("temperature", "top_k", "top_p", "min_p")
+"""Settings of a call that reshape the model's distribution; see `constrained.sampling.LogitsWarper`."""
 
 DEFAULT_TOKENS = 512
 """Default token limit (more if the shortest completion needs it, less if the context is shorter)."""
@@ -54,6 +59,22 @@ def token_limit(
             action="shorten the prompt, split it, or use a model with a longer context",
         )
     return min(wanted, room, NO_LIMIT)
+
+
+def check_names(settings: Iterable[str]) -> None:
+    """Refuses settings of a call that do not exist.
+
+    Raises:
+        InvalidArgument: names the first unknown setting, and the most similar known one.
+    """
+    for name in settings:
+        if name not in WARPER_SETTINGS:
+            known = ("max_tokens", "seed", "sequence", *WARPER_SETTINGS)
+            similar = difflib.get_close_matches(name, known, 1)
+            raise InvalidArgument(
+                f"there is no setting {name!r}" + (f": did you mean {similar[0]!r}?" if similar else ""),
+                action=f"use some of: {', '.join(known)}",
+            )
 
 
 def make_noise(seed: int | None, sequence: int, *, greedy: bool) -> GumbelNoise:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, overload
 
-from constrained.decoding import Generator
-from constrained.decoding.cut import OnLimit, check_on_limit, truncation_first
+from constrained.decoding import Generator, limits
+from constrained.decoding.cut import OnLimit, check_on_limit
 from constrained.decoding.output import ValueT
-from constrained.extraction.extraction import Extraction
-from constrained.extraction.prompt import check_text, extraction_prompt
+from constrained.extraction.extraction import Document, Extraction
+from constrained.extraction.many import BatchOptions, extract_documents, extract_one
+from constrained.extraction.prompt import Messages, check_text, extraction_prompt
 from constrained.sampling import Local
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from constrained.decoding import Speculation
     from constrained.sampling import Sampler
 
@@ -21,6 +25,7 @@ class Extractor(Generic[ValueT]):
 
     Attributes:
         generator: generates the completions.
+        retries: how often a value is generated again that code of the type refused.
     """
 
     generator: Generator[ValueT]
@@ -33,6 +38,7 @@ class Extractor(Generic[ValueT]):
         *,
         sampler: str | Sampler | None = None,
         speculation: str | Speculation | None = "auto",
+        retries: int = 0,
         on_limit: OnLimit = "raise",
     ) -> None: ...
 
@@ -44,6 +50,7 @@ class Extractor(Generic[ValueT]):
         *,
         sampler: str | Sampler | None = None,
         speculation: str | Speculation | None = "auto",
+        retries: int = 0,
         on_limit: OnLimit = "raise",
     ) -> None: ...
 
@@ -54,6 +61,7 @@ class Extractor(Generic[ValueT]):
         *,
         sampler: str | Sampler | None = None,
         speculation: str | Speculation | None = "auto",
+        retries: int = 0,
         on_limit: OnLimit = "raise",
     ) -> None:
         """Loads the model and compiles the constraint.
@@ -63,13 +71,17 @@ class Extractor(Generic[ValueT]):
             constraint: a Python type, a JSON Schema, or a `Constraint`.
             sampler: a name or a configured sampler, as for `Generator`.
             speculation: as for `Generator`; by default draft tokens are verified where that saves time.
-            on_limit: ``"raise"`` raises `Truncated` where the token limit changed or ended a completion; ``"close"``
-                takes the value that was closed in time, see `Output.cut`.
+            retries: generate a value again, at most so many times, if code of the type (a validator) refuses it. The model
+                is shown the refused answer and the reason, and samples: at the temperature of the call, or at 0.7
+                if that is greedy.
+            on_limit: ``"raise"``: `Truncated` where the token limit changed or ended a completion; ``"close"`` takes the value
+                that was closed in time, see `Output.cut`.
 
         Raises:
             ConstrainedError: as `Generator`.
         """
         self.on_limit: OnLimit = check_on_limit(on_limit)
+        self.retries = limits.nonnegative_int("retries", retries)
         self.generator = value_generator(model, constraint, sampler, speculation)
 
     def __call__(self, text: str, **settings: Any) -> Extraction[ValueT]:
@@ -85,10 +97,22 @@ class Extractor(Generic[ValueT]):
             ConstrainedError: as the call of `Generator`.
         """
         check_text(text)
-        with truncation_first(self.on_limit):
-            output = self.generator(extraction_prompt(text, self.generator.constraint), **settings)
-        output.raise_if_cut(self.on_limit)
-        return Extraction(None, text, output)
+        result: Extraction[ValueT] = extract_one(self, Document(None, text), settings)
+        if result.error is not None:
+            raise result.error
+        return result
+
+    def many(self, documents: Iterable[Any], **options: Unpack[BatchOptions]) -> Iterator[Extraction[ValueT]]:
+        """Reads many documents in one continuous batch; arguments, results and errors as of `extract_many`."""
+        return extract_documents(self, documents, **options)
+
+    def prompt(self, text: str) -> Messages:
+        """The chat that asks for the value of a text.
+
+        Raises:
+            PromptError: the text is empty, or cannot be read.
+        """
+        return extraction_prompt(text, self.generator.constraint)
 
 
 def value_generator(

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from constrained.constraint import Constraint
-from constrained.errors import PromptError
+from constrained.errors import PromptError, RejectedValue
 from constrained.prompting import schema_text as prompts
 
+Messages = list[dict[str, str]]
+"""A chat: ``{"role", "content"}`` items."""
 
-def extraction_prompt(text: str, constraint: Constraint) -> list[dict[str, str]]:
+_MAX_REASON = 600
+
+
+def extraction_prompt(text: str, constraint: Constraint) -> Messages:
     """The chat that asks for a value out of a text.
 
     Raises:
@@ -18,6 +23,17 @@ def extraction_prompt(text: str, constraint: Constraint) -> list[dict[str, str]]
         return prompts.extraction_messages(text, constraint.schema)
     request = f"Read the text below. {answer_request(constraint)}"
     return [{"role": "user", "content": f"{request}\n\nText:\n{text.strip()}"}]
+
+
+def retry_prompt(messages: Messages, refused: RejectedValue) -> Messages:
+    """The chat after an answer that was refused: the answer, the reason, and the request for another one."""
+    said = " ".join(str(refused.__cause__ or refused.summary).split())[:_MAX_REASON]
+    request = f"This answer was refused: {said}\nRead the text again and give a corrected answer."
+    return [
+        *messages,
+        {"role": "assistant", "content": refused.text},
+        {"role": "user", "content": request},
+    ]
 
 
 def answer_request(constraint: Constraint) -> str:
@@ -43,3 +59,11 @@ def check_text(text: object) -> None:
         raise PromptError(
             "there is nothing to extract from: the text is empty", action="pass a text with content"
         )
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise PromptError(
+            f"the text has a lone surrogate at character {error.start}: U+{ord(text[error.start]):04X}",
+            action="decode the source with errors='replace', or repair it: "
+            "text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')",
+        ) from None

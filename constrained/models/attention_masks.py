@@ -74,14 +74,14 @@ def make_attention_masks(
     Returns:
         float32 [rows, 1, queries, columns held], or a mapping from each kind to such a tensor.
     """
-    made = {}
+    masks = {}
     for kind, sight in layout.windows.items():
         part = seen[:, :, gone[kind] :]
         if sight.bound is not None:
             first = sight.first(queries).unsqueeze(2)
             part = part & (places[:, gone[kind] :].unsqueeze(1) >= first)
-        made[kind] = additive(part)
-    return made if len(made) > 1 else next(iter(made.values()))
+        masks[kind] = additive(part)
+    return masks if len(masks) > 1 else next(iter(masks.values()))
 
 
 def is_chain(parents: Sequence[int]) -> bool:

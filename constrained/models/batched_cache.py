@@ -298,8 +298,8 @@ class BatchedCache(HuggingFaceCache):
 
         assert self._valid is not None
         width, longest = self._valid.shape[1], max(self._lengths)
-        held = min(longest, width)
-        if width > (held if alone else _WASTE * held + _SPARE) and not bool(self._valid.any(dim=0).all()):
+        used = min(longest, width)
+        if width > (used if alone else _WASTE * used + _SPARE) and not bool(self._valid.any(dim=0).all()):
             self.keep(range(len(self._lengths)))
         bounds = {
             kind: sight

@@ -74,11 +74,11 @@ class PerRowCache(HuggingFaceCache):
 
     def keep(self, rows: Sequence[int]) -> None:
         """Keeps these rows, in this order."""
-        kept: list[Any] = []
+        caches: list[Any] = []
         for i, row in enumerate(rows):
             # The model changes a cache in place, so a second copy of a row needs a cache of its own.
-            kept.append(self._rows[row].fork([0]) if row in rows[:i] else self._rows[row])
-        self._rows = kept
+            caches.append(self._rows[row].fork([0]) if row in rows[:i] else self._rows[row])
+        self._rows = caches
 
     def fork(self, rows: Sequence[int]) -> Cache:
         """An independent cache of these rows."""

@@ -110,19 +110,19 @@ def probe_capabilities(model: Any, run: ForwardFunction, device: torch.device, s
     return Capabilities(ForwardMode.CHAINS if wrong is None else ForwardMode.STEPS, no_trees=reason)
 
 
-def make_cache(model: Any, found: Capabilities, rows: int, isolate: bool) -> HuggingFaceCache:
+def make_cache(model: Any, capabilities: Capabilities, rows: int, isolate: bool) -> HuggingFaceCache:
     """An empty cache for a model.
 
     Args:
         model: of transformers.
-        found: how the model is read.
+        capabilities: how the model is read.
         rows: number of sequences.
         isolate: one forward pass per row.
     """
-    layout = found.layout
+    layout = capabilities.layout
     if layout is None:
         make = cache_factory(model)
-        return PerRowCache(rows, lambda: SequentialCache(make, found.mode))
+        return PerRowCache(rows, lambda: SequentialCache(make, capabilities.mode))
     if isolate:
         return PerRowCache(rows, lambda: BatchedCache(1, layout))
     return BatchedCache(rows, layout)

@@ -76,9 +76,9 @@ class HuggingFaceModel(LanguageModel):
             ModelError: not a causal language model.
         """
         _check_causal(model)
-        made = cls.__new__(cls)
-        made._take(model, None, vocabulary, isolate)
-        return made
+        loaded = cls.__new__(cls)
+        loaded._take(model, None, vocabulary, isolate)
+        return loaded
 
     def _take(self, model: Any, tokenizer: Any, vocabulary: Vocabulary, isolate: bool | None) -> None:
         self.model = model.eval()
@@ -173,8 +173,8 @@ class HuggingFaceModel(LanguageModel):
         """See `LanguageModel.forward_trees`."""
         import torch
 
-        found = self._logits(tokens, (parents, skip), cache)
-        return [logits.to(torch.float32).cpu().numpy() for logits in found]
+        outputs = self._logits(tokens, (parents, skip), cache)
+        return [logits.to(torch.float32).cpu().numpy() for logits in outputs]
 
     def forward_logits(
         self,
@@ -202,16 +202,16 @@ class HuggingFaceModel(LanguageModel):
             raise TypeError(f"a cache of another model was passed: {type(cache).__name__}")
         with torch.inference_mode():
             if trees is None:
-                found = [cache.forward(self._run, tokens, self.device)]
+                outputs = [cache.forward(self._run, tokens, self.device)]
             else:
-                found = cache.forward_trees(self._run, tokens, *trees, self.device)
-        width = found[0].shape[-1]
+                outputs = cache.forward_trees(self._run, tokens, *trees, self.device)
+        width = outputs[0].shape[-1]
         if width < self.vocabulary.size:
             raise ModelError(
                 f"the model gives {width} logits for a vocabulary of {self.vocabulary.size} ids",
                 action="use the tokenizer the model was trained with",
             )
-        return [logits[:, : self.vocabulary.size] for logits in found]
+        return [logits[:, : self.vocabulary.size] for logits in outputs]
 
     def _run(self, *, every: bool | int = False, **inputs: Any) -> torch.Tensor:
         """One forward pass: logits [rows, columns, V], of the last column or columns unless `every` one is wanted."""

@@ -95,8 +95,8 @@ class HostLogits(Logits):
 
     def top_tokens(self, index: int, count: int) -> list[int]:
         """The most likely ones."""
-        found: list[int] = top_indices(self._rows[index], count).tolist()
-        return found
+        ids: list[int] = top_indices(self._rows[index], count).tolist()
+        return ids
 
     def prepare(
         self,
@@ -138,8 +138,8 @@ class DeviceLogits(Logits):
         """The most likely of those with the largest keys, where these are known: they cost nothing."""
         top = self._top.get(index)
         if top is None:
-            found: list[int] = top_indices(self.row(index), count).tolist()
-            return found
+            ids: list[int] = top_indices(self.row(index), count).tolist()
+            return ids
         order = np.argsort(-top.logits, kind="stable")[:count]
         return [token for token in top.ids[order].tolist() if token >= 0]
 
@@ -160,10 +160,10 @@ class DeviceLogits(Logits):
         if len(places) < len(rows):
             rows = rows[torch.tensor(list(places), device=device)]
         warmth = torch.tensor(list(temperatures), dtype=torch.float32, device=device)
-        found = row_stats(rows, noise_keys(noises, positions, device), warmth, top_m=count)
-        values = rows.gather(1, found.ids.clamp(min=0).to(torch.int64)).to(torch.float32)
+        stats = row_stats(rows, noise_keys(noises, positions, device), warmth, top_m=count)
+        values = rows.gather(1, stats.ids.clamp(min=0).to(torch.int64)).to(torch.float32)
         packed = torch.cat(
-            (found.ids.view(torch.float32), values, found.keys[:, -1:], found.lse[:, None]), dim=1
+            (stats.ids.view(torch.float32), values, stats.keys[:, -1:], stats.lse[:, None]), dim=1
         )
         host = packed.cpu().numpy()
         ids = host[:, :count].view(np.int32).astype(np.int64)

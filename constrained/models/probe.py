@@ -32,14 +32,14 @@ def _ids(size: int, *shape: int) -> Any:
     return np.random.default_rng(0).integers(1, size, shape)  # 0 is often what pads
 
 
-def _error(found: Any, wanted: Any) -> float:
+def _error(actual: Any, expected: Any) -> float:
     """Largest difference of logits [rows, V], in standard deviations; NaN counts as infinite."""
-    found, wanted = found.float(), wanted.float()
-    error = float((found - wanted).abs().max() / wanted.std(dim=-1).mean().clamp(min=1e-30))
+    actual, expected = actual.float(), expected.float()
+    error = float((actual - expected).abs().max() / expected.std(dim=-1).mean().clamp(min=1e-30))
     return error if error == error else float("inf")
 
 
-def tree_error(run: ForwardFunction, found: AttentionLayout, device: torch.device, size: int) -> float:
+def tree_error(run: ForwardFunction, layout: AttentionLayout, device: torch.device, size: int) -> float:
     """Two ragged rows with trees, twice, against their branches read in one piece."""
     import torch
 
@@ -47,7 +47,7 @@ def tree_error(run: ForwardFunction, found: AttentionLayout, device: torch.devic
     ids[1][:5], ids[3][:3] = ids[0][:5], ids[2][:3]  # rows 0 and 1 share a prefix, and so do rows 2 and 3
     positions = torch.arange(12, device=device).expand(4, -1)
     whole = run(every=True, input_ids=torch.tensor(ids, device=device), position_ids=positions)
-    cache = BatchedCache(2, found)
+    cache = BatchedCache(2, layout)
     errors = []
     tokens, parents = [], []
     for row, length in ((0, 5), (2, 3)):
@@ -95,12 +95,12 @@ def isolation_error(run: ForwardFunction, make: Any, device: torch.device, size:
     ids, other = _ids(size, 2, 6).tolist()
     alone, beside, between = (SequentialCache(make, ForwardMode.STEPS) for _ in range(3))
     parts, others = ([text[:3], *([one] for one in text[3:])] for text in (ids, other))
-    wanted = [alone.forward(run, [part], device) for part in parts]
-    found = []
+    expected = [alone.forward(run, [part], device) for part in parts]
+    actual = []
     for part, more in zip(parts, others, strict=True):
-        found.append(beside.forward(run, [part], device))
+        actual.append(beside.forward(run, [part], device))
         between.forward(run, [more], device)
-    return _error(torch.cat(found), torch.cat(wanted))
+    return _error(torch.cat(actual), torch.cat(expected))
 
 
 def chain_error(run: ForwardFunction, make: Any, device: torch.device, size: int) -> float:

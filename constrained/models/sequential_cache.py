@@ -171,13 +171,13 @@ def _copied(layer: Any) -> Any:
     if type(layer) not in (*states, *plain):
         return copy.deepcopy(layer)
     twin = copy.copy(layer)
-    for name, held in vars(layer).items():
-        if isinstance(held, dict):  # one entry a state
-            setattr(twin, name, {i: _cloned(one) for i, one in held.items()})
+    for name, value in vars(layer).items():
+        if isinstance(value, dict):  # one entry a state
+            setattr(twin, name, {i: _cloned(one) for i, one in value.items()})
     return twin
 
 
-def _cloned(held: Any) -> Any:
+def _cloned(value: Any) -> Any:
     import torch
 
-    return held.clone() if isinstance(held, torch.Tensor) else held
+    return value.clone() if isinstance(value, torch.Tensor) else value

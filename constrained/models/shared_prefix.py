@@ -26,7 +26,9 @@ class SharedPrefixLayer(DynamicLayer):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self.dtype, self.device, self.is_initialized = layer.dtype, layer.device, True
         self._common: list[torch.Tensor | None] = [layer.keys, layer.values]
-        self._own: list[Any] = [held[:, :, :0].repeat(rows, 1, 1, 1) for held in (layer.keys, layer.values)]
+        self._own: list[Any] = [
+            tensor[:, :, :0].repeat(rows, 1, 1, 1) for tensor in (layer.keys, layer.values)
+        ]
 
     def __copy__(self) -> SharedPrefixLayer:
         twin = object.__new__(SharedPrefixLayer)
@@ -68,7 +70,7 @@ class SharedPrefixLayer(DynamicLayer):  # type: ignore[no-untyped-call]
     @property
     def bytes(self) -> int:
         """Memory of all columns, in bytes."""
-        return sum(held.nbytes for held in (*self._common, *self._own) if held is not None)
+        return sum(tensor.nbytes for tensor in (*self._common, *self._own) if tensor is not None)
 
     def update(self, key_states: Any, value_states: Any, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
         """Appends columns to each row, see `DynamicLayer`."""
@@ -83,13 +85,13 @@ class SharedPrefixLayer(DynamicLayer):  # type: ignore[no-untyped-call]
     def drop(self, columns: int) -> None:
         """Drops the first columns."""
         common = min(columns, self.common)
-        self._common = [None if held is None else held[:, :, common:] for held in self._common]
-        self._own = [held[:, :, columns - common :] for held in self._own]
+        self._common = [None if tensor is None else tensor[:, :, common:] for tensor in self._common]
+        self._own = [tensor[:, :, columns - common :] for tensor in self._own]
 
     def select(self, rows: torch.Tensor, columns: torch.Tensor) -> None:
         """Keeps these rows and columns, in this order; the common columns are among them, and come first."""
         own = columns[self.common :] - self.common
-        self._own = [held.index_select(0, rows).index_select(2, own) for held in self._own]
+        self._own = [tensor.index_select(0, rows).index_select(2, own) for tensor in self._own]
 
 
 def share_prefix(cache: Any, rows: int) -> list[Any] | None:

@@ -80,21 +80,21 @@ class CompileSandbox:
         pipe, process = self._pipe, self._process
         if pipe is None or process is None:
             raise ApiError(503, "the server is stopping", code="stopping")
-        answer: dict[str, Any] | int | None
+        outcome: dict[str, Any] | int | None
         try:
             while pipe.poll():
                 pipe.recv()  # exit status of a child that died while idle
             pipe.send((request, format))
-            answer = pipe.recv()
+            outcome = pipe.recv()
         except (OSError, EOFError):  # the process died, not only its child
-            answer = -signal.SIGKILL
-        if isinstance(answer, dict):
-            raise ApiError(**answer)
-        if answer == -signal.SIGALRM:
+            outcome = -signal.SIGKILL
+        if isinstance(outcome, dict):
+            raise ApiError(**outcome)
+        if outcome == -signal.SIGALRM:
             raise compile_timeout_error(self._seconds, param)
-        if answer is not None:
+        if outcome is not None:
             self._drop()
-            what = f"the process that compiled the constraint ended with {answer}"
+            what = f"the process that compiled the constraint ended with {outcome}"
             raise ApiError(400, what, code="compile_failed", param=param)
 
     def close(self) -> None:
@@ -157,10 +157,10 @@ def _work(pipe: Connection, vocabulary: Vocabulary, seconds: float, memory: int)
         except (EOFError, OSError):
             return
         signal.setitimer(signal.ITIMER_REAL, seconds)  # no handler: SIGALRM kills the process
-        answer = _tried(request, vocabulary, format)
+        outcome = _tried(request, vocabulary, format)
         signal.setitimer(signal.ITIMER_REAL, 0)
         try:
-            pipe.send(answer)
+            pipe.send(outcome)
         except OSError:
             return
 

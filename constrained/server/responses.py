@@ -109,11 +109,11 @@ class ResponseBuilder:
     @property
     def usage(self) -> Json:
         """Token counts so far."""
-        written = sum(choice.count for choice in self.choices)
+        completion_tokens = sum(choice.count for choice in self.choices)
         return {
             "prompt_tokens": self._prompt_tokens,
-            "completion_tokens": written,
-            "total_tokens": self._prompt_tokens + written,
+            "completion_tokens": completion_tokens,
+            "total_tokens": self._prompt_tokens + completion_tokens,
         }
 
     def build_response(self) -> Json:

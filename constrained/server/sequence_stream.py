@@ -87,14 +87,14 @@ class SequenceStream:
         if self.cancelled:  # cancelled during a step
             return
         try:
-            said = len(self.sequence.tokens)
+            start = len(self.sequence.tokens)
             position = self.sequence.position(distribution)
             draw = self._sampler.draw_token(position)
             self.sequence.commit(draw)
             likely = None
-            if self._top is not None and len(self.sequence.tokens) > said:
+            if self._top is not None and len(self.sequence.tokens) > start:
                 likely = self._likely(position, self.sequence.tokens[-1], self._top)
-            self._tell(said, likely)
+            self._tell(start, likely)
         except Exception as error:
             self.fail(error)
 
@@ -108,12 +108,12 @@ class SequenceStream:
         piece, self.pending_delta = self.pending_delta, None
         return piece
 
-    def _tell(self, said: int = 0, likely: TokenLogprob | None = None) -> None:
+    def _tell(self, start: int = 0, likely: TokenLogprob | None = None) -> None:
         sequence = self.sequence
         if sequence.finish == "dead":
             raise RuntimeError("the constraint led to a dead end")
         piece = self.pending_delta or SequenceDelta(self.index)
-        new = sequence.params.automaton.vocabulary.decode(sequence.tokens[said:])
+        new = sequence.params.automaton.vocabulary.decode(sequence.tokens[start:])
         piece.delta += self._decoder.decode(new, final=bool(sequence.finish))
         if likely is not None:
             piece.tokens.append(likely)

@@ -82,10 +82,10 @@ def token_bytes(decoder: Json | None, pre_tokenizer: Json | None) -> Callable[[s
 
 def _run(functions: list[Step], token: str) -> bytes:
     for function in functions:
-        made = function(token)
-        if isinstance(made, bytes):
-            return made
-        token = made
+        result = function(token)
+        if isinstance(result, bytes):
+            return result
+        token = result
     return token.encode()
 
 

@@ -60,11 +60,11 @@ def open_tables(
     path = place / f"{fingerprint}.tables-{_core.TABLE_FILE_VERSION}"
     with suppress(OSError, ValueError):
         return build(_mapped(path))
-    built = build(None)
+    tables = build(None)
     with suppress(OSError, ValueError):
-        _write(path, built.table_file)
+        _write(path, tables.table_file)
         return build(_mapped(path))  # mapped, so that later processes share this memory
-    return built
+    return tables
 
 
 def _mapped(path: Path) -> memoryview:

@@ -274,8 +274,8 @@ class Vocabulary:
             raise VocabularyError(
                 f"{len(names)} special tokens in texts", action=f"use at most {len(_MARKS)}"
             )
-        taken = set(b"".join(letters.values()))
-        tokens = [b"" if taken.intersection(token) else token for token in self.tokens]
+        mark_bytes = set(b"".join(letters.values()))
+        tokens = [b"" if mark_bytes.intersection(token) else token for token in self.tokens]
         for name, mark in letters.items():
             token = self.special.get(name)
             if token is None or token in self.eos_ids:
@@ -283,7 +283,7 @@ class Vocabulary:
                 known = ", ".join(list(self.special)[:8]) or "none"
                 raise VocabularyError(f"{name!r} {what}", action=f"use another one; known: {known}")
             tokens[token] = mark
-        made = Vocabulary(
+        vocabulary = Vocabulary(
             tokens,
             self.eos_ids,
             encoder=self._encoder,
@@ -291,8 +291,8 @@ class Vocabulary:
             memory_limit=self.memory_limit,
             shards=self.shards,
         )
-        made.special_tokens = names
-        return made
+        vocabulary.special_tokens = names
+        return vocabulary
 
     def encode(self, text: bytes | str) -> list[int]:
         """Token ids whose bytes are exactly `text`, as the tokenizer would write it in the middle of a text.
@@ -345,9 +345,9 @@ class Vocabulary:
                 table_file=table_file,
             )
 
-        made = open_tables(self.fingerprint, self.size, build)
+        tables = open_tables(self.fingerprint, self.size, build)
         _with_core[id(self)] = self
-        return made
+        return tables
 
     @cached_property
     def shard_pool(self) -> ShardPool:

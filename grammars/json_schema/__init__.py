@@ -11,7 +11,9 @@ order of the schema: see `lower_schema`. Nothing here depends on tokenizers or m
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -34,6 +36,7 @@ from grammars.json_schema.source.registry import SchemaRegistry
 from grammars.json_schema.source.report import KeywordEntry, KeywordReport
 from grammars.json_schema.text.ensure_ascii import restrict_escapes
 from grammars.json_schema.text.punctuation import Separators, Whitespace, punctuation_for
+from grammars.json_schema.text.python import KINDS
 from grammars.transform.lazy_rules import rules_built_so_far
 from grammars.transform.productive import productive_rules
 
@@ -54,6 +57,7 @@ UnsupportedKeywordPolicy = Literal["refuse", "check"]
 LAZY_RULES_THRESHOLD = 150
 """Number of subschemas from which on rules are deferred: see `grammars.json_schema.emit.lazy_rules`."""
 _MAX_CONFLICTS = 5
+_JSON_TEXTS: ContextVar[tuple[str, ...]] = ContextVar("schemas of the JSON inside strings", default=())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,17 +146,28 @@ def lower_schema(
 
     def json_text(inner: Any) -> ir.Grammar:
         whole = {**inner, "$defs": schema.get("$defs", {})} if isinstance(inner, dict) else inner
-        return lower_schema(
-            whole,
-            whitespace=whitespace,
-            draft=dialect.name,
-            property_order=property_order,
-            separators=separators,
-            formats=formats,
-            contents=contents,
-        ).grammar
+        text = json.dumps(inner)
+        outer = _JSON_TEXTS.get()
+        if text in outer:
+            raise UnsupportedConstraint(
+                "JSON inside a JSON string cannot be enforced",
+                Problem("json", "contains itself, and each time its quotes are escaped once more"),
+                action="make it an object instead of a string of JSON",
+            )
+        token = _JSON_TEXTS.set((*outer, text))
+        try:
+            return lower_schema(
+                whole,
+                whitespace="any" if whitespace == "any" else "bounded",
+                draft=dialect.name,
+                property_order=property_order,
+                formats=formats,
+                contents=contents,
+            ).grammar
+        finally:
+            _JSON_TEXTS.reset(token)
 
-    table = None if contents is None else ContentTable(schema, contents, {}, json_text)
+    table = None if contents is None else ContentTable(schema, contents, KINDS, json_text)
 
     def lowering_of(schema: Any) -> SchemaLowering:
         return SchemaLowering(

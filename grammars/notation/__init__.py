@@ -62,17 +62,21 @@ def parse_rules(text: str, notation: Notation, *, start: str | None = None) -> i
     Raises:
         InvalidConstraint, UnsupportedConstraint: as `parse`.
     """
-    made, reader = read(text, notation)
-    missing = sorted(made.called.keys() - made.rules.keys(), key=made.called.__getitem__)
+    definitions, reader = read(text, notation)
+    missing = sorted(definitions.called.keys() - definitions.rules.keys(), key=definitions.called.__getitem__)
     if missing:
         raise InvalidConstraint(
             f"the {reader.notation} grammar calls rules that it does not define",
-            [reader.problem(f"rule {name} is undefined", made.called[name]) for name in missing],
+            [reader.problem(f"rule {name} is undefined", definitions.called[name]) for name in missing],
         )
     if start is None:
-        start = "root" if notation == "gbnf" or "root" in made.rules else next(iter(made.defined), "root")
-    if start not in made.rules:
-        names = ", ".join(made.defined) or "none"
+        start = (
+            "root"
+            if notation == "gbnf" or "root" in definitions.rules
+            else next(iter(definitions.defined), "root")
+        )
+    if start not in definitions.rules:
+        names = ", ".join(definitions.defined) or "none"
         raise InvalidConstraint(
             f"the {reader.notation} grammar has no rule {start}",
             Problem("rules", f"defined: {names}"),
@@ -82,9 +86,11 @@ def parse_rules(text: str, notation: Notation, *, start: str | None = None) -> i
     def irregular(name: str) -> UnsupportedConstraint:
         return UnsupportedConstraint(
             f"the {reader.notation} grammar cannot be enforced",
-            reader.problem("one side of the - calls itself, or is very large", made.differences[name]),
+            reader.problem("one side of the - calls itself, or is very large", definitions.differences[name]),
             action="subtract only rules without recursion",
         )
 
-    grammar = drop_unreachable(ir.Grammar(made.rules, start))
-    return inline_regular_rules(grammar, limit=0, differences=made.differences, not_regular_error=irregular)
+    grammar = drop_unreachable(ir.Grammar(definitions.rules, start))
+    return inline_regular_rules(
+        grammar, limit=0, differences=definitions.differences, not_regular_error=irregular
+    )

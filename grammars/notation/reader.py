@@ -103,7 +103,7 @@ class Reader(GrammarSource):
         self.ebnf = notation == "ebnf"
         self.escapes = _EBNF if self.ebnf else _GBNF
         self.class_escapes = _EBNF_CLASS if self.ebnf else _GBNF
-        self.made = Definitions()
+        self.definitions = Definitions()
 
     def run(self) -> Definitions:
         """Parses the text and builds its rules."""
@@ -120,7 +120,7 @@ class Reader(GrammarSource):
             assert not isinstance(rule, str)
             head, body = rule.children[0], rule.children[-1]
             self._define(cast("Token", head), self._expression(cast("Tree[Token]", body)))
-        return self.made
+        return self.definitions
 
     def _expression(self, tree: Tree[Token]) -> ir.Expr:
         """The expression of a tree, built bottom-up with a stack of its own."""
@@ -129,11 +129,11 @@ class Reader(GrammarSource):
         while stack:
             nodes.append(stack.pop())
             stack += [child for child in nodes[-1].children if not isinstance(child, str)]
-        built: dict[int, ir.Expr] = {}
+        exprs: dict[int, ir.Expr] = {}
         for node in reversed(nodes):
-            parts = [c if isinstance(c, str) else built.pop(id(c)) for c in node.children]
-            built[id(node)] = getattr(self, f"_{node.data}")(parts)
-        return built[id(tree)]
+            parts = [c if isinstance(c, str) else exprs.pop(id(c)) for c in node.children]
+            exprs[id(node)] = getattr(self, f"_{node.data}")(parts)
+        return exprs[id(tree)]
 
     def _define(self, head: Token, body: ir.Expr) -> None:
         """Adds a rule, refusing a second definition."""
@@ -145,11 +145,11 @@ class Reader(GrammarSource):
             name = match[1]
             if head[len(name)] == "[":
                 self.refuse("sets an option of another engine", at + len(name), action="remove it")
-        if name in self.made.rules:
-            first = self.problem("", self.made.defined[name]).place
+        if name in self.definitions.rules:
+            first = self.problem("", self.definitions.defined[name]).place
             self.fail(f"the rule {name} is defined before, at {first}", at)
-        self.made.rules[name] = body
-        self.made.defined[name] = at
+        self.definitions.rules[name] = body
+        self.definitions.defined[name] = at
 
     # ------------------------------------------------------------ one method for each rule of the .lark files, given its parts
 
@@ -172,26 +172,26 @@ class Reader(GrammarSource):
         if quantifier in _QUANTIFIERS:
             low, high = _QUANTIFIERS[quantifier]
         else:
-            found = _COUNT.match(quantifier)
-            assert found
-            low = int(found[1][:MAX_DIGITS])
-            high = low if found[2] is None else int(found[3][:MAX_DIGITS]) if found[3] else None
+            match = _COUNT.match(quantifier)
+            assert match
+            low = int(match[1][:MAX_DIGITS])
+            high = low if match[2] is None else int(match[3][:MAX_DIGITS]) if match[3] else None
             if high is not None and high < low:
                 self.fail("the greater count comes first", _offset(quantifier))
         return ir.loop(self._item(item), low, high)
 
     def _difference(self, parts: list[Any]) -> ir.Expr:
         whole, minus, without = parts
-        name = f"{len(self.made.differences)} - "
-        self.made.rules[name] = ir.Choice((self._item(whole), self._item(without)))
-        self.made.differences[name] = _offset(minus)
+        name = f"{len(self.definitions.differences)} - "
+        self.definitions.rules[name] = ir.Choice((self._item(whole), self._item(without)))
+        self.definitions.differences[name] = _offset(minus)
         return ir.call(name)
 
     # ------------------------------------------------------------ one method for each terminal
 
     def _name(self, token: Token) -> ir.Expr:
         at = _offset(token)
-        self.made.called[str(token)] = min(at, self.made.called.get(str(token), at))
+        self.definitions.called[str(token)] = min(at, self.definitions.called.get(str(token), at))
         return ir.call(str(token))
 
     def _any(self, token: Token) -> ir.Expr:
@@ -235,10 +235,10 @@ class Reader(GrammarSource):
                 if high < low:
                     self.fail("the range ends before it begins", first)
             ranges.append((ord(low), ord(high)))
-        made = ir.chars(list(ir.invert_ranges(ranges)) if negated else ranges)
-        if isinstance(made, ir.EmptySet):
+        regex = ir.chars(list(ir.invert_ranges(ranges)) if negated else ranges)
+        if isinstance(regex, ir.EmptySet):
             self.fail("no character is in this class", start)
-        return ir.Terminal(made)
+        return ir.Terminal(regex)
 
     def _class_character(self, at: int) -> tuple[str, int]:
         if self.ebnf and (coded := _CODE_POINT.match(self.text, at)):
@@ -247,18 +247,18 @@ class Reader(GrammarSource):
             return self._escaped(at, self.class_escapes)
         return self.text[at], at + 1
 
-    def _escaped(self, at: int, known: dict[str, str]) -> tuple[str, int]:
+    def _escaped(self, at: int, escapes: dict[str, str]) -> tuple[str, int]:
         letter = self.text[at + 1]
         if letter in "xuU":
             least = {"x": 1 if self.ebnf else 2, "u": 4, "U": 8}[letter]
             count = "+" if letter == "x" and self.ebnf else f"{{{least}}}"
-            found = re.compile(f"[0-9A-Fa-f]{count}").match(self.text, at + 2)
-            if found is None:
+            match = re.compile(f"[0-9A-Fa-f]{count}").match(self.text, at + 2)
+            if match is None:
                 self.fail(f"{least} hexadecimal digits expected", at)
-            return self.code_point(found.group(), at), found.end()
-        if letter not in known:
+            return self.code_point(match.group(), at), match.end()
+        if letter not in escapes:
             self.fail(f"unknown escape \\{letter}", at)
-        return known[letter], at + 2
+        return escapes[letter], at + 2
 
     # ------------------------------------------------------------ errors
 

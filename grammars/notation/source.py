@@ -30,9 +30,9 @@ class GrammarSource:
         line = self.text[start:].split("\n", 1)[0].rstrip("\r")
         column = at - start
         left = max(0, column - _EXCERPT // 2)
-        shown = "".join(c if c.isprintable() else " " for c in line[left : left + _EXCERPT])
+        line_text = "".join(c if c.isprintable() else " " for c in line[left : left + _EXCERPT])
         number = self.text.count("\n", 0, at) + 1
-        excerpt = f"{shown}\n{' ' * (column - left)}^"
+        excerpt = f"{line_text}\n{' ' * (column - left)}^"
         return Problem(f"line {number}, column {column + 1}", reason, excerpt=excerpt)
 
     def fail(self, reason: str, at: int, action: str | None = None) -> NoReturn:

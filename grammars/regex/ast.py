@@ -81,8 +81,8 @@ RegexNode = (
 def pattern_problem(pattern: str, at: int, reason: str) -> Problem:
     """An error message for a position in a pattern, with a caret under it."""
     start, stop = max(0, at - 30), at + 30
-    shown = "".join(c if c.isprintable() else " " for c in pattern[start:stop])
-    return Problem(f"position {at}", reason, excerpt=f"{shown}\n{' ' * (at - start)}^")
+    excerpt = "".join(c if c.isprintable() else " " for c in pattern[start:stop])
+    return Problem(f"position {at}", reason, excerpt=f"{excerpt}\n{' ' * (at - start)}^")
 
 
 def lookaround_depth(node: RegexNode) -> int:

@@ -61,11 +61,11 @@ _ALIKE: CodePointRanges = (
 
 def _spans(compiled: re.Pattern[str]) -> CodePointRanges:
     """Code points matched by a pattern of the form ``[...]+``."""
-    found: list[tuple[int, int]] = [span for span in _ALIKE if compiled.match(chr(span[0]))]
+    spans: list[tuple[int, int]] = [span for span in _ALIKE if compiled.match(chr(span[0]))]
     for low, high in _WRITTEN:
         matches = (match.span() for match in compiled.finditer(_characters(low, high)))
-        found += [(low + start, low + stop - 1) for start, stop in matches]
-    return merge_ranges(found)
+        spans += [(low + start, low + stop - 1) for start, stop in matches]
+    return merge_ranges(spans)
 
 
 @cache
@@ -103,13 +103,13 @@ _BLOCK = 0x80
 @cache
 def _cased() -> str:
     """The characters that have another case, found block by block: few blocks hold any."""
-    found: list[str] = []
+    chars: list[str] = []
     for first, last in _MAYBE_CASED:
         for low in range(first, last + 1, _BLOCK):
             block = _characters(low, low + _BLOCK - 1)
             if block.lower() != block or block.upper() != block:
-                found.extend(c for c in block if c.lower() != c or c.upper() != c)
-    return "".join(found)
+                chars.extend(c for c in block if c.lower() != c or c.upper() != c)
+    return "".join(chars)
 
 
 _CASES_OF_ASCII = "".join(map(chr, range(0x80))) + "\u0130\u0131\u017f\u212a"
@@ -134,17 +134,17 @@ def difference(ranges: CodePointRanges, without: CodePointRanges) -> CodePointRa
 
 def intersection(first: CodePointRanges, second: CodePointRanges) -> CodePointRanges:
     """Code points in both; both are sorted and disjoint."""
-    found = []
+    ranges = []
     i = j = 0
     while i < len(first) and j < len(second):
         low, high = max(first[i][0], second[j][0]), min(first[i][1], second[j][1])
         if low <= high:
-            found.append((low, high))
+            ranges.append((low, high))
         if first[i][1] < second[j][1]:
             i += 1
         else:
             j += 1
-    return tuple(found)
+    return tuple(ranges)
 
 
 def contains(ranges: CodePointRanges, code: int) -> bool:

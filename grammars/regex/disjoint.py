@@ -55,7 +55,7 @@ class DerivativeLanguages:
 
     def provably_empty(self, language: int) -> bool:
         """Whether a proof with at most `MAX_DERIVATIVES` derivatives shows that a language is empty."""
-        seen, stack, steps = {language}, [language], 0
+        visited, stack, steps = {language}, [language], 0
         while stack:
             state = stack.pop()
             if self.nullable[state]:
@@ -65,8 +65,8 @@ class DerivativeLanguages:
                 if steps > MAX_DERIVATIVES:
                     return False
                 following = self.derivative(state, char)
-                if following != _NOTHING and following not in seen:
-                    seen.add(following)
+                if following != _NOTHING and following not in visited:
+                    visited.add(following)
                     stack.append(following)
         return True
 
@@ -74,12 +74,12 @@ class DerivativeLanguages:
 
     def add(self, node: _LanguageNode, nullable: bool) -> int:
         """The number of a language in its normal form."""
-        found = self.numbers.get(node)
-        if found is None:
-            found = self.numbers[node] = len(self.nodes)
+        number = self.numbers.get(node)
+        if number is None:
+            number = self.numbers[node] = len(self.nodes)
             self.nodes.append(node)
             self.nullable.append(nullable)
-        return found
+        return number
 
     def intern(self, regex: ir.Regex) -> int:
         """The number of a language of characters."""
@@ -176,10 +176,10 @@ class DerivativeLanguages:
 
     def derivative(self, language: int, char: int) -> int:
         """The derivative by a character."""
-        found = self.derived.get((language, char))
-        if found is None:
-            found = self.derived[language, char] = self._derive(self.nodes[language], char)
-        return found
+        residual = self.derived.get((language, char))
+        if residual is None:
+            residual = self.derived[language, char] = self._derive(self.nodes[language], char)
+        return residual
 
     def _derive(self, node: _LanguageNode, char: int) -> int:
         if node.kind == "chars":
@@ -190,8 +190,8 @@ class DerivativeLanguages:
             return self.concat([self.derivative(node.parts[0], char), again])
         if node.kind == "concat":
             head, tail = node.parts
-            found = self.concat([self.derivative(head, char), tail])
-            return self.union([found, self.derivative(tail, char)]) if self.nullable[head] else found
+            first = self.concat([self.derivative(head, char), tail])
+            return self.union([first, self.derivative(tail, char)]) if self.nullable[head] else first
         if node.kind == "intersection":
             parts = []
             for part in node.parts:
@@ -204,14 +204,14 @@ class DerivativeLanguages:
 
     def class_representatives(self, language: int) -> set[int]:
         """One character of each class that derivatives distinguish."""
-        found = {0}
+        representatives = {0}
         stack = [language]
         while stack:
             node = self.nodes[stack.pop()]
             for low, high in node.ranges:
-                found.update((low, high + 1))
+                representatives.update((low, high + 1))
             if node.kind == "concat" and not self.nullable[node.parts[0]]:
                 stack.append(node.parts[0])
             else:
                 stack += node.parts
-        return found
+        return representatives

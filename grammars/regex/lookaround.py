@@ -199,16 +199,16 @@ class _LookaroundLowering:
             return self.everywhere(ir.concat(regex, rest[0]))
         empty = nullable(regex)
         if len(self.kinds) == 1:
-            written = ir.concat(_nonempty(regex) if empty else regex, rest[1])
+            sequence = ir.concat(_nonempty(regex) if empty else regex, rest[1])
         else:
-            written = ir.union(
+            sequence = ir.union(
                 *(
                     ir.concat(_ending(regex, kind), rest[i + 1])
                     for i, kind in enumerate(self.kinds)
                     if rest[i + 1] is not ir.EMPTY_SET
                 )
             )
-        return self.either(self.everywhere(written), rest) if empty else self.everywhere(written)
+        return self.either(self.everywhere(sequence), rest) if empty else self.everywhere(sequence)
 
     def sequence(self, node: ConcatNode, rest: Continuations) -> Continuations:
         parts = list(node.parts)
@@ -220,10 +220,10 @@ class _LookaroundLowering:
                 and isinstance(look.part, ir.Regex)
                 and isinstance(after, ir.Chars)
             ):
-                seen = single_character(look.part)
-                if seen:
+                lookahead = single_character(look.part)
+                if lookahead:
                     keep = charset.difference if look.negative else charset.intersection
-                    parts[i : i + 2] = [ir.EMPTY_STRING, ir.chars(keep(after.ranges, seen))]
+                    parts[i : i + 2] = [ir.EMPTY_STRING, ir.chars(keep(after.ranges, lookahead))]
         for part in reversed(parts):
             rest = self.lower(part, rest)
         return rest
@@ -246,30 +246,30 @@ class _LookaroundLowering:
 
     def look(self, node: Lookaround, rest: Continuations) -> Continuations:
         if not node.ahead:
-            seen = self.seen_behind(node)
-            return self.each(lambda c: ir.EMPTY_SET if seen[c] == node.negative else rest[c])
-        found = self.lower(node.part, self.everywhere(ir.TEXT))
+            behind = self.seen_behind(node)
+            return self.each(lambda c: ir.EMPTY_SET if behind[c] == node.negative else rest[c])
+        inner = self.lower(node.part, self.everywhere(ir.TEXT))
         if node.negative:
-            return self.each(lambda c: ir.difference(rest[c], found[c]))
-        return self.each(lambda c: _meet(rest[c], found[c]))
+            return self.each(lambda c: ir.difference(rest[c], inner[c]))
+        return self.each(lambda c: _meet(rest[c], inner[c]))
 
     def seen_behind(self, node: Lookaround) -> list[bool]:
         """For each context, whether the look-behind's part matches just before."""
-        seen = [False] * len(self.contexts)
+        behind = [False] * len(self.contexts)
         for part in node.part.parts if isinstance(node.part, AlternationNode) else (node.part,):
             single = single_character(part) if isinstance(part, ir.Regex) else None
             if isinstance(part, StartAnchor):
                 matches = [self.starts(part, c) for c in self.contexts]
             elif isinstance(part, ir.Literal) and not part.data:
-                matches = [True] * len(seen)
+                matches = [True] * len(behind)
             elif single is not None:
                 matches = [self.after(c, single) for c in self.contexts]
             else:
                 raise self.refuse(
                     node.at, "look-behind over more than one character has no regular form here"
                 )
-            seen = [a or b for a, b in zip(seen, matches, strict=True)]
-        return seen
+            behind = [a or b for a, b in zip(behind, matches, strict=True)]
+        return behind
 
     # ------------------------------------------------------------ loops
 
@@ -311,11 +311,11 @@ class _LookaroundLowering:
         for look in looks:
             if not isinstance(look, Lookaround) or not look.ahead:
                 return None
-            found = self.lower(look.part, self.everywhere(ir.TEXT))
-            if any(item is not found[0] for item in found):
+            inner = self.lower(look.part, self.everywhere(ir.TEXT))
+            if any(item is not inner[0] for item in inner):
                 return None
-            wrong = _meet(_SOME, found[0]) if look.negative else ir.difference(_SOME, found[0])
-            language = ir.difference(language, ir.concat(ir.TEXT, wrong))
+            excluded = _meet(_SOME, inner[0]) if look.negative else ir.difference(_SOME, inner[0])
+            language = ir.difference(language, ir.concat(ir.TEXT, excluded))
         return language
 
 

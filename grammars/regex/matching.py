@@ -27,10 +27,10 @@ class _RegexMatcher:
     def ends(self, node: ir.Regex, start: int) -> frozenset[int]:
         """Every position where a string of `node` that starts at `start` may end."""
         key = (id(node), start)
-        found = self.known.get(key)
-        if found is None:
-            found = self.known[key] = frozenset(self.compute(node, start))
-        return found
+        positions = self.known.get(key)
+        if positions is None:
+            positions = self.known[key] = frozenset(self.compute(node, start))
+        return positions
 
     def compute(self, node: ir.Regex, start: int) -> set[int] | frozenset[int]:
         data = self.data
@@ -72,7 +72,7 @@ class _RegexMatcher:
         return set()
 
     def multiple(self, node: ir.DecimalMultiple, start: int) -> set[int]:
-        found = set()
+        positions = set()
         before, point = 0, start if node.form == "fraction" else None
         value = node.residue  # of all digits up to here
         places = node.places  # that are still to come
@@ -82,7 +82,7 @@ class _RegexMatcher:
             else:
                 enough = at > point or (node.form == "fraction" and node.low == 0)
             if enough and value * 10**places % node.modulus == 0:
-                found.add(at)
+                positions.add(at)
             byte = self.data[at : at + 1]
             if byte == b"." and node.form == "number" and point is None and node.low <= before:
                 point = at + 1
@@ -97,10 +97,10 @@ class _RegexMatcher:
                 value, places = value * 10 + int(byte), places - 1
             elif byte != b"0":
                 break
-        return found
+        return positions
 
     def repeat(self, node: ir.Repeat, start: int) -> set[int]:
-        found: set[int] = {start} if node.low == 0 else set()
+        positions: set[int] = {start} if node.low == 0 else set()
         places: frozenset[int] = frozenset((start,))
         seen: dict[frozenset[int], int] = {places: 0}
         count = 0
@@ -108,7 +108,7 @@ class _RegexMatcher:
             places = frozenset(end for place in places for end in self.ends(node.part, place))
             count += 1
             if count >= node.low:
-                found |= places
+                positions |= places
             if places in seen:  # the sets repeat: skip whole periods
                 period = count - seen[places]
                 if count >= node.low + period:
@@ -116,7 +116,7 @@ class _RegexMatcher:
                 if node.low > count:
                     count += (node.low - count) // period * period
                     if count >= node.low:
-                        found |= places
+                        positions |= places
                 seen.clear()
             seen[places] = count
-        return found
+        return positions

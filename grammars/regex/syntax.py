@@ -62,14 +62,16 @@ class RegexParser(PatternReader):
         """The tree of the whole pattern."""
         stack = [_OpenGroup(0, self.flags)]
         pattern = self.pattern
-        known: dict[str, list[tuple[str, frozenset[str], ir.Regex]]] = {}  # groups, by their first characters
-        kept = 0
+        groups: dict[
+            str, list[tuple[str, frozenset[str], ir.Regex]]
+        ] = {}  # groups, by their first characters
+        group_count = 0
         while self.at < len(pattern):
             at = self.at
             char = pattern[at]
             group = stack[-1]
             if char == "(":
-                again = known.get(pattern[at : at + _BEGINNING])
+                again = groups.get(pattern[at : at + _BEGINNING])
                 if again is not None and (node := self.reuse_group(again)) is not None:
                     group.items.append(self.read_quantifier(node, at))
                     continue
@@ -82,12 +84,12 @@ class RegexParser(PatternReader):
                 closed = self.close(group)
                 if (
                     isinstance(closed, ir.Regex)
-                    and kept < _GROUPS_KEPT
+                    and group_count < _GROUPS_KEPT
                     and self.at - group.at <= _LONGEST_GROUP
                 ):
-                    kept += 1
+                    group_count += 1
                     begin = pattern[group.at : group.at + _BEGINNING]
-                    known.setdefault(begin, []).append((pattern[group.at : self.at], group.flags, closed))
+                    groups.setdefault(begin, []).append((pattern[group.at : self.at], group.flags, closed))
                 stack[-1].items.append(self.read_quantifier(closed, group.at))
             elif char == "|":
                 self.at += 1
@@ -106,9 +108,9 @@ class RegexParser(PatternReader):
             raise self.invalid_pattern("this group is never closed", stack[-1].at)
         return self.close(stack.pop())
 
-    def reuse_group(self, known: list[tuple[str, frozenset[str], ir.Regex]]) -> ir.Regex | None:
+    def reuse_group(self, groups: list[tuple[str, frozenset[str], ir.Regex]]) -> ir.Regex | None:
         """The node of an earlier group with equal source and equal flags."""
-        for text, flags, node in known:
+        for text, flags, node in groups:
             if flags == self.flags and self.pattern.startswith(text, self.at):
                 self.at += len(text)
                 return node
@@ -308,13 +310,13 @@ class RegexParser(PatternReader):
         plain = _PLAIN_CLASS.match(self.pattern, begin)
         if plain is None or "i" in self.flags:
             return ir.chars(self.char_set(begin, 0))
-        found = _CLASSES.get(plain[0])
-        if found is None:
-            found = ir.chars(self.char_set(begin, 0))
+        regex = _CLASSES.get(plain[0])
+        if regex is None:
+            regex = ir.chars(self.char_set(begin, 0))
             if len(_CLASSES) < _CLASSES_KEPT:
-                _CLASSES[plain[0]] = found
+                _CLASSES[plain[0]] = regex
         self.at = plain.end()
-        return found
+        return regex
 
     def escape(self) -> RegexNode:
         """An escape outside of classes."""

@@ -124,7 +124,7 @@ class _SuffixAutomatonRules:
 
     def write_short(self, least: int) -> None:
         """States of strings that are too short to end, distinguished by the length read so far."""
-        found = {(0, 0): None}
+        states = {(0, 0): None}
         bodies: dict[str, ir.Expr] = {}
         for state, length in (queue := [(0, 0)]):
             steps: list[ir.Expr] = []
@@ -138,8 +138,8 @@ class _SuffixAutomatonRules:
                     steps.append(ir.sequence(terminal, self.after[at]))
                 elif self.edges[at]:
                     key = (at, length + len(read))
-                    if key not in found:
-                        found[key] = None
+                    if key not in states:
+                        states[key] = None
                         queue.append(key)
                     steps.append(ir.Sequence((ir.terminal("".join(read)), ir.Call(f"{key[0]}, {key[1]}"))))
             bodies[f"{state}, {length}"] = ir.choice(*steps)

@@ -15,10 +15,10 @@ def import_rules(grammar: ir.Grammar, rules: dict[str, ir.Expr]) -> ir.Expr:
     """
     reject_lexer_grammar(grammar, "among the rules of another")
     names: dict[str, str] = {}
-    taken = {*rules, *grammar.rules}
+    names_in_use = {*rules, *grammar.rules}
     for name in grammar.rules:
-        names[name] = fresh_name(name, taken) if name in rules else name
-        taken.add(names[name])
+        names[name] = fresh_name(name, names_in_use) if name in rules else name
+        names_in_use.add(names[name])
     if all(name == new for name, new in names.items()):
         rules.update(grammar.rules)
         return ir.call(grammar.start)
@@ -35,8 +35,8 @@ def import_rules(grammar: ir.Grammar, rules: dict[str, ir.Expr]) -> ir.Expr:
     return ir.call(names[grammar.start])
 
 
-def fresh_name(name: str, taken: set[str] | dict[str, ir.Expr]) -> str:
+def fresh_name(name: str, names_in_use: set[str] | dict[str, ir.Expr]) -> str:
     """A name that no rule has yet."""
-    while name in taken:
+    while name in names_in_use:
         name += "'"
     return name

@@ -53,14 +53,14 @@ def inline_regular_rules(
     """
     rules = grammar.rules
     edges = {name: calls(body) for name, body in rules.items()}
-    found: dict[str, _SizedExpr] = {}
+    parts: dict[str, _SizedExpr] = {}
     known: dict[ir.Expr, _SizedExpr] = {}
     bodies: dict[str, ir.Expr] = {}
     for component in strongly_connected_components(edges):
         if len(component) > 1 or component[0] in edges[component[0]]:
-            found.update((name, _SizedExpr(ir.call(name), None, 0)) for name in component)
+            parts.update((name, _SizedExpr(ir.call(name), None, 0)) for name in component)
         for name in component:
-            part = fold(rules[name], children, lambda expr, known: _part(expr, known, found, limit), known)
+            part = fold(rules[name], children, lambda expr, known: _part(expr, known, parts, limit), known)
             if name in differences:
                 one, other = (known[half] for half in children(rules[name]))
                 if one.regex is None or other.regex is None:
@@ -68,18 +68,18 @@ def inline_regular_rules(
                 regex = ir.difference(one.regex, other.regex)
                 part = _SizedExpr(ir.Terminal(regex), regex, one.size + other.size)
             bodies[name] = part.expr
-            if name not in found:
-                found[name] = part if part.unit(limit) else _SizedExpr(ir.call(name), part.regex, part.size)
+            if name not in parts:
+                parts[name] = part if part.unit(limit) else _SizedExpr(ir.call(name), part.regex, part.size)
     return ir.Grammar({name: bodies[name] for name in rules}, grammar.start)
 
 
 def _part(
-    expr: ir.Expr, known: dict[ir.Expr, _SizedExpr], found: dict[str, _SizedExpr], limit: int
+    expr: ir.Expr, known: dict[ir.Expr, _SizedExpr], parts_by_rule: dict[str, _SizedExpr], limit: int
 ) -> _SizedExpr:
     if isinstance(expr, ir.Terminal):
         return _SizedExpr(expr, expr.regex, _size(expr.regex))
     if isinstance(expr, ir.Call):
-        return found[expr.rule]
+        return parts_by_rule[expr.rule]
     parts = [known[part] for part in children(expr)]
     regexes = [part.regex for part in parts if part.regex is not None]
     if isinstance(expr, ir.Interleave):
@@ -107,14 +107,14 @@ def _merged(
 ) -> list[ir.Expr]:
     """The parts with units joined; in a sequence only `together`, where they stand side by side."""
     merged: list[ir.Expr] = []
-    held: list[ir.Regex] = []
+    adjacent: list[ir.Regex] = []
     size = 0
 
     def flush() -> None:
         nonlocal size
-        if held:
-            merged.append(ir.Terminal(join(*held)))
-        held.clear()
+        if adjacent:
+            merged.append(ir.Terminal(join(*adjacent)))
+        adjacent.clear()
         size = 0
 
     for part in parts:
@@ -125,7 +125,7 @@ def _merged(
             continue
         if size + part.size > limit:
             flush()
-        held.append(part.regex)
+        adjacent.append(part.regex)
         size += part.size
     flush()
     return merged

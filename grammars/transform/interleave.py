@@ -43,15 +43,15 @@ def interleave(
                 f"{obligations.bit_length()} obligations; at most {MAX_INTERLEAVE_OBLIGATIONS}",
             ),
         )
-    kept = tuple(
+    allowed = tuple(
         entry
         for entry in entries
         if entry.head is not ir.EMPTY_LANGUAGE and entry.body is not ir.EMPTY_LANGUAGE
     )
-    built = ir.Interleave(kept, tuple(sorted(set(required))), obligations, low, high, separator, ordered)
-    if not interleave_satisfiable(built, kept, alone=separator is ir.EMPTY_LANGUAGE):
+    expr = ir.Interleave(allowed, tuple(sorted(set(required))), obligations, low, high, separator, ordered)
+    if not interleave_satisfiable(expr, allowed, alone=separator is ir.EMPTY_LANGUAGE):
         return ir.EMPTY_LANGUAGE
-    return built if kept and high != 0 else ir.EPSILON
+    return expr if allowed and high != 0 else ir.EPSILON
 
 
 def interleave_nullable(expr: ir.Interleave) -> bool:
@@ -85,10 +85,10 @@ def interleave_satisfiable(
             continue
         for _ in range(MAX_INTERLEAVE_OBLIGATIONS if slot is None else 1):
             before = dict(fewest)
-            for held, count in before.items():
+            for met, count in before.items():
                 for obligations in discharged:
                     more = count + (slot not in expr.required)
-                    fewest[held | obligations] = min(fewest.get(held | obligations, more), more)
+                    fewest[met | obligations] = min(fewest.get(met | obligations, more), more)
             if fewest == before:
                 break
     if expr.obligations not in fewest:
@@ -179,8 +179,8 @@ def expand_interleaves(grammar: ir.Grammar) -> ir.Grammar:
 
     def value(expr: ir.Expr, known: dict[ir.Expr, ir.Expr]) -> ir.Expr:
         parts = tuple(known[part] for part in children(expr))
-        made = expr if parts == children(expr) else with_children(expr, parts)
-        return ir.Call(name(made)) if isinstance(made, ir.Interleave) else made
+        rebuilt = expr if parts == children(expr) else with_children(expr, parts)
+        return ir.Call(name(rebuilt)) if isinstance(rebuilt, ir.Interleave) else rebuilt
 
     known: dict[ir.Expr, ir.Expr] = {}
     for rule, body in grammar.rules.items():

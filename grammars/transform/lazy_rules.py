@@ -31,14 +31,14 @@ class LazyRules(Mapping[str, ir.Expr]):
 
     def __init__(
         self,
-        built: dict[str, ir.Expr],
+        rules: dict[str, ir.Expr],
         min_lengths: dict[str, int],
         build: Callable[[str], ir.Expr],
         eager_exprs: Mapping[str, ir.Expr] | None = None,
     ) -> None:
         self.min_lengths = min_lengths
         self.eager_exprs = eager_exprs or {}
-        self._built = built
+        self._built = rules
         self._build = build
         self._lock = threading.Lock()
 

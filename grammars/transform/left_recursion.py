@@ -56,16 +56,16 @@ def remove_left_recursion(grammar: ir.Grammar) -> ir.Grammar:
 
 def _first_calls(body: ir.Expr, nonempty: EpsilonRemover) -> dict[str, bool]:
     """Rules that a rule may call before it reads a byte; by rule, whether something can follow such a call."""
-    found: dict[str, bool] = {}
-    seen: set[tuple[ir.Expr, bool]] = set()
+    calls: dict[str, bool] = {}
+    visited: set[tuple[ir.Expr, bool]] = set()
     stack = [(body, False)]
     while stack:
         expr, more = stack.pop()
-        if (expr, more) in seen:
+        if (expr, more) in visited:
             continue
-        seen.add((expr, more))
+        visited.add((expr, more))
         if isinstance(expr, ir.Call):
-            found[expr.rule] = found.get(expr.rule, False) or more
+            calls[expr.rule] = calls.get(expr.rule, False) or more
         elif isinstance(expr, ir.Choice):
             stack.extend((part, more) for part in expr.parts)
         elif isinstance(expr, ir.Loop):
@@ -77,7 +77,7 @@ def _first_calls(body: ir.Expr, nonempty: EpsilonRemover) -> dict[str, bool]:
                 stack.append((part, more or index + 1 < len(expr.parts)))
                 if not nonempty.nullable(part):
                     break
-    return found
+    return calls
 
 
 class _LeftRecursiveComponent:

@@ -118,12 +118,12 @@ def _nullable_rules(rules: Mapping[str, ir.Expr]) -> set[str]:
     for component in strongly_connected_components(
         {name: calls(body) for name, body in rules.items()}
     ):  # callees first
-        found = set(component)
-        while found:
+        newly_nullable = set(component)
+        while newly_nullable:
             known: dict[ir.Expr, bool] = {}
             left = [name for name in component if name not in empty]
-            found = {name for name in left if fold(rules[name], children, value, known)}
-            empty.update(found)
+            newly_nullable = {name for name in left if fold(rules[name], children, value, known)}
+            empty.update(newly_nullable)
     return empty
 
 
@@ -163,7 +163,7 @@ def remove_nullable_loops(grammar: ir.Grammar) -> ir.Grammar:
     Returns the grammar itself if it has no such loop.
     """
     nonempty = EpsilonRemover(grammar.rules)
-    made: dict[ir.Expr, ir.Expr] = {}
+    cache: dict[ir.Expr, ir.Expr] = {}
 
     def value(expr: ir.Expr, known: dict[ir.Expr, ir.Expr]) -> ir.Expr:
         parts = tuple(known[part] for part in children(expr))
@@ -178,7 +178,7 @@ def remove_nullable_loops(grammar: ir.Grammar) -> ir.Grammar:
         return (ir.sequence if isinstance(expr, ir.Sequence) else ir.choice)(*parts)
 
     for name, body in grammar.rules.items():
-        nonempty.rules[name] = fold(body, children, value, made)
+        nonempty.rules[name] = fold(body, children, value, cache)
     if all(nonempty.rules[name] is body for name, body in grammar.rules.items()):
         return grammar
     nonempty.define_pending()

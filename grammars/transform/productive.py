@@ -16,16 +16,16 @@ def productive_rules(rules: Mapping[str, ir.Expr], known_productive: Iterable[st
         rules: the rules.
         known_productive: rules that are known to be productive; they need not be among `rules`.
     """
-    found = set(known_productive)
+    productive = set(known_productive)
     known: set[int] = set()  # ids of productive nodes; only grows
     changed = True
     while changed:
         changed = False
         for name in reversed(tuple(rules)):
-            if name not in found and _derives(rules[name], found, known):
-                found.add(name)
+            if name not in productive and _derives(rules[name], productive, known):
+                productive.add(name)
                 changed = True
-    return found
+    return productive
 
 
 def _derives(root: ir.Expr, known_productive: set[str], known: set[int]) -> bool:
@@ -48,10 +48,10 @@ def _derives(root: ir.Expr, known_productive: set[str], known: set[int]) -> bool
         """Whether an interleave is productive, or a part of it that must be examined first."""
         known_parts: dict[ir.Expr, bool] = {}
         for part in children(node):
-            found = seen(part)
-            if found is None:
+            result = seen(part)
+            if result is None:
                 return part
-            known_parts[part] = found
+            known_parts[part] = result
         entries = [entry for entry in node.entries if known_parts[entry.head] and known_parts[entry.body]]
         return interleave_satisfiable(node, entries, alone=not known_parts[node.separator])
 
@@ -66,34 +66,34 @@ def _derives(root: ir.Expr, known_productive: set[str], known: set[int]) -> bool
         parts = node.parts if isinstance(node, ir.Sequence) else (node.part,)  # type: ignore[attr-defined]
         return node, iter(parts), False
 
-    found = seen(root)
-    if found is not None:
-        return found
+    result = seen(root)
+    if result is not None:
+        return result
     known.add(id(ir.EPSILON))
     stack = [opened(root)]
     while stack:
         node, parts, decisive = stack[-1]
         if isinstance(node, ir.Interleave):
-            answer = verdict(node)
-            if isinstance(answer, ir.Expr):
-                stack.append(opened(answer))
-                found = None
+            outcome = verdict(node)
+            if isinstance(outcome, ir.Expr):
+                stack.append(opened(outcome))
+                result = None
                 continue
-            found = answer
-        elif found != decisive:  # by the part examined last
+            result = outcome
+        elif result != decisive:  # by the part examined last
             for part in parts:
-                found = seen(part)
-                if found is None:
+                result = seen(part)
+                if result is None:
                     stack.append(opened(part))
-                if found is None or found == decisive:
+                if result is None or result == decisive:
                     break
             else:
-                found = not decisive
-            if found is None:
+                result = not decisive
+            if result is None:
                 continue
-        (known if found else failed).add(id(node))
+        (known if result else failed).add(id(node))
         stack.pop()
-    return bool(found)
+    return bool(result)
 
 
 def prune_unproductive(grammar: ir.Grammar, known_productive: Iterable[str] = ()) -> ir.Grammar | None:
@@ -103,13 +103,15 @@ def prune_unproductive(grammar: ir.Grammar, known_productive: Iterable[str] = ()
         grammar: the rules.
         known_productive: rules that are known to be productive.
     """
-    found = productive_rules(grammar.rules, known_productive)
-    if grammar.start not in found:
+    productive = productive_rules(grammar.rules, known_productive)
+    if grammar.start not in productive:
         return None
-    if len(found) == len(grammar.rules):
+    if len(productive) == len(grammar.rules):
         return grammar
     done: dict[int, ir.Expr] = {}
-    rules = {name: _rebuilt(body, found, done) for name, body in grammar.rules.items() if name in found}
+    rules = {
+        name: _rebuilt(body, productive, done) for name, body in grammar.rules.items() if name in productive
+    }
     return ir.Grammar(rules, grammar.start)
 
 

@@ -11,6 +11,7 @@ converts a JSON value of that schema to a value of the type. Must not know: auto
     scalars.py     str, int, Decimal, datetime, UUID, ...: one table entry each
     records.py     dataclasses, TypedDict, NamedTuple, callables: types with named fields
     metadata.py    metadata of `Annotated`: bounds, lengths, descriptions
+    contents.py    strings of a constraint or of a type: the schema for the grammar and that for a prompt
     limits.py      bounds for values that a format allows and Python cannot represent
     docstrings.py  descriptions from docstrings
     models.py      types that pydantic (version 2) defines, read by pydantic
@@ -18,12 +19,13 @@ converts a JSON value of that schema to a value of the type. Must not know: auto
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from grammars.content import StringConstraint
+from grammars.types.contents import enforced, shown
 from grammars.types.kinds import read_type
-from grammars.types.limits import restrict_to_python
 from grammars.types.reader import TypeReader, name_of
 
 __all__ = ["TypeSpec", "type_spec"]
@@ -35,8 +37,9 @@ class TypeSpec:
 
     Attributes:
         schema: JSON Schema, draft 2020-12. Named types that are recursive or nested are under `$defs`.
-        enforced_schema: `schema` without strings that Python cannot represent, for the grammar: without dates
-            of the year 0, leap seconds, or durations with numbers of more than six digits.
+        enforced_schema: for the grammar: `schema` with the strings that the types read and check, where JSON Schema
+            says less or something else (`grammars.content`).
+        contents: constraints in ``Annotated[str, ...]``, by the names that `enforced_schema` uses.
         build: JSON value (as `json.loads` gives it) -> value of the type. Raises a `ValueError` for a value
             that does not follow the schema, and any exception that the type's own code raises
             (`__post_init__`, pydantic validators).
@@ -45,6 +48,7 @@ class TypeSpec:
 
     schema: dict[str, Any]
     enforced_schema: dict[str, Any]
+    contents: Mapping[str, StringConstraint]
     build: Callable[[Any], Any]
     title: str
 
@@ -55,8 +59,10 @@ def type_spec(hint: Any) -> TypeSpec:
     | type | JSON | built back into |
     |---|---|---|
     | `str int float bool None Any`, `Decimal` | as is (`Decimal`: number) | the same |
-    | `datetime date time UUID timedelta`, `Path` | string with its format | the same; a month of a duration is 30 days, a year 365, as in pydantic |
+    | `datetime date time UUID timedelta`, `Path`, `ipaddress` types, `complex` | string; a date-time or time has an offset or none | the same; a month of a duration is 30 days, a year 365, as in pydantic |
     | `list[T]`, `Sequence[T]`, `tuple[T, ...]`, `tuple[A, B]` | array | list, tuple |
+    | `set[T]`, `frozenset[T]` | array of unique items | set, frozenset |
+    | `Annotated[str, constraint]` | string that contains a text of the constraint | str |
     | `dict[str, T]`, `Mapping[str, T]`; keys may be a `Literal` or an `Enum` of strings | object | dict |
     | `Literal`, `Enum` | the values | the value, the member |
     | `Optional`, `Union`, `X \| Y` | any of them | the most specific member that fits, the first of equals |
@@ -81,4 +87,5 @@ def type_spec(hint: Any) -> TypeSpec:
     reader = TypeReader(read_type)
     title = name_of(hint)
     schema, build = reader.document(hint, title)
-    return TypeSpec(schema, restrict_to_python(schema), build, title)
+    contents = reader.contents
+    return TypeSpec(shown(schema, contents), enforced(schema), contents, build, title)

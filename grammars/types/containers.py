@@ -1,4 +1,4 @@
-"""Lists, tuples and dicts."""
+"""Lists, tuples, sets and dicts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ def _repeated(reader: TypeReader, item: Any, path: str, kind: type) -> TypeNode:
             raise ValueError(f"{value!r} is not an array")
         return kind(node.build(part) for part in value)
 
-    return TypeNode({"type": "array", "items": node.schema} if node.schema else {"type": "array"}, build)
+    unique = {"uniqueItems": True} if kind in (set, frozenset) else {}
+    items = {"items": node.schema} if node.schema else {}
+    return TypeNode({"type": "array", **items, **unique}, build)
 
 
 def fixed_tuple(reader: TypeReader, hint: Any, path: str) -> TypeNode:
@@ -71,6 +73,11 @@ def mapping(reader: TypeReader, hint: Any, path: str) -> TypeNode:
     return TypeNode(schema, build)
 
 
-def reject_set(reader: TypeReader, hint: Any, path: str) -> TypeNode:
-    """Refuses sets: unique items of arbitrary types cannot be enforced."""
-    return reader.refuse(path, f"{name_of(hint)}: sets are not supported yet, use list")
+def unique_set(reader: TypeReader, hint: Any, path: str) -> TypeNode:
+    """A set: an array of unique items."""
+    return _repeated(reader, _argument(hint, 0), path, set)
+
+
+def frozen_set(reader: TypeReader, hint: Any, path: str) -> TypeNode:
+    """A frozenset: an array of unique items."""
+    return _repeated(reader, _argument(hint, 0), path, frozenset)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from grammars.errors import InvalidConstraint, Problem
-from grammars.types import containers, metadata, models, records, values
+from grammars.types import containers, contents, metadata, models, records, values
 from grammars.types.reader import SchemaAndBuilder, TypeNode, TypeReader, name_of
 from grammars.types.scalars import SCALARS
 from grammars.types.unions import union_builder
@@ -49,8 +49,6 @@ def _lookup(table: dict[Any, Any], key: Any) -> Any:
 def _advice(hint: Any) -> str:
     if hint in (bytes, bytearray, memoryview):
         return ": use str, with base64 text in it if need be"
-    if isinstance(hint, type) and issubclass(hint, (set, frozenset)):
-        return ": use list, sets are not supported yet"
     if isinstance(hint, type):
         return ": make it a dataclass, a TypedDict or a pydantic model"
     if not isinstance(hint, typing.TypeVar) and not hasattr(hint, "__origin__"):
@@ -65,7 +63,9 @@ def _annotated(reader: TypeReader, hint: Any, path: str) -> TypeNode:
         node = reader.read(hint.__origin__, path)
         try:
             schema = metadata.apply_metadata(node.schema, hint.__metadata__)
-        except metadata.UnsupportedMetadata as refused:
+            for constraint in filter(contents.is_string_constraint, hint.__metadata__):
+                schema = contents.add_content(schema, constraint, reader.contents)
+        except (metadata.UnsupportedMetadata, contents.UnsupportedContent) as refused:
             return reader.refuse(path, str(refused))
         if schema is not node.schema:
             node = TypeNode(schema, node.build)  # only scalars and containers take bounds: they are finished
@@ -119,7 +119,9 @@ def _variable(reader: TypeReader, hint: Any, path: str) -> TypeNode:
 def _pydantic(reader: TypeReader, hint: Any, path: str) -> TypeNode:
     def lower() -> SchemaAndBuilder:
         adapter = models.adapter_of(hint)
-        return models.pydantic_schema(adapter, reader.definitions), models.validating_builder(adapter)
+        with contents.reading(reader.contents):
+            schema = models.pydantic_schema(adapter, reader.definitions)
+        return schema, models.validating_builder(adapter)
 
     try:
         return reader.define_shared(hint, lower) if isinstance(hint, type) else TypeNode(*lower())
@@ -140,7 +142,8 @@ _ORIGINS: dict[Any, Callable[[TypeReader, Any, str], TypeNode]] = {
     **dict.fromkeys((list, collections.abc.Sequence, collections.abc.MutableSequence), containers.array),
     **dict.fromkeys((collections.abc.Iterable, collections.abc.Collection), containers.array),
     **dict.fromkeys((dict, collections.abc.Mapping, collections.abc.MutableMapping), containers.mapping),
-    **dict.fromkeys((set, frozenset, collections.abc.Set, collections.abc.MutableSet), containers.reject_set),
+    **dict.fromkeys((set, collections.abc.Set, collections.abc.MutableSet), containers.unique_set),
+    frozenset: containers.frozen_set,
     **dict.fromkeys((typing.Final, typing.ClassVar), _qualified),
 }
 """Origin of a generic type -> how it is read. Without arguments these are found through `_KINDS`."""
@@ -164,7 +167,10 @@ _KINDS: tuple[tuple[Callable[[Any], bool], Callable[[TypeReader, Any, str], Type
         ),
         _record(records.named_tuple_record),
     ),
-    (lambda hint: hint in (list, dict, tuple), lambda reader, hint, path: _ORIGINS[hint](reader, hint, path)),
+    (
+        lambda hint: hint in (list, dict, tuple, set, frozenset),
+        lambda reader, hint, path: _ORIGINS[hint](reader, hint, path),
+    ),
     (
         lambda hint: hasattr(hint, "__supertype__"),
         lambda reader, hint, path: reader.read(hint.__supertype__, path),

@@ -10,7 +10,21 @@ import functools
 import json
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Annotated, Any
+
+from grammars.content import CHECKED_KEYWORD, CONTENT_KEYWORD
+from grammars.types.contents import UnsupportedContent
+from grammars.types.pydantic_contents import (
+    checked_bounds,
+    content_of_date,
+    content_of_datetime,
+    content_of_function,
+    content_of_time,
+    content_of_url,
+    function_name,
+    merged_checks,
+    without_outer_space,
+)
 
 _PYDANTIC_ATTRIBUTES = ("__get_pydantic_core_schema__", "__pydantic_core_schema__")
 
@@ -61,6 +75,8 @@ def pydantic_schema(adapter: Any, definitions: dict[str, Any]) -> dict[str, Any]
             schema = adapter.json_schema(
                 mode="validation", schema_generator=_generator(), ref_template=f"#/$defs/{template}"
             )
+        except PydanticSchemaError as refused:
+            raise PydanticSchemaError(str(refused), _blame(adapter)) from None
         except _failures() as error:
             raise PydanticSchemaError(_first_line(error), _blame(adapter)) from None
         own = {template.format(model=name): body for name, body in schema.pop("$defs", {}).items()}
@@ -73,7 +89,7 @@ def pydantic_schema(adapter: Any, definitions: dict[str, Any]) -> dict[str, Any]
 def _failures() -> tuple[type[Exception], ...]:
     from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 
-    return PydanticUserError, PydanticUndefinedAnnotation
+    return PydanticUserError, PydanticUndefinedAnnotation, UnsupportedContent
 
 
 def _templates() -> Iterator[str]:
@@ -94,12 +110,14 @@ def _blame(adapter: Any) -> str:
     """The field of a model that has no schema, as `.field`; empty if no single field is the reason."""
     from pydantic import TypeAdapter
 
+    refused: tuple[type[Exception], ...] = (PydanticSchemaError, *_failures())
     fields = getattr(adapter._type, "model_fields", {})
     for name, field in fields.items() if isinstance(fields, dict) else ():
-        inner = TypeAdapter(field.annotation)
+        hint: Any = Annotated.__class_getitem__((field.annotation, *field.metadata, ""))  # type: ignore[attr-defined]
+        inner: Any = TypeAdapter(hint)
         try:
             inner.json_schema(schema_generator=_generator())
-        except _failures():
+        except refused:
             return f".{name}{_blame(inner)}"
     return ""
 
@@ -111,7 +129,8 @@ def _generator() -> Any:
     * Objects are closed unless the model takes extra keys.
     * A discriminated union is `anyOf` with the discriminator required in every member, as validation requires it.
     * `Decimal` is a number, or a string of digits if digits are counted.
-    * `type[T]` is refused, where pydantic would take any value and then refuse it.
+    * `type[T]` and `ImportString` are refused, where pydantic would take any value and then refuse it.
+    * What a type checks beyond JSON Schema stands in the keywords of `grammars.content`.
     * Fields have no title of their own, and keys keep their order.
     """
     from pydantic.json_schema import GenerateJsonSchema
@@ -136,6 +155,70 @@ def _generator() -> Any:
 
         def typed_dict_schema(self, schema: Any) -> Any:
             return _closed(super().typed_dict_schema(schema))
+
+        def datetime_schema(self, schema: Any) -> Any:
+            return super().datetime_schema(schema) | content_of_datetime(schema)
+
+        def date_schema(self, schema: Any) -> Any:
+            return super().date_schema(schema) | content_of_date(schema)
+
+        def time_schema(self, schema: Any) -> Any:
+            return super().time_schema(schema) | content_of_time(schema)
+
+        def timedelta_schema(self, schema: Any) -> Any:
+            return super().timedelta_schema(schema) | checked_bounds(schema)
+
+        def url_schema(self, schema: Any) -> Any:
+            return super().url_schema(schema) | content_of_url(schema)
+
+        def multi_host_url_schema(self, schema: Any) -> Any:
+            return super().multi_host_url_schema(schema) | content_of_url(schema, hosts=True)
+
+        def complex_schema(self, schema: Any) -> Any:
+            return super().complex_schema(schema) | {CONTENT_KEYWORD: {"complex": {}}}
+
+        def json_schema(self, schema: Any) -> Any:
+            return {"contentSchema": {}} | super().json_schema(schema) | {CONTENT_KEYWORD: {"json": None}}
+
+        def str_schema(self, schema: Any) -> Any:
+            return super().str_schema(schema) | without_outer_space(schema)
+
+        def function_after_schema(self, schema: Any) -> Any:
+            return self._checked(super().function_after_schema(schema), schema)
+
+        def function_before_schema(self, schema: Any) -> Any:
+            return self._checked(super().function_before_schema(schema), schema)
+
+        def function_wrap_schema(self, schema: Any) -> Any:
+            return self._checked(super().function_wrap_schema(schema), schema)
+
+        def generate_inner(self, schema: Any) -> Any:
+            if schema["type"] == "function-plain" and function_name(schema) == "import_string":
+                raise PydanticSchemaError(
+                    "ImportString: which names can be imported is not known; use a Literal of them, or str"
+                )
+            return super().generate_inner(schema)
+
+        def function_plain_schema(self, schema: Any) -> Any:
+            return self._checked(super().function_plain_schema(schema), schema)
+
+        def _checked(self, made: Any, schema: Any) -> Any:
+            """The schema of a function, with what the function checks."""
+            if function_name(schema) == "ByteSize._validate":
+                strings: dict[str, Any] = {CONTENT_KEYWORD: {"byte size": {}}}
+                members = [part | strings if part.get("type") == "string" else part for part in made["anyOf"]]
+                return made | {"anyOf": members}
+            found = content_of_function(schema)
+            if not found:
+                return made
+            if (
+                found.keys() == {CHECKED_KEYWORD} and "$ref" in made
+            ):  # beside the reference it would hide the model
+                body = self.get_schema_from_definitions(made["$ref"])
+                if body is not None:
+                    body.update(merged_checks(body, found))
+                return made
+            return made | merged_checks(made, found)
 
         def is_subclass_schema(self, schema: Any) -> Any:
             return self.handle_invalid_for_json_schema(schema, "core_schema.IsSubclassSchema")

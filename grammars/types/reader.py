@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from grammars.errors import Problem, UnsupportedConstraint
+from grammars.types.contents import Contents
 
 ValueBuilder = Callable[[Any], Any]
 SchemaAndBuilder = tuple[dict[str, Any], ValueBuilder]
@@ -39,11 +40,13 @@ class TypeReader:
 
     Attributes:
         definitions: name -> schema of the named types met so far.
+        contents: constraints of strings met so far, by key.
     """
 
     def __init__(self, read: Callable[[TypeReader, Any, str], TypeNode]) -> None:
         self._read = read
         self.definitions: dict[str, dict[str, Any]] = {}
+        self.contents: Contents = {}
         self._named: dict[Any, TypeNode] = {}
         self._uses: dict[str, int] = {}
         self._local: dict[str, Any] = {}

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from grammars.content import CHECKED_KEYWORD
 from grammars.errors import InvalidConstraint, Problem
 from grammars.types.docstrings import own_docstring, split_docstring
 
@@ -41,11 +42,13 @@ class RecordType:
         fields: in the order of their declaration.
         make: keyword arguments -> instance.
         description: the docstring before its sections.
+        check: the name of the method that checks an instance after it is made.
     """
 
     fields: list[RecordField]
     make: Callable[..., Any]
     description: str = ""
+    check: str = ""
 
 
 def lower_record(
@@ -62,6 +65,8 @@ def lower_record(
     if required:
         schema["required"] = required
     schema["additionalProperties"] = False
+    if record.check:
+        schema[CHECKED_KEYWORD] = record.check
 
     def build(value: Any) -> Any:
         if (
@@ -123,7 +128,8 @@ def _of_init(
     for name, parameter in inspect.signature(cls).parameters.items():
         of_field, _ = strip_qualifiers(hints.get((attributes or {}).get(name, name), Any))
         fields.append(_field(parameter, of_field, said(name) or documented.get(name, ""), reader, path))
-    return RecordType(fields, cls, description)
+    checks = [name for name in ("__post_init__", "__attrs_post_init__") if hasattr(cls, name)]
+    return RecordType(fields, cls, description, " and ".join(checks))
 
 
 def typed_dict_record(hint: Any, reader: TypeReader, path: str) -> RecordType:

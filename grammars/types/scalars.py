@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
@@ -10,10 +11,12 @@ from pathlib import Path, PurePath
 from typing import Any
 from uuid import UUID
 
+from grammars.content import CONTENT_KEYWORD
+
 _DATE = r"(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})"
 _TIME = (
-    r"(?P<clock>[0-9]{2}:[0-9]{2}):(?P<second>[0-9]{2})(?:\.(?P<fraction>[0-9]+))?"
-    r"(?P<zone>[Zz]|[+-][0-9]{2}:[0-9]{2})"
+    r"(?P<clock>[0-9]{2}:[0-9]{2})(?::(?P<second>[0-9]{2})(?:\.(?P<fraction>[0-9]+))?)?"
+    r"(?P<zone>[Zz]|[+-][0-9]{2}:?[0-9]{2})?"
 )
 _FULL_DATE = re.compile(_DATE)
 _FULL_TIME = re.compile(_TIME)
@@ -64,21 +67,22 @@ def _decimal(value: Any) -> Decimal:
 
 def _moment(found: re.Match[str]) -> tuple[str, int, timedelta]:
     """The ISO text of a time without its fraction, its microseconds, and the leap second if it is one."""
-    second = found["second"]
+    second = found["second"] or "00"
     leap = timedelta(seconds=1) if second == "60" else timedelta()
-    zone = "+00:00" if found["zone"] in "Zz" else found["zone"]
+    zone = found["zone"] or ""
+    zone = "+00:00" if zone in ("Z", "z") else f"{zone[:3]}:{zone[-2:]}" if zone else ""
     micro = int((found["fraction"] or "0")[:6].ljust(6, "0"))
     return f"{found['clock']}:{'59' if leap else second}{zone}", micro, leap
 
 
 def _datetime(value: Any) -> datetime:
-    found = _match(_DATE_TIME, value, "a date-time of RFC 3339")
+    found = _match(_DATE_TIME, value, "a date-time of ISO 8601")
     clock, micro, leap = _moment(found)
     return datetime.fromisoformat(f"{found['date']}T{clock}").replace(microsecond=micro) + leap
 
 
 def _time(value: Any) -> time:
-    clock, micro, leap = _moment(_match(_FULL_TIME, value, "a time of RFC 3339"))
+    clock, micro, leap = _moment(_match(_FULL_TIME, value, "a time of ISO 8601"))
     read = time.fromisoformat(clock).replace(microsecond=micro)
     moved = datetime.combine(date(2000, 1, 1), read) + leap
     return moved.timetz()
@@ -110,8 +114,20 @@ def _text(wrap: Callable[[str], Any]) -> Callable[[Any], Any]:
     return lambda value: wrap(checked(value))
 
 
-def _string(format_name: str) -> dict[str, Any]:
-    return {"type": "string", "format": format_name}
+def _string(format_name: str, content: Any = None) -> dict[str, Any]:
+    schema = {"type": "string", "format": format_name}
+    return schema if content is None else {**schema, CONTENT_KEYWORD: content}
+
+
+_ADDRESSES = {
+    ipaddress.IPv4Address: "ipv4",
+    ipaddress.IPv4Network: "ipv4network",
+    ipaddress.IPv4Interface: "ipv4interface",
+    ipaddress.IPv6Address: "ipv6",
+    ipaddress.IPv6Network: "ipv6network",
+    ipaddress.IPv6Interface: "ipv6interface",
+}
+"""Types -> formats, those of pydantic where JSON Schema has none."""
 
 
 SCALARS: dict[Any, tuple[dict[str, Any], Callable[[Any], Any]]] = {
@@ -123,12 +139,14 @@ SCALARS: dict[Any, tuple[dict[str, Any], Callable[[Any], Any]]] = {
     Any: ({}, _as_is),
     object: ({}, _as_is),
     Decimal: ({"type": "number"}, _decimal),
-    datetime: (_string("date-time"), _datetime),
+    complex: ({"type": "string", CONTENT_KEYWORD: {"complex": {}}}, _text(complex)),
+    datetime: (_string("date-time", {"datetime": {}}), _datetime),
     date: (_string("date"), _date),
-    time: (_string("time"), _time),
+    time: (_string("time", {"time": {}}), _time),
     timedelta: (_string("duration"), _timedelta),
     UUID: (_string("uuid"), _uuid),
     Path: ({"type": "string"}, _text(Path)),
     PurePath: ({"type": "string"}, _text(PurePath)),
+    **{kind: (_string(name), _text(kind)) for kind, name in _ADDRESSES.items()},
 }
 """Type -> its schema, and the function from a JSON value of that schema to a value of the type."""

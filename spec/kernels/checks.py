@@ -29,7 +29,7 @@ class InvalidTensor(ValueError):
 
 def check_tensor(
     name: str,
-    given: object,
+    tensor: object,
     dtypes: tuple[torch.dtype, ...],
     shape: tuple[int | None, ...],
     like: torch.Tensor | None = None,
@@ -39,20 +39,20 @@ def check_tensor(
     Raises:
         InvalidTensor: it is not.
     """
-    if not isinstance(given, torch.Tensor):
-        raise InvalidTensor(name, f"is {type(given).__name__}, not a tensor")
-    if given.dtype not in dtypes:
-        raise InvalidTensor(name, f"has dtype {given.dtype}, not {' or '.join(map(str, dtypes))}")
-    fits = len(shape) == given.dim() and all(
-        wanted in (None, size) for wanted, size in zip(shape, given.shape, strict=True)
+    if not isinstance(tensor, torch.Tensor):
+        raise InvalidTensor(name, f"is {type(tensor).__name__}, not a tensor")
+    if tensor.dtype not in dtypes:
+        raise InvalidTensor(name, f"has dtype {tensor.dtype}, not {' or '.join(map(str, dtypes))}")
+    fits = len(shape) == tensor.dim() and all(
+        wanted in (None, size) for wanted, size in zip(shape, tensor.shape, strict=True)
     )
     if not fits:
         wanted = ", ".join("any" if size is None else str(size) for size in shape)
-        raise InvalidTensor(name, f"has shape {list(given.shape)}, not [{wanted}]")
-    if given.dim() and given.shape[-1] > 1 and given.stride(-1) != 1:
-        raise InvalidTensor(name, f"has stride {given.stride(-1)} in its last dimension, not 1")
-    if like is not None and given.device != like.device:
-        raise InvalidTensor(name, f"is on {given.device}, not on {like.device}")
+        raise InvalidTensor(name, f"has shape {list(tensor.shape)}, not [{wanted}]")
+    if tensor.dim() and tensor.shape[-1] > 1 and tensor.stride(-1) != 1:
+        raise InvalidTensor(name, f"has stride {tensor.stride(-1)} in its last dimension, not 1")
+    if like is not None and tensor.device != like.device:
+        raise InvalidTensor(name, f"is on {tensor.device}, not on {like.device}")
 
 
 def check_masks(mask_table: object, mask_ids: object, rows: int, like: torch.Tensor) -> None:
@@ -61,6 +61,6 @@ def check_masks(mask_table: object, mask_ids: object, rows: int, like: torch.Ten
     check_tensor("mask_ids", mask_ids, (torch.int32,), (rows,), like)
 
 
-def uses_triton(given: torch.Tensor) -> bool:
+def uses_triton(tensor: torch.Tensor) -> bool:
     """Whether the Triton kernels run for a tensor: it is on a CUDA device, and triton is installed."""
-    return given.is_cuda and find_spec("triton") is not None
+    return tensor.is_cuda and find_spec("triton") is not None

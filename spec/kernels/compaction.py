@@ -53,7 +53,7 @@ def compact_kv(caches: Sequence[torch.Tensor], source: torch.Tensor, start: torc
 def compact_kv_torch(caches: Sequence[torch.Tensor], source: torch.Tensor, start: torch.Tensor) -> None:
     """`compact_kv` in torch, one cache after another."""
     request, column = (source >= 0).nonzero(as_tuple=True)
-    taken = source[request, column].to(torch.int64)
+    moved = source[request, column].to(torch.int64)
     put = start[request].to(torch.int64) + column
     for cache in caches:
-        cache[request, :, put] = cache[request, :, taken]
+        cache[request, :, put] = cache[request, :, moved]

@@ -65,8 +65,8 @@ def verify_trees(
         InvalidTensor: an argument has the wrong shape, type or device.
     """
     rows = len(stats.logits)
-    for name, given in (("token", token), ("first_child", first_child), ("next_sibling", next_sibling)):
-        checks.check_tensor(name, given, (torch.int32,), (rows,), stats.logits)
+    for name, tensor in (("token", token), ("first_child", first_child), ("next_sibling", next_sibling)):
+        checks.check_tensor(name, tensor, (torch.int32,), (rows,), stats.logits)
     checks.check_tensor("offsets", offsets, (torch.int32,), (None,), stats.logits)
     if len(offsets) < 1:
         raise checks.InvalidTensor("offsets", "is empty: it ends with the number of rows")
@@ -92,7 +92,9 @@ def verify_trees_torch(
     device = stats.logits.device
     rows = merge_splits_torch(stats)
     best = order.ids_of(stats.best[:, :, 0].amax(dim=1)).tolist()
-    tokens, firsts, nexts, starts = (given.tolist() for given in (token, first_child, next_sibling, offsets))
+    tokens, firsts, nexts, starts = (
+        tensor.tolist() for tensor in (token, first_child, next_sibling, offsets)
+    )
     paths = []
     for start, end in pairwise(starts):
         path: list[int] = []
@@ -121,5 +123,5 @@ def verify_trees_torch(
     )
 
 
-def _int32(given: torch.Tensor) -> torch.Tensor:
-    return given.to(torch.int32)
+def _int32(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(torch.int32)

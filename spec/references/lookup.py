@@ -24,10 +24,10 @@ def prompt_lookup(tokens: Sequence[int], *, max_ngram: int = 3, num_draft_tokens
     """
     if max_ngram < 1 or num_draft_tokens < 0:
         raise ValueError(f"longest is {max_ngram}, most is {num_draft_tokens}: pass 1 or more, 0 or more")
-    said = list(tokens)
-    for size in range(min(max_ngram, len(said) - 1), 0, -1):
-        tail = said[-size:]
-        for begin in range(len(said) - size):
-            if said[begin : begin + size] == tail:
-                return said[begin + size : begin + size + num_draft_tokens]
+    history = list(tokens)
+    for size in range(min(max_ngram, len(history) - 1), 0, -1):
+        tail = history[-size:]
+        for begin in range(len(history) - size):
+            if history[begin : begin + size] == tail:
+                return history[begin + size : begin + size + num_draft_tokens]
     return []

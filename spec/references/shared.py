@@ -41,7 +41,7 @@ def coupled_acceptance(p: ProbabilityVector, q: ProbabilityVector, k: int) -> fl
     t = np.linspace(-3.6, 4.2, 400)
     s = np.exp(t - np.exp(-t))
     weight = np.exp(-s) * s * (1.0 + np.exp(-t)) * (t[1] - t[0])
-    found = 0.0
+    acceptance = 0.0
     for v in np.flatnonzero((p > 0) & (q > 0)):
         ahead = 1.0 - np.exp(-np.outer(np.maximum(p[v] * q / q[v] - p, 0.0), s))
         counts = np.zeros((k, len(s)))
@@ -49,5 +49,5 @@ def coupled_acceptance(p: ProbabilityVector, q: ProbabilityVector, k: int) -> fl
         for probability in np.delete(ahead, v, axis=0):
             counts[1:] = counts[1:] * (1.0 - probability) + counts[:-1] * probability
             counts[0] *= 1.0 - probability
-        found += p[v] * float((weight * counts.sum(axis=0)).sum())
-    return found
+        acceptance += p[v] * float((weight * counts.sum(axis=0)).sum())
+    return acceptance

@@ -341,7 +341,7 @@ class Invoice(pydantic.BaseModel):
 @dataclass
 class Basket:
     items: list[dict[str, bytes]]
-    tags: set[str]
+    tags: dict[str, bytes]
     invoice: Invoice
     fine: int
 
@@ -349,11 +349,11 @@ class Basket:
 @pytest.mark.parametrize(
     ("hint", "places"),
     [
-        (Basket, ["Basket.items[]{}", "Basket.tags"]),
-        (list[Basket], ["list[Basket][].items[]{}", "list[Basket][].tags"]),
+        (Basket, ["Basket.items[]{}", "Basket.tags{}"]),
+        (list[Basket], ["list[Basket][].items[]{}", "list[Basket][].tags{}"]),
         (bytes, ["bytes"]),
         (dict[int, str], ["dict[int, str]"]),
-        (tuple[int, complex], ["tuple[int, complex][1]"]),
+        (tuple[int, range], ["tuple[int, range][1]"]),
         (Literal[b"x"], ["Literal[b'x']"]),
         (Annotated[str, at.Ge(1)], ["str"]),
         (Annotated[date, at.Ge(date(2020, 1, 1))], ["date"]),

@@ -49,5 +49,7 @@ def new_call_id() -> str:
 
 def token_usage(output: Output) -> UsageMetadata:
     """Tokens that were read and written."""
-    read, written = output.stats.prompt_tokens, output.stats.tokens
-    return UsageMetadata(input_tokens=read, output_tokens=written, total_tokens=read + written)
+    input_tokens, output_tokens = output.stats.prompt_tokens, output.stats.tokens
+    return UsageMetadata(
+        input_tokens=input_tokens, output_tokens=output_tokens, total_tokens=input_tokens + output_tokens
+    )

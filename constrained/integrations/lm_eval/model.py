@@ -138,17 +138,17 @@ class ConstrainedLM(TemplateLM):  # type: ignore[misc]
         self.tally = writer.tally
         # The long ones first: what does not fit into memory is known at once.
         order = sorted(range(len(todo)), key=lambda place: (-len(todo[place].prompt), place))
-        found = [""] * len(todo)
+        completions = [""] * len(todo)
         with tqdm(total=len(todo), desc="Writing texts", disable=disable_tqdm) as bar:
             for at in range(0, len(order), self.batch_size):
                 places = order[at : at + self.batch_size]
                 texts = writer.completions([todo[place] for place in places])
                 for place, text in zip(places, texts, strict=True):
-                    found[place] = text
+                    completions[place] = text
                     self.cache_hook.add_partial("generate_until", todo[place].arguments, text)
                 bar.update(len(places))
         _log.log(logging.WARNING if self.tally.refused else logging.INFO, "%s", self.tally)
-        return found
+        return completions
 
     # ------------------------------------------------------------ likelihoods
 
@@ -156,7 +156,7 @@ class ConstrainedLM(TemplateLM):  # type: ignore[misc]
         self, requests: list[tuple[Any, list[int], list[int]]], disable_tqdm: bool = False, **_: Any
     ) -> list[tuple[float, bool]]:
         order = sorted(range(len(requests)), key=lambda place: -sum(map(len, requests[place][1:])))
-        found: list[tuple[float, bool]] = [(0.0, False)] * len(requests)
+        scores: list[tuple[float, bool]] = [(0.0, False)] * len(requests)
         with tqdm(total=len(requests), desc="Scoring texts", disable=disable_tqdm) as bar:
             for at in range(0, len(order), self.batch_size):
                 places = order[at : at + self.batch_size]
@@ -164,11 +164,11 @@ class ConstrainedLM(TemplateLM):  # type: ignore[misc]
                 for place, score in zip(
                     places, score_continuations(self.model, pairs, self.max_length), strict=True
                 ):
-                    found[place] = score
+                    scores[place] = score
                     if requests[place][0] is not None:
                         self.cache_hook.add_partial("loglikelihood", requests[place][0], score)
                 bar.update(len(places))
-        return found
+        return scores
 
     def loglikelihood_rolling(self, requests: list[Instance], disable_tqdm: bool = False) -> list[float]:
         """The log-probability of each whole text, in windows of the model's context."""

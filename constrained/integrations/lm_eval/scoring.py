@@ -25,24 +25,24 @@ def score_continuations(
     import torch
 
     rows = [[*before, *text][-(context + 1) :] for before, text in pairs]
-    wanted = [text[-len(row) + 1 :] for (_, text), row in zip(pairs, rows, strict=True)]
+    continuations = [text[-len(row) + 1 :] for (_, text), row in zip(pairs, rows, strict=True)]
     width = max(len(row) - 1 for row in rows)
     # Padding on the right: no token of a causal model attends to it.
     ids = torch.zeros((len(rows), width), dtype=torch.long, device=model.device)
     for place, row in enumerate(rows):
         ids[place, : len(row) - 1] = torch.tensor(row[:-1])
-    first = min(len(row) - 1 - len(text) for row, text in zip(rows, wanted, strict=True))
+    first = min(len(row) - 1 - len(text) for row, text in zip(rows, continuations, strict=True))
     options: dict[str, Any] = {"use_cache": False}
     if "logits_to_keep" in inspect.signature(model.model.forward).parameters:
         options["logits_to_keep"] = width - first  # skips logits that are not needed
-    found = []
+    scores = []
     with torch.inference_mode():
         logits = model.model(input_ids=ids, **options).logits
         skipped = width - logits.shape[1]
-        for place, (row, text) in enumerate(zip(rows, wanted, strict=True)):
+        for place, (row, text) in enumerate(zip(rows, continuations, strict=True)):
             end = len(row) - 1 - skipped
-            laws = logits[place, end - len(text) : end].to(torch.float32).log_softmax(-1)
-            targets = torch.tensor(text, device=laws.device)
-            total = float(laws.gather(1, targets[:, None]).sum())
-            found.append((total, bool((laws.argmax(-1) == targets).all())))
-    return found
+            logprobs = logits[place, end - len(text) : end].to(torch.float32).log_softmax(-1)
+            targets = torch.tensor(text, device=logprobs.device)
+            total = float(logprobs.gather(1, targets[:, None]).sum())
+            scores.append((total, bool((logprobs.argmax(-1) == targets).all())))
+    return scores

@@ -153,10 +153,10 @@ def _prompts(input_ids: torch.Tensor, mask: torch.Tensor | None) -> list[list[in
     rows: list[list[int]] = input_ids.tolist()
     if mask is None:
         return rows
-    kept = mask.bool().tolist()
+    attended = mask.bool().tolist()
     return [
         [token for token, real in zip(row, flags, strict=True) if real]
-        for row, flags in zip(rows, kept, strict=True)
+        for row, flags in zip(rows, attended, strict=True)
     ]
 
 

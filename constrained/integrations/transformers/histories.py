@@ -36,16 +36,16 @@ class _PrefixTrie:
         """The node of a text with one more token; what follows an end counts for nothing."""
         if self.ended[node]:
             return node
-        found = self.children.get((node, token))
-        if found is None:
-            found = self.children[node, token] = len(self.states)
+        node_id = self.children.get((node, token))
+        if node_id is None:
+            node_id = self.children[node, token] = len(self.states)
             state = self.states[node]
             inside = 0 <= token < self.automaton.vocabulary.size
             after = self.automaton.next(state, token) if state != DEAD and inside else DEAD
             self.states.append(after)
             self.lengths.append(self.lengths[node] + 1)
             self.ended.append(after != DEAD and token in self.ends)
-        return found
+        return node_id
 
     def find(self, tokens: Sequence[int]) -> int | None:
         """The node of a text that was seen."""

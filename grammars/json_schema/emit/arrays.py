@@ -100,8 +100,8 @@ def array_expr(
     more = ir.EMPTY_LANGUAGE if high is not None and high <= size else rest()
     following = ir.sequence(punctuation.comma, more)
 
-    def repeat(written: int) -> ir.Expr:
-        least, most = max(0, low - written), None if high is None else high - written
+    def repeat(count: int) -> ir.Expr:
+        least, most = max(0, low - count), None if high is None else high - count
         return ir.sequence(ir.loop(following, least, most), punctuation.close_array)
 
     if size:

@@ -58,7 +58,7 @@ class LazySchemaRules:
 
     def deferred_call(self, node: SchemaNode) -> ir.Call | None:
         """A call of the deferred rule of all values of a schema; None where the schema cannot be deferred."""
-        if node.made or node.resource is not self._root:
+        if node.is_synthetic or node.resource is not self._root:
             return None
         length = self._analysis.deferred_length(node.value, node.pointer, True)
         if not length:
@@ -89,7 +89,7 @@ class LazySchemaRules:
         length = 0
         if not disjunct:
             length = self._shortest_container
-        elif len(disjunct) == 1 and not disjunct[0].made and disjunct[0].resource is self._root:
+        elif len(disjunct) == 1 and not disjunct[0].is_synthetic and disjunct[0].resource is self._root:
             length = self._analysis.deferred_length(disjunct[0].value, name)
         if length and name not in self.lengths:
             self.lengths[name] = length

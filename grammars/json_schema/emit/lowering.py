@@ -136,12 +136,12 @@ class SchemaLowering:
 
     def productive(self) -> set[str]:
         """Rules known to derive some text, without a walk over their expressions."""
-        found: set[str] = set() if self.lazy_rules is None else set(self.lazy_rules.lengths)
+        names: set[str] = set() if self.lazy_rules is None else set(self.lazy_rules.lengths)
         for name in reversed(self.rules):  # callers usually precede the rules that they call
             needs = self.rule_dependencies.get(name)
-            if needs is not None and found.issuperset(needs):
-                found.add(name)
-        return found
+            if needs is not None and names.issuperset(needs):
+                names.add(name)
+        return names
 
     def conjunction_expr(self, conjunction: Conjunction) -> ir.Expr:
         """The expression of the values of a conjunction."""
@@ -162,10 +162,10 @@ class SchemaLowering:
             return self.disjunct_expr(())
         else:
             key = frozenset(conjunction)
-        found = self.conjunction_exprs.get(key) or self.scalars.scalar_term(conjunction)
-        if found is None:
+        expr = self.conjunction_exprs.get(key) or self.scalars.scalar_term(conjunction)
+        if expr is None:
             cases = self.expansion.expand(conjunction)
-            found = (
+            expr = (
                 self.disjunct_expr(cases[0])
                 if len(cases) == 1
                 else ir.choice(*map(self.disjunct_expr, cases))
@@ -174,18 +174,18 @@ class SchemaLowering:
                 self.diagnostics.conflict(
                     conjunction, "schemas that apply to the same value exclude each other"
                 )
-        self.conjunction_exprs[key] = found
-        return found
+        self.conjunction_exprs[key] = expr
+        return expr
 
     def disjunct_expr(self, disjunct: Conjunction) -> ir.Expr:
         """The expression of the values of a disjunct: scalars inline, a call of its rule for objects and arrays."""
         key = disjunct[0] if len(disjunct) == 1 else frozenset(disjunct)
-        found = self.disjunct_exprs.get(key)
-        if found is None:
-            found = self.disjunct_exprs[key] = self._disjunct_expr(
+        expr = self.disjunct_exprs.get(key)
+        if expr is None:
+            expr = self.disjunct_exprs[key] = self._disjunct_expr(
                 disjunct, self.expansion.constraints_of(disjunct)
             )
-        return found
+        return expr
 
     def _disjunct_expr(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Expr:
         self.diagnostics.note_unsupported(constraints)
@@ -229,10 +229,10 @@ class SchemaLowering:
 
     def anything(self, name: str) -> ir.Expr:
         """Objects and arrays without constraints, cached across documents."""
-        found = _ANY_CONTAINER.get((self.punctuation, self.ordered_members))
-        if found is None:
-            found = _ANY_CONTAINER[self.punctuation, self.ordered_members] = self.containers(
+        container = _ANY_CONTAINER.get((self.punctuation, self.ordered_members))
+        if container is None:
+            container = _ANY_CONTAINER[self.punctuation, self.ordered_members] = self.containers(
                 name, (), TypeConstraints()
             )
         self.rule_dependencies[name] = []
-        return found
+        return container

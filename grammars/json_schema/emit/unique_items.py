@@ -107,20 +107,20 @@ class UniqueItemsLowering:
             constraints = self.expansion.constraints_of(disjunct)
             self.diagnostics.note_unsupported(constraints)
             if constraints.enum_values is not None:
-                found = self.validator.listed(constraints)
+                candidates = self.validator.listed(constraints)
             elif constraints.types & (f.ARRAY | f.OBJECT):
                 return "for items that are arrays or objects, unless they are enumerated"
             elif constraints.types & f.STRING and constraints.contents:
                 return "for strings whose content is a grammar"
             else:
-                found = [None] if constraints.types & f.NULL else []
-                found += [True, False] if constraints.types & f.BOOLEAN else []
+                candidates = [None] if constraints.types & f.NULL else []
+                candidates += [True, False] if constraints.types & f.BOOLEAN else []
                 for kind, lower in ((f.NUMBER, self.scalars.number), (f.STRING, self.scalars.string)):
                     if constraints.types & kind and isinstance(
                         expr := lower(disjunct, constraints), ir.Terminal
                     ):
                         languages[kind].append(expr.regex)
-            for value in found:
+            for value in candidates:
                 values.setdefault(equality_key(value), []).append(value)
         listed: list[ir.Expr] = []
         for equal in values.values():

@@ -111,7 +111,7 @@ class DnfExpansion:
             node.parsed = negate_schema(node.negates, self.document, self.parse_schema)
             return node.parsed
         node.parsed = parsed = ParsedSchema()
-        if not node.made:
+        if not node.is_synthetic:
             self.visited_nodes.append(node)
         schema = node.value
         dialect = node.dialect
@@ -122,10 +122,12 @@ class DnfExpansion:
         if schema is True:
             return parsed
         limiting = dialect.assertion_keywords
-        if len(said := limiting.keys() & schema.keys()) <= 1:  # nothing, or most often a type alone
-            if not said:
+        if (
+            len(limiting_keywords := limiting.keys() & schema.keys()) <= 1
+        ):  # nothing, or most often a type alone
+            if not limiting_keywords:
                 return parsed
-            if "type" in said and isinstance(name := schema["type"], str):
+            if "type" in limiting_keywords and isinstance(name := schema["type"], str):
                 node.parsed = parsed = SINGLE_TYPE[name]
                 return parsed
         if dialect.ref_overrides_siblings and "$ref" in schema:
@@ -147,17 +149,17 @@ class DnfExpansion:
         schema = node.value
         dialect = node.dialect
         alone = dialect.ref_overrides_siblings and "$ref" in schema if isinstance(schema, dict) else False
-        found = []
+        statuses = []
         for keyword, value in schema.items() if isinstance(schema, dict) else ():
             function = dialect.handlers.get(keyword)
             if function is None:
-                found.append((keyword, False, _unknown(keyword, dialect.name)))
+                statuses.append((keyword, False, _unknown(keyword, dialect.name)))
             elif alone and keyword != "$ref":
-                found.append((keyword, False, f"ignored next to $ref in draft {dialect.name}"))
+                statuses.append((keyword, False, f"ignored next to $ref in draft {dialect.name}"))
             else:
                 note = function(ParsedSchema(), value, node, self.document)
-                found.append((keyword, note is None, note or ""))
-        return found
+                statuses.append((keyword, note is None, note or ""))
+        return statuses
 
     def scalar_parts(self, node: SchemaNode) -> tuple[list[SchemaNode], list[Sequence[SchemaNode]]]:
         """Schemas that a scalar must satisfy besides a schema's own constraints: all of the first list, one of each other."""
@@ -181,10 +183,10 @@ class DnfExpansion:
     def conjunction_closure(self, conjunction: Conjunction, relaxed: bool) -> ConjunctionClosure:
         """What a conjunction implies before any alternative is chosen."""
         if self.last_closure.closure_key != (conjunction, relaxed):
-            seen: dict[SchemaNode, None] = {}
+            closure: dict[SchemaNode, None] = {}
             choices: list[Sequence[SchemaNode]] = []
-            types = self._close(conjunction, seen, choices, relaxed)
-            self.last_closure = ConjunctionClosure((conjunction, relaxed), seen, choices, types)
+            types = self._close(conjunction, closure, choices, relaxed)
+            self.last_closure = ConjunctionClosure((conjunction, relaxed), closure, choices, types)
         return self.last_closure
 
     def expand(self, conjunction: Conjunction, *, relaxed: bool = False) -> list[Conjunction]:
@@ -203,20 +205,20 @@ class DnfExpansion:
             if parsed.is_flat:
                 return [conjunction if parsed.limits else ()]
         key = frozenset(conjunction), relaxed
-        found = self.disjuncts_cache.get(key)
-        if found is None:
-            found = self.disjuncts_cache[key] = self._expand(conjunction, relaxed)
-        return found
+        disjuncts = self.disjuncts_cache.get(key)
+        if disjuncts is None:
+            disjuncts = self.disjuncts_cache[key] = self._expand(conjunction, relaxed)
+        return disjuncts
 
     def _expand(self, conjunction: Conjunction, relaxed: bool) -> list[Conjunction]:
-        _, seen, choices, types = self.conjunction_closure(conjunction, relaxed)
+        _, closure, choices, types = self.conjunction_closure(conjunction, relaxed)
         if types is None:
             return []
         if not choices:
-            return [self._limiting(seen)]
+            return [self._limiting(closure)]
         finished: dict[frozenset[SchemaNode], Conjunction] = {}
-        tags = self.conjoin_discriminators(seen, NO_DISCRIMINATORS) if len(choices) > 1 else None
-        pending = [(seen, choices, types, tags)]
+        tags = self.conjoin_discriminators(closure, NO_DISCRIMINATORS) if len(choices) > 1 else None
+        pending = [(closure, choices, types, tags)]
         steps = 0
         while pending:
             steps += 1
@@ -226,70 +228,72 @@ class DnfExpansion:
                     Problem(conjunction[0].pointer, f"more than {MAX_DISJUNCTS} combinations at this place"),
                     action="simplify the anyOf and oneOf alternatives that apply together here",
                 )
-            seen, choices, types, tags = pending.pop()
+            closure, choices, types, tags = pending.pop()
             if not choices:
-                disjunct = self._limiting(seen)
+                disjunct = self._limiting(closure)
                 finished.setdefault(frozenset(disjunct), disjunct)
                 continue
-            if any(branch in seen for branch in choices[0]):  # satisfied already
-                pending.append((seen, choices[1:], types, tags))
+            if any(branch in closure for branch in choices[0]):  # satisfied already
+                pending.append((closure, choices[1:], types, tags))
                 continue
             for branch in reversed(choices[0]):
-                with_branch = dict(seen)
+                with_branch = dict(closure)
                 more = choices[1:]
                 left = self._close((branch,), with_branch, more, relaxed)
                 if left is None or not types & left:
                     continue
-                told = tags
-                if told is not None:
-                    told = self.conjoin_discriminators(islice(with_branch, len(seen), None), told)
-                    if types & left == OBJECT and told.is_contradiction():
+                combined_tags = tags
+                if combined_tags is not None:
+                    combined_tags = self.conjoin_discriminators(
+                        islice(with_branch, len(closure), None), combined_tags
+                    )
+                    if types & left == OBJECT and combined_tags.is_contradiction():
                         continue
-                pending.append((with_branch, more, types & left, told))
+                pending.append((with_branch, more, types & left, combined_tags))
         return list(finished.values())
 
     def value_summary(self, node: SchemaNode) -> ValueSummary:
         """A cheap over-approximation of the values of a schema."""
-        found = self.summaries_cache.get(node)
-        if found is None:
-            seen: dict[SchemaNode, None] = {}
-            types = self._close((node,), seen, [], relaxed=True) or 0
+        summary = self.summaries_cache.get(node)
+        if summary is None:
+            closure: dict[SchemaNode, None] = {}
+            types = self._close((node,), closure, [], relaxed=True) or 0
             values = listed(node, self.parse_schema)
-            found = self.summaries_cache[node] = ValueSummary(
-                types, values, self.conjoin_discriminators(seen, NO_DISCRIMINATORS)
+            summary = self.summaries_cache[node] = ValueSummary(
+                types, values, self.conjoin_discriminators(closure, NO_DISCRIMINATORS)
             )
-        return found
+        return summary
 
     def conjoin_discriminators(self, nodes: Iterable[SchemaNode], tags: Discriminators) -> Discriminators:
         """Discriminators of a conjunction extended by more schemas."""
-        found = []
+        conjuncts = []
         for node in nodes:
             if (node.parsed or self.parse_schema(node)).limits:
                 if node not in self.discriminators_cache:
                     self.discriminators_cache[node] = discriminators_of(node, self.parse_schema)
-                found.append(self.discriminators_cache[node])
-        return tags.conjoin_all(found) if found else tags
+                conjuncts.append(self.discriminators_cache[node])
+        return tags.conjoin_all(conjuncts) if conjuncts else tags
 
     def _close(
         self,
         nodes: Sequence[SchemaNode],
-        seen: dict[SchemaNode, None],
+        closure: dict[SchemaNode, None],
         choices: list[Sequence[SchemaNode]],
         relaxed: bool,
     ) -> int | None:
-        """Adds schemas and all that they imply to `seen`, and their disjunctions to `choices`.
+        """Adds schemas and all that they imply to `closure`, and their disjunctions to `choices`.
 
-        Returns the types that the added schemas allow; None when `seen` contains a schema and its negation.
+        Returns the types that the added schemas allow; None when `closure` contains a schema and its negation.
         """
         types = EVERY_TYPE
         stack = list(reversed(nodes))
         while stack:
             node = stack.pop()
-            if node in seen:
+            if node in closure:
                 continue
-            seen[node] = None
+            closure[node] = None
             parsed = node.parsed or self.parse_schema(node)
-            if node.negation is not None and node.negation in seen:
+            if node.negation is not None and node.negation in closure:
                 return None
             if parsed.limits:
                 types &= parsed.constraints.types
@@ -314,31 +318,31 @@ class DnfExpansion:
     def exactly_one(self, branches: Sequence[SchemaNode]) -> list[SchemaNode]:
         """Schemas of which at least one holds if and only if exactly one of the branches does."""
         key = tuple(branches)
-        found = self.exactly_one_cache.get(key)
-        if found is None:
-            self.exactly_one_cache[key] = found = []
+        options = self.exactly_one_cache.get(key)
+        if options is None:
+            self.exactly_one_cache[key] = options = []
             overlapping: dict[SchemaNode, dict[SchemaNode, None]] = {branch: {} for branch in branches}
             for first, second in combinations(overlapping, 2):
                 if not self.prover.are_disjoint(first, second):
                     overlapping[first][second] = overlapping[second][first] = None
             for branch in branches:
                 others = [negation_of(other) for other in overlapping[branch]]
-                found.append(
+                options.append(
                     constraint_schema(self.document, branch, "alone", TypeConstraints(), [branch, *others])
                     if others
                     else branch
                 )
-        return found
+        return options
 
     def unevaluated_disjuncts(self, node: SchemaNode) -> list[SchemaNode]:
         """Schemas of which at least one holds if and only if the ``unevaluated*`` keywords of a schema are satisfied."""
-        found = self.unevaluated_cache.get(node)
-        if found is None:
+        expansion = self.unevaluated_cache.get(node)
+        if expansion is None:
             self.check_acyclic(node)
-            self.unevaluated_cache[node] = found = UnevaluatedExpansion(
+            self.unevaluated_cache[node] = expansion = UnevaluatedExpansion(
                 self.document, self.parse_schema, self.exactly_one
             ).alternatives(node)
-        return found
+        return expansion
 
     def none_or_many(self, branches: Sequence[SchemaNode]) -> list[SchemaNode]:
         """Schemas of which at least one holds if and only if none or several of the branches do."""
@@ -351,8 +355,8 @@ class DnfExpansion:
         ]
         return [none, *pairs]
 
-    def _limiting(self, seen: dict[SchemaNode, None]) -> Conjunction:
-        return tuple([node for node in seen if (node.parsed or self.parse_schema(node)).limits])
+    def _limiting(self, nodes: dict[SchemaNode, None]) -> Conjunction:
+        return tuple([node for node in nodes if (node.parsed or self.parse_schema(node)).limits])
 
     def check_acyclic(self, start: SchemaNode) -> None:
         """Checks that no chain of in-place applicators leads from a schema back to itself.

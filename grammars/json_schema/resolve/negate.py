@@ -54,13 +54,13 @@ def negate_schema(
         parse_schema: reads the keywords of one schema.
     """
     constraints, branches = TypeConstraints(types=f.EVERY_TYPE), []
-    seen: dict[SchemaNode, None] = {}
+    visited: dict[SchemaNode, None] = {}
     stack = [node]
     while stack:  # the negation of a conjunction is a disjunction of negations
         part = stack.pop()
-        if part in seen:
+        if part in visited:
             continue
-        seen[part] = None
+        visited[part] = None
         if part.negates is not None:
             branches.append(part.negates)
             continue
@@ -86,11 +86,11 @@ def negate_schema(
             result.constraints, result.all_of = slots[0]
             result.limits = result.constraints.limits()
     elif slots or branches:
-        made = [
+        negated_constraints = [
             constraint_schema(document, node, f"negated {i}", slot, also)
             for i, (slot, also) in enumerate(slots)
         ]
-        result.any_of = (("not", [*made, *branches]),)
+        result.any_of = (("not", [*negated_constraints, *branches]),)
     else:
         result.constraints.types = 0
         result.limits = True
@@ -176,12 +176,12 @@ def _numbers(
     node: SchemaNode, constraints: TypeConstraints, document: SchemaDocument
 ) -> list[dict[str, Any]]:
     bounds = constraints.bounds
-    found: list[dict[str, Any]] = []
+    options: list[dict[str, Any]] = []
     if bounds.low is not None:
-        found.append({"bounds": Bounds(high=bounds.low, high_exclusive=not bounds.low_exclusive)})
+        options.append({"bounds": Bounds(high=bounds.low, high_exclusive=not bounds.low_exclusive)})
     if bounds.high is not None:
-        found.append({"bounds": Bounds(low=bounds.high, low_exclusive=not bounds.high_exclusive)})
-    return found + [{"non_divisors": (step,)} for step in dict.fromkeys(constraints.divisors)]
+        options.append({"bounds": Bounds(low=bounds.high, low_exclusive=not bounds.high_exclusive)})
+    return options + [{"non_divisors": (step,)} for step in dict.fromkeys(constraints.divisors)]
 
 
 def _strings(
@@ -208,13 +208,13 @@ def _strings(
 
 
 def _arrays(node: SchemaNode, constraints: TypeConstraints, document: SchemaDocument) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    wrong = _wrong_items(constraints.items, document, node)
-    if wrong.prefix or wrong.additional is not None:
-        found.append({"contains_constraints": (ContainsConstraint(wrong, 1, None, node.pointer),)})
+    options: list[dict[str, Any]] = []
+    violated = _wrong_items(constraints.items, document, node)
+    if violated.prefix or violated.additional is not None:
+        options.append({"contains_constraints": (ContainsConstraint(violated, 1, None, node.pointer),)})
     for counted in constraints.contains_constraints:
         if counted.min_contains:
-            found.append(
+            options.append(
                 {
                     "contains_constraints": (
                         ContainsConstraint(counted.items, 0, counted.min_contains - 1, node.pointer),
@@ -222,7 +222,7 @@ def _arrays(node: SchemaNode, constraints: TypeConstraints, document: SchemaDocu
                 }
             )
         if counted.max_contains is not None:
-            found.append(
+            options.append(
                 {
                     "contains_constraints": (
                         ContainsConstraint(counted.items, counted.max_contains + 1, None, node.pointer),
@@ -237,12 +237,12 @@ def _arrays(node: SchemaNode, constraints: TypeConstraints, document: SchemaDocu
             True,
             "uniqueItems",
         )
-        found.append({"unsupported_keywords": ((f.ARRAY, problem),)})
+        options.append({"unsupported_keywords": ((f.ARRAY, problem),)})
     if constraints.min_items:
-        found.append({"max_items": constraints.min_items - 1})
+        options.append({"max_items": constraints.min_items - 1})
     if constraints.max_items is not None:
-        found.append({"min_items": constraints.max_items + 1})
-    return found
+        options.append({"min_items": constraints.max_items + 1})
+    return options
 
 
 def _wrong_items(parts: Sequence[ItemSchemas], document: SchemaDocument, node: SchemaNode) -> ItemSchemas:
@@ -260,10 +260,10 @@ def _wrong_items(parts: Sequence[ItemSchemas], document: SchemaDocument, node: S
 def _objects(
     node: SchemaNode, constraints: TypeConstraints, document: SchemaDocument
 ) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+    options: list[dict[str, Any]] = []
     members = tuple(part for part in constraints.members if _limits_members(part))
     if members or len(constraints.required) > 1 or constraints.property_names:
-        found.append(
+        options.append(
             {
                 "negated_objects": (
                     NegatedObject(members, constraints.required, constraints.property_names, node.pointer),
@@ -272,12 +272,12 @@ def _objects(
         )
     elif constraints.required:
         absent = MemberSchemas({constraints.required[0]: false_schema(document, node)})
-        found.append({"members": (absent,)})
+        options.append({"members": (absent,)})
     if constraints.min_properties:
-        found.append({"max_properties": constraints.min_properties - 1})
+        options.append({"max_properties": constraints.min_properties - 1})
     if constraints.max_properties is not None:
-        found.append({"min_properties": constraints.max_properties + 1})
-    return found
+        options.append({"min_properties": constraints.max_properties + 1})
+    return options
 
 
 def _limits_members(members: MemberSchemas) -> bool:

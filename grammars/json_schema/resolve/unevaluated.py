@@ -126,10 +126,10 @@ class UnevaluatedExpansion:
     def evaluations(self, node: SchemaNode, start: SchemaNode) -> list[Evaluation]:
         """The sets of subschemas of `node`, each with `node` itself unless it is `start`."""
         parsed = self.parse_schema(node)
-        found = [self.local_evaluation(node, parsed, start)]
+        combined = [self.local_evaluation(node, parsed, start)]
         for other in parsed.all_of:
             if other.negates is None:  # a negated subschema evaluates nothing
-                found = self.product_of([found, self.evaluations(other, start)], start)
+                combined = self.product_of([combined, self.evaluations(other, start)], start)
         for keyword, branches in parsed.any_of:
             inner = [self.evaluations(branch, start) for branch in branches]
             speaking = [[o for o in options if o.evaluates_any()] for options in inner]
@@ -141,15 +141,15 @@ class UnevaluatedExpansion:
                 sets = [outcome for options in inner for outcome in options]
             else:
                 continue
-            found = self.product_of([found, sets], start)
+            combined = self.product_of([combined, sets], start)
         for branches in parsed.one_of:
             inner = [self.evaluations(branch, start) for branch in self.exactly_one(branches)]
             if any(outcome.evaluates_any() for options in inner for outcome in options):
-                found = self.product_of([found, [o for options in inner for o in options]], start)
+                combined = self.product_of([combined, [o for options in inner for o in options]], start)
         for other in parsed.annotating:
             options = [o for o in self.evaluations(other, start) if o.evaluates_any()]
-            found = self.product_of([found, [_NO_EVALUATION, *options]], start)
-        return found
+            combined = self.product_of([combined, [_NO_EVALUATION, *options]], start)
+        return combined
 
     def local_evaluation(self, node: SchemaNode, parsed: ParsedSchema, start: SchemaNode) -> Evaluation:
         """What a schema's own keywords evaluate."""
@@ -158,11 +158,11 @@ class UnevaluatedExpansion:
         first = 0
         members: tuple[MemberSchemas, ...] = ()
         contained: tuple[SchemaNode, ...] = ()
-        if PROPERTIES in start.value and not node.made:
+        if PROPERTIES in start.value and not node.is_synthetic:
             members = parsed.constraints.members
             every_member = any(part.additional is not None for part in members)
             every_member = every_member or (node is not start and PROPERTIES in keywords)
-        if ITEMS in start.value and not node.made:
+        if ITEMS in start.value and not node.is_synthetic:
             parts = parsed.constraints.items
             first = max((len(part.prefix) for part in parts), default=0)
             every_item = any(part.additional is not None for part in parts)
@@ -175,9 +175,9 @@ class UnevaluatedExpansion:
 
     def product_of(self, parts: Iterable[Sequence[Evaluation]], start: SchemaNode) -> list[Evaluation]:
         """The merged evaluations of every combination of one from each part."""
-        found = [_NO_EVALUATION]
+        merged = [_NO_EVALUATION]
         for part in parts:
-            if len(found) * len(part) > MAX_EVALUATIONS:
+            if len(merged) * len(part) > MAX_EVALUATIONS:
                 keyword = PROPERTIES if PROPERTIES in start.value else ITEMS
                 raise ConstraintTooLarge(
                     "too many combinations of subschemas",
@@ -187,5 +187,5 @@ class UnevaluatedExpansion:
                     ),
                     action="simplify the alternatives, or declare the properties beside the keyword",
                 )
-            found = [a.merge_with(b) for a, b in product(found, part)]
-        return found
+            merged = [a.merge_with(b) for a, b in product(merged, part)]
+        return merged

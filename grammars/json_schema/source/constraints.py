@@ -61,9 +61,9 @@ class MemberSchemas:
 
     def schemas_at(self, name: str) -> list[SchemaNode]:
         """The schemas for the value of a key."""
-        found = [self.properties[name]] if name in self.properties else []
-        found += [node for pattern, node in self.patterns if pattern.matches(name)]
-        return found if found or self.additional is None else [self.additional]
+        nodes = [self.properties[name]] if name in self.properties else []
+        nodes += [node for pattern, node in self.patterns if pattern.matches(name)]
+        return nodes if nodes or self.additional is None else [self.additional]
 
 
 @dataclass(slots=True)

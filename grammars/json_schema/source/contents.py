@@ -51,23 +51,26 @@ class ContentTable:
             part = pending.pop()
             if isinstance(part, dict):
                 pending += part.values()
-                content = self.get(part[CONTENT_KEYWORD]) if CONTENT_KEYWORD in part else None
-                if content is not None and not content.is_regular():
+                if CONTENT_KEYWORD in part and not self._is_regular(part[CONTENT_KEYWORD]):
                     return True
             elif isinstance(part, list):
                 pending += part
         return False
 
+    def _is_regular(self, value: Any) -> bool:
+        found = self.get(value)
+        return found is None or (not (isinstance(value, dict) and JSON_KIND in value) and found.is_regular())
+
     def get(self, value: Any) -> StringContent | None:
         """The content that a keyword's value stands for; None if it is unknown."""
         name = value if isinstance(value, str) else json.dumps(value)
-        found = self._found.get(name)
-        if found is None:
+        content = self._found.get(name)
+        if content is None:
             make = self._maker(value)
             if make is None:
                 return None
-            found = self._found[name] = StringContent(name, make)
-        return found
+            content = self._found[name] = StringContent(name, make)
+        return content
 
     def _maker(self, value: Any) -> GrammarMaker | None:
         if isinstance(value, str):
@@ -86,13 +89,13 @@ def content(parsed: ParsedSchema, value: Any, node: SchemaNode, document: Schema
         ConstraintError: the grammar of the content cannot be made; names the place of the keyword.
     """
     table: ContentTable | None = document.contents
-    found = None if table is None else table.get(value)
-    if found is None:
+    text_content = None if table is None else table.get(value)
+    if text_content is None:
         return f"{UNKNOWN_PREFIX}to draft {node.dialect.name}"
     try:
-        pattern = found.pattern
+        pattern = text_content.pattern
         if pattern is None:
-            _ = found.rules
+            _ = text_content.rules
     except ConstrainedError as error:
         place = child_pointer(node.pointer, CONTENT_KEYWORD)
         problems = [
@@ -106,8 +109,8 @@ def content(parsed: ParsedSchema, value: Any, node: SchemaNode, document: Schema
         ) from None
     constraints = parsed.constraints
     if pattern is None:
-        if found not in constraints.contents:
-            constraints.contents += (found,)
+        if text_content not in constraints.contents:
+            constraints.contents += (text_content,)
     elif pattern not in constraints.patterns:
         constraints.patterns += (pattern,)
     return None

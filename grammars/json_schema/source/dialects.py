@@ -50,10 +50,10 @@ class SchemaDialect:
     def dialect_of(self, schema: Any) -> SchemaDialect:
         """The dialect of a schema that is contained in, or referenced by, one of this dialect."""
         uri = schema.get("$schema") if isinstance(schema, dict) else None
-        found = _BY_URI.get(uri.rstrip("#"), self) if isinstance(uri, str) else self
-        if found.uri == self.uri:
+        dialect = _BY_URI.get(uri.rstrip("#"), self) if isinstance(uri, str) else self
+        if dialect.uri == self.uri:
             return self
-        return found if self.formats else replace(found, formats={})
+        return dialect if self.formats else replace(dialect, formats={})
 
     @cached_property
     def specification(self) -> Specification[Any]:

@@ -43,7 +43,7 @@ class SchemaNode:
         base: the base URI.
         dialect: the dialect of its resource.
         parsed: its keywords, filled in when it is first parsed.
-        made: it is synthetic: it does not stand in the document.
+        is_synthetic: it follows from other schemas and is not in the document.
         negates: the schema of which this is the negation.
         negation: its negation, once that exists.
         parent_resource: of a resource, the enclosing resource.
@@ -52,7 +52,7 @@ class SchemaNode:
     """
 
     __slots__ = (
-        "base", "dialect", "dynamic_scope", "made", "negates", "negation", "parent_resource", "parsed", "pointer", "resource", "text", "value",
+        "base", "dialect", "dynamic_scope", "is_synthetic", "negates", "negation", "parent_resource", "parsed", "pointer", "resource", "text", "value",
     )  # fmt: skip
 
     def __init__(self, value: Any, pointer: str, resource: SchemaNode | None, base: str) -> None:
@@ -63,7 +63,7 @@ class SchemaNode:
         if resource is not None:
             self.dialect: SchemaDialect = resource.dialect
         self.parsed: ParsedSchema | None = None
-        self.made = False
+        self.is_synthetic = False
         self.negates: SchemaNode | None = None
         self.negation: SchemaNode | None = None
         self.parent_resource: SchemaNode | None = None
@@ -74,7 +74,7 @@ class SchemaNode:
         """Whether another schema of the resource has the same text; compared as text, so that 1 differs from true."""
         if self is other:
             return True
-        if self.made or other.made or self.resource is not other.resource:
+        if self.is_synthetic or other.is_synthetic or self.resource is not other.resource:
             return False
         if type(self.value) is not type(other.value) or (
             isinstance(self.value, dict) and self.value.keys() != other.value.keys()
@@ -188,7 +188,7 @@ class SchemaDocument:
 
     def children(self, parent: SchemaNode, keyword: str, names: Mapping[str, Any]) -> dict[str, SchemaNode]:
         """The schemas of a keyword that maps names to schemas."""
-        found = {}
+        by_name = {}
         nodes = self.nodes
         place = f"{parent.pointer}/{keyword}"
         for name, value in names.items():
@@ -197,8 +197,8 @@ class SchemaDocument:
             node = nodes.get(pointer)
             if node is None:
                 node = nodes[pointer] = self._node(value, pointer, parent)
-            found[name] = node
-        return found
+            by_name[name] = node
+        return by_name
 
     def _node(self, value: Any, pointer: str, parent: SchemaNode) -> SchemaNode:
         identifier = parent.dialect.identifier_of(value) if isinstance(value, dict) else None
@@ -209,13 +209,13 @@ class SchemaDocument:
         node.parent_resource = parent.resource
         return node
 
-    def made(self, parent: SchemaNode, label: str, value: Any) -> SchemaNode:
+    def synthetic(self, parent: SchemaNode, label: str, value: Any) -> SchemaNode:
         """A synthetic schema, interned by the label and the schema that it follows from."""
         pointer = f"{parent.pointer} ({label})"
         node = self.nodes.get(pointer)
         if node is None:
             node = self.nodes[pointer] = SchemaNode(value, pointer, parent.resource, parent.base)
-            node.made = True
+            node.is_synthetic = True
         return node
 
     def resolve(self, node: SchemaNode, reference: str) -> SchemaNode:
@@ -230,14 +230,14 @@ class SchemaDocument:
         fragment = unquote(fragment)
         start = node.resource
         if url and target != node.base:
-            found = self._identified().get(target) or self._other(target, node.dialect)
-            if found is None:
+            other = self._identified().get(target) or self._other(target, node.dialect)
+            if other is None:
                 raise UnsupportedConstraint(
                     "1 keyword cannot be enforced",
                     _reference_problem(node, reference, "names a document that is not in registry="),
                     action="pass that schema in registry=, or copy it into $defs and refer to it there",
                 )
-            start = found
+            start = other
         if not fragment:
             return start
         if fragment.startswith("/"):

@@ -43,11 +43,11 @@ def enter_resource(document: SchemaDocument, node: SchemaNode, target: SchemaNod
 
 def _copy(document: SchemaDocument, node: SchemaNode, way: str, resource: SchemaNode | None) -> SchemaNode:
     pointer = f"{node.pointer} (where {way})"
-    found = document.nodes.get(pointer)
-    if found is None:
-        found = document.nodes[pointer] = SchemaNode(node.value, pointer, resource, node.base)
-        found.dialect = node.dialect
-    return found
+    copy = document.nodes.get(pointer)
+    if copy is None:
+        copy = document.nodes[pointer] = SchemaNode(node.value, pointer, resource, node.base)
+        copy.dialect = node.dialect
+    return copy
 
 
 def resolve_dynamic_ref(

@@ -62,10 +62,10 @@ def partition_keys(
             [p.value_language for p in within], [p.value_language for p in without]
         )
 
-    found = [KeyClass()]
+    classes = [KeyClass()]
     for pattern in patterns:
         split = []
-        for keys in found:
+        for keys in classes:
             matched = (*keys.matched, pattern)
             if not all(meet(pattern, other) for other in keys.matched):
                 split.append(keys)
@@ -78,8 +78,8 @@ def partition_keys(
                 split.append(KeyClass(matched, without))
             if not keys.matched or not apart(keys.matched, (*keys.excluded_patterns, pattern)):
                 split.append(KeyClass(keys.matched, (*keys.excluded_patterns, pattern)))
-        found = split
-        if len(found) > MAX_CLASSES:
+        classes = split
+        if len(classes) > MAX_CLASSES:
             raise ConstraintTooLarge(
                 "too many patterns of keys on one object",
                 Problem(
@@ -88,4 +88,4 @@ def partition_keys(
                 ),
                 action="merge patterns that lead to the same schema",
             )
-    return found
+    return classes

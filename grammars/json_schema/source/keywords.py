@@ -160,9 +160,9 @@ def max_length(parsed: ParsedSchema, value: Any, node: SchemaNode, document: Sch
 
 def pattern_(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """Strings contain a match of this ECMA-262 pattern."""
-    found = _read_pattern(parsed, value, child_pointer(node.pointer, "pattern"), "pattern", f.STRING)
-    if found is not None and found not in parsed.constraints.patterns:
-        parsed.constraints.patterns += (found,)
+    pattern = _read_pattern(parsed, value, child_pointer(node.pointer, "pattern"), "pattern", f.STRING)
+    if pattern is not None and pattern not in parsed.constraints.patterns:
+        parsed.constraints.patterns += (pattern,)
     return None
 
 
@@ -185,12 +185,12 @@ def _read_pattern(
 
 def format_(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """Strings have this format; an unknown name is an annotation."""
-    found = node.dialect.formats.get(value)
-    if found is None:
+    format = node.dialect.formats.get(value)
+    if format is None:
         if value in FORMATS:
             return "formats are annotations here"
         return f"unknown format {value!r}"
-    parsed.constraints.patterns += (format_pattern(found),)
+    parsed.constraints.patterns += (format_pattern(format),)
     return None
 
 
@@ -297,9 +297,9 @@ def pattern_properties(
     members = _members_of(parsed)
     for source in value:
         place = child_pointer(node.pointer, "patternProperties", source)
-        found = _read_pattern(parsed, source, place, "patternProperties", f.OBJECT)
-        if found is not None:
-            members.patterns.append((found, document.child(node, "patternProperties", source)))
+        pattern = _read_pattern(parsed, source, place, "patternProperties", f.OBJECT)
+        if pattern is not None:
+            members.patterns.append((pattern, document.child(node, "patternProperties", source)))
     return None
 
 
@@ -389,14 +389,14 @@ def _depend(
     *also: SchemaNode,
 ) -> None:
     """Either the key is absent, or it is present and its dependency holds."""
-    absent = document.made(node, f"{keyword} without {name}", {"properties": {name: False}})
-    given = document.made(node, f"{keyword} with {name}", present)
+    absent = document.synthetic(node, f"{keyword} without {name}", {"properties": {name: False}})
+    present_node = document.synthetic(node, f"{keyword} with {name}", present)
     if also:
-        both = document.made(node, f"{keyword} {name}", {})
+        both = document.synthetic(node, f"{keyword} {name}", {})
         both.parsed = ParsedSchema()
-        both.parsed.all_of = (given, *also)
-        given = both
-    parsed.any_of += ((keyword, [absent, given]),)
+        both.parsed.all_of = (present_node, *also)
+        present_node = both
+    parsed.any_of += ((keyword, [absent, present_node]),)
 
 
 # ---------------------------------------------------------------- schemas on the same value
@@ -455,15 +455,15 @@ def not_(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDoc
 def if_(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """Selects ``then`` or ``else``."""
     arms = [keyword for keyword in ("then", "else") if keyword in node.value]
-    given = document.child(node, "if")
+    condition = document.child(node, "if")
     if not arms:
-        parsed.annotating += (given,)
+        parsed.annotating += (condition,)
         return "has no effect without then and else"
-    branches = [given, negation_of(given)]
+    branches = [condition, negation_of(condition)]
     if "then" in arms:
-        branches[0] = conjunction_of(document, [given, document.child(node, "then")])
+        branches[0] = conjunction_of(document, [condition, document.child(node, "then")])
     if "else" in arms:
-        branches[1] = conjunction_of(document, [negation_of(given), document.child(node, "else")])
+        branches[1] = conjunction_of(document, [negation_of(condition), document.child(node, "else")])
     parsed.any_of += (("if", branches),)
     return None
 

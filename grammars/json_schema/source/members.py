@@ -27,10 +27,10 @@ def key_class_schemas(parts: Sequence[MemberSchemas], matched: Collection[String
     """The schemas for the values of undeclared keys that match exactly these patterns."""
     conjunction: dict[SchemaNode, None] = {}
     for members in parts:
-        found = [node for pattern, node in members.patterns if pattern in matched]
-        if not found and members.additional is not None:
-            found = [members.additional]
-        conjunction.update(dict.fromkeys(found))
+        nodes = [node for pattern, node in members.patterns if pattern in matched]
+        if not nodes and members.additional is not None:
+            nodes = [members.additional]
+        conjunction.update(dict.fromkeys(nodes))
     return tuple(conjunction)
 
 
@@ -60,9 +60,9 @@ def key_classes(
         rest = tuple(dict.fromkeys(m.additional for m in constraints.members if m.additional is not None))
         return [] if any(node.value is False for node in rest) else [(strings_excluding(names), rest)]
     patterns = dict.fromkeys(pattern for members in constraints.members for pattern, _ in members.patterns)
-    found = []
+    classes = []
     for keys in partition_keys(list(patterns), forbidden_patterns(constraints.members), place):
         conjunction = key_class_schemas(constraints.members, keys.matched)
         if not any(node.value is False for node in conjunction):
-            found.append((keys.key_regex(names), conjunction))
-    return found
+            classes.append((keys.key_regex(names), conjunction))
+    return classes

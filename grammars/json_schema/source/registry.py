@@ -27,9 +27,9 @@ class SchemaRegistry:
     def get(self, uri: str) -> Any:
         """The schema with this URI, or None."""
         for name in (uri, f"{uri}#"):
-            found = self._look_up(name)
-            if found is not None:
-                return found
+            contents = self._look_up(name)
+            if contents is not None:
+                return contents
         return _meta_schema(uri) if _META in uri else None
 
     def _look_up(self, uri: str) -> Any:
@@ -37,15 +37,15 @@ class SchemaRegistry:
             return None
         retrieve = getattr(self._resources, "get_or_retrieve", None)
         if retrieve is None:
-            found = self._resources.get(uri)
+            resource = self._resources.get(uri)
         else:
             from referencing.exceptions import NoSuchResource, Unretrievable
 
             try:
-                found = retrieve(uri).value
+                resource = retrieve(uri).value
             except (NoSuchResource, Unretrievable):
                 return None
-        return getattr(found, "contents", found)
+        return getattr(resource, "contents", resource)
 
     def reachable_from(self, schema: Any, dialect: SchemaDialect) -> dict[str, Any]:
         """The caller's schemas that a schema refers to, directly or through others, by URI.

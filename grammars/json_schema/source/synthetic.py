@@ -14,9 +14,9 @@ from grammars.json_schema.source.document import SchemaDocument, SchemaNode
 def negation_of(node: SchemaNode) -> SchemaNode:
     """The negation of a schema; it is computed when it is first parsed."""
     if node.negation is None:
-        node.negation = found = SchemaNode({}, f"not {node.pointer}", node.resource, node.base)
-        found.made = True
-        found.negates, found.negation = node, node
+        node.negation = negated = SchemaNode({}, f"not {node.pointer}", node.resource, node.base)
+        negated.is_synthetic = True
+        negated.negates, negated.negation = node, node
     return node.negation
 
 
@@ -24,11 +24,11 @@ def conjunction_of(document: SchemaDocument, nodes: Sequence[SchemaNode]) -> Sch
     """The schema of the values that satisfy all of these."""
     if len(nodes) == 1:
         return nodes[0]
-    found = document.made(nodes[0], f"with {', '.join(node.pointer for node in nodes[1:])}", {})
-    if found.parsed is None:
-        found.parsed = ParsedSchema()
-        found.parsed.all_of = tuple(nodes)
-    return found
+    conjunction = document.synthetic(nodes[0], f"with {', '.join(node.pointer for node in nodes[1:])}", {})
+    if conjunction.parsed is None:
+        conjunction.parsed = ParsedSchema()
+        conjunction.parsed.all_of = tuple(nodes)
+    return conjunction
 
 
 def constraint_schema(
@@ -39,54 +39,56 @@ def constraint_schema(
     also: Sequence[SchemaNode] = (),
 ) -> SchemaNode:
     """A schema with these constraints, and with `also` in its ``allOf``."""
-    found = document.made(node, label, {})
-    if found.parsed is None:
-        found.parsed = ParsedSchema()
-        found.parsed.constraints = constraints
-        found.parsed.limits = constraints.limits()
-        found.parsed.all_of = tuple(also)
-    return found
+    schema = document.synthetic(node, label, {})
+    if schema.parsed is None:
+        schema.parsed = ParsedSchema()
+        schema.parsed.constraints = constraints
+        schema.parsed.limits = constraints.limits()
+        schema.parsed.all_of = tuple(also)
+    return schema
 
 
 def none_or_many_of(document: SchemaDocument, branches: Sequence[SchemaNode]) -> SchemaNode:
     """The schema of the values that satisfy none of these, or more than one."""
-    found = document.made(branches[0], f"not just one of {len(branches)}", {})
-    if found.parsed is None:
-        found.parsed = ParsedSchema()
-        found.parsed.none_or_many = (branches,)
-    return found
+    schema = document.synthetic(branches[0], f"not just one of {len(branches)}", {})
+    if schema.parsed is None:
+        schema.parsed = ParsedSchema()
+        schema.parsed.none_or_many = (branches,)
+    return schema
 
 
 def disjunction_of(document: SchemaDocument, branches: Sequence[SchemaNode]) -> SchemaNode:
     """The schema of the values that satisfy at least one of these."""
     if len(branches) == 1:
         return branches[0]
-    found = document.made(branches[0], f"or {', '.join(node.pointer for node in branches[1:])}", {})
-    if found.parsed is None:
-        found.parsed = ParsedSchema()
-        found.parsed.any_of = (("anyOf", list(branches)),)
-    return found
+    disjunction = document.synthetic(
+        branches[0], f"or {', '.join(node.pointer for node in branches[1:])}", {}
+    )
+    if disjunction.parsed is None:
+        disjunction.parsed = ParsedSchema()
+        disjunction.parsed.any_of = (("anyOf", list(branches)),)
+    return disjunction
 
 
 def unevaluated_violation(document: SchemaDocument, node: SchemaNode) -> SchemaNode:
     """The schema of the values that violate an ``unevaluated*`` keyword of `node`."""
-    found = document.made(node, "wrong in what is not evaluated", {})
-    if found.parsed is None:
-        found.parsed = ParsedSchema()
-        found.parsed.violated_unevaluated = node
-    return found
+    violation = document.synthetic(node, "wrong in what is not evaluated", {})
+    if violation.parsed is None:
+        violation.parsed = ParsedSchema()
+        violation.parsed.violated_unevaluated = node
+    return violation
 
 
 def true_schema(document: SchemaDocument, node: SchemaNode) -> SchemaNode:
     """The schema ``true``."""
-    return document.made(node.resource, "anything", True)
+    return document.synthetic(node.resource, "anything", True)
 
 
 def false_schema(document: SchemaDocument, node: SchemaNode) -> SchemaNode:
     """The schema ``false``."""
-    return document.made(node.resource, "nothing", False)
+    return document.synthetic(node.resource, "nothing", False)
 
 
 def is_true_schema(node: SchemaNode) -> bool:
     """Whether a schema is ``true`` or ``{}``."""
-    return node.negates is None and not node.made and (node.value is True or node.value == {})
+    return node.negates is None and not node.is_synthetic and (node.value is True or node.value == {})

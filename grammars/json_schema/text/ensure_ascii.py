@@ -32,7 +32,7 @@ Known = dict[ir.Regex, ir.Regex]
 
 def restrict_escapes(grammar: ir.Grammar, ensure_ascii: bool) -> ir.Grammar:
     """A JSON grammar restricted to ASCII (True), or to required escapes (False)."""
-    made: dict[ir.Expr, ir.Expr] = {}
+    cache: dict[ir.Expr, ir.Expr] = {}
     narrowed: Known = {}
     narrow = _in_ascii if ensure_ascii else _without_needless()
 
@@ -42,7 +42,7 @@ def restrict_escapes(grammar: ir.Grammar, ensure_ascii: bool) -> ir.Grammar:
             return expr if regex is expr.regex else ir.Terminal(regex)
         return visit.with_children(expr, tuple(known[part] for part in visit.children(expr)))
 
-    rules = {name: visit.fold(body, visit.children, value, made) for name, body in grammar.rules.items()}
+    rules = {name: visit.fold(body, visit.children, value, cache) for name, body in grammar.rules.items()}
     return ir.Grammar(rules, grammar.start)
 
 

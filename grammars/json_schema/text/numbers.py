@@ -227,8 +227,8 @@ def _to_fraction(high: str, strict: bool) -> tuple[bool, ir.Regex]:
 
 def _with_fraction(whole: int, fraction: tuple[bool, ir.Regex]) -> ir.Regex:
     none, digits = fraction
-    written = ir.concat(_POINT, digits)
-    return ir.concat(ir.literal(str(whole)), ir.optional(written) if none else written)
+    decimals = ir.concat(_POINT, digits)
+    return ir.concat(ir.literal(str(whole)), ir.optional(decimals) if none else decimals)
 
 
 def _magnitudes(low: Decimal, low_strict: bool, high: Decimal | None, high_strict: bool) -> ir.Regex:
@@ -278,10 +278,10 @@ def numbers_between(bounds: Bounds) -> ir.Regex:
     if low is None or low < 0:
         limit = None if low is None else low.copy_negate()
         if high is not None and high <= 0:
-            written = _magnitudes(high.copy_negate(), bounds.high_exclusive, limit, bounds.low_exclusive)
+            magnitudes = _magnitudes(high.copy_negate(), bounds.high_exclusive, limit, bounds.low_exclusive)
         else:
-            written = _magnitudes(_ZERO_VALUE, False, limit, bounds.low_exclusive)
-        options.append(ir.concat(_MINUS, written))
+            magnitudes = _magnitudes(_ZERO_VALUE, False, limit, bounds.low_exclusive)
+        options.append(ir.concat(_MINUS, magnitudes))
     elif low == 0 and not bounds.low_exclusive and (high or not bounds.high_exclusive):
         options.append(ir.concat(_MINUS, _ZERO, _NO_FRACTION))
     return ir.union(*options)

@@ -74,12 +74,12 @@ class StringPattern:
 
     def matches(self, text: str) -> bool:
         """Whether a string matches for certain."""
-        found = self._known.get(text)
-        if found is None:
-            found = self._in(self.value_language, text)
+        result = self._known.get(text)
+        if result is None:
+            result = self._in(self.value_language, text)
             if len(self._known) < 10_000:
-                self._known[text] = found
-        return found
+                self._known[text] = result
+        return result
 
     def may_match(self, text: str) -> bool:
         """Whether a string may match."""

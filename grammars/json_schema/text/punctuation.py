@@ -59,21 +59,21 @@ class JsonPunctuation:
 
     def property_key(self, name: str) -> ir.Terminal:
         """`key` of a declared name, cached because names recur."""
-        found = self.keys.get(name)
-        if found is None:
-            found = self.key(encode_json_string(name))
+        terminal = self.keys.get(name)
+        if terminal is None:
+            terminal = self.key(encode_json_string(name))
             if len(self.keys) < _MAX_CACHED_KEYS:
-                self.keys[name] = found
-        return found
+                self.keys[name] = terminal
+        return terminal
 
     def next_property_key(self, name: str) -> ir.Terminal:
         """`next_key` of a declared name, cached."""
-        found = self.next_keys.get(name)
-        if found is None:
-            found = self.next_key(encode_json_string(name))
+        terminal = self.next_keys.get(name)
+        if terminal is None:
+            terminal = self.next_key(encode_json_string(name))
             if len(self.next_keys) < _MAX_CACHED_KEYS:
-                self.next_keys[name] = found
-        return found
+                self.next_keys[name] = terminal
+        return terminal
 
     def key(self, regex: ir.Regex) -> ir.Terminal:
         """A key, quotes included, and its colon."""

@@ -56,12 +56,12 @@ class EscapeStyle:
 
     def unit(self, ranges: CodePointRanges) -> ir.Regex:
         """Every encoding of one character of a set."""
-        found = self.unit_cache.get(ranges)
-        if found is None:
-            found = self._unit(ranges)
+        expr = self.unit_cache.get(ranges)
+        if expr is None:
+            expr = self._unit(ranges)
             if len(self.unit_cache) < 10_000:
-                self.unit_cache[ranges] = found
-        return found
+                self.unit_cache[ranges] = expr
+        return expr
 
     def _unit(self, ranges: CodePointRanges) -> ir.Regex:
         code = ranges[0][0] if len(ranges) == 1 and ranges[0][0] == ranges[0][1] else 0

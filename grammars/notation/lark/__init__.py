@@ -88,9 +88,9 @@ def parse(
         UnsatisfiableConstraint: no completion follows the start rule.
         ConstraintTooLarge: the text, templates or terminals are too large, or too many rules begin with one another.
     """
-    for setting, value, known in (("lexer", lexer, Lexer), ("prefer", prefer, TerminalPreference)):
-        if value is not None and value not in get_args(known):
-            choices = ", ".join(map(repr, get_args(known)))
+    for setting, value, literal in (("lexer", lexer, Lexer), ("prefer", prefer, TerminalPreference)):
+        if value is not None and value not in get_args(literal):
+            choices = ", ".join(map(repr, get_args(literal)))
             raise InvalidConstraint(f"{setting}={value!r} is not known", action=f"use one of {choices}")
     cutter, rules, start = _lowered(source, start, lexer, embedded or {}, import_paths)
     return cutter.finish(rules, start, prefer)
@@ -146,9 +146,9 @@ def _lowered(
             literals=definitions.literals,
         )
         cutter = _Cutter(terminals, definitions.ignored, lexer or "contextual")
-        made = LarkRules(definitions, cutter.leaf, _embedder(definitions, embedded, cutter.between))
-        made.lower(start)
-        rules = made.made
+        lowering = LarkRules(definitions, cutter.leaf, _embedder(definitions, embedded, cutter.between))
+        lowering.lower(start)
+        rules = lowering.rules
     return cutter, rules, start
 
 
@@ -158,8 +158,8 @@ def embedded_names(text: str) -> list[str]:
     Raises:
         ConstraintError: as `parse`.
     """
-    found = without_additions(text).embedded.values()
-    return ["%json" if node.name is None else f"@{node.name}" for node in found]
+    nodes = without_additions(text).embedded.values()
+    return ["%json" if node.name is None else f"@{node.name}" for node in nodes]
 
 
 def fingerprint(source: str | Lark, import_paths: Sequence[Any] = ()) -> str:
@@ -181,8 +181,8 @@ class _Cutter:
         self.ignored = [str(name) for name in ignored]
         self.lexer = lexer
         self.used: dict[str, LarkTerminal] = {}
-        found = [terminals.terminal(name) for name in self.ignored]
-        self.between = ir.loop(ir.choice(*(ir.Terminal(terminal.regex) for terminal in found)))
+        ignored_terminals = [terminals.terminal(name) for name in self.ignored]
+        self.between = ir.loop(ir.choice(*(ir.Terminal(terminal.regex) for terminal in ignored_terminals)))
 
     def leaf(self, name: str) -> ir.Expr:
         """What stands in a rule for a terminal."""
@@ -193,13 +193,13 @@ class _Cutter:
 
     def regular_terminals(self) -> list[ComparedTerminal]:
         """The terminals in use that are regular expressions."""
-        found = []
+        compared = []
         for name in dict.fromkeys((*self.used, *self.ignored)):
             terminal = self.terminals.terminal(name)
             if terminal.literal is None:
                 pattern = as_regex(self.terminals.patterns[name].pattern, self.terminals.flags)
-                found.append(ComparedTerminal(terminal.name, pattern, terminal.regex, terminal.priority))
-        return found
+                compared.append(ComparedTerminal(terminal.name, pattern, terminal.regex, terminal.priority))
+        return compared
 
     def finish(self, rules: Mapping[str, ir.Expr], start: str, prefer: TerminalPreference) -> ir.Grammar:
         """The grammar of these rules."""
@@ -249,8 +249,8 @@ def _embedder(
 
             return lower_schema(node.schema).grammar, between
         if node.name not in embedded:
-            known = ", ".join(embedded) or "none"
-            definitions.fail(f"no constraint is passed for @{node.name}; passed: {known}", node.at)
+            names = ", ".join(embedded) or "none"
+            definitions.fail(f"no constraint is passed for @{node.name}; passed: {names}", node.at)
         reject_lexer_grammar(embedded[node.name], f"at @{node.name}")
         return embedded[node.name], between
 

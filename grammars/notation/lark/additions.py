@@ -104,37 +104,37 @@ def without_additions(text: str) -> PlainLark:
         pieces.append(piece)
         length += len(piece)
 
-    def replace(found: re.Match[str], piece: str, stop: int) -> None:
+    def replace(match: re.Match[str], piece: str, stop: int) -> None:
         nonlocal end, at
-        emit(text[end : found.start()], end)
-        emit(piece, found.start(), replaced=True)
+        emit(text[end : match.start()], end)
+        emit(piece, match.start(), replaced=True)
         end = at = stop
 
-    while (found := _SCAN.search(text, at)) is not None:
-        start, at = found.span()
-        if found["opened"]:
-            what = "quote" if found["opened"] == '"' else "regular expression"
+    while (match := _SCAN.search(text, at)) is not None:
+        start, at = match.span()
+        if match["opened"]:
+            what = "quote" if match["opened"] == '"' else "regular expression"
             source.fail(f"the {what} is never closed", start)
-        elif found["regexp"] and "\n" in found["regexp"] and "x" not in found["flags"]:
+        elif match["regexp"] and "\n" in match["regexp"] and "x" not in match["flags"]:
             source.fail(
                 "the regular expression is never closed in its line; only one with the flag x may be broken "
                 "into lines",
                 start,
             )
-        elif found["empty"]:
-            replace(found, "\n", at)
-        elif found["json"]:
+        elif match["empty"]:
+            replace(match, "\n", at)
+        elif match["json"]:
             schema, stop = _json(source, at, "%json")
             plain.embedded[f"{prefix}{len(plain.embedded)}"] = EmbeddedGrammar(start, schema=schema)
-            replace(found, f" {next(reversed(plain.embedded))} ", stop)
-        elif found["name"]:
-            if found["identifier"] is None:
+            replace(match, f" {next(reversed(plain.embedded))} ", stop)
+        elif match["name"]:
+            if match["identifier"] is None:
                 source.fail("the name of a constraint expected after @", at)
-            plain.embedded[f"{prefix}{len(plain.embedded)}"] = EmbeddedGrammar(start, found["identifier"])
-            replace(found, f" {next(reversed(plain.embedded))} ", at)
-        elif found["header"]:
-            replace(found, " ", _check_header(source, start, at))
-        elif found["foreign"]:
+            plain.embedded[f"{prefix}{len(plain.embedded)}"] = EmbeddedGrammar(start, match["identifier"])
+            replace(match, f" {next(reversed(plain.embedded))} ", at)
+        elif match["header"]:
+            replace(match, " ", _check_header(source, start, at))
+        elif match["foreign"]:
             source.refuse("is a construct of another engine", start, "write a terminal /.../, or use @name")
     emit(text[end:], end)
     if plain.embedded:

@@ -77,13 +77,13 @@ class LarkDefinitions:
 
 def subtrees(root: Node) -> list[Node]:
     """A tree and all trees inside it, each once, parts first (`Tree.iter_subtrees` fails where trees are shared)."""
-    found: dict[int, Node] = {}
+    nodes: dict[int, Node] = {}
     stack: list[tuple[Node, bool]] = [(root, False)]
     while stack:
         node, complete = stack.pop()
         if complete:
-            found[id(node)] = node
-        elif id(node) not in found:
+            nodes[id(node)] = node
+        elif id(node) not in nodes:
             stack.append((node, True))
             stack.extend((part, False) for part in reversed(node.children) if isinstance(part, Tree))
-    return list(found.values())
+    return list(nodes.values())

@@ -21,13 +21,13 @@ def start_rule(parser: Lark, start: str | None) -> str:
     Raises:
         InvalidConstraint: it has several and none was chosen, or not this one.
     """
-    known = [str(name) for name in parser.options.start]
-    if start is None and len(known) == 1:
-        return known[0]
-    if start not in known:
+    starts = [str(name) for name in parser.options.start]
+    if start is None and len(starts) == 1:
+        return starts[0]
+    if start not in starts:
         raise InvalidConstraint(
             f"the Lark parser has {'several start rules' if start is None else f'no start rule {start}'}",
-            Problem("start", f"it starts with: {', '.join(known)}"),
+            Problem("start", f"it starts with: {', '.join(starts)}"),
             action="pass one of them as start=",
         )
     return start
@@ -53,8 +53,8 @@ def lexer_of(parser: Lark) -> Literal["contextual", "basic", "dynamic"]:
     }
     problems = [
         Problem(name, _REASONS[name], value=type(getattr(options, name)).__name__)
-        for name, found in refused.items()
-        if found
+        for name, is_set in refused.items()
+        if is_set
     ]
     if problems:
         raise UnsupportedConstraint("the Lark parser cannot be enforced", problems)
@@ -81,14 +81,14 @@ def global_flags(parser: Lark) -> str:
         UnsupportedConstraint: there are others than i, m, s and x.
     """
     flags = re.RegexFlag(parser.options.g_regex_flags)
-    found = "".join(letter for flag, letter in _FLAGS.items() if flag & flags)
+    letters = "".join(letter for flag, letter in _FLAGS.items() if flag & flags)
     rest = flags & ~(re.IGNORECASE | re.MULTILINE | re.DOTALL | re.VERBOSE | re.UNICODE)
     if rest:
         raise UnsupportedConstraint(
             "the Lark parser cannot be enforced",
             Problem("g_regex_flags", "has a flag that is not known", value=str(rest)),
         )
-    return found
+    return letters
 
 
 def compiled_rules(parser: Lark, leaf: Callable[[str], ir.Expr]) -> dict[str, ir.Expr]:
@@ -96,7 +96,7 @@ def compiled_rules(parser: Lark, leaf: Callable[[str], ir.Expr]) -> dict[str, ir
     bodies: dict[str, list[list[Any]]] = {}
     for rule in parser.rules:
         bodies.setdefault(str(rule.origin.name), []).append(list(rule.expansion))
-    made: dict[str, ir.Expr] = {}
+    compiled: dict[str, ir.Expr] = {}
     leaves: dict[str, ir.Expr] = {}
 
     def symbol(one: Any) -> ir.Expr:
@@ -112,8 +112,8 @@ def compiled_rules(parser: Lark, leaf: Callable[[str], ir.Expr]) -> dict[str, ir
         longer = [body[1:] for body in alternatives if body and body[0].name == name and not body[0].is_term]
         parts = [ir.sequence(*map(symbol, body)) for body in (shorter if shorter == longer else alternatives)]
         body = ir.choice(*parts)
-        made[name] = ir.loop(body, 1) if shorter == longer else body
-    return made
+        compiled[name] = ir.loop(body, 1) if shorter == longer else body
+    return compiled
 
 
 def parser_fingerprint(parser: Lark) -> str:

@@ -100,47 +100,51 @@ class _NamesWithPlaces(Transformer_InPlace[Any, Any]):
 class _Builder(GrammarBuilder):
     """Lark's builder, which raises errors with places and leaves terminals as they are written."""
 
-    def __init__(self, made: LarkDefinitions, import_paths: Sequence[Any]) -> None:
+    def __init__(self, definitions: LarkDefinitions, import_paths: Sequence[Any]) -> None:
         super().__init__(False, list(import_paths))
-        self.made = made
+        self.result = definitions
 
     def definitions(self) -> LarkDefinitions:
         """Reads the text, and checks what it defines."""
-        made = self.made
+        definitions = self.result
         self._read()
         trees: dict[str, Node] = {}
         priorities: dict[str, int] = {}
         for name, definition in self._definitions.items():
             if not definition.is_term:
-                made.rules[str(name)] = RuleDefinition(definition.tree, definition.params)
+                definitions.rules[str(name)] = RuleDefinition(definition.tree, definition.params)
             elif definition.tree is None:
-                made.declared.add(str(name))
+                definitions.declared.add(str(name))
             else:
                 trees[str(name)], priorities[str(name)] = definition.tree, definition.options
         for name, definition in self._definitions.items():
             if definition.tree is not None:
                 self._check(str(name), definition)
-        made.ignored = [str(name) for name in self._ignore_names]
-        for name in made.ignored:
-            if name in made.declared:
-                made.refuse(f"the terminal {name} is declared without a pattern", made.place(name))
+        definitions.ignored = [str(name) for name in self._ignore_names]
+        for name in definitions.ignored:
+            if name in definitions.declared:
+                definitions.refuse(
+                    f"the terminal {name} is declared without a pattern", definitions.place(name)
+                )
             if name not in trees:
-                made.fail(f"terminal {name} is undefined", made.place(name))
-        patterns = TerminalPatterns(made, trees)
-        made.terminals = [TerminalDef(name, patterns.pattern(name), priorities[name]) for name in trees]
-        anonymous = PrepareAnonTerminals(made.terminals)
+                definitions.fail(f"terminal {name} is undefined", definitions.place(name))
+        patterns = TerminalPatterns(definitions, trees)
+        definitions.terminals = [
+            TerminalDef(name, patterns.pattern(name), priorities[name]) for name in trees
+        ]
+        anonymous = PrepareAnonTerminals(definitions.terminals)
         for templates in (False, True):  # in Lark's order, which decides the names
-            for name, rule in made.rules.items():
+            for name, rule in definitions.rules.items():
                 if rule.tree is not None and bool(rule.parameters) is templates:
-                    _name_literals(made, name, rule.tree, anonymous)
-        return made
+                    _name_literals(definitions, name, rule.tree, anonymous)
+        return definitions
 
     def _read(self) -> None:
         """What `GrammarBuilder.load_grammar` does with a text."""
         tree: Node = _NamesWithPlaces().transform(self._parsed())
         self._import([statement for statement in tree.children if statement.data == "import"])
         for statement in tree.children:
-            with _located(self.made, statement):
+            with _located(self.result, statement):
                 self._execute(statement)
 
     def _execute(self, statement: Node) -> None:
@@ -157,32 +161,32 @@ class _Builder(GrammarBuilder):
                 self._extend(*self._unpack_definition(changed, None))
         elif kind == "ignore":
             self._ignore(*statement.children)
-            self.made.places.setdefault(str(self._ignore_names[-1]), self._start(statement))
+            self.result.places.setdefault(str(self._ignore_names[-1]), self._start(statement))
         elif kind == "declare":
             for symbol in statement.children:
                 self._define(symbol.name, isinstance(symbol, Terminal), None)
-                self.made.places[str(symbol.name)] = self._place(symbol.name)
+                self.result.places[str(symbol.name)] = self._place(symbol.name)
 
     def _note(self, statement: Node, *, first: bool) -> None:
         """Notes the place of a definition; refuses a second one."""
         name = statement.children[1 if statement.data == "rule" else 0]
         if first and name in self._definitions:
-            before = self.made.plain.source.problem("", self.made.place(name)).place
-            self.made.fail(f"{name} is defined before, at {before}", self._place(name))
+            before = self.result.plain.source.problem("", self.result.place(name)).place
+            self.result.fail(f"{name} is defined before, at {before}", self._place(name))
         priorities = [
             part for node in subtrees(statement) if node.data == "priority" for part in node.children
         ]
         priorities += [part for part in statement.children[1:2] if statement.data == "term"]
         for number in priorities:
             if isinstance(number, Token) and abs(int(number[:20])) > MAX_PRIORITY:
-                self.made.fail(f"a priority is at most {MAX_PRIORITY}", self._place(number))
-        self.made.places[str(name)] = self._place(name)
+                self.result.fail(f"a priority is at most {MAX_PRIORITY}", self._place(number))
+        self.result.places[str(name)] = self._place(name)
 
     def _place(self, token: Token) -> int:
-        return self.made.plain.original(token.start_pos or 0)
+        return self.result.plain.original(token.start_pos or 0)
 
     def _start(self, statement: Node) -> int:
-        return _start(self.made, statement)
+        return _start(self.result, statement)
 
     # ------------------------------------------------------------ imports
 
@@ -190,32 +194,33 @@ class _Builder(GrammarBuilder):
         """Imports each file once, with all names that are imported from it."""
         files: dict[tuple[str, ...], tuple[dict[str, str], list[Node]]] = {}
         for statement in statements:
-            with _located(self.made, statement):
+            with _located(self.result, statement):
                 path, _, names = self._unpack_import(statement, "")
                 imported, places = files.setdefault(tuple(map(str, path)), ({}, []))
                 imported.update(names)
                 places.append(statement)
         for path, (names, places) in files.items():
-            with _located(self.made, places[0], f"{'/'.join(path)}.lark: "):
+            with _located(self.result, places[0], f"{'/'.join(path)}.lark: "):
                 # Relative paths are searched in import_paths as well: a text has no folder.
                 self.do_import(path, None, names)
             for name in self._definitions:
-                self.made.places.setdefault(str(name), self._start(places[0]))
+                self.result.places.setdefault(str(name), self._start(places[0]))
             for name, target in names.items():
                 if target not in self._definitions:
                     tokens = (token for statement in places for token in _tokens(statement))
                     token = next(token for token in tokens if token == name)
-                    self.made.fail(f"{'.'.join(path)} has no {name}", self._place(token))
+                    self.result.fail(f"{'.'.join(path)} has no {name}", self._place(token))
 
     # ------------------------------------------------------------ names
 
     def _check(self, name: str, definition: Definition) -> None:
         """Refuses names that are not defined, and a wrong number of arguments."""
-        made = self.made
+        definitions = self.result
         for index, parameter in enumerate(definition.params):
             if parameter in self._definitions or parameter in definition.params[:index]:
-                made.fail(
-                    f"the parameter {parameter} of {name} is the name of something else", made.place(name)
+                definitions.fail(
+                    f"the parameter {parameter} of {name} is the name of something else",
+                    definitions.place(name),
                 )
         nodes = subtrees(definition.tree)
         arguments = {
@@ -229,24 +234,24 @@ class _Builder(GrammarBuilder):
                     continue
                 if symbol.name not in definition.params:
                     kind = "terminal" if isinstance(symbol, Terminal) else "rule"
-                    made.fail(f"{kind} {symbol.name} is undefined", made.place_of(symbol, name))
+                    definitions.fail(f"{kind} {symbol.name} is undefined", definitions.place_of(symbol, name))
 
     def _check_arguments(self, name: str, definition: Definition, node: Node) -> None:
         used, *arguments = node.children
         if not isinstance(used, NonTerminal) or used.name in definition.params:
             return
-        at = self.made.place_of(used, name)
-        if used.name not in self.made.rules:
+        at = self.result.place_of(used, name)
+        if used.name not in self.result.rules:
             kind = "template" if arguments else "rule"
-            self.made.fail(f"{kind} {used.name} is undefined", at)
-        wanted = self.made.rules[used.name].parameters
-        if len(wanted) != len(arguments):
-            self.made.fail(f"{used.name} takes other arguments: {', '.join(wanted) or 'none'}", at)
+            self.result.fail(f"{kind} {used.name} is undefined", at)
+        parameters = self.result.rules[used.name].parameters
+        if len(parameters) != len(arguments):
+            self.result.fail(f"{used.name} takes other arguments: {', '.join(parameters) or 'none'}", at)
 
     # ------------------------------------------------------------ syntax
 
     def _parsed(self) -> Node:
-        text = self.made.plain.text + "\n"
+        text = self.result.plain.text + "\n"
         try:
             tree: Node = lark_parser().parse(text, "start")
         except UnexpectedInput as error:
@@ -255,86 +260,92 @@ class _Builder(GrammarBuilder):
 
     def _explain(self, error: UnexpectedInput, text: str) -> NoReturn:
         """Raises the error of a text that Lark cannot parse, with what was expected."""
-        made = self.made
+        definitions = self.result
         position = len(text) if error.pos_in_stream is None else error.pos_in_stream
-        at = made.plain.original(position)
+        at = definitions.plain.original(position)
         if isinstance(error, UnexpectedCharacters):
             statement = _STATEMENT.match(text, position)
-            made.fail(f"unknown statement {statement.group()}" if statement else "unexpected character", at)
+            definitions.fail(
+                f"unknown statement {statement.group()}" if statement else "unexpected character", at
+            )
         if not isinstance(error, UnexpectedToken):
-            made.fail("unexpected end of the text", at)
+            definitions.fail("unexpected end of the text", at)
         token, parser = error.token, error.interactive_parser
         if token.type in ("RULE", "TERMINAL") and (word := _WORD.search(text, 0, position)):
-            made.fail(
+            definitions.fail(
                 "names are all in small letters (rules) or all in capitals (terminals)",
-                made.plain.original(word.start()),
+                definitions.plain.original(word.start()),
             )
         if token.type == "_LBRA" and _ATTRIBUTES.match(text, position):
-            made.refuse("attributes of rules are another engine's", at, "remove them")
+            definitions.refuse("attributes of rules are another engine's", at, "remove them")
         values = parser.parser_state.value_stack
         opened = next(
             (part for part in reversed(values) if isinstance(part, Token) and part.type in _BRACKETS), None
         )
         if token.type in ("_RPAR", "_RBRA", "_RBRACE"):
-            made.fail(f"unmatched {token}" if opened is None else f"unmatched {token}: {opened} is open", at)
+            definitions.fail(
+                f"unmatched {token}" if opened is None else f"unmatched {token}: {opened} is open", at
+            )
         accepted = parser.accepts()
         if opened is not None and token.type in ("_NL", "$END"):
-            made.fail(f"the {_BRACKETS[opened.type]} is never closed", self._place(opened))
+            definitions.fail(f"the {_BRACKETS[opened.type]} is never closed", self._place(opened))
         if token.type in ("OP", "TILDE") and "STRING" in accepted:
-            made.fail("nothing stands before this that could be repeated", at)
+            definitions.fail("nothing stands before this that could be repeated", at)
         if accepted >= _ITEM:
             accepted = {"item", *accepted} - _ITEM
-        wanted = ", ".join(dict.fromkeys(shown for name, shown in _SHOWN.items() if name in accepted))
-        found = _SHOWN[token.type] if token.type in ("_NL", "$END") else str(token).strip()
-        made.fail(f"unexpected {found}; expected: {wanted}", at)
+        expected = ", ".join(dict.fromkeys(shown for name, shown in _SHOWN.items() if name in accepted))
+        token_text = _SHOWN[token.type] if token.type in ("_NL", "$END") else str(token).strip()
+        definitions.fail(f"unexpected {token_text}; expected: {expected}", at)
 
 
-def _name_literals(made: LarkDefinitions, name: str, tree: Node, anonymous: PrepareAnonTerminals) -> None:
+def _name_literals(
+    definitions: LarkDefinitions, name: str, tree: Node, anonymous: PrepareAnonTerminals
+) -> None:
     """Replaces the literals in a rule by terminals, under the names that Lark gives them."""
     for node in subtrees(tree):
         part = node.children[0] if node.data == "value" else None
         kind = getattr(part, "data", None)
         if part is None or kind not in ("literal", "range"):
             continue
-        at = made.place_of(part.children[0], name)
+        at = definitions.place_of(part.children[0], name)
         pattern = (
-            literal_pattern(made, part.children[0], name)
+            literal_pattern(definitions, part.children[0], name)
             if kind == "literal"
-            else range_pattern(made, part, name)
+            else range_pattern(definitions, part, name)
         )
         terminal = anonymous.transform(SlottedTree("pattern", [pattern]))
-        if terminal.name not in made.places:
-            made.places[terminal.name] = at
-            made.literals[terminal.name] = pattern.raw or pattern.value
+        if terminal.name not in definitions.places:
+            definitions.places[terminal.name] = at
+            definitions.literals[terminal.name] = pattern.raw or pattern.value
         node.children = [terminal]
 
 
 def _tokens(statement: Node) -> Iterator[Token]:
     for node in subtrees(statement):
         for part in node.children:
-            found = part.name if isinstance(part, Symbol) else part
-            if isinstance(found, Token):
-                yield found
+            name = part.name if isinstance(part, Symbol) else part
+            if isinstance(name, Token):
+                yield name
 
 
-def _start(made: LarkDefinitions, statement: Node) -> int:
+def _start(definitions: LarkDefinitions, statement: Node) -> int:
     starts = [token.start_pos for token in _tokens(statement) if token.start_pos is not None]
-    return made.plain.original(min(starts)) if starts else 0
+    return definitions.plain.original(min(starts)) if starts else 0
 
 
 @contextmanager
-def _located(made: LarkDefinitions, statement: Node, file: str = "") -> Iterator[None]:
+def _located(definitions: LarkDefinitions, statement: Node, file: str = "") -> Iterator[None]:
     """Gives the errors of Lark's loader the place of a statement, and the name of the file that it imports."""
     try:
         yield
     except FileNotFoundError as error:
-        made.fail(
+        definitions.fail(
             f"grammar {error.filename} was not found",
-            _start(made, statement),
+            _start(definitions, statement),
             "name its folder in import_paths",
         )
     except (GrammarError, UnexpectedInput) as error:
         reason = (str(error).splitlines() or ["malformed"])[0]
-        made.fail(file + reason[0].lower() + reason[1:].rstrip(": "), _start(made, statement))
+        definitions.fail(file + reason[0].lower() + reason[1:].rstrip(": "), _start(definitions, statement))
     except RecursionError:
-        made.fail(f"{file}nested too deeply", _start(made, statement))
+        definitions.fail(f"{file}nested too deeply", _start(definitions, statement))

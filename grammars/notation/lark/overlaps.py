@@ -118,7 +118,7 @@ def find_overlaps(terminals: Sequence[ComparedTerminal], *, time_limit: float = 
 def _reason_to_skip(pattern: str, compared: int) -> str | None:
     if len(pattern) > MAX_LENGTH:
         return f"its pattern has more than {MAX_LENGTH} characters"
-    if any(_large(bound) for found in _COUNT.finditer(pattern) for bound in found.groups()):
+    if any(_large(bound) for match in _COUNT.finditer(pattern) for bound in match.groups()):
         return f"its pattern repeats more than {MAX_COUNT} times"
     return f"more than {MAX_TERMINALS} terminals" if compared >= MAX_TERMINALS else None
 

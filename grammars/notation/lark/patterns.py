@@ -72,7 +72,7 @@ class TerminalPatterns:
         """
         self.definitions = definitions
         self.trees = trees
-        self.made: dict[str, Pattern] = {}
+        self._patterns: dict[str, Pattern] = {}
 
     def pattern(self, name: str) -> Pattern:
         """The pattern of a terminal, after those of the terminals in it.
@@ -84,9 +84,9 @@ class TerminalPatterns:
         open_names = {name: self._references(name)}
         while open_names:
             last = next(reversed(open_names))
-            missing = next((one for one in open_names[last] if str(one.name) not in self.made), None)
+            missing = next((one for one in open_names[last] if str(one.name) not in self._patterns), None)
             if missing is None:
-                self.made[last] = self._joined(last)
+                self._patterns[last] = self._joined(last)
                 del open_names[last]
             elif str(missing.name) in open_names:
                 self.definitions.fail(
@@ -94,7 +94,7 @@ class TerminalPatterns:
                 )
             else:
                 open_names[str(missing.name)] = self._references(str(missing.name))
-        return self.made[name]
+        return self._patterns[name]
 
     def _references(self, name: str) -> list[Terminal]:
         symbols = [part for node in subtrees(self.trees[name]) for part in node.children]
@@ -107,18 +107,18 @@ class TerminalPatterns:
         return [symbol for symbol in symbols if isinstance(symbol, Terminal)]
 
     def _joined(self, name: str) -> Pattern:
-        known: dict[int, Pattern] = {}
+        patterns: dict[int, Pattern] = {}
         for node in subtrees(self.trees[name]):
             parts = [
-                known[id(part)]
+                patterns[id(part)]
                 if isinstance(part, Tree)
-                else self.made[str(part.name)]
+                else self._patterns[str(part.name)]
                 if isinstance(part, Terminal)
                 else part
                 for part in node.children
             ]
-            made = self._part(name, node, parts)
-            if len(made.value) > MAX_PATTERN:
+            pattern = self._part(name, node, parts)
+            if len(pattern.value) > MAX_PATTERN:
                 raise ConstraintTooLarge(
                     "a terminal of the Lark grammar is too large",
                     self.definitions.plain.source.problem(
@@ -126,8 +126,8 @@ class TerminalPatterns:
                         self.definitions.place(name),
                     ),
                 )
-            known[id(node)] = made
-        return known[id(self.trees[name])]
+            patterns[id(node)] = pattern
+        return patterns[id(self.trees[name])]
 
     def _part(self, name: str, node: Node, parts: list[Any]) -> Pattern:
         kind = node.data

@@ -15,16 +15,16 @@ TerminalPreference = Literal["longest", "lark"]
 
 def lexer_tokens(terminals: Iterable[LarkTerminal], prefer: TerminalPreference) -> tuple[LexerToken, ...]:
     """Terminals as tokens of a lexer, the preferred first."""
-    made = sorted(terminals, key=lambda one: (one.literal is None, *one.order))
+    ordered = sorted(terminals, key=lambda one: (one.literal is None, *one.order))
     if prefer == "longest":
-        return tuple(LexerToken(one.name, one.regex, one.priority) for one in made)
+        return tuple(LexerToken(one.name, one.regex, one.priority) for one in ordered)
     # Lark joins all candidates into one regular expression, in this order, and takes the alternative that matches first.
     # A string that a regular expression of its priority matches as a whole stands where that one stands.
-    tried = sorted(made, key=lambda one: (-one.priority, *one.order))
+    tried = sorted(ordered, key=lambda one: (-one.priority, *one.order))
     rank = {one: -place for place, one in enumerate(tried)}
-    number = {one: index for index, one in enumerate(made)}
+    number = {one: index for index, one in enumerate(ordered)}
     tokens = []
-    for one in made:
+    for one in ordered:
         hosts = [
             number[other] if set(one.flags) <= set(other.flags) else ~number[other]
             for other in tried

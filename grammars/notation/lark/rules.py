@@ -45,7 +45,7 @@ class LarkRules:
         self.definitions = definitions
         self.leaf = leaf
         self.embed = embed
-        self.made: dict[str, ir.Expr] = {}
+        self.rules: dict[str, ir.Expr] = {}
         self.used: dict[str, ir.Expr] = {}
         self.keys: dict[ir.Expr, str] = {}  # of what may be an argument
         self.embedded: dict[object, tuple[str, EmbeddedGrammar]] = {}
@@ -59,13 +59,13 @@ class LarkRules:
             ConstraintTooLarge: templates become too many rules.
         """
         self.open.append((start, start, {}))
-        self.made[start] = ir.EMPTY_LANGUAGE
+        self.rules[start] = ir.EMPTY_LANGUAGE
         while self.open:
             full, name, arguments = self.open.pop()
-            self.made[full] = self._body(name, arguments)
+            self.rules[full] = self._body(name, arguments)
         for name, node in self.embedded.values():  # last: their rules may have the names of ours
             grammar, then = self.embed(node)
-            self.made[name] = ir.sequence(import_rules(grammar, self.made), then)
+            self.rules[name] = ir.sequence(import_rules(grammar, self.rules), then)
 
     def _body(self, name: str, arguments: Arguments) -> ir.Expr:
         """The alternatives of a rule, where parameters stand for these arguments."""
@@ -74,23 +74,23 @@ class LarkRules:
             self.definitions.refuse(
                 f"the rule {name} is declared without alternatives", self.definitions.place(name)
             )
-        known: dict[int, ir.Expr] = {}
+        exprs: dict[int, ir.Expr] = {}
         for node in subtrees(tree):
-            known[id(node)] = self._expr(name, node, arguments, known)
-        return known[id(tree)]
+            exprs[id(node)] = self._expr(name, node, arguments, exprs)
+        return exprs[id(tree)]
 
-    def _expr(self, name: str, node: Node, arguments: Arguments, known: dict[int, ir.Expr]) -> ir.Expr:
+    def _expr(self, name: str, node: Node, arguments: Arguments, exprs: dict[int, ir.Expr]) -> ir.Expr:
         kind, parts = node.data, node.children
 
         def value(part: Any) -> ir.Expr:
-            made = known[id(part)] if isinstance(part, Tree) else self._symbol(part, arguments)
-            if kind != "value" and self._is_template(made):
-                assert isinstance(made, ir.Call)
-                wanted = ", ".join(self.definitions.rules[made.rule].parameters)
+            expr = exprs[id(part)] if isinstance(part, Tree) else self._symbol(part, arguments)
+            if kind != "value" and self._is_template(expr):
+                assert isinstance(expr, ir.Call)
+                parameters = ", ".join(self.definitions.rules[expr.rule].parameters)
                 self.definitions.fail(
-                    f"{made.rule} takes other arguments: {wanted}", self.definitions.place(name)
+                    f"{expr.rule} takes other arguments: {parameters}", self.definitions.place(name)
                 )
-            return made
+            return expr
 
         if kind == "expansions":
             return ir.choice(*map(value, parts))
@@ -103,7 +103,7 @@ class LarkRules:
         if kind == "template_usage":
             passed = arguments.get(parts[0].name)
             used = passed.rule if isinstance(passed, ir.Call) else str(parts[0].name)
-            return self._instance(used, [known[id(part)] for part in parts[1:]], parts[0], name)
+            return self._instance(used, [exprs[id(part)] for part in parts[1:]], parts[0], name)
         return value(parts[0])  # "value" and "alias"
 
     def _symbol(self, symbol: Any, arguments: Arguments) -> ir.Expr:
@@ -128,22 +128,22 @@ class LarkRules:
             return template
         return self._instance(name, [], symbol, name)
 
-    def _is_template(self, made: ir.Expr) -> bool:
+    def _is_template(self, expr: ir.Expr) -> bool:
         rules = self.definitions.rules
-        return isinstance(made, ir.Call) and made.rule in rules and bool(rules[made.rule].parameters)
+        return isinstance(expr, ir.Call) and expr.rule in rules and bool(rules[expr.rule].parameters)
 
     def _instance(self, name: str, arguments: list[ir.Expr], symbol: NonTerminal, inside: str) -> ir.Expr:
         """The call of a rule, or of a template with these arguments."""
         definition = self.definitions.rules.get(name)
         if definition is None or len(definition.parameters) != len(arguments):
             at = self.definitions.place_of(symbol, inside)
-            wanted = ", ".join(definition.parameters) if definition else ""
-            self.definitions.fail(f"{name} takes other arguments: {wanted or 'none'}", at)
+            parameters = ", ".join(definition.parameters) if definition else ""
+            self.definitions.fail(f"{name} takes other arguments: {parameters or 'none'}", at)
         full = name
         if arguments:
             full += "{" + ", ".join(self.keys.get(part) or str(id(part)) for part in arguments) + "}"
-        if full not in self.made:
-            if len(self.made) >= MAX_RULES:
+        if full not in self.rules:
+            if len(self.rules) >= MAX_RULES:
                 at = self.definitions.place_of(symbol, inside)
                 raise ConstraintTooLarge(
                     "the Lark grammar is too large",
@@ -151,18 +151,18 @@ class LarkRules:
                         f"templates become more than {MAX_RULES} rules", at
                     ),
                 )
-            self.made[full] = ir.EMPTY_LANGUAGE
+            self.rules[full] = ir.EMPTY_LANGUAGE
             self.open.append((full, name, dict(zip(definition.parameters, arguments, strict=True))))
-        made = ir.call(full)
-        self.keys[made] = full
-        return made
+        call = ir.call(full)
+        self.keys[call] = full
+        return call
 
     def _foreign(self, name: str, node: EmbeddedGrammar) -> ir.Expr:
         """The call of an embedded grammar; each is added once."""
         key = node if node.name is None else node.name
         if key not in self.embedded:
-            self.made[name] = ir.EMPTY_LANGUAGE
+            self.rules[name] = ir.EMPTY_LANGUAGE
             self.embedded[key] = name, node
-        made = ir.call(self.embedded[key][0])
-        self.keys[made] = self.embedded[key][0]
-        return made
+        call = ir.call(self.embedded[key][0])
+        self.keys[call] = self.embedded[key][0]
+        return call

@@ -79,7 +79,7 @@ class LarkTerminals:
         self.problem = problem
         self.literals = literals
         self.flags = flags
-        self.made: dict[str, LarkTerminal] = {}
+        self.terminals: dict[str, LarkTerminal] = {}
 
     def terminal(self, name: str) -> LarkTerminal:
         """The terminal of a name.
@@ -88,24 +88,24 @@ class LarkTerminals:
             InvalidConstraint: its regular expression is malformed.
             UnsupportedConstraint: its regular expression cannot be enforced.
         """
-        if name not in self.made:
+        if name not in self.terminals:
             definition = self.patterns[name]
             pattern = definition.pattern
             flags = "".join(sorted({*pattern.flags, *self.flags} - {"u"}))
-            shown = self.literals.get(name) or definition.user_repr()
+            label = self.literals.get(name) or definition.user_repr()
             literal = pattern.value if isinstance(pattern, PatternStr) else None
             text = as_regex(pattern, self.flags)
             if literal is not None and not flags:
                 regex = ir.literal(literal)
             else:
-                regex = self._regex(text, name, shown)
+                regex = self._regex(text, name, label)
             width = analysis.widths(regex)[1]
             order = (float("-inf") if width is None else -width, -len(pattern.value), name)
             if _lazy(text):
-                regex = self._shortest(regex, text, name, shown)
+                regex = self._shortest(regex, text, name, label)
             whole = ir.Concat((regex,))
-            self.made[name] = LarkTerminal(shown, whole, definition.priority, literal, flags, order)
-        return self.made[name]
+            self.terminals[name] = LarkTerminal(label, whole, definition.priority, literal, flags, order)
+        return self.terminals[name]
 
     def check_not_empty(self, name: str) -> None:
         """Refuses a terminal that a lexer cannot use.
@@ -126,31 +126,31 @@ class LarkTerminals:
             "the Lark grammar cannot be enforced", self.problem(name, reason), action=action
         )
 
-    def _regex(self, text: str, name: str, shown: str) -> ir.Regex:
+    def _regex(self, text: str, name: str, label: str) -> ir.Regex:
         """The texts that a regular expression matches."""
         try:
             node = RegexParser(text, "python", "").parse()
             looks_out = _looks_out(node, last=True) or _looks_out(node, last=False)
             regex = ir.EMPTY_STRING if looks_out else lower_to_regex(node, text, search=False)
         except ConstrainedError as error:
-            problem = self.problem(name, f"the terminal {shown} has a bad regular expression")
+            problem = self.problem(name, f"the terminal {label} has a bad regular expression")
             raise type(error)(error.summary, (problem, *error.problems), action=error.action) from None
         if looks_out:
             self._refuse(
                 name,
-                f"the terminal {shown} looks at what stands before or after it",
+                f"the terminal {label} looks at what stands before or after it",
                 "let terminals match their own characters, and let rules say what follows what",
             )
         return regex
 
-    def _shortest(self, regex: ir.Regex, text: str, name: str, shown: str) -> ir.Regex:
+    def _shortest(self, regex: ir.Regex, text: str, name: str, label: str) -> ir.Regex:
         """The texts of a lazy regular expression: those that do not begin with another one of its texts.
 
         That is what a lazy loop up to an end marker means. Short texts are tried to see whether the order in which
         Python matches gives the same result.
         """
         compiled = re.compile(text)
-        letters = dict.fromkeys(found[1] or found[2] for found in _SPELLED.finditer(text))
+        letters = dict.fromkeys(match[1] or match[2] for match in _SPELLED.finditer(text))
         tried_letters = [*list(letters)[:5], "a"]
         tried = 0
         for length in range(1, _TRIED_LENGTH):
@@ -158,18 +158,18 @@ class LarkTerminals:
             if tried > _TRIED:
                 break
             for word in map("".join, itertools.product(tried_letters, repeat=length)):
-                found = compiled.match(word)
-                if found and any(compiled.fullmatch(word, 0, end) for end in range(found.end())):
+                match = compiled.match(word)
+                if match and any(compiled.fullmatch(word, 0, end) for end in range(match.end())):
                     self._refuse(
                         name,
-                        f"the terminal {shown} is lazy and yet does not match as little as it can: {word!r}",
+                        f"the terminal {label} is lazy and yet does not match as little as it can: {word!r}",
                         r'write which characters may stand inside, as in /"([^"\\]|\\.)*"/',
                     )
         return ir.difference(regex, ir.concat(regex, ir.repeat(ir.ANY_CHAR, 1)))
 
 
 def _lazy(pattern: str) -> bool:
-    return any(found[1] for found in _LAZY.finditer(pattern))
+    return any(match[1] for match in _LAZY.finditer(pattern))
 
 
 def _looks_out(node: RegexNode, *, last: bool) -> bool:

@@ -90,13 +90,13 @@ def collect_obligations(
             continue  # a required key that can never be present: always violated
         absent = [name for name in denied.required if name not in required]
         by_name = {
-            name: found
+            name: discharge
             for name in names
             if denied.constrains_key(name)
             and values[name] is not ir.EMPTY_LANGUAGE
-            and (found := _witness(denied, _on_name(denied.members, name), goals[name], oracle, name))
+            and (discharge := _witness(denied, _on_name(denied.members, name), goals[name], oracle, name))
         }
-        if any(found is ALWAYS_DISCHARGED and name in required for name, found in by_name.items()):
+        if any(discharge is ALWAYS_DISCHARGED and name in required for name, discharge in by_name.items()):
             continue
         elsewhere = any(key.discharge(denied, oracle) is not None for key in keys)
         if len(absent) + len(by_name) == 0 and not elsewhere:
@@ -106,10 +106,10 @@ def collect_obligations(
         elif absent:
             values[absent[0]] = ir.EMPTY_LANGUAGE
         else:
-            ((name, found),) = by_name.items()
+            ((name, discharge),) = by_name.items()
             required.add(name)
-            if isinstance(found, SchemaNode):
-                goals[name] = (*goals[name], found)
+            if isinstance(discharge, SchemaNode):
+                goals[name] = (*goals[name], discharge)
                 values[name] = oracle.conjunction_expr(goals[name])
                 if values[name] is ir.EMPTY_LANGUAGE:
                     return None
@@ -121,9 +121,9 @@ def collect_obligations(
             ),
             action="simplify oneOf, not or if at this place",
         )
-    written = [_declared(name, name in required, values[name], goals[name], open_, oracle) for name in names]
+    declared = [_declared(name, name in required, values[name], goals[name], open_, oracle) for name in names]
     others = [key.other(open_, oracle) for key in keys]
-    return ObjectObligations(written, others, len(open_))
+    return ObjectObligations(declared, others, len(open_))
 
 
 def _bits(mask: int) -> Iterable[int]:
@@ -146,17 +146,17 @@ def _witness(
         wrong_name = negation_of(conjunction_of(oracle.document, denied.property_names))
         if oracle.key_allowed((wrong_name,), name):  # definitely
             return ALWAYS_DISCHARGED
-    wrong = [
+    violated = [
         node
         for node in nodes
         if not is_true_schema(node) and not any(node.is_identical(other) for other in conjunction)
     ]
-    if not wrong:
+    if not violated:
         return None
-    if any(node.value is False for node in wrong) or oracle.known_empty((*conjunction, *wrong)):
+    if any(node.value is False for node in violated) or oracle.known_empty((*conjunction, *violated)):
         return ALWAYS_DISCHARGED
-    found = negation_of(conjunction_of(oracle.document, wrong))
-    return None if oracle.known_empty((*conjunction, found)) else found
+    negated = negation_of(conjunction_of(oracle.document, violated))
+    return None if oracle.known_empty((*conjunction, negated)) else negated
 
 
 def _able(
@@ -176,34 +176,37 @@ def _able(
 class _MemberDischarges(NamedTuple):
     """The fields that `ordered.DeclaredMember` and `ordered.UndeclaredMember` share."""
 
-    fulfils: int
+    discharges: int
     able: int
     value: Callable[[int], ir.Expr]
     one_of: dict[int, int]
-    alike: dict[int, int]
+    equivalent: dict[int, int]
 
 
-def _fulfils(
+def _member_discharges(
     open_: Sequence[NegatedObject],
     witness: Callable[[NegatedObject], Discharge],
     base: ir.Expr,
     conjunction: Conjunction,
     oracle: SchemaOracle,
 ) -> _MemberDischarges:
-    fulfils = 0
-    wanted: dict[int, SchemaNode] = {}
+    discharges = 0
+    negations: dict[int, SchemaNode] = {}
     for bit, denied in enumerate(open_):
-        found = witness(denied)
-        if found is ALWAYS_DISCHARGED:
-            fulfils |= 1 << bit
-        elif isinstance(found, SchemaNode):
-            wanted[bit] = next((other for other in wanted.values() if _equal(other, found)), found)
-    able, value = _able(base, conjunction, wanted, oracle)
-    alike = {
-        bit: sum(1 << other for other in _bits(able) if wanted[other] is wanted[bit]) for bit in _bits(able)
+        discharge = witness(denied)
+        if discharge is ALWAYS_DISCHARGED:
+            discharges |= 1 << bit
+        elif isinstance(discharge, SchemaNode):
+            negations[bit] = next(
+                (other for other in negations.values() if _equal(other, discharge)), discharge
+            )
+    able, value = _able(base, conjunction, negations, oracle)
+    equivalent = {
+        bit: sum(1 << other for other in _bits(able) if negations[other] is negations[bit])
+        for bit in _bits(able)
     }
-    one_of = _one_of({bit: wanted[bit].negates for bit in _bits(able)}, conjunction, oracle)
-    return _MemberDischarges(fulfils, able, value, one_of, alike)
+    one_of = _one_of({bit: negations[bit].negates for bit in _bits(able)}, conjunction, oracle)
+    return _MemberDischarges(discharges, able, value, one_of, equivalent)
 
 
 def _equal(a: SchemaNode, b: SchemaNode) -> bool:
@@ -211,7 +214,7 @@ def _equal(a: SchemaNode, b: SchemaNode) -> bool:
     if a is b:
         return True
     first, second = (
-        () if node is None else node.parsed.all_of if node.made and node.parsed else (node,)
+        () if node is None else node.parsed.all_of if node.is_synthetic and node.parsed else (node,)
         for node in (a.negates, b.negates)
     )
     return len(first) == len(second) > 0 and all(map(SchemaNode.is_identical, first, second))
@@ -234,9 +237,16 @@ def _declared(
             return None
         return _witness(denied, _on_name(denied.members, name), conjunction, oracle, name)
 
-    found = _fulfils(open_, witness, value, conjunction, oracle)
+    member = _member_discharges(open_, witness, value, conjunction, oracle)
     return DeclaredMember(
-        name, required, found.fulfils, found.able, left_out, found.value, found.one_of, found.alike
+        name,
+        required,
+        member.discharges,
+        member.able,
+        left_out,
+        member.value,
+        member.one_of,
+        member.equivalent,
     )
 
 
@@ -274,7 +284,7 @@ class _UndeclaredClass(NamedTuple):
         """The member of this class, with the obligations that it discharges."""
         return UndeclaredMember(
             self.keys,
-            *_fulfils(
+            *_member_discharges(
                 open_,
                 lambda denied: self.discharge(denied, oracle),
                 self.value,
@@ -293,7 +303,7 @@ def _classes(
         dict.fromkeys(pattern for part in parts for members in part for pattern, _ in members.patterns)
     )
 
-    found = []
+    classes = []
     for class_ in partition_keys(patterns, forbidden_patterns(constraints.members), place):
         matched = frozenset(class_.matched)
         conjunction = key_class_schemas(constraints.members, matched)
@@ -306,18 +316,18 @@ def _classes(
         split = [(oracle.allowed_keys(constraints.property_names, keys), frozenset[int]())]
         for denied in constraints.negated_objects:
             if denied.property_names:
-                wrong = (negation_of(conjunction_of(oracle.document, denied.property_names)),)
+                violated = (negation_of(conjunction_of(oracle.document, denied.property_names)),)
                 split = [
                     (oracle.allowed_keys(goal_, keys), broken | more)
                     for keys, broken in split
                     for goal_, more in (
                         (denied.property_names, frozenset[int]()),
-                        (wrong, frozenset((id(denied),))),
+                        (violated, frozenset((id(denied),))),
                     )
                 ]
-        found += [
+        classes += [
             _UndeclaredClass(keys, conjunction, value, matched, broken)
             for keys, broken in split
             if not isinstance(keys, ir.EmptySet)
         ]
-    return found
+    return classes

@@ -142,13 +142,13 @@ class _ObligationAutomaton:
             for state in reached[i]:
                 values = []
                 for chosen in self.choices(i, state):
-                    following = self.written(state, member.discharges | chosen)
+                    following = self.after_member(state, member.discharges | chosen)
                     if following in after:
                         values.append(ir.sequence(member.value_for(chosen), after[following][1]))
-                written = ir.choice(*values)
-                head = ir.sequence(punctuation.property_key(member.name), written)
+                value = ir.choice(*values)
+                head = ir.sequence(punctuation.property_key(member.name), value)
                 if member.required:
-                    here[state] = head, ir.sequence(punctuation.next_property_key(member.name), written)
+                    here[state] = head, ir.sequence(punctuation.next_property_key(member.name), value)
                     continue
                 skipped = state[0] | member.discharges_if_absent, state[1]
                 close: ir.Expr = ir.EMPTY_LANGUAGE
@@ -165,12 +165,12 @@ class _ObligationAutomaton:
         full = ir.sequence(punctuation.open_object, after[start][0])
         return ir.choice(punctuation.empty_object, full) if start in closes else full
 
-    def written(self, state: ObligationState, fulfils: int) -> ObligationState | None:
+    def after_member(self, state: ObligationState, discharges: int) -> ObligationState | None:
         """The state after one more member; None when there are too many."""
         mask, count = state
         if self.high is not None and count >= self.high:
             return None
-        return mask | fulfils, min(count + 1, self.top)
+        return mask | discharges, min(count + 1, self.top)
 
     def reachable(self) -> list[set[ObligationState]]:
         """By position, the states from which all obligations can still be discharged."""
@@ -202,17 +202,17 @@ class _ObligationAutomaton:
         reached: list[set[ObligationState]] = [{(0, 0)}]
         total = 0
         for i, member in enumerate(self.members):
-            found: set[ObligationState | None] = set()
+            states: set[ObligationState | None] = set()
             for state in reached[i]:
                 if not member.required:
-                    found.add((state[0] | member.discharges_if_absent, state[1]))
+                    states.add((state[0] | member.discharges_if_absent, state[1]))
                 chosen = self.choices(i, state)
-                found.update(self.written(state, member.discharges | mask) for mask in chosen)
+                states.update(self.after_member(state, member.discharges | mask) for mask in chosen)
                 total += 1 + len(chosen)
                 if total > MAX_OBLIGATION_TRANSITIONS:
                     raise self.too_many()
             lost = sum(1 << bit for bit in bits if not self.later[i + 1][bit])
-            reached.append({state for state in found if state is not None and not lost & ~state[0]})
+            reached.append({state for state in states if state is not None and not lost & ~state[0]})
         return reached
 
     def choices(self, place: int, state: ObligationState) -> list[int]:
@@ -233,14 +233,14 @@ class _ObligationAutomaton:
             return known
         must = 0
         groups: dict[frozenset[frozenset[object]], int] = {}
-        for alike in dict.fromkeys(
+        for equivalent in dict.fromkeys(
             member.implied_by_discharge[bit] & able for bit in range(able.bit_length()) if able >> bit & 1
         ):
-            ways = frozenset(later[bit] for bit in range(alike.bit_length()) if alike >> bit & 1)
+            ways = frozenset(later[bit] for bit in range(equivalent.bit_length()) if equivalent >> bit & 1)
             if all(ways):
-                groups[ways] = groups.get(ways, 0) | alike
+                groups[ways] = groups.get(ways, 0) | equivalent
             else:
-                must |= alike
+                must |= equivalent
         whole = must | sum(groups.values())
         open_ = [0]  # sets that may be left undischarged
         for group in groups.values():
@@ -252,9 +252,9 @@ class _ObligationAutomaton:
                 open_ += [left | group for left in open_ if not left & certain]
             if len(open_) > MAX_OBLIGATION_TRANSITIONS:
                 raise self.too_many()
-        found = [mask for left in open_ if member.value_for(mask := whole & ~left) is not ir.EMPTY_LANGUAGE]
-        self.known_choices[place, able] = found
-        return found
+        masks = [mask for left in open_ if member.value_for(mask := whole & ~left) is not ir.EMPTY_LANGUAGE]
+        self.known_choices[place, able] = masks
+        return masks
 
     def too_many(self) -> ConstraintTooLarge:
         """The error that the object needs more than `MAX_OBLIGATION_TRANSITIONS` transitions."""
@@ -284,7 +284,7 @@ class _ObligationAutomaton:
             missing = [
                 following
                 for other in self.others
-                if (following := self.written(current, other.discharges)) is not None
+                if (following := self.after_member(current, other.discharges)) is not None
                 and following != current
                 and following not in self.known_ends
             ]
@@ -315,7 +315,7 @@ class _ObligationAutomaton:
         same: list[ir.Expr] = []
         heads: list[ir.Expr] = []
         for other, any_value in zip(self.others, member, strict=True):
-            following = self.written(state, other.discharges)
+            following = self.after_member(state, other.discharges)
             if following is None:
                 continue
             if following == state:

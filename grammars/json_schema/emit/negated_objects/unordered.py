@@ -127,8 +127,8 @@ def _telling(members: Sequence[DeclaredMember], marks: int) -> tuple[DeclaredMem
         if member.required and (ways := _left_together(able, member)):
             unable = marks & ~member.discharges & ~able
             most = [left for left in ways if not any(left != way and not left & ~way for way in ways)]
-            found = member, [unable | left for left in most]
-            best = min(best, found, key=lambda pair: sum(1 << left.bit_count() for left in pair[1]))
+            option = member, [unable | left for left in most]
+            best = min(best, option, key=lambda pair: sum(1 << left.bit_count() for left in pair[1]))
     return best
 
 
@@ -158,12 +158,12 @@ def _values(
         chosen.update(dict.fromkeys(wanted & ~left for left in ways))
         if not ways or len(chosen) > MAX_DISCHARGE_SETS:
             raise _too_many(place)
-    found = []
+    values = []
     for mask in sorted(chosen):
         value = member.value_for(mask)
         if value is not ir.EMPTY_LANGUAGE:
-            found.append((value, (member.discharges & marks) | mask))
-    return found
+            values.append((value, (member.discharges & marks) | mask))
+    return values
 
 
 def _too_many(place: str) -> ConstraintTooLarge:

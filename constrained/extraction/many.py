@@ -1,0 +1,167 @@
+"""Many documents in one continuous batch, a bounded number of them at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sized
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+from constrained.decoding import limits
+from constrained.decoding.request_batch import RequestBatch
+from constrained.errors import ConstrainedError, InvalidArgument
+from constrained.extraction.documents import iterate_documents, to_document
+from constrained.extraction.extraction import Document, Extraction
+from constrained.extraction.pipeline import Pipeline
+from constrained.extraction.progress import progress_bar
+from constrained.extraction.steps import document_steps
+from constrained.models.memory import batch_token_limit
+
+if TYPE_CHECKING:
+    from constrained.extraction.extractor import Extractor
+
+BATCH_SIZE = 32
+"""Default of `batch_size`."""
+
+_WINDOW = 4
+"""With ``ordered=True``: at most this many batches of documents between the next one to yield and the last one read."""
+
+
+class BatchOptions(TypedDict, total=False):
+    """Optional arguments of `Extractor.many`; see `extract_many`, which explains them."""
+
+    batch_size: int
+    max_batch_tokens: int | None
+    errors: Literal["collect", "raise"]
+    ordered: bool
+    progress: bool
+    max_tokens: int | None
+    temperature: float | None
+    top_k: int | None
+    top_p: float | None
+    min_p: float | None
+    seed: int | None
+
+
+def extract_one(
+    extractor: Extractor[Any], document: Document, settings: Mapping[str, Any]
+) -> Extraction[Any]:
+    """Reads one document; its parts run side by side if it has several."""
+    pipeline: Pipeline[int] = Pipeline(new_batch(extractor, BATCH_SIZE, None))
+    pipeline.begin(0, document_steps(extractor, document, settings))
+    try:
+        while True:
+            for _, result in pipeline.step():
+                found: Extraction[Any] = result
+                return found
+    finally:
+        pipeline.clear()
+
+
+def extract_documents(
+    extractor: Extractor[Any],
+    documents: Iterable[Any],
+    *,
+    batch_size: int = BATCH_SIZE,
+    max_batch_tokens: int | None = None,
+    errors: Literal["collect", "raise"] = "collect",
+    ordered: bool = False,
+    progress: bool = False,
+    **settings: Any,
+) -> Iterator[Extraction[Any]]:
+    """Reads documents as they come; see `extract_many`. All arguments are checked before this function returns."""
+    if errors not in ("collect", "raise"):
+        raise InvalidArgument(f"errors is {errors!r}", action='pass "collect" or "raise"')
+    items = iterate_documents(documents)
+    batch = new_batch(extractor, batch_size, max_batch_tokens)
+    check_settings(extractor, settings)
+    total = len(documents) if isinstance(documents, Sized) else None
+    found = _results(extractor, items, batch, settings, window=_WINDOW * batch_size if ordered else None)
+    return _reported(found, total, errors=errors, progress=progress)
+
+
+def new_batch(extractor: Extractor[Any], batch_size: int, max_batch_tokens: int | None) -> RequestBatch:
+    """An empty batch for the requests of an extractor.
+
+    Raises:
+        InvalidArgument: a size is not a whole number >= 1.
+    """
+    generator = extractor.generator
+    for name, value in (("batch_size", batch_size), ("max_batch_tokens", max_batch_tokens)):
+        if value is not None and not limits.nonnegative_int(name, value):
+            raise InvalidArgument(f"{name} is {value!r}", action="pass a whole number >= 1")
+    if max_batch_tokens is None and batch_size > 1:
+        max_batch_tokens = batch_token_limit(generator.model)
+    return RequestBatch(
+        generator.model, generator._drafting, max_rows=batch_size, max_tokens=max_batch_tokens
+    )
+
+
+def check_settings(extractor: Extractor[Any], settings: Mapping[str, Any]) -> None:
+    """Refuses settings that no document could be read with.
+
+    Raises:
+        InvalidArgument: a setting does not exist, or is out of range.
+        DoesNotFit: the shortest completion is longer than `max_tokens`.
+        PromptTooLong: it is longer than the model's context.
+    """
+    generator = extractor.generator
+    shape = dict(settings)
+    max_tokens, seed = shape.pop("max_tokens", None), shape.pop("seed", None)
+    limits.check_names(shape)
+    limits.make_noise(seed, 0, greedy=generator.sampler.warper(**shape).greedy)
+    limits.token_limit(generator.model, generator.automaton, 1, max_tokens)
+
+
+def _results(
+    extractor: Extractor[Any],
+    items: Iterator[Any],
+    batch: RequestBatch,
+    settings: Mapping[str, Any],
+    *,
+    window: int | None,
+) -> Iterator[Extraction[Any]]:
+    """Results as they end; with a `window`, in the order of the documents."""
+    pipeline: Pipeline[int] = Pipeline(batch)
+    held: dict[int, Extraction[Any]] = {}  # ended before their turn
+    read = yielded = 0
+    more, failure = True, None
+    try:
+        while more or len(pipeline):
+            while more and pipeline.wants_more and (window is None or read - yielded < window):
+                try:
+                    item = next(items)
+                except StopIteration:
+                    more = False
+                    break
+                except Exception as error:  # what was begun is finished first
+                    more, failure = False, error
+                    break
+                try:
+                    document = to_document(item, read)
+                except ConstrainedError as error:
+                    held[read] = Extraction(read, "", error=error, attempts=0)
+                else:
+                    pipeline.begin(read, document_steps(extractor, document, settings))
+                read += 1
+            held.update(pipeline.step())
+            while held and (window is None or yielded in held):
+                yield held.pop(next(iter(held)) if window is None else yielded)
+                yielded += 1
+        if failure is not None:
+            raise failure
+    finally:
+        pipeline.clear()
+
+
+def _reported(
+    results: Iterator[Extraction[Any]], total: int | None, *, errors: str, progress: bool
+) -> Iterator[Extraction[Any]]:
+    with progress_bar(total, shown=progress) as count:
+        for result in results:
+            count(result.error is not None)
+            if errors == "raise" and result.error is not None:
+                name = f"document {result.id!r}: "
+                if not result.error.summary.startswith(name[:-2]):
+                    result.error.summary = name + result.error.summary
+                    result.error.args = (name + str(result.error.args[0]),)
+                raise result.error
+            yield result

@@ -1,0 +1,150 @@
+"""Dates and times as `datetime` and pydantic read them: with or without an offset, seconds optional, within bounds.
+
+Bounds compare as pydantic does: instants where both sides have an offset, wall clocks otherwise.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from functools import cache
+
+from grammars import ir
+from grammars.json_schema.text.rfc.notation import fragment_regex
+from grammars.json_schema.text.rfc.times import date
+
+_FRACTION = r"(?:\.[0-9]{1,9})?"
+_HOUR, _MINUTE = "(?:[01][0-9]|2[0-3])", "[0-5][0-9]"
+_OFFSETS = range(-12 * 60, 14 * 60 + 1, 15)
+"""Minutes: the offsets in use, which are whole quarters of an hour."""
+
+
+@cache
+def _clock() -> ir.Regex:
+    return fragment_regex(f"{_HOUR}:{_MINUTE}(?::{_MINUTE}{_FRACTION})?")
+
+
+@cache
+def _zone(zone: str) -> ir.Regex:
+    """What follows the clock; `zone` is ``"aware"``, ``"naive"`` or ``"any"``."""
+    if zone == "naive":
+        return ir.EMPTY_STRING
+    offset = fragment_regex(f"[Zz]|[+-]{_HOUR}:?{_MINUTE}")
+    return offset if zone == "aware" else ir.optional(offset)
+
+
+def times_of_day(zone: str = "any") -> ir.Regex:
+    """Texts of `datetime.time`."""
+    return ir.concat(_clock(), _zone(zone))
+
+
+def dates(low: str | None = None, high: str | None = None) -> ir.Regex:
+    """Texts of `datetime.date` between two days, inclusive (ISO 8601; None: no bound)."""
+    parts = [date()]
+    parts += [] if low is None else [_lexically(low, above=True)]
+    parts += [] if high is None else [_lexically(high, above=False)]
+    return ir.intersection(*parts)
+
+
+def _lexically(bound: str, *, above: bool) -> ir.Regex:
+    """Texts of digits and hyphens from a bound on, or up to it, in lexical order."""
+    rest = fragment_regex("[0-9-]*")
+    options: list[ir.Regex] = [ir.literal(bound)]
+    for i, char in enumerate(bound):
+        if char.isdigit():
+            low, high = (ord(char) + 1, 0x39) if above else (0x30, ord(char) - 1)
+            if low <= high:
+                options.append(ir.concat(ir.literal(bound[:i]), ir.chars([(low, high)]), rest))
+    return ir.union(*options)
+
+
+def datetimes(zone: str = "any", low: str | None = None, high: str | None = None) -> ir.Regex:
+    """Texts of `datetime.datetime`.
+
+    Args:
+        zone: ``"aware"``: with an offset; ``"naive"``: without one; ``"any"``.
+        low: least value, as `datetime.isoformat` writes it. A bound with an offset compares instants with texts that
+            have one: within a day and a half of the bound these are written with an offset in use.
+        high: greatest value, likewise.
+    """
+    zones = ["naive", "aware"] if zone == "any" else [zone]
+    bounds = [
+        (dt.datetime.fromisoformat(bound), above) for bound, above in ((low, True), (high, False)) if bound
+    ]
+    if not bounds:
+        return ir.concat(date(), _separator(), _clock(), _zone(zone))
+    return ir.union(
+        *(ir.intersection(*(_bounded(bound, above, one) for bound, above in bounds)) for one in zones)
+    )
+
+
+def _separator() -> ir.Regex:
+    return fragment_regex("[Tt ]")
+
+
+def _bounded(bound: dt.datetime, above: bool, zone: str) -> ir.Regex:
+    """Date-times with (``aware``) or without an offset on one side of a bound."""
+    if zone == "naive" or bound.tzinfo is None:
+        return ir.concat(_wall_clock(bound.replace(tzinfo=None), above), _zone(zone))
+    utc = bound.astimezone(dt.timezone.utc).replace(tzinfo=None)
+    options: list[ir.Regex] = []
+    try:
+        far = (utc + dt.timedelta(days=2 if above else -2)).date().isoformat()
+        days = dates(low=far) if above else dates(high=far)
+        options.append(ir.concat(days, _separator(), _clock(), _zone("aware")))
+    except OverflowError:
+        pass
+    for minutes in _OFFSETS:
+        sign, size = "-" if minutes < 0 else "+", abs(minutes)
+        spellings = [
+            ir.literal(f"{sign}{size // 60:02d}:{size % 60:02d}"),
+            ir.literal(f"{sign}{size // 60:02d}{size % 60:02d}"),
+        ]
+        spellings += [fragment_regex("[Zz]")] if minutes == 0 else []
+        try:
+            wall = utc + dt.timedelta(minutes=minutes)
+        except OverflowError:
+            continue
+        options.append(ir.concat(_wall_clock(wall, above), ir.union(*spellings)))
+    return ir.union(*options)
+
+
+def _wall_clock(bound: dt.datetime, above: bool) -> ir.Regex:
+    """Dates and clocks, without an offset, on one side of a bound."""
+    if above and bound.microsecond:
+        bound = bound.replace(microsecond=0) + dt.timedelta(seconds=1)
+    same = ir.concat(
+        ir.literal(bound.date().isoformat()), _separator(), _clock_from(bound) if above else _clock_to(bound)
+    )
+    try:
+        day = (bound.date() + dt.timedelta(days=1 if above else -1)).isoformat()
+    except OverflowError:
+        return same
+    days = dates(low=day) if above else dates(high=day)
+    return ir.union(ir.concat(days, _separator(), _clock()), same)
+
+
+def _two_digits(low: int, high: int) -> ir.Regex:
+    return ir.union(*(ir.literal(f"{number:02d}") for number in range(low, high + 1)))
+
+
+def _clock_from(bound: dt.datetime) -> ir.Regex:
+    rest = fragment_regex(f":{_MINUTE}(?::{_MINUTE}{_FRACTION})?")
+    seconds = fragment_regex(f"(?::{_MINUTE}{_FRACTION})?")
+    here = ir.concat(ir.literal(":"), _two_digits(bound.second, 59), fragment_regex(_FRACTION))
+    return ir.union(
+        ir.concat(_two_digits(bound.hour + 1, 23), rest),
+        ir.concat(ir.literal(f"{bound.hour:02d}:"), _two_digits(bound.minute + 1, 59), seconds),
+        ir.concat(ir.literal(f"{bound:%H:%M}"), here if bound.second else ir.optional(here)),
+    )
+
+
+def _clock_to(bound: dt.datetime) -> ir.Regex:
+    rest = fragment_regex(f":{_MINUTE}(?::{_MINUTE}{_FRACTION})?")
+    seconds = fragment_regex(f"(?::{_MINUTE}{_FRACTION})?")
+    before = ir.concat(ir.literal(":"), _two_digits(0, bound.second - 1), fragment_regex(_FRACTION))
+    here = ir.optional(ir.union(before, ir.literal(f":{bound.second:02d}")))
+    return ir.union(
+        ir.concat(_two_digits(0, bound.hour - 1), rest),
+        ir.concat(ir.literal(f"{bound.hour:02d}:"), _two_digits(0, bound.minute - 1), seconds),
+        ir.concat(ir.literal(f"{bound:%H:%M}"), here),
+    )

@@ -1,0 +1,154 @@
+"""What pydantic's types check and its JSON Schemas leave out, read from its core schemas.
+
+Each function returns keywords to add to the JSON Schema: `CONTENT_KEYWORD` where the grammar can enforce the check,
+`CHECKED_KEYWORD` where pydantic alone can make it, after generation.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from typing import Any
+
+from grammars.content import CHECKED_KEYWORD, CONTENT_KEYWORD
+
+_BOUNDS = ("ge", "gt", "le", "lt")
+_MARGIN = dt.timedelta(hours=2)
+"""A moment in the future must still be one when its completion is validated. Whole hours and minutes, so that a type that
+is read again soon has the same language."""
+
+
+def content_of_datetime(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Offset, bounds, past or future of a core schema ``datetime``; the present is the time of reading."""
+    if isinstance(schema.get("tz_constraint"), int):
+        return {CHECKED_KEYWORD: f"the offset is {schema['tz_constraint']} seconds"}
+    low, high = _limits(schema, dt.timedelta(seconds=1))
+    now = dt.datetime.now(_timezone(schema)).replace(second=0, microsecond=0)
+    later = now.replace(minute=0) + _MARGIN
+    lows = [bound for bound in (low, later if schema.get("now_op") == "future" else None) if bound]
+    highs = [bound for bound in (high, now if schema.get("now_op") == "past" else None) if bound]
+    if len(lows) > 1 or len(highs) > 1:
+        return {CHECKED_KEYWORD: "a bound, and past or future"}
+    content = {"zone": schema.get("tz_constraint", "any")}
+    content |= {"low": lows[0].isoformat()} if lows else {}
+    content |= {"high": highs[0].isoformat()} if highs else {}
+    return {CONTENT_KEYWORD: {"datetime": content}}
+
+
+def content_of_date(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Bounds, past or future of a core schema ``date``; the present is the day of reading."""
+    day = dt.timedelta(days=1)
+    low, high = _limits(schema, day)
+    today = dt.datetime.now(_timezone(schema)).date()
+    if schema.get("now_op") == "future":
+        low = max(low or dt.date.min, today + day)
+    if schema.get("now_op") == "past":
+        high = min(high or dt.date.max, today - day)
+    content = {name: bound.isoformat() for name, bound in (("low", low), ("high", high)) if bound}
+    return {CONTENT_KEYWORD: {"date": content}} if content else {}
+
+
+def content_of_time(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The offset of a core schema ``time``; its bounds are checked afterwards."""
+    zone = schema.get("tz_constraint", "any")
+    if not isinstance(zone, str):
+        return {CONTENT_KEYWORD: {"time": {}}, CHECKED_KEYWORD: f"the offset is {zone} seconds"}
+    return {CONTENT_KEYWORD: {"time": {"zone": zone}}} | checked_bounds(schema)
+
+
+def checked_bounds(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Bounds that are checked afterwards."""
+    bounds = [f"{name} {schema[name]}" for name in _BOUNDS if schema.get(name) is not None]
+    return {CHECKED_KEYWORD: ", ".join(bounds)} if bounds else {}
+
+
+def _limits(schema: Mapping[str, Any], step: dt.timedelta) -> tuple[Any, Any]:
+    """The least and greatest value within `ge`, `gt`, `le` and `lt`, up to a step."""
+    lows = [schema["ge"]] if schema.get("ge") is not None else []
+    lows += [schema["gt"] + step] if schema.get("gt") is not None else []
+    highs = [schema["le"]] if schema.get("le") is not None else []
+    highs += [schema["lt"] - step] if schema.get("lt") is not None else []
+    return max(lows, default=None), min(highs, default=None)
+
+
+def _timezone(schema: Mapping[str, Any]) -> dt.tzinfo:
+    """That of the present: pydantic's is the local one, unless the schema has an offset."""
+    offset = schema.get("now_utc_offset")
+    if offset is not None:
+        return dt.timezone(dt.timedelta(seconds=offset))
+    local = dt.datetime.now().astimezone().tzinfo
+    assert local is not None
+    return local
+
+
+def content_of_url(schema: Mapping[str, Any], *, hosts: bool = False) -> dict[str, Any]:
+    """Schemes, host and length of a core schema ``url`` or ``multi-host-url``."""
+    # Pydantic fills in a default host; a default port or path alone makes an absent host an error.
+    defaults = schema.get("default_host") is None and (
+        schema.get("default_port") is not None or schema.get("default_path") is not None
+    )
+    required = bool(schema.get("host_required")) and schema.get("default_host") is None
+    host = required or hosts or defaults
+    content: dict[str, Any] = {
+        "schemes": list(schema.get("allowed_schemes") or ()),
+        "host": host,
+        "hosts": hosts,
+    }
+    if schema.get("max_length") is not None:
+        content["longest"] = schema["max_length"]
+    return {CONTENT_KEYWORD: {"url": content}}
+
+
+def without_outer_space(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A pattern for strings that pydantic strips before it measures them."""
+    if not schema.get("strip_whitespace") or schema.get("pattern") is not None:
+        return {}
+    if schema.get("min_length") is None:
+        return {}
+    return {CONTENT_KEYWORD: {"stripped": {}}}
+
+
+def function_name(schema: Mapping[str, Any]) -> str:
+    """The name of the function of a core schema ``function-*``."""
+    function = schema["function"]["function"]
+    return str(getattr(function, "__qualname__", None) or type(function).__name__)
+
+
+_ENFORCED = frozenset(
+    {
+        "ip_v4_address_validator", "ip_v6_address_validator", "ip_v4_network_validator", "ip_v6_network_validator",
+        "ip_v4_interface_validator", "ip_v6_interface_validator", "IPvAnyAddress._validate",
+        "IPvAnyNetwork._validate", "IPvAnyInterface._validate", "path_validator", "SecretStr", "SecretBytes",
+        "pattern_either_validator", "pattern_str_validator", "pattern_bytes_validator",
+        "sequence_validator", "<lambda>", "PathType.validate_file", "PathType.validate_directory", "PathType.validate_new",
+        "_BaseUrl.__get_pydantic_core_schema__.<locals>.wrap_val",
+        "_BaseMultiHostUrl.__get_pydantic_core_schema__.<locals>.wrap_val",
+    }
+)  # fmt: skip
+"""Functions of pydantic whose checks are formats of the schema, or that only convert."""
+
+
+def content_of_function(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """What the function of a core schema ``function-*`` checks; empty if the schema says it already."""
+    function, name = schema["function"]["function"], function_name(schema)
+    own = str(getattr(function, "__module__", "")).partition(".")[0] == "pydantic"
+    owner: Any = getattr(function, "__self__", None)
+    if own and type(owner).__name__ in ("EncodedBytes", "EncodedStr"):
+        alphabet = {"Base64Encoder": "standard", "Base64UrlEncoder": "url"}.get(
+            getattr(owner.encoder, "__name__", "")
+        )
+        if alphabet is not None:
+            text = type(owner).__name__ == "EncodedStr"
+            return {CONTENT_KEYWORD: {"base64": {"alphabet": alphabet, "text": text}}}
+    if own and name == "EmailStr._validate":
+        return {CONTENT_KEYWORD: {"email": {}}}
+    if own and name in _ENFORCED:
+        return {}
+    return {CHECKED_KEYWORD: name}
+
+
+def merged_checks(schema: Mapping[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+    """Keywords to add, beside the checks that a schema has already."""
+    if CHECKED_KEYWORD in found and CHECKED_KEYWORD in schema:
+        return {**found, CHECKED_KEYWORD: f"{schema[CHECKED_KEYWORD]}, {found[CHECKED_KEYWORD]}"}
+    return found

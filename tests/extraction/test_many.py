@@ -1,0 +1,302 @@
+"""Many documents in one batch: the results are those of single extractions, and one document never harms another."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+import constrained
+from constrained import Document, Extractor, InvalidArgument, PromptError, extract, extract_many
+from constrained.decoding.request_batch import BatchedRequest, RequestBatch
+from constrained.testing import ScriptedModel
+from tests.support.finite import byte_vocabulary
+from tests.support.tiny_models import random_llama
+from tests.support.tokenizers_fixtures import small_bpe_tokenizer
+
+
+@dataclass
+class Word:
+    word: str
+    known: bool
+
+
+@dataclass
+class Even:
+    n: int
+
+    def __post_init__(self) -> None:
+        if self.n % 2:
+            raise ValueError(f"{self.n} is odd")
+
+
+def last_word(prompt: str) -> str:
+    return f'{{"word": "{prompt.split()[-1]}", "known": true}}'
+
+
+def scripted(script: Any = last_word) -> ScriptedModel:
+    return ScriptedModel(byte_vocabulary(), script)
+
+
+TEXTS = [f"text number {i} ends in w{i}" + " and" * (i % 5) for i in range(23)]
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 64])
+@pytest.mark.parametrize("settings", [{}, {"temperature": 1.0, "seed": 5}])
+def test_each_result_is_that_of_a_single_extraction(batch_size: int, settings: dict[str, Any]) -> None:
+    model = constrained.load(random_llama(), small_bpe_tokenizer())
+    alone = [extract(model, text, Word, max_tokens=40, **settings) for text in TEXTS]
+    found = extract_many(model, TEXTS, Word, batch_size=batch_size, ordered=True, max_tokens=40, **settings)
+    assert [result.value for result in found] == alone
+
+
+@pytest.mark.parametrize("sampler", ["awrs", "rejection"])
+def test_all_samplers_can_be_used(sampler: str) -> None:
+    choice = constrained.choice(["yes", "no"])
+    model = constrained.load(random_llama(), small_bpe_tokenizer())
+    options: dict[str, Any] = {"sampler": constrained.CARS() if sampler == "cars" else sampler, "seed": 3}
+    if sampler == "rejection":  # accepted at once by a model that says what is wanted
+        model = scripted(lambda prompt: "yes")
+    alone = [extract(model, text, choice, temperature=1.0, **options) for text in TEXTS[:4]]
+    found = extract_many(model, TEXTS[:4], choice, temperature=1.0, ordered=True, **options)
+    assert [result.value for result in found] == alone
+
+
+def test_documents_come_in_several_forms_and_keep_their_ids() -> None:
+    documents: list[Any] = [
+        "to a",
+        Document("b", "to b"),
+        ("c", "to c"),
+        {"id": 7, "text": "to d", "more": 1},
+        {"text": "to e"},
+        Document(None, "to f"),
+    ]
+    results = list(extract_many(scripted(), iter(documents), Word, ordered=True))
+    assert [(result.id, result.value.word) for result in results] == [
+        (0, "a"),
+        ("b", "b"),
+        ("c", "c"),
+        (7, "d"),
+        (4, "e"),
+        (5, "f"),
+    ]
+    assert results[1].document == "to b"
+
+
+def test_a_bad_document_is_an_error_of_its_own() -> None:
+    documents: list[Any] = ["to a", "", b"bytes", {"body": "x"}, ("id", 5), "lone \ud800 surrogate", "to b"]
+    results = list(extract_many(scripted(), documents, Word, ordered=True))
+    assert [type(result.error) for result in results] == [type(None), *[PromptError] * 5, type(None)]
+    assert results[1].attempts == 0
+    assert "lone surrogate at character 5: U+D800" in str(results[5].error)
+    with pytest.raises(PromptError, match=r"document 1: there is nothing .* the text is empty"):
+        list(extract_many(scripted(), documents, Word, ordered=True, errors="raise"))
+    assert list(extract_many(scripted(), [], Word)) == []
+
+
+def test_a_text_that_is_too_long_loses_no_other() -> None:
+    model = constrained.load(random_llama(), small_bpe_tokenizer())
+    texts = ["a city", "enormous " * 5000, "another"]
+    errors = [result.error for result in extract_many(model, texts, Word, ordered=True, max_tokens=30)]
+    assert [type(error) for error in errors] == [type(None), constrained.PromptTooLong, type(None)]
+
+
+@pytest.mark.parametrize(
+    ("documents", "options", "message"),
+    [
+        ("one text", {}, "documents is of type str"),
+        ({"text": "x"}, {}, "documents is of type dict"),
+        (5, {}, "documents is of type int"),
+        (["x"], {"batch_size": 0}, "batch_size is 0"),
+        (["x"], {"batch_size": 2.5}, "batch_size is 2.5"),
+        (["x"], {"max_batch_tokens": -1}, "max_batch_tokens is -1"),
+        (["x"], {"errors": "ignore"}, "errors is 'ignore'"),
+        (["x"], {"retries": -1}, "retries is -1"),
+        (["x"], {"temperature": -1}, "temperature is -1"),
+        (["x"], {"temprature": 1}, "did you mean 'temperature'"),
+        (["x"], {"repetition_penalty": 1.2}, "no setting 'repetition_penalty'"),
+        (["x"], {"seed": -1}, "seed is -1"),
+    ],
+)
+def test_wrong_arguments_are_refused_before_a_document_is_read(
+    documents: Any, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        extract_many(scripted(), documents, Word, **options)
+
+
+def test_a_token_limit_below_every_completion_is_refused_at_once() -> None:
+    with pytest.raises(constrained.DoesNotFit):
+        extract_many(scripted(), iter(["x"]), Word, max_tokens=1)
+
+
+def test_documents_are_read_as_the_batch_has_room() -> None:
+    """Of an endless iterator, with and without order."""
+    for ordered in (False, True):
+        read = itertools.count()
+        found = extract_many(
+            scripted(), (f"to w{next(read)}" for _ in itertools.count()), Word, batch_size=4, ordered=ordered
+        )
+        words = {next(found).value.word for _ in range(20)}
+        assert len(words) == 20
+        assert next(read) <= 20 + 5 * 4
+        found.close()  # type: ignore[attr-defined]
+
+
+def test_a_slow_document_does_not_let_results_pile_up() -> None:
+    """In order, the results behind a slow document are a bounded number."""
+    read = itertools.count()
+
+    def texts() -> Iterator[str]:
+        yield "to " + "x" * 3000
+        while True:
+            yield f"to w{next(read)}"
+
+    found = extract_many(
+        scripted(), texts(), Word, batch_size=4, ordered=True, max_tokens=4000, speculation=None
+    )
+    assert len(next(found).value.word) == 3000
+    assert next(read) <= 4 * 4
+
+
+def test_documents_are_not_kept() -> None:
+    class Text(str):
+        __slots__ = ("__weakref__",)
+
+    alive: weakref.WeakSet[Text] = weakref.WeakSet()
+
+    def texts() -> Iterator[Text]:
+        for i in range(60):
+            text = Text(f"to w{i}")
+            alive.add(text)
+            yield text
+
+    most = 0
+    for _ in extract_many(scripted(), texts(), Word, batch_size=3):
+        gc.collect()
+        most = max(most, len(alive))
+    assert most <= 8
+
+
+def test_what_was_begun_is_finished_when_the_documents_fail() -> None:
+    def texts() -> Iterator[str]:
+        yield "to a"
+        yield "to b"
+        raise OSError("the disk is gone")
+
+    found = extract_many(scripted(), texts(), Word, ordered=True)
+    assert [next(found).value.word, next(found).value.word] == ["a", "b"]
+    with pytest.raises(OSError, match="the disk is gone"):
+        next(found)
+
+
+def numbers(prompt: str) -> str:
+    """Says an odd number, until the prompt has said that it was refused."""
+    return '{"n": 4}' if "9 is odd" in prompt else '{"n": 9}'
+
+
+def test_what_a_validator_refuses_is_tried_again_with_its_message() -> None:
+    model = scripted(numbers)
+    extractor = Extractor(model, Even, retries=2)
+    result = extractor("How many?")
+    assert (result.value, result.attempts) == (Even(4), 2)
+    (result,) = extract_many(model, ["How many?"], Even, retries=1)
+    assert result.value == Even(4)
+    assert extract(model, "How many?", Even, retries=1) == Even(4)
+
+
+def test_retries_end() -> None:
+    model = scripted(lambda prompt: '{"n": 9}')
+    results = list(extract_many(model, ["a", "b"], Even, retries=3))
+    assert [(type(result.error), result.attempts) for result in results] == [
+        (constrained.RejectedValue, 4)
+    ] * 2
+    with pytest.raises(constrained.RejectedValue, match="9 is odd"):
+        Extractor(model, Even)("a")
+
+
+def test_retries_draw_other_numbers_and_can_be_repeated() -> None:
+    class Picky:
+        seen: list[int] = []  # noqa: RUF012
+
+    @dataclass
+    class Number:
+        n: int
+
+        def __post_init__(self) -> None:
+            Picky.seen.append(self.n)
+            raise ValueError("no number will do")
+
+    model = constrained.load(random_llama(), small_bpe_tokenizer())
+    runs = []
+    for _ in range(2):
+        Picky.seen.clear()
+        (result,) = extract_many(model, ["a number"], Number, retries=6, max_tokens=8)
+        assert result.attempts == 7
+        runs.append(list(Picky.seen))
+    assert runs[0] == runs[1]
+    assert len(set(runs[0])) > 3
+
+
+class FailingModel(ScriptedModel):
+    """Runs out of memory when more than `rows` sequences are read at once."""
+
+    rows = 3
+
+    def forward(self, tokens: Any, cache: Any) -> Any:
+        if len(tokens) > self.rows:
+            raise MemoryError(f"no memory for {len(tokens)} rows")
+        return super().forward(tokens, cache)
+
+
+def test_a_batch_that_does_not_fit_into_memory_is_halved() -> None:
+    model = FailingModel(byte_vocabulary(), last_word)
+    found = list(
+        extract_many(model, TEXTS, Word, batch_size=16, ordered=True, speculation=None, max_tokens=60)
+    )
+    assert [result.error for result in found] == [None] * len(TEXTS)
+    assert [result.value.word for result in found] == [text.split()[-1] for text in TEXTS]
+
+
+def test_a_document_whose_pass_fails_alone_is_an_error() -> None:
+    class Poisoned(ScriptedModel):
+        def forward(self, tokens: Any, cache: Any) -> Any:
+            if any(b"poison" in bytes(byte for byte in row if byte < 256) for row in tokens):
+                raise RuntimeError("device-side assert")
+            return super().forward(tokens, cache)
+
+    model = Poisoned(byte_vocabulary(), last_word)
+    texts = ["to a", "to b", "poison", "to c", "to d"]
+    results = list(extract_many(model, texts, Word, ordered=True, speculation=None))
+    assert [result.error is None for result in results] == [True, True, False, True, True]
+    assert isinstance(results[2].error, constrained.ModelError)
+    assert isinstance(results[2].error.__cause__, RuntimeError)
+
+
+def test_a_batch_respects_its_bounds() -> None:
+    generator = Extractor(scripted(), Word).generator
+    batch = RequestBatch(generator.model, generator._drafting, max_rows=10, max_tokens=500)
+    requests = [
+        BatchedRequest(generator, generator._request("x" * size, max_tokens=100))
+        for size in (50, 60, 200, 150)
+    ]
+    assert batch.has_room(10_000)  # alone, whatever it needs
+    batch.add(requests[0])
+    assert batch.has_room(requests[1].tokens)
+    batch.add(requests[1])
+    assert not batch.has_room(requests[2].tokens)
+    assert not batch.has_room(170)
+    assert batch.has_room(160)
+
+
+def test_progress_is_shown_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert len(list(extract_many(scripted(), ["to a", ""], Word, progress=True))) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "2/2" in shown.err
+    assert "1 failed" in shown.err
