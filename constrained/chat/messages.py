@@ -14,7 +14,7 @@ from constrained.chat.tool_format_probe import is_template_format, template_vari
 from constrained.chat.tools import HERMES, Tool, ToolFormat
 from constrained.errors import PromptError
 from constrained.models import LanguageModel, Prompt
-from constrained.prompting.chat_template import apply_template
+from constrained.prompting.chat_template import apply_template, encode_text
 
 Message = Mapping[str, Any]
 
@@ -58,8 +58,8 @@ def chat_prompt(
     if tools or any("tool_calls" in message or message["role"] == "tool" for message in chat):
         text = _shown_by_template(tokenizer, chat, tools, None if own else format, template)
     if text is None:
-        text = _rendered(tokenizer, inline_tool_messages(chat, tools, format), template)
-    return [int(token) for token in tokenizer(text, add_special_tokens=False)["input_ids"]]
+        text = apply_template(tokenizer, inline_tool_messages(chat, tools, format), **template)
+    return encode_text(text, tokenizer, special=False)
 
 
 def normalize_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
@@ -144,7 +144,7 @@ def _shown_by_template(
     listed = [tool.as_openai() for tool in tools] or None
     for way in template_variants(chat):
         with contextlib.suppress(PromptError):
-            text = _rendered(tokenizer, way, {"tools": listed, **template})
+            text = apply_template(tokenizer, way, **{"tools": listed, **template})
             break
     else:
         return None
@@ -155,17 +155,6 @@ def _shown_by_template(
     squeezed = "".join(text.split())
     shown = all(part in text for part in wanted) and "".join(opening.split()) in squeezed
     return text if shown else None
-
-
-def _rendered(tokenizer: Any, chat: list[dict[str, Any]], template: Mapping[str, Any]) -> str:
-    try:
-        return apply_template(tokenizer, chat, **template)
-    except Exception as error:  # jinja2's, and whatever the template raises
-        reason = " ".join(str(error).split())
-        raise PromptError(
-            f"the model's chat template refuses the messages: {reason}",
-            action="order the roles as the template requires",
-        ) from error
 
 
 def inline_tool_messages(

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from constrained.chat.tools import HERMES, ToolFormat, common_prefix
-from constrained.errors import InvalidArgument, Problem
+from constrained.errors import InvalidArgument, Problem, PromptError
 from constrained.models import LanguageModel
 from constrained.prompting.chat_template import apply_template
 
@@ -187,7 +187,7 @@ def _render(tokenizer: Any, reply: list[dict[str, Any]]) -> str | None:
     for chat in template_variants([{"role": "user", "content": _USER}, *reply]):
         try:
             text = apply_template(tokenizer, chat, tools=tools, add_generation_prompt=False)
-        except Exception:  # whatever the template raises
+        except PromptError:
             continue
         if _USER in text:
             return text

@@ -23,7 +23,7 @@ from constrained.models.capabilities import (
 )
 from constrained.models.logits import DeviceLogits, Logits
 from constrained.models.sequential_cache import ForwardMode
-from constrained.prompting.chat_template import encode_chat
+from constrained.prompting.chat_template import encode_chat, encode_text
 from constrained.prompting.ids import check_ids, is_chat
 from constrained.vocabulary import Vocabulary
 
@@ -118,8 +118,13 @@ class HuggingFaceModel(LanguageModel):
 
     @property
     def device(self) -> torch.device:
-        """Where token ids go."""
-        device: torch.device = self.model.get_input_embeddings().weight.device
+        """Where token ids go: to the embeddings, or where accelerate runs those that it keeps off the device."""
+        import torch
+
+        embeddings = self.model.get_input_embeddings()
+        device: torch.device = embeddings.weight.device
+        if device.type == "meta":
+            return torch.device(getattr(embeddings._hf_hook, "execution_device", None) or "cpu")
         return device
 
     def encode(self, prompt: Prompt, *, chat: bool = True) -> list[int]:
@@ -132,7 +137,7 @@ class HuggingFaceModel(LanguageModel):
             if templated:
                 ids = encode_chat([{"role": "user", "content": prompt}], self.tokenizer)
             else:
-                ids = self.tokenizer(prompt)["input_ids"]
+                ids = encode_text(prompt, self.tokenizer)
         elif is_chat(prompt):
             ids = encode_chat(prompt, self.tokenizer)
         return check_ids(ids, self.vocabulary.size)
@@ -239,6 +244,11 @@ class HuggingFaceModel(LanguageModel):
 def _check_causal(model: Any) -> None:
     config = getattr(model, "config", None)
     name = type(model).__name__
+    if getattr(model, "_orig_mod", None) is not None:
+        raise ModelError(
+            f"{name} is a model compiled by torch.compile, whose forward pass takes no caches of other shapes",
+            action="pass the model itself: load(compiled._orig_mod, tokenizer)",
+        )
     if config is None or not callable(getattr(model, "forward", None)):
         raise ModelError(
             f"{name} is not a transformers model",

@@ -11,6 +11,7 @@ from typing import Any
 
 from constrained.errors import ModelError
 from constrained.models.base import LanguageModel
+from constrained.models.checkpoint import check_device, load_tokenizer, load_weights
 
 
 def load(
@@ -32,10 +33,14 @@ def load(
         dtype: its number format (``"bfloat16"``, a torch dtype): by default float32 on CPU, and on a GPU the one
             the checkpoint was saved in.
         isolate: see `HuggingFaceModel`: batches whose logits are bit-identical to those of each text alone.
-        options: passed on to `from_pretrained`, for the model.
+        options: passed on to `from_pretrained`. Those that say where the files are and how they are fetched
+            (``revision``, ``subfolder``, ``gguf_file``, ``token``, ``trust_remote_code``, ``cache_dir``,
+            ``local_files_only``, ...) reach the tokenizer too. With ``device_map``, and for quantised checkpoints,
+            the model stays where transformers puts it.
 
     Raises:
-        ModelError: it cannot be found, loaded, or is not a causal language model.
+        ModelError: it cannot be found, loaded, or is not a causal language model; a device or an option that does not
+            exist; damaged or missing weights.
         VocabularyError, ModelMismatch: the tokenizer cannot be used, or is another model's.
     """
     settings = dict(device=device, dtype=dtype, **options)
@@ -47,54 +52,27 @@ def load(
     if model is None:
         with _bundled() as folder:
             settings["device"] = device or "cpu"  # so small that a GPU would only add waiting
+            settings["local_files_only"] = True
             with _no_bars():
-                loaded = _pretrained(folder, local_files_only=True, **settings)
-            return HuggingFaceModel(loaded, tokenizer or _tokenizer(folder), isolate=isolate)
+                loaded = load_weights(folder, **settings)
+            return HuggingFaceModel(loaded, tokenizer or load_tokenizer(folder, {}), isolate=isolate)
     if isinstance(model, str | os.PathLike):
         name = os.fspath(model)
-        # The tokenizer first: it is small, and a name that does not exist fails before gigabytes are loaded.
-        read = tokenizer if tokenizer is not None and not isinstance(tokenizer, str) else None
-        read = read or _tokenizer(tokenizer or name)
-        return HuggingFaceModel(_pretrained(name, **settings), read, isolate=isolate)
+        # What is quick comes first: a device or a name that does not exist fails before gigabytes are loaded.
+        check_device(device)
+        if tokenizer is None:
+            tokenizer = load_tokenizer(name, options)
+        elif isinstance(tokenizer, str | os.PathLike):
+            tokenizer = load_tokenizer(os.fspath(tokenizer), options, own=False)
+        return HuggingFaceModel(load_weights(name, **settings), tokenizer, isolate=isolate)
     _refuse_settings(settings, "a loaded model")
     if tokenizer is None:
         raise ModelError(
             f"a {type(model).__name__} was passed without a tokenizer", action="call load(model, tokenizer)"
         )
-    return HuggingFaceModel(
-        model, _tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer, isolate=isolate
-    )
-
-
-def _pretrained(name: str, *, device: str | None, dtype: Any, **options: Any) -> Any:
-    import torch
-    from transformers import AutoModelForCausalLM
-
-    place = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    kind = dtype or ("float32" if place == "cpu" else "auto")
-    with _explained("model", name):
-        model: Any = AutoModelForCausalLM.from_pretrained(name, dtype=kind, **options)
-        return model.to(place)
-
-
-def _tokenizer(name: str) -> Any:
-    from transformers import AutoTokenizer
-
-    with _explained("tokenizer", name):
-        return AutoTokenizer.from_pretrained(name)
-
-
-@contextlib.contextmanager
-def _explained(what: str, name: str) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, ValueError, RuntimeError, KeyError, ImportError) as error:
-        # transformers' own messages are paragraphs; their first line names the cause.
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise ModelError(
-            f"the {what} {name!r} cannot be loaded: {reason}",
-            action="check the name, the folder, the device and the network; load() alone gives the bundled model",
-        ) from error
+    if isinstance(tokenizer, str | os.PathLike):
+        tokenizer = load_tokenizer(os.fspath(tokenizer), {})
+    return HuggingFaceModel(model, tokenizer, isolate=isolate)
 
 
 @contextlib.contextmanager

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from constrained.errors import PromptError
+
 
 def apply_template(
     tokenizer: Any,
@@ -25,16 +27,23 @@ def apply_template(
             templates with that switch open no thinking block.
 
     Raises:
-        Exception: whatever the template raises when it refuses the chat.
+        PromptError: the template refuses the chat, or cannot be run.
     """
     if tools is not None:
         variables["tools"] = tools
-    rendered = tokenizer.apply_chat_template(
-        [dict(message) for message in messages],
-        tokenize=False,
-        add_generation_prompt=add_generation_prompt,
-        **{"enable_thinking": False, **variables},
-    )
+    try:
+        rendered = tokenizer.apply_chat_template(
+            [dict(message) for message in messages],
+            tokenize=False,
+            add_generation_prompt=add_generation_prompt,
+            **{"enable_thinking": False, **variables},
+        )
+    except Exception as error:  # jinja2's, and whatever the template raises
+        roles = ", ".join(str(message.get("role")) for message in messages[:8])
+        raise PromptError(
+            f"the model's chat template refuses the messages: {' '.join(str(error).split())}",
+            action=f"order the roles ({roles}) as the template requires, or set tokenizer.chat_template",
+        ) from error
     return str(rendered)
 
 
@@ -46,6 +55,9 @@ def render_chat(messages: Sequence[Mapping[str, str]], tokenizer: Any) -> str:
     Args:
         messages: ``{"role", "content"}`` items.
         tokenizer: a Hugging Face tokenizer.
+
+    Raises:
+        PromptError: the chat template refuses the chat.
     """
     if getattr(tokenizer, "chat_template", None):
         return apply_template(tokenizer, messages)
@@ -56,7 +68,30 @@ def encode_chat(messages: Sequence[Mapping[str, str]], tokenizer: Any) -> list[i
     """Encodes a chat as the token ids of a prompt.
 
     A chat template writes its own special tokens; without a template the tokenizer adds its own, such as BOS.
+
+    Raises:
+        PromptError: the chat template refuses the chat; half a surrogate pair.
     """
     templated = bool(getattr(tokenizer, "chat_template", None))
-    encoded = tokenizer(render_chat(messages, tokenizer), add_special_tokens=not templated)
-    return [int(token) for token in encoded["input_ids"]]
+    return encode_text(render_chat(messages, tokenizer), tokenizer, special=not templated)
+
+
+def encode_text(text: str, tokenizer: Any, *, special: bool = True) -> list[int]:
+    """Token ids of a text.
+
+    Args:
+        text: what the model reads.
+        tokenizer: a Hugging Face tokenizer.
+        special: whether it adds its special tokens.
+
+    Raises:
+        PromptError: half a surrogate pair, which has no bytes.
+    """
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise PromptError(
+            f"character {error.start} of the prompt, {text[error.start]!r}, is half a surrogate pair and has no bytes",
+            action="text.encode('utf-8', 'replace').decode() writes ? for it",
+        ) from None
+    return [int(token) for token in tokenizer(text, add_special_tokens=special)["input_ids"]]

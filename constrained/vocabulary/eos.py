@@ -40,12 +40,14 @@ def find_eos_ids(reading: TokenizerInfo, model: Any, generation_config: Any) -> 
     a turn that the template writes is an end of sequence too, even where the configuration omits it.
 
     Raises:
-        VocabularyError: there is none.
+        VocabularyError: there is none; or the configurations name a token that is text, and not the tokenizer's own:
+            a configuration made for another vocabulary, such as the default of a model class.
     """
     configs = (generation_config, getattr(model, "generation_config", None), text_config(model))
     ids = list(reading.eos_ids)
-    for config in configs:
-        ids += _as_ids(getattr(config, "eos_token_id", None))
+    configured = [token for config in configs for token in _as_ids(getattr(config, "eos_token_id", None))]
+    _check_no_text(configured, reading)
+    ids += configured
     if reading.chat_template and any(config is not None for config in configs):
         ids += [
             reading.special[name]
@@ -60,6 +62,23 @@ def find_eos_ids(reading: TokenizerInfo, model: Any, generation_config: Any) -> 
             action="set tokenizer.eos_token, pass the model, or pass eos_ids=[...]",
         )
     return ids
+
+
+def _check_no_text(configured: list[int], reading: TokenizerInfo) -> None:
+    if not reading.eos_ids or set(configured) & set(reading.eos_ids):
+        return
+    for token in configured:
+        text = reading.tokens[token] if 0 <= token < len(reading.tokens) else b""
+        if text:
+            names = {number: name for name, number in reading.special.items()}
+            own = reading.eos_ids[0]
+            raise VocabularyError(
+                f"the model's configuration ends sequences with id {token}, which is the text "
+                f"{text.decode('utf-8', 'backslashreplace')!r}; the tokenizer ends them with id {own}"
+                + (f", {names[own]}" if own in names else ""),
+                action=f"set eos_token_id to {own} in model.config and model.generation_config (or config.json), "
+                "or pass eos_ids=[...]",
+            )
 
 
 def model_size(model: Any) -> int | None:

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from jinja2 import TemplateError
 from lm_eval import utils
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import TemplateLM
@@ -228,9 +227,9 @@ class ConstrainedLM(TemplateLM):  # type: ignore[misc]
                 continue_final_message=not add_generation_prompt,
                 enable_thinking=self._thinking,
             )
-        except (ValueError, TemplateError) as error:
+        except PromptError as error:
             raise PromptError(
-                f"the chat template refuses the chat: {error}",
+                error.summary,
                 action="leave out --apply_chat_template, or use a model with a template that takes such chats",
             ) from None
 
