@@ -35,7 +35,7 @@ SAID: list[str] = []
 
 
 def listening(text: str) -> ScriptedModel:
-    """A model that says a text, and notes what it was asked in `SAID`."""
+    """A model that writes a text, and records its prompts in `SAID`."""
 
     def script(prompt: str) -> str:
         SAID[:] = [prompt]

@@ -60,7 +60,7 @@ def calls_of(reply: Reply) -> list[tuple[str, Any]]:
     return [(one.name, one.arguments) for one in reply.calls]
 
 
-# ---------------------------------------------------------------- what may be said
+# ---------------------------------------------------------------- which replies are allowed
 
 
 def test_a_model_may_answer_in_words_or_call_a_tool_or_both():
@@ -80,7 +80,7 @@ def test_several_calls_or_one():
     ]
     single = generate_reply(script, reply_constraint([WEATHER, ADD], parallel=False))
     assert [one.name for one in single.value.calls] == ["weather"]
-    assert single.finish == "complete"  # nothing can follow: the model is not asked whether it wants to stop
+    assert single.finish == "complete"  # only the end can follow, so the model does not draw it
 
 
 def test_a_call_may_hold_its_own_markers_in_strings():

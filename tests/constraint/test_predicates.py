@@ -1,4 +1,4 @@
-"""Black boxes: a text is good if the grammar has it and the functions say so, asked as seldom as can be."""
+"""Predicates: a text is accepted if the grammar and the functions accept it, with as few calls as possible."""
 
 from __future__ import annotations
 
@@ -274,7 +274,7 @@ def test_what_it_raises_is_the_cause():
     assert isinstance(error.value.__cause__, LookupError)
     assert error.value.text == "a"
     assert pickle.loads(pickle.dumps(error.value)).text == "a"
-    assert automaton.next(automaton.start, 1), "the next question is asked as if nothing had been"
+    assert automaton.next(automaton.start, 1), "the next call succeeds"
 
 
 def test_a_predicate_that_rejects_every_text_is_an_error_at_once():
@@ -457,7 +457,7 @@ def balanced(text: str) -> bool:
     ("predicate_under_test", "holds"),
     [
         (predicate(lambda t: "ab" not in t), lambda t: "ab" not in t),
-        (predicate(complete_ok=balanced), balanced),  # says yes to beginnings that it lets nobody complete
+        (predicate(complete_ok=balanced), balanced),  # accepts prefixes without completions
         (
             predicate(lambda t: "ca" not in t) & predicate(complete_ok=balanced),
             lambda t: "ca" not in t and balanced(t),
@@ -496,7 +496,7 @@ def test_awrs_draws_what_masking_draws_and_asks_less():
 
 
 def test_a_dead_end_is_left_again():
-    """A checksum at the end: nothing about it can be told from a beginning."""
+    """A checksum at the end: no prefix shows whether it will be right."""
 
     def holds(text: str) -> bool:
         return sum(map(int, text)) % 7 == 0
@@ -553,7 +553,7 @@ def test_a_greedy_text_takes_back_what_led_into_a_dead_end(sampler):
 
 
 def log_probability(model, tokens):
-    """Log P of a text, with its end where the model was asked for one."""
+    """Log P of a text, with its end of sequence if the model drew one."""
     ids = [*tokens, model.eos][:6]
     return math.fsum(float(model.logits([], ids[:n])[token]) for n, token in enumerate(ids))
 

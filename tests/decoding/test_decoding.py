@@ -94,7 +94,7 @@ def test_logprob_and_log_weight_are_those_of_the_text_under_the_model(temperatur
     automaton, vocabulary, prompt = gen.automaton, llama().vocabulary, llama().encode("the name of")
     logprob = log_weight = 0.0
     state = automaton.start
-    # Independently: every prefix is read from its beginning, every token is asked of the automaton.
+    # Independently: every prefix is read from its start, every token is checked by the automaton.
     steps = [*out.tokens, vocabulary.eos_ids[0]] if out.finish == "end" else list(out.tokens)
     for n, token in enumerate(steps):
         ids = prompt + list(out.tokens[:n])

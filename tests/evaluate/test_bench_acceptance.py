@@ -34,7 +34,7 @@ def test_no_rule_exceeds_the_optimum_and_more_draft_tokens_are_better():
 def test_what_is_drawn_is_near_what_is_enumerated(monkeypatch):
     monkeypatch.setattr(
         acceptance, "TARGETS", {"flat target": 1.0}
-    )  # no guess is so rare that few draws miss it
+    )  # no draft token is so rare that few draws miss it
     settings = acceptance.AcceptanceSettings(tokens=3, pairs=3, max_drafts=2, draws=100)
     exact = acceptance.measure(settings)
     monkeypatch.setattr(acceptance, "_ENUMERATED", 0)

@@ -35,12 +35,12 @@ TREES = next(task for task in TASKS if task.name == "trees/small")
 BITS = next(task for task in TASKS if task.name == "bit-vectors/small")
 
 
-# ---------------------------------------------------------------- exact laws
+# ---------------------------------------------------------------- exact distributions
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_exact_distributions_are_those_of_the_definitions(seed):
-    """Against `EnumerableModel.laws`, which knows the texts from a list and asks no automaton."""
+    """Against `EnumerableModel.distributions`, which lists the texts without an automaton."""
     model = EnumerableModel(seed=seed)
     language = {b"ab", b"abca", b"b", b"ca", b"cab", b""}
     defined = model.distributions(language)
@@ -202,7 +202,7 @@ def test_questions_in_several_vocabularies_are_about_the_same_schemas():
 
 
 class Pairs(FunctionModel):
-    """A model of a few tokens whose law depends on the last token alone: what is retold of it is exact."""
+    """A model of a few tokens whose distribution depends on the last token alone: its distribution over bytes is exact."""
 
     def __init__(self):
         self.vocabulary = Vocabulary.from_bytes([b"a", b"b", b"ab", b"ba", b"abb", b""], [5])
@@ -333,7 +333,7 @@ def test_a_missing_competitor_is_reported(tmp_path):
 
 
 def test_a_competitor_gets_the_exact_distribution(bits):
-    """The table that is handed over gives the exact law back, by plain products."""
+    """The exact distribution follows from the table by products."""
     task = competitors._task(bits)
     place = {letter: i for i, letter in enumerate(task["letters"])}
     for text in task["texts"]:

@@ -31,7 +31,7 @@ ITEMS: list[dict[str, Any]] = [
 ]
 
 
-MODEL = "tests.support.jsonschemabench_parts:told"
+MODEL = "tests.support.jsonschemabench_parts:scripted"
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -22,7 +22,7 @@ from constrained.evaluate.jsonschemabench.data import SchemaItem
 from constrained.evaluate.jsonschemabench.run import read_rows
 from tests.support.paths import ROOT
 
-MODEL = "tests.support.jsonschemabench_parts:told"
+MODEL = "tests.support.jsonschemabench_parts:scripted"
 ROUGH = "tests.support.jsonschemabench_parts:Rough"
 ITEMS = [
     SchemaItem("Easy---flag", "Easy", {"type": "boolean"}, [{"valid": True, "data": True}]),

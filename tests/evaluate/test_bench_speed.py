@@ -72,7 +72,7 @@ def test_every_way_writes_the_recorded_text() -> None:
         assert written.tokens == one.recorded, name
         passes[name] = watch.passes
         assert watch.seconds > 0
-    assert passes["generate"] == len(one.recorded) + 1  # the end is said, too
+    assert passes["generate"] == len(one.recorded) + 1  # one more for the end
     assert passes["constrained"] == len(one.recorded)  # nothing but the end can follow: nobody asks
     assert passes["generate + lookup"] < passes["generate"]
     assert passes["constrained 64"] < passes["constrained"] / 2

@@ -16,7 +16,7 @@ from constrained.vocabulary import Vocabulary
 
 STEPS = 12
 LARGE = 400
-"""Rules and parts of rules beyond which the judge, which takes its time, is not asked."""
+"""Rules and parts of rules beyond which the judge is too slow."""
 
 
 @functools.cache

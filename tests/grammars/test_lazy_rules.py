@@ -18,7 +18,7 @@ LENGTH = 50
 
 
 class Chain:
-    """``(0(1(2( ... )))``: each rule calls the next, and its body is made when it is asked for."""
+    """``(0(1(2( ... )))``: each rule calls the next, and its body is built when it is reached."""
 
     def __init__(self, length: int = LENGTH, pause: float = 0.0) -> None:
         self.length = length
@@ -153,7 +153,7 @@ def test_threads_share_an_automaton_and_its_rules() -> None:
                 assert row.view(np.uint32)[byte // 32] == 1 << byte % 32
                 state = automaton.next(state, byte)
             assert automaton.accepts(state)
-        except BaseException as error:  # told by the test
+        except BaseException as error:  # reported by the test
             failed.append(error)
 
     threads = [threading.Thread(target=run, args=(number,)) for number in range(6)]

@@ -21,7 +21,7 @@ from tests.chat.scripted_chat import call, vocabulary
 pytestmark = pytest.mark.filterwarnings("default")
 
 JOKE = '{"setup": "Why did the cat sit there?", "punchline": "It was the warm place."}'
-# By the last thing that was said: the first key that occurs in the prompt counts.
+# By the last message: the first key that occurs in the prompt counts.
 SCRIPT = {
     "<tool_response>\nIt's sunny.": "It is sunny there.",
     "San Francisco": call("get_weather", '{"location": "San Francisco, CA"}'),
@@ -38,7 +38,7 @@ SCRIPT = {
 
 
 class Settings:
-    """What both classes are told about the model."""
+    """The properties of the model for both classes."""
 
     @property
     def chat_model_class(self) -> type[ChatConstrained]:

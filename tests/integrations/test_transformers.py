@@ -132,7 +132,7 @@ def test_a_processor_serves_one_call_after_another():
     assert call(inputs()) == alone
     assert call(inputs(PROMPTS[:2])) == alone[:2]
     assert call(inputs(PROMPTS[:2]), num_beams=2) == generated(inputs(PROMPTS[:2]), limit=12, num_beams=2)
-    # A prompt that goes on after a text of the last call is a prompt: its text begins from the beginning.
+    # A prompt that continues a sequence of the last call is a prompt: its completion starts empty.
     longer = inputs([f"{PROMPTS[0]}{alone[0]} and then"])
     assert call(longer) == generated(longer, limit=12)
 
@@ -161,7 +161,7 @@ def test_assisted_decoding_gives_the_text_of_the_model_alone(prompt):
 
 @cache
 def assistant() -> Any:
-    """Another random model: its guesses are mostly wrong."""
+    """Another random model: most of its draft tokens are rejected."""
     from transformers import LlamaForCausalLM
 
     from tests.support.tiny_models import seeded

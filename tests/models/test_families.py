@@ -1,4 +1,4 @@
-"""Families of transformers models: what each is read like, the logits of what it reads, and texts with guesses."""
+"""Families of transformers models: how each is read, its logits, and completions with speculation."""
 
 from __future__ import annotations
 
@@ -142,14 +142,14 @@ def test_draft_tokens_have_the_logits_of_their_branches_and_can_be_rejected(name
 def test_completions_with_speculation_are_those_without(name: str, seeds: int) -> None:
     model = load(name)
     plain = constrained.Generator(model, SCHEMA)
-    guessing = constrained.Generator(model, SCHEMA, speculation=Speculation(nodes=12, adapts=False))
+    speculative = constrained.Generator(model, SCHEMA, speculation=Speculation(nodes=12, adapts=False))
     prompts = [some(random.Random(seed), length) for seed, length in enumerate((2, 25, 9))]
     accepted = 0
     for seed in range(seeds):
         settings = {"max_tokens": 25, "seed": seed, "temperature": 0.9}
-        wanted, found = plain.batch(prompts, **settings), guessing.batch(prompts, **settings)
+        wanted, found = plain.batch(prompts, **settings), speculative.batch(prompts, **settings)
         assert [one.tokens for one in found] == [one.tokens for one in wanted]
-        assert found[0].tokens == guessing(prompts[0], **settings).tokens
+        assert found[0].tokens == speculative(prompts[0], **settings).tokens
         for one, other in zip(found, wanted, strict=True):
             assert one.stats.no_speculation is None
             assert one.logprob == pytest.approx(other.logprob, abs=2e-3)
@@ -300,7 +300,7 @@ def test_layers_with_windows_forget_what_they_cannot_see(name: str, rows: int) -
 
 
 def test_a_state_is_read_again_only_so_far() -> None:
-    """Wrong guesses bring a state back; what was right is read again, by itself when it has become long."""
+    """Rejected draft tokens restore a state; accepted ones are read again, in a pass of their own when they are many."""
     model = load("Mamba 2")
     widths: list[int] = []
     run = model._run

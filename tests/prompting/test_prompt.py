@@ -162,7 +162,7 @@ def test_an_extraction_shows_instruction_type_and_text() -> None:
 
 
 class Templated:
-    """A tokenizer with a chat template, which notes what it is asked."""
+    """A tokenizer with a chat template, which records its arguments."""
 
     chat_template = "yes"
 

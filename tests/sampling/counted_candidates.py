@@ -1,4 +1,4 @@
-"""Candidates that are found out by asking, as a predicate's are, and count what they were asked."""
+"""Candidates that are checked one by one, as a predicate's are, and count the checks."""
 
 from __future__ import annotations
 

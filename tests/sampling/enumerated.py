@@ -1,4 +1,4 @@
-"""Exact laws of whole samplers on tiny models: every choice that the production code makes is enumerated."""
+"""Exact distributions of whole samplers on tiny models: every choice that the production code makes is enumerated."""
 
 from __future__ import annotations
 

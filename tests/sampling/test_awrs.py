@@ -267,7 +267,7 @@ def test_samples_have_a_distribution_weights_and_the_evidence():
     assert distance < unweighted / 3
     assert 0 < drawn.ess < 1000
     assert drawn.checks_per_token > 1
-    # Equal beginnings are read once: no more rows than there are prefixes, however many texts there are.
+    # Equal prefixes are read once: no more rows than prefixes, for any number of completions.
     assert drawn.forwards <= 1 + 3 + 9 + 27
     assert drawn[0].distribution == "local"
     assert drawn[0].stats.seed == 3

@@ -1,4 +1,4 @@
-"""Local masking draws exactly Q = product of p f / Z, and says how far that is from the model's own law."""
+"""Local masking draws exactly Q = product of p f / Z, and reports how far that is from the model's distribution."""
 
 from __future__ import annotations
 
@@ -242,4 +242,4 @@ def test_the_distributions_of_the_enumerable_model_sum_to_one():
     for distribution in (distributions.conditional, distributions.local):
         assert sum(distribution.values()) == pytest.approx(1.0, abs=1e-12)
     distance = sum(abs(distributions.local[text] - distributions.conditional[text]) for text in LANGUAGE) / 2
-    assert distance > 0.1  # masking is visibly not the model's own law here
+    assert distance > 0.1  # masking visibly differs from the model's distribution here

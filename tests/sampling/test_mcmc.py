@@ -1,4 +1,4 @@
-"""The chain's kernel, by enumeration: it leaves the conditional law as it is, with exact weights and with estimates."""
+"""The chain's kernel, by enumeration: it leaves the conditional distribution unchanged, with exact weights and with estimates."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def kernel(model, language, sampler, states):
 
 
 def target(model, language, states, proposal):
-    """The law on the states: proposal times weights, whose sum over the weights of a text is the model's own."""
+    """The distribution over the states: proposal times weights, whose sum over the weights of a text is the model's own."""
     mass = model.distributions(language).mass
     return {x: chance * math.exp(state.omega) / mass for x, (chance, state) in states.items()}
 

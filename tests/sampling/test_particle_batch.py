@@ -39,7 +39,7 @@ def model(isolate: bool):
 
 
 def read_alone(loaded, prompt, tokens):
-    """Log-probability of each token of a text, every prefix being read from its beginning; and that of an end."""
+    """Log-probability of each token of a text, reading every prefix from its start; and that of an end."""
     ids, found = loaded.encode(prompt), []
     for token in [*tokens, loaded.vocabulary.eos_ids[0]]:
         logits = loaded.forward([ids], loaded.cache(1))[0].astype(np.float64) / SETTINGS["temperature"]

@@ -48,7 +48,7 @@ def taught(model, rounds, *, costly=False, use=ACCEPT, width=2, seed=0):
     return trie
 
 
-# ---------------------------------------------------------------- part 2 of the battery: exact laws of texts
+# ---------------------------------------------------------------- part 2 of the battery: exact distributions of completions
 
 
 @pytest.mark.parametrize("costly", [False, True], ids=["masks", "questions"])
@@ -360,7 +360,7 @@ def test_tries_are_remembered_saved_and_loaded(tmp_path):
     assert second.attempts < first.attempts
     gen.sample("", 3, seed=1, temperature=0.5)
     gen.sample("", 3, seed=1, max_tokens=3)
-    assert len(tries) == 3  # other settings, other laws
+    assert len(tries) == 3  # other settings, other distributions
     tries.save(tmp_path / "tries.npz")
     for copy in (Tries.load(tmp_path / "tries.npz"), pickle.loads(pickle.dumps(tries))):
         again = constrained.Generator(model, automaton, sampler=CARS(tries=copy)).sample("", 30, seed=3)

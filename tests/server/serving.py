@@ -1,4 +1,4 @@
-"""Servers on the loopback, with models that say what they are told."""
+"""Servers on the loopback, with scripted models."""
 
 from __future__ import annotations
 

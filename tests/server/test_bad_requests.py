@@ -1,4 +1,4 @@
-"""Whatever is wrong with a request is said, by status, field and place; the server goes on."""
+"""Errors in requests have a status, field and place; the server continues."""
 
 from __future__ import annotations
 

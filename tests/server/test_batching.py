@@ -61,7 +61,7 @@ def test_a_text_is_the_same_in_any_company() -> None:
 
 
 def test_speculation_changes_no_completion() -> None:
-    """The same requests, with guesses and without, many times over: what was said before is guessed and said again."""
+    """Equal requests with and without speculation, repeated, so that past completions are proposed again."""
     model = load(random_llama(), small_bpe_tokenizer(), isolate=True)
     schema = {"type": "object", "properties": {"a": {"enum": ["red", "green"]}}, "required": ["a"]}
     request = [
@@ -207,7 +207,7 @@ def _status(server: Served) -> int | None:
 
 
 def test_a_dead_scheduler_is_noticed(caplog: pytest.LogCaptureFixture) -> None:
-    """What runs and waits is told, /health says 503 with the reason, and nothing more is taken."""
+    """Running and queued requests get an error, /health is 503 with the reason, and new requests are refused."""
     model = GatedModel("hello")
     with served(model, max_batch=1, speculation=None) as server, ThreadPoolExecutor(2) as pool:
         request = [pool.submit(server.chat) for _ in range(2)]

@@ -25,7 +25,7 @@ ADA = '{"name": "Ada", "age": 36, "role": "author"}'
 
 
 def choose_reply(prompt: str) -> str:
-    """What a model would: the call of the tool that it was shown, or the JSON that it was asked for."""
+    """A model's reply: a call of the tool in the prompt, or the requested JSON."""
     for tool in ("Person", "PartialPerson", "final_result"):
         if f'"name": "{tool}"' in prompt:
             return f'<tool_call>\n{{"name": "{tool}", "arguments": {ADA}}}\n</tool_call>'

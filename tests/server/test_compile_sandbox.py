@@ -126,7 +126,7 @@ def test_twenty_hostile_constraints_in_a_row_leave_the_server_to_the_others() ->
             answer = server.chat(structured_outputs={"regex": "[a-z]+"})  # is known
             if answer.status_code == 200:
                 served_meanwhile += 1
-            else:  # it waited behind the others, and is told so
+            else:  # it waited behind the others and timed out
                 assert (answer.status_code, answer.json()["error"]["code"]) == (503, "compile_queue_full")
         codes = {(one.result().status_code, one.result().json()["error"]["code"]) for one in hostile}
         assert codes <= {(400, "compile_timeout"), (503, "compile_queue_full")}

@@ -47,7 +47,7 @@ SCRIPT = {
 
 
 def choose_reply(prompt: str) -> str:
-    """By what is asked after the tools and calls that the prompt may list."""
+    """A reply chosen by the request after the tools and calls that the prompt may list."""
     body = prompt.rpartition("</tool_call>")[2]
     return next(text for key, text in SCRIPT.items() if key in body)
 
@@ -293,7 +293,7 @@ def test_log_probabilities(client: OpenAI) -> None:
     assert all(
         len(token.top_logprobs) == 3 and token.top_logprobs[0].token == token.token for token in tokens
     )
-    # Under a constraint the numbers are still those of the model: what it was kept from saying is told.
+    # Under a constraint the log-probabilities are still the model's, forbidden tokens included.
     (choice,) = ask(
         client, "hi", logprobs=True, top_logprobs=1, extra_body={"structured_outputs": {"choice": ["a", "b"]}}
     ).choices

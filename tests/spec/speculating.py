@@ -69,7 +69,7 @@ class AlwaysInvalid(DraftSource):
 
 
 class Peeking(DraftSource):
-    """Knows the noise of the draws and guesses the tokens that it favours."""
+    """Knows the noise of the draws and proposes the tokens that it favours."""
 
     def __init__(self, seed: int, prompt: int) -> None:
         self.noise = GumbelNoise(seed)
@@ -83,7 +83,7 @@ class Peeking(DraftSource):
 
 
 class Foreseeing(DraftSource):
-    """Knows the text that will come: everything it guesses is right."""
+    """Knows the completion: every proposal is accepted."""
 
     def __init__(self, tokens: Sequence[int]) -> None:
         self.tokens = list(tokens)
@@ -129,7 +129,7 @@ def generator(
 
 
 def letters(seed: int, depth: int = 6) -> EnumerableModel:
-    """A model over three letters, the law of which is peaked."""
+    """A model over three letters with a peaked distribution."""
     return EnumerableModel(seed=seed, depth=depth, spread=0.4)
 
 

@@ -1,4 +1,4 @@
-"""How many nodes pay, and when nothing is guessed: the rule on made-up machines whose time is known."""
+"""How many nodes pay, and when speculation stops: the rule on simulated machines with known times."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ class Machine:
 
     Attributes:
         cost: of a pass.
-        pis: what the sources say of their guesses, best first.
-        truth: how many of the first guesses come true, by the number of the pass.
-        guess: seconds of drafting a node.
+        pis: acceptance probabilities by the sources' estimate, best first.
+        truth: how many of the first draft tokens are accepted, by the number of the pass.
+        draft_seconds: of a node.
     """
 
     cost: Cost
     pis: Sequence[float]
     truth: Callable[[int], int]
     texts: int = 1
-    guess: float = 0.0001
+    draft_seconds: float = 0.0001
     budget: DraftBudget = field(default_factory=lambda: DraftBudget(64))
     seconds: float = 0.0
     tokens: int = 0
@@ -47,7 +47,7 @@ class Machine:
         wanted = self.budget.draft_size()
         drafting, nodes = 0.0, 0
         if wanted:
-            drafting = self.guess * wanted * self.texts
+            drafting = self.draft_seconds * wanted * self.texts
             nodes = max(self.budget.verify_sizes([self.pis[:wanted]] * self.texts, drafting))
         took = self.cost(1 + nodes)
         self.budget.record_pass(self.texts, nodes, took, drafting)
@@ -130,7 +130,7 @@ def test_it_ends_when_draft_tokens_cease_to_pay() -> None:
 
 def test_drafts_that_no_one_reads_are_paid_for() -> None:
     """The sources themselves say that nothing will come true, and take half a pass to say so."""
-    machine = Machine(steep, [0.01] * 64, lambda number: 0, guess=0.00125)
+    machine = Machine(steep, [0.01] * 64, lambda number: 0, draft_seconds=0.00125)
     machine.run(1000)
     assert machine.seconds <= 1000 * steep(1) * 1.011 + 3 * steep(1)
 

@@ -1,4 +1,4 @@
-"""Every token says who guessed it and which pass it came from; what the drafter counts for itself is the judge."""
+"""Every token has its draft source and forward pass; the drafter's own counts are the judge."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_what_tokens_say_is_what_the_drafter_counts(sampler) -> None:
             assert (
                 sum(origin >> i & 1 for origin in stats.draft_origins) == stats.sources.get(name, (0, 0))[1]
             )
-        # Of the tokens of one pass only the last one can be nobody's guess.
+        # Of the tokens of one pass only the last one can be without a draft source.
         for i, number in enumerate(stats.passes[:-1]):
             assert stats.draft_origins[i] or stats.passes[i + 1] == number + 1
         assert list(stats.passes) == sorted(stats.passes)

@@ -65,7 +65,7 @@ def test_a_tree_gives_the_logits_of_its_branches(name: str, rows: int) -> None:
     cache = model.cache(rows)
     texts: list[list[int]] = [[] for _ in range(rows)]
     for step in range(5):
-        # The first pass reads prompts, of several lengths; a row may have nothing to guess.
+        # The first pass reads prompts, of several lengths; a row may have no draft tokens.
         trees = [tree(rng, rng.randrange(1, 9 if step == 0 else 2), rng.choice([0, 1, 6, 12])) for _ in texts]
         skip = [len(path(parents, len(parents) - 1)) and rng.randrange(1) for _, parents in trees]
         found = model.forward_trees([t for t, _ in trees], [p for _, p in trees], skip, cache)
@@ -104,10 +104,10 @@ def test_one_row_can_become_several_that_went_different_ways() -> None:
 def test_texts_of_a_transformers_model_are_the_same(name: str) -> None:
     model = MODELS[name]()
     plain = constrained.Generator(model, SCHEMA)
-    guessing = constrained.Generator(model, SCHEMA, speculation=Speculation(nodes=24, adapts=False))
+    speculative = constrained.Generator(model, SCHEMA, speculation=Speculation(nodes=24, adapts=False))
     prompts = ["A name and tags:", "Short", "Another prompt, which is longer than the others."]
     settings = {"max_tokens": 40, "seed": 3, "temperature": 0.8}
-    wanted, found = plain.batch(prompts, **settings), guessing.batch(prompts, **settings)
+    wanted, found = plain.batch(prompts, **settings), speculative.batch(prompts, **settings)
     assert [one.tokens for one in found] == [one.tokens for one in wanted]
     for one, other in zip(found, wanted, strict=True):
         assert one.log_weight == pytest.approx(other.log_weight, abs=1e-3)
@@ -131,7 +131,7 @@ def test_a_model_without_trees_gives_the_reason() -> None:
 
 
 def test_draft_tokens_never_exceed_the_context() -> None:
-    """A model of 256 learned positions fails when it is asked about the 257th."""
+    """A model of 256 learned positions fails at the 257th."""
     model = gpt2()
     draft = Speculation(nodes=64, adapts=False)
     made = constrained.Generator(model, constrained.regex("a{200,}"), speculation=draft)

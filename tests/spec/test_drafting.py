@@ -67,13 +67,13 @@ def proposed_texts(automaton, draft_tokens) -> set[bytes]:
 
 
 class Fixed(DraftSource):
-    """The same guesses everywhere."""
+    """Equal proposals everywhere."""
 
     def __init__(self, *draft_tokens: tuple[int, float]) -> None:
-        self.guesses = [(token, p, 0) for token, p in draft_tokens]
+        self.proposals = [(token, p, 0) for token, p in draft_tokens]
 
     def propose(self, place):
-        return self.guesses
+        return self.proposals
 
 
 class Free:

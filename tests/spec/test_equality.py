@@ -1,4 +1,4 @@
-"""A text is the same with and without speculation: token for token, weights included, whatever is guessed.
+"""Completions are equal with and without speculation: token for token, weights included, for any draft tokens.
 
 The models here give bit-identical logits for a token wherever it is read, so everything is compared for equality; what
 float rounding does to transformers models is looked at in test_trees_of_tokens.py.
@@ -54,7 +54,7 @@ def cases(count: int, seed: int) -> list[tuple[str, str, int, int, int]]:
 
 
 def check(sampler: str, guesser: str, nodes: int, number: int, seed: int) -> int:
-    """Compares two runs; the number of guessed tokens that were accepted."""
+    """Compares two runs; the number of accepted draft tokens."""
     token_by_token = sampler.startswith(("local", "awrs"))
 
     def model():

@@ -1,4 +1,4 @@
-"""Drafts that rest: what the text said meanwhile is learned before the next guess, and nothing is made before the first."""
+"""Paused speculation: tokens of the pause are learned before the next draft, and nothing is built before the first."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_after_a_pause_drafts_equal_those_without_a_pause(seed: int) -> None:
 
 def test_a_completion_without_draft_tokens_builds_no_drafter() -> None:
     def make() -> DrafterProtocol:
-        raise AssertionError("nobody asked")
+        raise AssertionError("no draft was requested")
 
     waiting = LazyDrafter(make)
     waiting.pause()
@@ -85,7 +85,7 @@ def test_completions_do_not_depend_on_pauses_of_speculation(sampler, seed: int, 
 
 
 def test_what_passes_cost_is_known_to_all_generators_of_a_model() -> None:
-    """Of the first text three passes are plain; a later generator, under another schema, guesses from its first pass."""
+    """The first completion starts with three plain passes; a later generator, under another schema, drafts from its first pass."""
     model = words(TEXT.encode(), margin=50.0)
     first = constrained.Generator(model, SCHEMA, speculation="auto")("Ann", max_tokens=80)
     assert first.stats.draft_seconds > 0

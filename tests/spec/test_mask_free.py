@@ -70,7 +70,7 @@ def allowed_of(kind: str, keys: np.ndarray, seed: int) -> np.ndarray:
 
 
 def positions(logits: np.ndarray, allowed: np.ndarray, warp: LogitsWarper, seed: int) -> list[Position]:
-    """The place for a law on the host, and for one on a device."""
+    """The place of a distribution on the host, and of one on a device."""
     device = DeviceLogits(torch.from_numpy(np.stack([logits[::-1].copy(), logits])))
     temperature = warp.temperature or 0.0
     device.prepare([0, 1], [GumbelNoise(0), GumbelNoise(seed)], [0, PLACE], [temperature] * 2, TOP_COUNT)

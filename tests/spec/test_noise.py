@@ -1,4 +1,4 @@
-"""Noise is a function of (seed, sequence, position, token id) and nothing else; its law is Gumbel's."""
+"""Noise is a function of (seed, sequence, position, token id) and nothing else; its distribution is Gumbel's."""
 
 from __future__ import annotations
 

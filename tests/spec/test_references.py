@@ -1,4 +1,4 @@
-"""The rules of others have the law of the target, exactly; none exceeds the optimum; the shared noise is measured right."""
+"""Published acceptance rules draw exactly the target distribution; none exceeds the optimum; the acceptance of shared noise is exact."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PAIRS = [
 ] + [
     (np.array([1.0, 0.0, 0.0]), np.array([0.0, 0.5, 0.5])),  # nothing in common
     (np.array([0.2, 0.3, 0.5]), np.array([0.2, 0.3, 0.5])),  # the same
-    (np.array([0.2, 0.3, 0.5]), np.array([0.0, 1.0, 0.0])),  # a guess that is certain
+    (np.array([0.2, 0.3, 0.5]), np.array([0.0, 1.0, 0.0])),  # a certain draft token
     (np.array([0.0, 1.0, 0.0]), np.array([0.2, 0.3, 0.5])),  # a target that is
 ]
 
@@ -47,7 +47,7 @@ def test_a_rule_emits_the_target(rule, k):
         emitted, accepted = rule.enumerate_acceptance(p, q, k)
         assert np.abs(emitted - p).max() < 1e-12
         assert -1e-12 < accepted < 1 + 1e-12
-        if rule.name != "greedy":  # its guesses are better than drawn ones, and have an optimum of their own
+        if rule.name != "greedy":  # its draft tokens are not drawn, and have another optimum
             assert accepted <= optimal_acceptance(p, q, k) + 1e-9
 
 
@@ -73,7 +73,7 @@ def test_more_draft_tokens_than_the_vocabulary_has_are_all_of_it(way):
 
 
 def test_one_draft_token_is_speculative_sampling():
-    """Every rule accepts a single guess with probability sum of min(p, q), the optimum, plus what it emits by chance."""
+    """Every rule accepts a single draft token with probability sum of min(p, q), the optimum, plus what it emits by chance."""
     for p, q in PAIRS:
         least = np.minimum(p, q).sum()
         assert optimal_acceptance(p, q, 1) == pytest.approx(least, abs=1e-12)
@@ -112,7 +112,7 @@ def test_a_draw_follows_the_distribution():
 
 
 def brute_optimum(p: np.ndarray, q: np.ndarray, k: int) -> float:
-    """The transport itself, as a linear program over (guesses, token)."""
+    """The transport itself, as a linear program over (draft tokens, token)."""
     from scipy.optimize import linprog
 
     draft_tokens = list(WithoutReplacement().enumerate_drafts(q, k))

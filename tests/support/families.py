@@ -35,7 +35,7 @@ WAYS = {
     "trees": "trees",
     "chains": "chains",
     "steps": "none",
-    "whole": "chains, reading the text from its beginning",
+    "whole": "chains, reading the whole text",
 }
 """What the page calls each way."""
 
@@ -50,7 +50,7 @@ class Family:
         way: how it is read.
         settings: of the configuration, beside the sizes all have.
         exact: cached reading gives the logits of reading in one piece; False: the model's own cached steps differ.
-        warns: what the user is told, part of it.
+        warns: part of the warning.
         attention: implementation, if not the default one.
     """
 
@@ -102,7 +102,7 @@ def vocabulary() -> Any:
 
 @contextlib.contextmanager
 def expected_warning(family: Family) -> Iterator[None]:
-    """Expects that the user is told something, or nothing."""
+    """Expects the family's warning, or none."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield

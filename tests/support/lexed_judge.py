@@ -1,4 +1,4 @@
-"""What a grammar behind a lexer means, said again in the plainest way: cut off the longest match, ask Earley, repeat.
+"""The meaning of a grammar behind a lexer, in the plainest way: cut off the longest match, ask Earley, repeat.
 
 Knows nothing of the core: no bytes, no derivatives, no sharing. Rules are lists of alternatives, each a list of names.
 """

@@ -304,7 +304,7 @@ def t5_style() -> Any:
 
 @cache
 def unigram_bytes_style() -> Any:
-    """Unigram with byte fallback and a Metaspace that marks only the beginning."""
+    """Unigram with byte fallback and a Metaspace that marks only the start."""
     from tokenizers import decoders, pre_tokenizers
 
     tokenizer = _unigram(byte_fallback=True)

@@ -35,7 +35,7 @@ from tests.support.examples import examples
 
 @functools.lru_cache(maxsize=2)
 def spellings(vocabulary: Vocabulary) -> tuple[frozenset[int], frozenset[bytes]]:
-    """The bytes that some token spells alone, and the tokens made of such bytes: no other text can be said."""
+    """The bytes that some token spells alone, and the tokens made of such bytes: no other text can be encoded."""
     spelled = frozenset(text[0] for text in vocabulary.tokens if len(text) == 1)
     return spelled, frozenset(text for text in vocabulary.tokens if text and spelled.issuperset(text))
 

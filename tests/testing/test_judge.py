@@ -25,7 +25,7 @@ def judge_of(body: ir.Regex | ir.Expr) -> ReferenceRecognizer:
 
 
 def assert_language(judge: ReferenceRecognizer, universe: some.Languages, language: frozenset[bytes]) -> None:
-    """Same texts, same beginnings, and completions that are as short as can be."""
+    """Equal texts, equal prefixes, and shortest completions."""
     prefixes = {text[:cut] for text in language for cut in range(len(text) + 1)}
     for string in universe.universe:
         assert judge.accepts(string) == (string in language), string
@@ -158,7 +158,7 @@ def test_every_character_is_text() -> None:
 
 
 def test_a_prefix_without_completion_is_refused_however_long_it_looked_good() -> None:
-    """``(ab)*`` and ``(ab)*a`` share every beginning and no text."""
+    """``(ab)*`` and ``(ab)*a`` share every prefix and no text."""
     pairs = ir.repeat(ir.literal("ab"))
     judge = judge_of(ir.intersection(pairs, ir.concat(pairs, ir.literal("a"))))
     assert judge.start() is None

@@ -117,7 +117,7 @@ class Soak:
 
     async def run_request(self, client: httpx.AsyncClient, i: int, random_: random.Random) -> None:
         schema = random_.choice([*SCHEMAS, None])
-        if schema is not None and random_.random() < 0.3:  # one that nobody asked for before
+        if schema is not None and random_.random() < 0.3:  # a new one
             schema = {**schema, "title": f"request {i}"}
         more: dict[str, Any] = {"stream": random_.random() < 0.4}
         if schema is not None:
@@ -203,13 +203,13 @@ class Soak:
         return "\n".join(lines)
 
     def grew(self) -> float:
-        """MiB by which the memory of the second half is above that at its beginning, on average over its last three."""
+        """MiB by which the memory of the second half is above that at its start, on average over its last three."""
         later = self.memory[len(self.memory) // 2 :]
         return (statistics.fmean(later[-3:]) - later[0]) / 2**20
 
 
 FLAT = 16.0
-"""MiB by which memory may be more at the end of the second half of a soak than at its beginning."""
+"""MiB by which memory may be more at the end of the second half of a soak than at its start."""
 
 
 def resident(process: int) -> int:

@@ -129,7 +129,7 @@ def test_every_token_is_what_its_decoder_adds_to_a_text(kind: str) -> None:
             before, after, text = whole
             ids = [*(byte_ids[b] for b in before), i, *(byte_ids[b] for b in after)]
             samples.append(([*ids, letter], text + "a"))
-    # Many at a time, as some decoders are slow; a letter in front, as they trim the beginning.
+    # Many at a time, as some decoders are slow; a letter in front, as they trim the start.
     for start in range(0, len(samples), 200):
         chunk = samples[start : start + 200]
         assert decode([letter, *(i for ids, _ in chunk for i in ids)]) == "a" + "".join(
@@ -466,7 +466,7 @@ def test_the_end_of_turn_of_the_chat_template_ends_a_sequence() -> None:
     ).eos_ids == (0,)
     tokenizer.chat_template = "{% for m in messages %}<|im_start|>{{ m.content }}<|im_end|>{% endfor %}"
     assert Vocabulary.from_tokenizer(tokenizer).eos_ids == (0,), (
-        "without a model, nobody said it would be used"
+        "without a model, the end of turn is not added"
     )
     assert Vocabulary.from_tokenizer(tokenizer, model=Model(2000)).eos_ids == (0, end_of_turn)
 

@@ -1,6 +1,6 @@
-"""Alternatives told apart by one member, as real schemas have them: `jsonschema` judges, and many of them stay cheap.
+"""Alternatives with a discriminator, as real schemas have them: `jsonschema` judges, and many of them stay cheap.
 
-Branches overlap on purpose: tags that are not asked for, tags that are misspelt, members that say the same in several
+Branches overlap on purpose: optional tags, misspelt tags, members that repeat a condition in several
 branches. What is broken by a branch that must not hold is then spread over several members, in any order.
 """
 

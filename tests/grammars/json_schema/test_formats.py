@@ -62,7 +62,7 @@ def test_what_is_written_has_the_format(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["date-time", "hostname", "idn-hostname", "regex"])
 def test_what_a_format_leaves_out_is_not_called_wrong(name: str) -> None:
-    """Texts that are not told from others are neither of the format nor of its negation."""
+    """Texts of unknown validity are neither of the format nor of its negation."""
     pattern = format_pattern(FORMATS[name])
     left_out, wrong = {
         "date-time": ("1998-12-31T23:58:60-00:01", "-"),

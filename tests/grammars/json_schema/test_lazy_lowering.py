@@ -179,10 +179,10 @@ def test_an_object_in_two_places_is_two_schemas() -> None:
     ],
     ids=json.dumps,
 )
-@pytest.mark.parametrize("asked", [False, True])
-def test_an_error_in_a_lazy_part_is_raised_at_once(corner: Any, asked: bool) -> None:
+@pytest.mark.parametrize("reached", [False, True])
+def test_an_error_in_a_lazy_part_is_raised_at_once(corner: Any, reached: bool) -> None:
     deep: dict[str, Any] = {"type": "object", "properties": {"corner": corner}}
-    if asked:
+    if reached:
         deep["required"] = ["corner"]
     schema = {
         "type": "object",

@@ -34,7 +34,7 @@ needs_data = pytest.mark.skipif(
 FREE = 150
 """Tokens that a walk may spend before it goes straight to the end."""
 DIGITS = 15
-"""Digits that a number may have so that its float is told from its neighbours: the judge reckons in floats."""
+"""Digits that a number may have so that its float differs from its neighbours: the judge computes with floats."""
 HARD = [
     {
         "patternProperties": {"^a": {"type": "integer"}, "b$": {"minimum": 3}},
