@@ -70,6 +70,7 @@ _HOMES = {
     "UnsupportedConstraint": "errors",
     "Vocabulary": "vocabulary",
     "VocabularyError": "errors",
+    "WorkerError": "errors",
     "after": "constraint",
     "as_constraint": "constraint",
     "choice": "constraint",
@@ -77,6 +78,7 @@ _HOMES = {
     "decode": "integrations.transformers",
     "ebnf": "constraint",
     "extract": "extraction",
+    "extract_dataset": "extraction.dataset",
     "extract_many": "extraction",
     "fill_masks": "automaton",
     "gbnf": "constraint",
@@ -147,12 +149,14 @@ if TYPE_CHECKING:
     from constrained.errors import UnsatisfiableConstraint as UnsatisfiableConstraint
     from constrained.errors import UnsupportedConstraint as UnsupportedConstraint
     from constrained.errors import VocabularyError as VocabularyError
+    from constrained.errors import WorkerError as WorkerError
     from constrained.extraction import Document as Document
     from constrained.extraction import Extraction as Extraction
     from constrained.extraction import Extractor as Extractor
     from constrained.extraction import extract as extract
     from constrained.extraction import extract_many as extract_many
     from constrained.extraction import read_documents as read_documents
+    from constrained.extraction.dataset import extract_dataset as extract_dataset
     from constrained.integrations.transformers import (
         ConstraintLogitsProcessor as ConstraintLogitsProcessor,
     )

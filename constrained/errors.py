@@ -17,6 +17,7 @@
     ├── PredicateError (RuntimeError)       a predicate raised, returned no bool, or timed out; carries the text
     ├── RejectedValue (ValueError)          the Python type rejects the value of a completion
     ├── Truncated (RuntimeError)            max_tokens cut a completion; carries the text, the partial value and the place
+    ├── WorkerError (RuntimeError)          workers of a cluster failed, or were lost
     └── BudgetExhausted (RuntimeError)      a sampler exhausted its budget; carries diagnostics
 
 `grammars.errors` defines the base class and the errors about constraints.
@@ -57,6 +58,7 @@ __all__ = [
     "UnsatisfiableConstraint",
     "UnsupportedConstraint",
     "VocabularyError",
+    "WorkerError",
 ]
 
 Problems = Iterable[Problem] | Problem
@@ -180,6 +182,10 @@ class Truncated(_WithCompletion, RuntimeError):
         value: the partial JSON value of `text`, or None.
         cut: where the limit changed or ended it (`constrained.decoding.Cut`).
     """
+
+
+class WorkerError(ConstrainedError, RuntimeError):
+    """A worker of a cluster could not begin, failed, or was lost again and again with the same documents."""
 
 
 class BudgetExhausted(ConstrainedError, RuntimeError):

@@ -13,6 +13,7 @@ from constrained.cli import inputs
 from constrained.cli.bench import bench
 from constrained.cli.bench.schemas import report
 from constrained.cli.exit_status import EXIT_CODES, emit, report_errors
+from constrained.cli.extraction import EXTRACT_EPILOG, extract
 from constrained.cli.options import (
     ConstraintOptions,
     DecodingOptions,
@@ -44,6 +45,7 @@ Examples:
   constrained extract "Ada Lovelace was born in 1815." --schema person.json
   constrained extract --file letter.txt --type models.py:Letter --indent 2
   cat letter.txt | constrained extract --type mypackage.models:Letter > letter.json
+  constrained extract docs.jsonl 'letters/*.txt' --type models.py:Letter --out letters.jsonl --resume
   constrained generate "A colour:" --choice red,green,blue
   constrained generate "A UK postcode:" --regex "[A-Z]{{1,2}}[0-9]{{1,2}} [0-9][A-Z]{{2}}"
   constrained check person.json
@@ -85,41 +87,7 @@ def _options(
     pass
 
 
-@app.command(
-    epilog="""\b
-Examples:
-  constrained extract "Ada Lovelace, born 1815" --schema '{"type": "object", "properties":
-      {"name": {"type": "string"}, "born": {"type": "integer"}}, "required": ["name", "born"]}'
-  constrained extract -f letter.txt -t models.py:Letter --model Qwen/Qwen3-0.6B
-  echo "The parcel came late and broken." | constrained extract --choice positive,negative
-"""
-)
-@with_option_groups
-def extract(
-    *,
-    text: Annotated[
-        str | None, typer.Argument(metavar="TEXT", help="The text; - or nothing: standard input.")
-    ] = None,
-    target: ConstraintOptions,
-    file: File = None,
-    decoding: DecodingOptions,
-    json: JsonOptions,
-    output: OutputOptions,
-) -> None:
-    """Extract a value from a text: JSON on standard output, complete and valid, or nothing and an error.
-
-    The text is an argument, a file (--file), or standard input. The value follows a JSON Schema, a Python type
-    (a pydantic model, a dataclass, a TypedDict, ...), a regular expression, or a choice.
-    """
-    constraint = inputs.read_constraint(target, json)
-    source = inputs.read_text(text, file, what="text")
-
-    def make_prompt(constraint: Constraint) -> Prompt:
-        from constrained.extraction.prompt import extraction_prompt
-
-        return extraction_prompt(source, constraint)
-
-    _run(constraint, make_prompt, decoding, output)
+app.command(epilog=EXTRACT_EPILOG)(extract)
 
 
 @app.command(

@@ -25,6 +25,7 @@ NOT_ENFORCEABLE = 1
 BAD_INPUT = 2
 DOES_NOT_FIT = 3
 REJECTED = 4
+FAILED_DOCUMENTS = 5
 INTERNAL = 70
 INTERRUPTED = 128 + signal.SIGINT
 PIPE_CLOSED = 128 + 13  # SIGPIPE, which Windows does not define
@@ -48,6 +49,7 @@ Exit codes:
     2  bad input: wrong usage, an invalid schema or pattern, a file or model that cannot be read
     3  token limit: max_tokens or the model's context cut the result, or is too small for any complete one
     4  the type's own validation rejected a complete result
+    5  a run over files of documents: not every document has a value, see their errors
    70  an error in this program
   130  interrupted (Ctrl-C)
   141  the reader of the output went away"""

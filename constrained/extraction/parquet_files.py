@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -58,7 +59,7 @@ def read_rows(name: str, columns: Sequence[str] | None = None) -> Iterator[dict[
 def write_results(rows: Iterable[dict[str, Any]], name: str) -> None:
     """Writes rows of results to a Parquet file: all of them, or no file.
 
-    The file gets its name when it is whole and on the disk. Columns beyond `RESULT_COLUMNS` become JSON text.
+    The file gets its name when it is whole and on the disk.
 
     Args:
         rows: as `ResultRow.columns`; the first one has all columns that there are.
@@ -70,17 +71,29 @@ def write_results(rows: Iterable[dict[str, Any]], name: str) -> None:
     """
     pyarrow = load_pyarrow()
     rows = iter(rows)
-    first = list(itertools.islice(rows, 1))
-    columns = dict(RESULT_COLUMNS)
-    columns |= {column: "string" for row in first for column in row if column not in columns}
-    schema = pyarrow.schema([(column, getattr(pyarrow, type_)()) for column, type_ in columns.items()])
-    temporary = f"{name}.tmp"
-    rows = itertools.chain(first, rows)
-    with pyarrow.parquet.ParquetWriter(temporary, schema) as writer:
-        while group := list(itertools.islice(rows, _GROUP_ROWS)):
-            cells = [{column: _cell(row.get(column)) for column in columns} for row in group]
-            writer.write_table(pyarrow.Table.from_pylist(cells, schema))
+    first = list(itertools.islice(rows, _GROUP_ROWS))
+    more = [column for column in (first[0] if first else ()) if column not in RESULT_COLUMNS]
+    temporary = f"{name}.{os.getpid()}.tmp"
+    with pyarrow.parquet.ParquetWriter(temporary, arrow_table([], more).schema) as writer:
+        group = first
+        while group:
+            writer.write_table(arrow_table(group, more))
+            group = list(itertools.islice(rows, _GROUP_ROWS))
     replace_durably(temporary, name)
+
+
+def arrow_table(rows: list[dict[str, Any]], more: Sequence[str]) -> Any:
+    """Rows of results as an Arrow table.
+
+    Args:
+        rows: as `ResultRow.columns`.
+        more: columns beyond `RESULT_COLUMNS`; their values become JSON text.
+    """
+    pyarrow = load_pyarrow()
+    columns = {**RESULT_COLUMNS, **dict.fromkeys(more, "string")}
+    schema = pyarrow.schema([(column, getattr(pyarrow, type_)()) for column, type_ in columns.items()])
+    cells = [{column: _cell(row.get(column)) for column in columns} for row in rows]
+    return pyarrow.Table.from_pylist(cells, schema)
 
 
 RESULT_COLUMNS = {

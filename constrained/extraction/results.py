@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
 import constrained
+from constrained.constraint import Constraint
 from constrained.errors import DocumentError, Problem
 from constrained.extraction.durable_files import (
     LineFile,
@@ -21,6 +22,7 @@ from constrained.extraction.durable_files import (
     repair_lines,
     rewrite_lines,
 )
+from constrained.extraction.extraction import Extraction
 
 SUFFIXES = (".jsonl", ".ndjson", ".parquet")
 """Names of files of results end with one of these."""
@@ -73,6 +75,50 @@ class ResultRow:
         return start + json.dumps(rest, ensure_ascii=False)[1:]
 
 
+_NOT_COMPARED = {"batch_size", "max_batch_tokens", "progress", "ordered", "errors", "speculation"}
+"""Options that no value depends on."""
+
+
+def run_settings(model: Any, constraint: Constraint, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What the values of a run depend on, as JSON values: see `ResultFile`.
+
+    Args:
+        model: its name or folder, a function that loads it, or None for the bundled one.
+        constraint: of the values.
+        options: further settings; those that are None are left out.
+    """
+    if model is None:
+        name = "bundled"
+    elif isinstance(model, str):
+        name = os.path.abspath(model) if os.path.isdir(model) else model
+    else:
+        name = f"{getattr(model, '__module__', '')}.{getattr(model, '__qualname__', type(model).__name__)}"
+    compared = {
+        option: value if isinstance(value, bool | int | float | str) else repr(value)
+        for option, value in sorted(options.items())
+        if value is not None and option not in _NOT_COMPARED
+    }
+    return {"model": name, "constraint": constraint.render(), "constraint_key": constraint.key, **compared}
+
+
+def result_row(extraction: Extraction[Any], *, is_json: bool, details: Sequence[str] = ()) -> ResultRow:
+    """The row of an extraction.
+
+    Args:
+        extraction: a value or an error.
+        is_json: as of its constraint; other completions become JSON strings.
+        details: names of further columns: attributes of the extraction that are JSON values.
+    """
+    more = {name: getattr(extraction, name) for name in details}
+    id, error = str(extraction.id), extraction.error
+    if error is not None:
+        return ResultRow(id, None, str(error), type(error).__name__, extraction.attempts, more)
+    assert extraction.output is not None
+    text = extraction.output.text
+    value = text if is_json else json.dumps(text, ensure_ascii=False)
+    return ResultRow(id, value, attempts=extraction.attempts, more=more)
+
+
 class ResultFile:
     """Results of a run in a file: ``.jsonl``, or ``.parquet``, which appears when `finish` is called.
 
@@ -120,9 +166,10 @@ class ResultFile:
             raise DocumentError(
                 f"{there} exists already", action="pass --resume to go on with it, or name another file"
             )
-        self._run = _open_run(f"{name}.run.json", settings, fresh=fresh)
+        self._run = open_run(f"{name}.run.json", settings, fresh=fresh)
         self.done: set[str] = set()
         self.failed = 0
+        self._finished = False
         self._files: list[LineFile] = []
         try:
             for path in names:
@@ -156,6 +203,7 @@ class ResultFile:
         """
         for file in self._files:
             file.close()
+        self._finished = True
         if not self._parquet:
             return
         from constrained.extraction.parquet_files import write_results
@@ -167,10 +215,13 @@ class ResultFile:
             raise not_written(self.name, error) from None
 
     def close(self) -> None:
-        """Puts all results on the disk and gives the file free."""
+        """Puts all results on the disk and gives the file free; a run that has none leaves no files."""
         try:
             for file in self._files:
                 file.close()
+            if self._files and not self.done and not self._finished:
+                for path in (*(file.name for file in self._files), self._run.name):
+                    os.unlink(path)
         finally:
             self._run.close()
 
@@ -231,8 +282,20 @@ def _drop_errors(name: str) -> None:
             rewrite_lines(name, (line.rstrip("\n") for line in file if json.loads(line)["error"] is None))
 
 
-def _open_run(name: str, settings: Mapping[str, Any], *, fresh: bool) -> IO[str]:
-    """Opens and locks the file of a run's settings; writes it for a new run, compares it for another one."""
+def open_run(name: str, settings: Mapping[str, Any], *, fresh: bool) -> IO[str]:
+    """Opens and locks the file of a run's settings; writes it for a new run, compares it for another one.
+
+    Args:
+        name: the file.
+        settings: as of `ResultFile`.
+        fresh: it is a new run.
+
+    Returns:
+        The file; the lock ends when it is closed.
+
+    Raises:
+        DocumentError: the settings are others; another process has the lock; it cannot be written.
+    """
     try:
         file = open(name, "a+", encoding="utf-8")  # noqa: SIM115 (open as long as the lock is held)
     except OSError as error:

@@ -7,14 +7,9 @@ where one died. Which schemas are left is settled before, by the ids of the rows
 
 from __future__ import annotations
 
-import contextlib
 import json
-import logging
-import os
-import re
-import socket
 import tempfile
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +19,8 @@ from constrained.evaluate.jsonschemabench import rows as r
 from constrained.evaluate.jsonschemabench.data import SchemaItem
 from constrained.evaluate.jsonschemabench.local import ModelWorker
 from constrained.evaluate.masks.supervise import EngineUnavailable
+from constrained.extraction.ray_cluster import connected, load_ray
+from constrained.extras import MissingExtra
 
 if TYPE_CHECKING:
     from constrained.evaluate.jsonschemabench.run import SchemaBenchSettings
@@ -90,7 +87,10 @@ class RayBackend:
     """
 
     def __init__(self, settings: SchemaBenchSettings, out: Path) -> None:
-        _ray()
+        try:
+            load_ray()
+        except MissingExtra as error:
+            raise InvalidArgument(str(error), action="or use --backend local") from None
         self.versions: dict[str, str] = {}
         self._settings = settings
 
@@ -100,7 +100,7 @@ class RayBackend:
         Raises:
             InvalidArgument: the cluster cannot be reached.
         """
-        with _connected(self._settings):
+        with connected(self._settings.address, cores=self._settings.processes * self._settings.threads):
             for answer in self._answers(engine, items):
                 if answer["unavailable"]:
                     raise EngineUnavailable(str(answer["unavailable"]))
@@ -140,59 +140,3 @@ def deal_batches(items: Sequence[SchemaItem]) -> list[list[SchemaItem]]:
     count = -(-len(items) // ACTOR_BATCH)
     by_size = sorted(items, key=lambda item: (-len(json.dumps(item.schema)), item.id))
     return [by_size[place::count] for place in range(count)]
-
-
-def _ray() -> Any:
-    try:
-        import ray
-        import ray.data
-    except ImportError as error:
-        raise InvalidArgument(
-            f"the backend 'ray' needs Ray: {error}",
-            action="pip install 'constrained-generation[ray]', or use --backend local",
-        ) from None
-    return ray
-
-
-def _knock(address: str) -> None:
-    """Ray itself would wait for minutes where nobody answers.
-
-    Raises:
-        OSError: nobody does.
-    """
-    if place := re.fullmatch(r"(?:ray://)?\[?([^\[\]]+?)\]?:(\d+)", address):
-        socket.create_connection((place[1], int(place[2])), timeout=10).close()
-
-
-@contextlib.contextmanager
-def _connected(settings: SchemaBenchSettings) -> Iterator[None]:
-    """A cluster: the one this program is connected to, one that runs at the address, or one of this machine alone.
-
-    Raises:
-        InvalidArgument: there is none at the address.
-    """
-    ray = _ray()
-    if ray.is_initialized():
-        yield
-        return
-    quiet: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
-    address = settings.address or os.environ.get("RAY_ADDRESS")
-    try:
-        if address:
-            _knock(address)
-            ray.init(address, **quiet)
-        else:  # enough cores for all actors: an actor without cores would wait forever
-            cores = max(os.cpu_count() or 1, settings.processes * settings.threads)
-            ray.init(num_cpus=cores, include_dashboard=False, **quiet)
-    except Exception as error:  # Ray has no name for a start that took too long
-        ray.shutdown()  # what was started already
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise InvalidArgument(
-            f"there is no Ray cluster to work on: {reason}",
-            action="check --address; without one a cluster is started here, for which this machine may be too busy",
-        ) from None
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        ray.shutdown()

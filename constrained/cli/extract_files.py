@@ -1,0 +1,310 @@
+"""`constrained extract FILES --out RESULTS`: many documents, one model, results that survive a kill."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+import shlex
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from constrained.cli import generation
+from constrained.cli.exit_status import FAILED_DOCUMENTS, BadInput, CommandFailed, emit
+from constrained.cli.extraction_options import BackendOption, ExtractionOptions, FilesOptions
+from constrained.cli.generation import StatusCallback, Verbosity, status_line
+from constrained.cli.options import DecodingOptions, resolve_speculation_option
+from constrained.extras import MissingExtra
+
+if TYPE_CHECKING:
+    from constrained.constraint import Constraint
+    from constrained.extraction.records import Record
+    from constrained.extraction.results import ResultFile, ResultRow
+
+_WINDOW = 60.0
+"""Seconds over which the rate is measured."""
+
+_LINE_SECONDS = 10.0
+"""Seconds between two lines of progress where standard error is no terminal."""
+
+
+class _Results(Protocol):
+    """What results are written to: a `ResultFile` or standard output."""
+
+    done: set[str]
+    failed: int
+
+    def write(self, row: ResultRow) -> None: ...
+
+    def finish(self) -> None: ...
+
+
+class _StandardOutput:
+    """Results as lines on standard output."""
+
+    def __init__(self) -> None:
+        self.done: set[str] = set()
+        self.failed = 0
+        self._stream = sys.stdout
+
+    def write(self, row: ResultRow) -> None:
+        with contextlib.redirect_stdout(self._stream):
+            emit(row.line())
+        self.failed += row.error is not None
+        self.done.add(row.id)
+
+    def finish(self) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class FilesRun:
+    """A run over files of documents.
+
+    Attributes:
+        inputs: files and patterns, as of `constrained.read_documents`.
+        constraint: of the values.
+        files: where results go, and how documents are read.
+        extraction: what the model is told.
+        decoding: the model, its sampler and their settings.
+        verbosity: what is shown meanwhile.
+        quiet: do not print the number of results at the end.
+    """
+
+    inputs: Sequence[str]
+    constraint: Constraint
+    files: FilesOptions
+    extraction: ExtractionOptions
+    decoding: DecodingOptions
+    verbosity: Verbosity
+    quiet: bool
+
+    def start(self) -> None:
+        """Extracts a value from each document.
+
+        Raises:
+            CommandFailed: not every document has a value.
+            ConstrainedError: as `read_documents`, `load` and `Extractor`.
+        """
+        self.files.check()
+        with contextlib.ExitStack() as stack:
+            results: _Results = _StandardOutput()
+            stack.enter_context(contextlib.redirect_stdout(sys.stderr))
+            show = stack.enter_context(status_line(shown=self.verbosity.progress))
+            try:
+                results, lost = self._run(results, show, stack)
+            except MissingExtra as error:
+                raise BadInput(str(error)) from None
+        if lost:
+            self._say(f"{lost} documents have no result: their actors were lost; --resume reads them again")
+        if results.failed or lost:
+            raise CommandFailed(FAILED_DOCUMENTS)
+
+    def _run(
+        self, results: _Results, show: StatusCallback, stack: contextlib.ExitStack
+    ) -> tuple[_Results, int]:
+        from constrained.extraction.records import (
+            STDIN,
+            Columns,
+            count_documents,
+            expand_inputs,
+            unique_records,
+        )
+
+        show("reading the constraint")
+        _ = self.constraint.grammar  # errors in it come before the model is loaded
+        names = expand_inputs(self.inputs)
+        if self.files.out != "-":
+            results = stack.enter_context(self._result_file())
+        show("checking the documents")
+        columns = Columns(self.files.text_column, self.files.id_column)
+        # Standard input can be read only once: its faults come when they are met.
+        known = count_documents([name for name in names if name != STDIN], columns)
+        before = frozenset(results.done)
+        left = _Counted(record for record in unique_records(names, columns) if record.id not in before)
+        progress = _Progress(None if STDIN in names else known, results, show, self.verbosity)
+        try:
+            if (first := next(left, None)) is not None:
+                show("loading the model")
+                rows = self._ray_rows if self.files.backend is BackendOption.ray else self._local_rows
+                for row in rows(itertools.chain([first], left), progress.begin):
+                    results.write(row)
+                    progress.count()
+            results.finish()
+        except BaseException:
+            stack.close()  # the status line is gone, and the results are on the disk
+            if results.done:
+                self._say(f"{progress.state(self.files.out)}; to go on: {_resume_command()}")
+            raise
+        self._say(progress.summary(self.files.out))
+        return results, left.count - progress.counted
+
+    def _result_file(self) -> ResultFile:
+        from constrained.extraction.results import ResultFile, run_settings
+        from constrained.sampling import resolve_sampler
+
+        files, decoding = self.files, self.decoding
+        options = {**decoding.settings(), **self.extraction.arguments()}
+        if decoding.sampler is not None:
+            options["sampler"] = resolve_sampler(decoding.sampler)
+        assert files.out is not None
+        return ResultFile(
+            files.out,
+            run_settings(decoding.model, self.constraint, options),
+            errors=None if files.errors is None else str(files.errors),
+            resume=files.resume,
+            retry_errors=files.retry_errors,
+        )
+
+    def _extractor_arguments(self) -> dict[str, Any]:
+        speculation = resolve_speculation_option(self.decoding.speculation)
+        return {"sampler": self.decoding.sampler, "speculation": speculation, **self.extraction.arguments()}
+
+    def _settings(self) -> dict[str, Any]:
+        settings = {name: value for name, value in self.decoding.settings().items() if value is not None}
+        return {"batch_size": self.files.batch_size, **settings}
+
+    def _local_rows(self, records: Iterator[Record], begin: Callable[[], None]) -> Iterator[ResultRow]:
+        from constrained.extraction import Document, Extractor
+        from constrained.extraction.results import result_row
+
+        decoding, watched = self.decoding, self.verbosity.progress
+        model = generation.load_model(decoding.model, decoding.device, watched=watched)
+        extractor: Extractor[Any] = Extractor(model, self.constraint, **self._extractor_arguments())
+        begin()
+        documents = (Document(record.id, record.text) for record in records)
+        for extraction in extractor.many(documents, **self._settings()):
+            yield result_row(extraction, is_json=self.constraint.is_json)
+
+    def _ray_rows(self, records: Iterator[Record], begin: Callable[[], None]) -> Iterator[ResultRow]:
+        from constrained.extraction import dataset
+        from constrained.extraction.ray_actor import ExtractionJob
+        from constrained.extraction.ray_cluster import connected
+        from constrained.extraction.records import Columns
+        from constrained.extraction.results import ResultRow
+
+        files = self.files
+        pool = dataset.ActorPool(
+            files.actors or 1,
+            1 if files.cpus_per_actor is None else files.cpus_per_actor,
+            files.gpus_per_actor or 0,
+        )
+        job = ExtractionJob(
+            self.decoding.model,
+            self.constraint,
+            Columns("text", "id"),
+            device=self.decoding.device,
+            extractor=self._extractor_arguments(),
+            settings=self._settings(),
+            collect_failures=True,
+        )
+        cores = math.ceil(pool.bounds[1] * pool.cpus)
+        with connected(files.address, cores=cores):
+            documents = dataset.records_dataset(records, dataset.HAND * files.batch_size)
+            begin()
+            for row in dataset.iterate_results(documents, job, pool):
+                del row["failure"]
+                yield ResultRow(**row)
+
+    def _say(self, message: str) -> None:
+        if not self.quiet and self.files.out != "-":
+            print(message, file=sys.stderr, flush=True)
+
+
+class _Counted:
+    """An iterator that counts what was taken."""
+
+    def __init__(self, records: Iterator[Record]) -> None:
+        self.count = 0
+        self._records = records
+
+    def __iter__(self) -> Iterator[Record]:
+        return self
+
+    def __next__(self) -> Record:
+        record = next(self._records)
+        self.count += 1
+        return record
+
+
+class _Progress:
+    """How far a run is, how fast, and how long it still takes.
+
+    Attributes:
+        counted: results of this run.
+    """
+
+    def __init__(
+        self, total: int | None, results: _Results, show: StatusCallback, verbosity: Verbosity
+    ) -> None:
+        self.counted = 0
+        self._total = total
+        self._results = results
+        self._show = show
+        self._lines = verbosity.statistics and not verbosity.progress
+        self._past: deque[tuple[float, int]] = deque()
+        self.begin()
+
+    def begin(self) -> None:
+        """The model is loaded: seconds count from here."""
+        self._show(f"{self._done()}; reading")
+        self._start = self._line = time.monotonic()
+        self._past = deque([(self._start, 0)])
+
+    def count(self) -> None:
+        """One more result was written."""
+        self.counted += 1
+        now = time.monotonic()
+        if now - self._past[-1][0] >= 1:
+            self._past.append((now, self.counted))
+            while now - self._past[0][0] > _WINDOW:
+                self._past.popleft()
+        line = self._text(now)
+        self._show(line)
+        if self._lines and now - self._line >= _LINE_SECONDS:
+            self._line = now
+            print(line, file=sys.stderr, flush=True)
+
+    def state(self, out: str | None) -> str:
+        """How many results there are."""
+        return f"{self._done()} have a result in {out}"
+
+    def summary(self, out: str | None) -> str:
+        """The line at the end of a run."""
+        failed = self._results.failed
+        errors = f", {failed:,} of them errors," if failed else ""
+        seconds = time.monotonic() - self._start
+        rate = f"; {self.counted / seconds:.1f} a second" if self.counted else ""
+        return f"{self._done()} have a result{errors} in {out}{rate}"
+
+    def _done(self) -> str:
+        done = len(self._results.done)
+        return f"{done:,} documents" if self._total is None else f"{done:,} of {self._total:,} documents"
+
+    def _text(self, now: float) -> str:
+        then, before = self._past[0]
+        rate = (self.counted - before) / max(now - then, 1e-3)
+        parts = [self._done(), f"{rate:.1f} a second"]
+        if self._total is not None and rate > 0:
+            parts.append(f"{_duration((self._total - len(self._results.done)) / rate)} left")
+        if self._results.failed:
+            parts.append(f"{self._results.failed:,} errors")
+        return ", ".join(parts)
+
+
+def _duration(seconds: float) -> str:
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _resume_command() -> str:
+    arguments = sys.argv[1:]
+    more = [] if "--resume" in arguments else ["--resume"]
+    return shlex.join(["constrained", *arguments, *more])

@@ -1,0 +1,131 @@
+"""The command `extract`: a value from one text, or one from each document of files."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from constrained.cli import inputs
+from constrained.cli.exit_status import BadInput, emit
+from constrained.cli.extraction_options import ExtractionOptions, FilesOptions
+from constrained.cli.options import (
+    ConstraintOptions,
+    DecodingOptions,
+    File,
+    JsonOptions,
+    OutputOptions,
+    with_option_groups,
+)
+
+if TYPE_CHECKING:
+    from constrained.constraint import Constraint
+    from constrained.models import Prompt
+
+EXTRACT_EPILOG = """\b
+Examples:
+  constrained extract "Ada Lovelace, born 1815" --schema '{"type": "object", "properties":
+      {"name": {"type": "string"}, "born": {"type": "integer"}}, "required": ["name", "born"]}'
+  constrained extract -f letter.txt -t models.py:Letter --model Qwen/Qwen3-0.6B
+  echo "The parcel came late and broken." | constrained extract --choice positive,negative
+  constrained extract docs.jsonl 'letters/*.txt' table.csv --text-column body --id-column id
+      -t models.py:Letter --out results.jsonl --resume
+
+\b
+Files of documents (with --out):
+  .jsonl .ndjson   an object a line          .csv .tsv   with a header
+  .parquet         needs pyarrow             .txt .md    one document each, the path is its id
+  -                standard input, as JSON Lines
+"""
+
+
+@with_option_groups
+def extract(
+    *,
+    texts: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="TEXT | FILES...",
+            help="The text; - or nothing: standard input. With --out: files of documents, and patterns.",
+        ),
+    ] = None,
+    target: ConstraintOptions,
+    file: File = None,
+    files: FilesOptions,
+    extraction: ExtractionOptions,
+    decoding: DecodingOptions,
+    json: JsonOptions,
+    output: OutputOptions,
+) -> None:
+    """Extract a value from a text: JSON on standard output, complete and valid, or nothing and an error.
+
+    The text is an argument, a file (--file), or standard input. The value follows a JSON Schema, a Python type
+    (a pydantic model, a dataclass, a TypedDict, ...), a regular expression, or a choice.
+
+    With --out, extract a value from each document of files. Each result is on the disk as soon as it is there, and
+    --resume goes on after an interruption.
+    """
+    constraint = inputs.read_constraint(target, json)
+    if files.out is not None:
+        _extract_files(texts or [], constraint, file, files, extraction, decoding, output)
+        return
+    _check_one_text(texts or [])
+    files.check_no_files()
+    source = inputs.read_text(texts[0] if texts else None, file, what="text")
+
+    def make_prompt(constraint: Constraint) -> Prompt:
+        from constrained.extraction.prompt import extraction_prompt
+
+        return extraction_prompt(source, constraint)
+
+    from constrained.cli.generation import Verbosity, format_output, run_generation
+
+    verbosity = Verbosity.of(stats=output.stats, quiet=output.quiet, stream=output.stream)
+    result = run_generation(constraint, make_prompt, decoding, verbosity)
+    emit(format_output(result, constraint, output.indent))
+
+
+def _check_one_text(texts: list[str]) -> None:
+    """Refuses arguments that are names of files: a value would be extracted from the name."""
+    if len(texts) > 1:
+        raise BadInput(
+            f"{len(texts)} texts were given",
+            action="for files of documents, say where results go: --out results.jsonl",
+        )
+    if texts and _is_file(texts[0]):
+        raise BadInput(
+            f"{texts[0]!r} is the name of a file, and TEXT is the text itself",
+            action=f"--file {texts[0]} reads its text; --out results.jsonl reads its documents",
+        )
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return os.path.isfile(text)
+    except ValueError:  # a zero character
+        return False
+
+
+def _extract_files(
+    names: list[str],
+    constraint: Constraint,
+    file: object,
+    files: FilesOptions,
+    extraction: ExtractionOptions,
+    decoding: DecodingOptions,
+    output: OutputOptions,
+) -> None:
+    if file is not None:
+        raise BadInput("--file is for one text", action="with --out, name files of documents without --file")
+    if output.indent is not None or output.stream:
+        raise BadInput("--indent and --stream are for one text", action="leave them out with --out")
+    if not names:
+        raise BadInput(
+            "no files were given", action="name files of documents; - is standard input, as JSON Lines"
+        )
+    from constrained.cli.extract_files import FilesRun
+    from constrained.cli.generation import Verbosity
+
+    verbosity = Verbosity.of(stats=output.stats, quiet=output.quiet)
+    FilesRun(names, constraint, files, extraction, decoding, verbosity, quiet=output.quiet).start()

@@ -1,0 +1,129 @@
+"""The options of `extract`: what the model is told, and runs over files of documents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from constrained.cli.exit_status import BadInput
+
+
+class BackendOption(str, Enum):
+    """Values of `--backend`."""
+
+    local = "local"
+    ray = "ray"
+
+
+@dataclass(frozen=True)
+class FilesOptions:
+    """Options of a run over files of documents; they need `--out`."""
+
+    out: Annotated[
+        str | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="Read files of documents, and append results to this file: .jsonl or .parquet; -: standard output.",
+        ),
+    ] = None
+    text_column: Annotated[
+        str | None, typer.Option("--text-column", metavar="NAME", help="Column of the text [default: text].")
+    ] = None
+    id_column: Annotated[
+        str | None,
+        typer.Option(
+            "--id-column", metavar="NAME", help="Column of the id [default: id, else file and line]."
+        ),
+    ] = None
+    errors: Annotated[
+        Path | None,
+        typer.Option(
+            "--errors", metavar="FILE", help="JSON Lines for documents that fail [default: rows of --out]."
+        ),
+    ] = None
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with --out: documents that have a result are left out.")
+    ] = False
+    retry_errors: Annotated[
+        bool, typer.Option("--retry-errors", help="With --resume: documents that failed are read again.")
+    ] = False
+    batch_size: Annotated[
+        int, typer.Option("--batch-size", metavar="N", min=1, help="Documents in one forward pass.")
+    ] = 32
+    backend: Annotated[
+        BackendOption, typer.Option("--backend", help="This process, or actors of a Ray cluster.")
+    ] = BackendOption.local
+    actors: Annotated[
+        int | None,
+        typer.Option("--actors", metavar="N", min=1, help="Ray: processes that hold the model [default: 1]."),
+    ] = None
+    cpus_per_actor: Annotated[
+        float | None,
+        typer.Option("--cpus-per-actor", metavar="N", min=0, help="Ray: cores for each [default: 1]."),
+    ] = None
+    gpus_per_actor: Annotated[
+        float | None,
+        typer.Option("--gpus-per-actor", metavar="N", min=0, help="Ray: GPUs for each [default: 0]."),
+    ] = None
+    address: Annotated[
+        str | None,
+        typer.Option(
+            "--address",
+            metavar="HOST:PORT|auto",
+            help="Ray: the cluster [default: RAY_ADDRESS, else one of this machine alone].",
+        ),
+    ] = None
+
+    def check_no_files(self) -> None:
+        """For the extraction of one text.
+
+        Raises:
+            BadInput: an option is given that is about files of documents.
+        """
+        for option in fields(self):
+            if getattr(self, option.name) != option.default:
+                name = option.name.replace("_", "-")
+                raise BadInput(
+                    f"--{name} needs --out", action="name files of documents, and --out results.jsonl"
+                )
+
+    def check(self) -> None:
+        """For a run.
+
+        Raises:
+            BadInput: options contradict each other.
+        """
+        if self.backend is BackendOption.local:
+            for name in ("actors", "cpus_per_actor", "gpus_per_actor", "address"):
+                if getattr(self, name) is not None:
+                    raise BadInput(f"--{name.replace('_', '-')} is an option of --backend ray")
+        if self.out == "-" and (self.resume or self.errors):
+            raise BadInput("--resume and --errors need a file for --out", action="write --out results.jsonl")
+        if self.retry_errors and not self.resume:
+            raise BadInput("--retry-errors needs --resume")
+
+
+@dataclass(frozen=True)
+class ExtractionOptions:
+    """What the model is told besides the type and the document."""
+
+    retries: Annotated[
+        int | None,
+        typer.Option(
+            "--retries", metavar="N", min=0, help="Try again when the type's own validation refuses a value."
+        ),
+    ] = None
+
+    def arguments(self) -> dict[str, Any]:
+        """The keyword arguments of `constrained.Extractor`, without those at their defaults.
+
+        Raises:
+            BadInput: a file that an option names cannot be read.
+        """
+        return {} if self.retries is None else {"retries": self.retries}

@@ -1,0 +1,271 @@
+"""Extraction on a Ray cluster, through Ray Data: actors that load the model once, and hands of documents.
+
+A hand that an actor was reading when it was lost is read again by another one, from its beginning, so that each document
+has one result.
+"""
+
+from __future__ import annotations
+
+import glob
+import inspect
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from constrained.constraint import as_constraint
+from constrained.errors import DocumentError, InvalidArgument, WorkerError
+from constrained.extraction.extractor import Extractor
+from constrained.extraction.ray_actor import ExtractionActor, ExtractionJob
+from constrained.extraction.ray_cluster import load_ray
+from constrained.extraction.records import Columns, Record
+from constrained.extraction.results import open_run, run_settings
+
+HAND = 4
+"""Batches that an actor reads at a time: fewer would leave it waiting, more would be lost with it."""
+
+_TASK_RETRIES = 3
+"""How often a hand is read again whose actor was lost, before it is left without results."""
+
+
+def extract_dataset(
+    dataset: Any,
+    model: str | Callable[[], Any] | None,
+    constraint: Any,
+    *,
+    text_column: str = "text",
+    id_column: str = "id",
+    actors: int | tuple[int, int] = 1,
+    cpus_per_actor: float = 1,
+    gpus_per_actor: float = 0,
+    batch_size: int = 32,
+    out: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    engine: str = "builtin",
+    device: str | None = None,
+    **options: Any,
+) -> Any:
+    """Extracts values from the documents of a `ray.data.Dataset`.
+
+    Args:
+        dataset: rows with a text and an id, a string or an integer, which is that of no other row.
+        model: name or folder of a model, which every actor loads once; or a function that loads one; None: the bundled
+            model.
+        constraint: a Python type, a JSON Schema, or a `Constraint`.
+        text_column: the column of texts.
+        id_column: the column of ids.
+        actors: how many, or the least and the greatest number. They must leave a core of the cluster free for Ray Data's
+            own work.
+        cpus_per_actor: cores that Ray reserves for each.
+        gpus_per_actor: GPUs that Ray reserves for each; a part of one lets several share it.
+        batch_size: documents in the forward passes of an actor at once.
+        out: a folder that all machines reach by this path. The results become Parquet files in it, each of which
+            appears when it is whole; the call returns when all are there.
+        resume: with `out`: leave documents out that have a result in the folder.
+        engine: what generates in the actors; ``builtin`` is the only one.
+        device: of the models; None: the actor's GPU, if it has one.
+        options: keyword arguments of `Extractor` and of `extract_many`.
+
+    Returns:
+        A `ray.data.Dataset` with the columns ``id``, ``value`` (JSON text, or None), ``error``, ``error_type`` (None, if
+        there is no error) and ``attempts``. Without `out` it is computed when it is read.
+
+    Raises:
+        InvalidArgument: an argument is out of range or of a wrong type; the engine is another one.
+        DocumentError: with `out`: the folder has results and `resume` is False, or they were made with other settings.
+        ConstraintError: the constraint cannot be used.
+        ConstrainedError: with `out`: as `load` and `Extractor`; without it, Ray wraps these errors when the dataset is
+            read.
+        WorkerError: with `out`: an actor failed, or actors were lost again and again over some documents; the others
+            have results.
+        MissingExtra: Ray is not installed.
+    """
+    load_ray()
+    if engine != "builtin":
+        raise InvalidArgument(f"the engine {engine!r} does not run in actors", action="use engine='builtin'")
+    if not (model is None or isinstance(model, str) or callable(model)) or hasattr(model, "parameters"):
+        raise InvalidArgument(
+            f"the model is of type {type(model).__name__}",
+            action="pass its name or folder, or a function that loads it: every actor loads the model itself",
+        )
+    constraint = as_constraint(constraint)
+    _ = constraint.grammar  # its errors come here and not from an actor
+    for_extractor, settings = split_options(options)
+    job = ExtractionJob(
+        model,
+        constraint,
+        Columns(text_column, id_column),
+        device=device,
+        extractor=for_extractor,
+        settings={**settings, "batch_size": batch_size},
+        collect_failures=out is not None,
+        folder=None if out is None else _folder(os.fspath(out)),
+    )
+    pool = ActorPool(actors, cpus_per_actor, gpus_per_actor)
+    dataset = in_hands(dataset, batch_size)
+    if out is None:
+        return mapped(dataset, job, pool)
+    return _into_folder(dataset, job, pool, resume=resume)
+
+
+def split_options(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Keyword arguments of `Extractor`, and those of `Extractor.many`."""
+    names = {*inspect.signature(Extractor.__init__).parameters}
+    first = {name: value for name, value in options.items() if name in names}
+    return first, {name: value for name, value in options.items() if name not in names}
+
+
+@dataclass(frozen=True)
+class ActorPool:
+    """The actors of a job.
+
+    Attributes:
+        actors: how many, or the least and the greatest number.
+        cpus: cores that Ray reserves for each.
+        gpus: GPUs that Ray reserves for each.
+
+    Raises:
+        InvalidArgument: a number is out of range.
+    """
+
+    actors: int | tuple[int, int] = 1
+    cpus: float = 1
+    gpus: float = 0
+
+    def __post_init__(self) -> None:
+        numbers = (*self.bounds, 1)
+        if any(type(number) is not int for number in numbers) or sorted(numbers) != [1, *self.bounds]:
+            raise InvalidArgument(f"actors is {self.actors!r}", action="pass a whole number >= 1, or two")
+        if min(self.cpus, self.gpus) < 0:
+            raise InvalidArgument(f"an actor has {self.cpus!r} cores and {self.gpus!r} GPUs")
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The least and the greatest number of actors."""
+        return self.actors if isinstance(self.actors, tuple) else (self.actors, self.actors)
+
+
+def mapped(dataset: Any, job: ExtractionJob, pool: ActorPool) -> Any:
+    """The dataset of the results of a job; computed when it is read.
+
+    Args:
+        dataset: of the documents, in blocks of a hand.
+        job: what actors do.
+        pool: the actors.
+    """
+    from ray.data import ActorPoolStrategy
+
+    least, most = pool.bounds
+    hand = HAND * job.settings["batch_size"]
+    return dataset.map_batches(
+        ExtractionActor,
+        fn_constructor_args=(job.dump(),),
+        batch_size=hand,
+        batch_format="pyarrow",
+        zero_copy_batch=True,
+        compute=ActorPoolStrategy(min_size=least, max_size=most),
+        num_cpus=pool.cpus,
+        num_gpus=pool.gpus,
+        ray_remote_args_fn=_remote_arguments,
+    )
+
+
+def in_hands(dataset: Any, batch_size: int) -> Any:
+    """The dataset in blocks of a hand: a block is what is read again when an actor is lost."""
+    return dataset.repartition(target_num_rows_per_block=HAND * batch_size)
+
+
+def _remote_arguments() -> dict[str, Any]:
+    return {"max_task_retries": _TASK_RETRIES}  # Ray Data's own: without end
+
+
+def records_dataset(records: Iterable[Record], hand: int) -> Any:
+    """A dataset of documents, a block for each hand.
+
+    The blocks go to Ray's object store as they are read, which puts them on the disk when it is full: this process holds
+    one at a time.
+
+    Args:
+        records: the documents.
+        hand: documents of a block.
+    """
+    import pyarrow
+    import ray
+
+    def block(rows: list[Record]) -> Any:
+        columns = {"id": [row.id for row in rows], "text": [row.text for row in rows]}
+        return ray.put(pyarrow.table(columns, schema=pyarrow.schema([("id", "string"), ("text", "string")])))
+
+    blocks: list[Any] = []
+    rows: list[Record] = []
+    for record in records:
+        rows.append(record)
+        if len(rows) == hand:
+            blocks.append(block(rows))
+            rows = []
+    if rows or not blocks:
+        blocks.append(block(rows))
+    return ray.data.from_arrow_refs(blocks)
+
+
+def iterate_results(dataset: Any, job: ExtractionJob, pool: ActorPool) -> Iterator[dict[str, Any]]:
+    """The rows of the results of a job that collects failures, as actors finish their hands.
+
+    Documents whose actors were lost again and again have no row.
+
+    Raises:
+        WorkerError: an actor could not load the model, or failed.
+    """
+    results = mapped(dataset, job, pool)
+    results.context.max_errored_blocks = -1  # the other hands go on
+    for row in results.iter_rows():
+        if row["failure"] is not None:
+            raise WorkerError(str(row["failure"]), action="results that are there are kept")
+        yield row
+
+
+def _folder(out: str) -> str:
+    if re.match(r"[a-z0-9+.-]+://", out):
+        raise InvalidArgument(
+            f"{out!r} is no folder",
+            action="leave out= away, and write the dataset that is returned: .write_parquet()",
+        )
+    try:
+        os.makedirs(out, exist_ok=True)
+    except OSError as error:
+        raise DocumentError(f"{out} cannot be written: {error.strerror}") from None
+    return os.path.abspath(out)
+
+
+def _parts(folder: str) -> list[str]:
+    return sorted(glob.glob(os.path.join(glob.escape(folder), "part-*.parquet")))
+
+
+def _into_folder(dataset: Any, job: ExtractionJob, pool: ActorPool, *, resume: bool) -> Any:
+    import ray
+
+    from constrained.extraction.parquet_files import read_rows, write_results
+
+    folder = job.folder
+    assert folder is not None
+    parts = _parts(folder)
+    if parts and not resume:
+        raise DocumentError(
+            f"{folder} has results already", action="pass resume=True, or name another folder"
+        )
+    settings = run_settings(job.model, job.constraint, {**job.extractor, **job.settings})
+    with open_run(os.path.join(folder, "_run.json"), settings, fresh=not parts):
+        done = frozenset(row["id"] for part in parts for row in read_rows(part, ("id",)))
+        job = replace(job, done=done)
+        read = sum(row["read"] for row in iterate_results(dataset, job, pool))
+        if not (parts := _parts(folder)):
+            write_results((), os.path.join(folder, "part-empty.parquet"))
+            parts = _parts(folder)
+        lost = dataset.count() - read
+        if lost > 0:
+            raise WorkerError(
+                f"{lost} documents have no result: their actors were lost {_TASK_RETRIES + 1} times",
+                action="look for the reason in Ray's logs, such as too little memory; then pass resume=True",
+            )
+        return ray.data.read_parquet(parts)

@@ -1,0 +1,205 @@
+"""What runs in an actor of a Ray cluster: an extractor that holds its model, and hands of documents."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import site
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from types import ModuleType
+from typing import Any
+
+from constrained.errors import ConstrainedError
+from constrained.extraction.records import Columns, make_record
+from constrained.extraction.results import ResultRow, result_row
+
+_OURS = ("constrained", "grammars", "spec", "__main__")
+
+
+@dataclass(frozen=True)
+class ExtractionJob:
+    """What an actor does, in a form that can be sent to it.
+
+    Attributes:
+        model: name or folder of the model, a function that loads one, or None for the bundled one.
+        constraint: the type, schema or constraint.
+        columns: members of a row that are read.
+        device: of the model; None: the actor's GPU, if it has one.
+        extractor: keyword arguments of `Extractor`.
+        settings: keyword arguments of `Extractor.many`.
+        details: further columns of the results.
+        done: ids of documents that are left out.
+        folder: where each hand of results becomes a Parquet file; None: the results are returned.
+        collect_failures: an exception becomes the column ``failure`` of a row; else it is raised.
+    """
+
+    model: str | Callable[[], Any] | None
+    constraint: Any
+    columns: Columns
+    device: str | None = None
+    extractor: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    details: tuple[str, ...] = ()
+    done: frozenset[str] = frozenset()
+    folder: str | None = None
+    collect_failures: bool = False
+
+    def dump(self) -> bytes:
+        """The job as bytes.
+
+        Classes and functions of the user's own modules are sent whole, as other machines may not have the modules;
+        where one cannot be sent, it is named, and the other machine imports it.
+        """
+        from ray import cloudpickle
+
+        try:
+            with _by_value(cloudpickle, user_modules()):
+                return bytes(cloudpickle.dumps(self))
+        except Exception:
+            return bytes(cloudpickle.dumps(self))
+
+
+def user_modules() -> list[ModuleType]:
+    """The loaded modules that are neither installed nor part of Python or of this package."""
+    places = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    places |= {*site.getsitepackages(), site.getusersitepackages()}
+    return [
+        module
+        for name, module in list(sys.modules.items())
+        if name.split(".")[0] not in _OURS
+        and (file := getattr(module, "__file__", None))
+        and not any(os.path.abspath(file).startswith(place + os.sep) for place in places)
+    ]
+
+
+@contextlib.contextmanager
+def _by_value(cloudpickle: Any, modules: list[ModuleType]) -> Iterator[None]:
+    known = set(cloudpickle.list_registry_pickle_by_value())
+    added = [module for module in modules if module.__name__ not in known and module.__name__ in sys.modules]
+    for module in added:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        yield
+    finally:
+        for module in added:
+            cloudpickle.unregister_pickle_by_value(module)
+
+
+class ExtractionActor:
+    """One model with one constraint; called with a hand of documents, an Arrow table, returns a table of results."""
+
+    def __init__(self, job: bytes) -> None:
+        """Loads the model, once.
+
+        Args:
+            job: as of `ExtractionJob.dump`.
+
+        Raises:
+            ConstrainedError: as `load` and `Extractor`, unless the job collects failures.
+        """
+        from ray import cloudpickle
+
+        self._job: ExtractionJob = cloudpickle.loads(job)
+        self._extractor: Any = None
+        self._failure: str | None = None
+        with self._collected():
+            self._extractor = self._start()
+
+    def __call__(self, table: Any) -> Any:
+        """Reads a hand of documents.
+
+        Args:
+            table: Arrow, with the columns of the job.
+
+        Returns:
+            Arrow table of `ResultRow.columns`, and of ``failure`` if the job collects failures; if the results became a
+            file, a row with ``read``, the number of documents.
+        """
+        rows: list[ResultRow] = []
+        with self._collected():
+            rows = list(self._results(table.to_pylist()))
+        if self._job.folder is None:
+            return self._result_table(rows)
+        if rows and self._failure is None:
+            with self._collected():
+                write_part(self._job.folder, rows)
+        import pyarrow
+
+        return pyarrow.table({"read": [table.num_rows], "failure": _failures(self._failure, 1)})
+
+    def _start(self) -> Any:
+        from constrained.extraction.extractor import Extractor
+        from constrained.models import LanguageModel, load
+
+        job = self._job
+        if callable(job.model):
+            model: LanguageModel = job.model()
+        else:
+            model = load(job.model, device=job.device)
+            if job.model is None:
+                import torch
+
+                torch.set_num_threads(1)  # the model is so small that threads wait longer than they compute
+        return Extractor(model, job.constraint, **job.extractor)
+
+    def _results(self, rows: list[dict[str, Any]]) -> Iterator[ResultRow]:
+        from constrained.extraction.extraction import Document
+
+        if self._extractor is None:
+            return
+        records = [
+            make_record(row, self._job.columns, "a row of the dataset", "")
+            for row in rows
+            if str(row.get(self._job.columns.id or "id")) not in self._job.done
+        ]
+        is_json = self._extractor.generator.constraint.is_json
+        documents = (Document(record.id, record.text) for record in records)
+        for extraction in self._extractor.many(documents, **self._job.settings):
+            yield result_row(extraction, is_json=is_json, details=self._job.details)
+
+    @contextlib.contextmanager
+    def _collected(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            if not self._job.collect_failures:
+                raise
+            known = isinstance(error, ConstrainedError)
+            self._failure = str(error) if known else f"{type(error).__name__}: {error}"
+
+    def _result_table(self, rows: list[ResultRow]) -> Any:
+        from constrained.extraction.parquet_files import arrow_table
+
+        if not self._job.collect_failures:
+            return arrow_table([row.columns() for row in rows], self._job.details)
+        cells = [{}] if self._failure is not None else [row.columns() for row in rows]
+        table = arrow_table(cells, self._job.details)
+        return table.append_column("failure", _failures(self._failure, len(cells)))
+
+
+def _failures(failure: str | None, count: int) -> Any:
+    import pyarrow
+
+    return pyarrow.array([failure] * count, pyarrow.string())
+
+
+def write_part(folder: str, rows: list[ResultRow]) -> None:
+    """Writes a hand of results to a Parquet file that is named for the ids in it.
+
+    An actor that is started for a lost one reads the same hand again; its file then replaces the other's.
+
+    Args:
+        folder: where the file goes.
+        rows: at least one.
+    """
+    from constrained.extraction.parquet_files import write_results
+
+    digest = blake2b(digest_size=12)
+    for id in sorted(row.id for row in rows):
+        digest.update(id.encode() + b"\0")
+    name = os.path.join(folder, f"part-{digest.hexdigest()}.parquet")
+    write_results((row.columns() for row in rows), name)
