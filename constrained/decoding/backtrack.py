@@ -71,7 +71,8 @@ def backtrack_decode(
     """A greedy completion that does not end in a dead end.
 
     Reads the prompt once more, and after each step the whole sequence in one forward pass. `stats` counts the work of
-    all steps, and `backtracked_tokens`.
+    all steps, and `backtracked_tokens`. Where the token limit changed a sequence that was given up, it has changed the
+    completion too.
 
     Args:
         model: the language model.
@@ -84,6 +85,7 @@ def backtrack_decode(
     """
     pool, before = task.particle_batch(model), answer.stats
     forbidden: list[set[int]] = []  # by position of the current sequence
+    path = answer.unlimited_path
     for steps in range(1, MAX_BACKTRACKS + 1):
         length = len(answer.tokens)
         if not length:
@@ -101,5 +103,7 @@ def backtrack_decode(
             stats.forwards = before.forwards + pool.cost.forwards
             stats.checks = before.checks + pool.cost.checks
             stats.backtracked_tokens = steps
+            answer.mark_divergence(path)
             return answer
+        path = path or answer.unlimited_path
     raise dead_end_error(1, task.params.automaton.constraint)

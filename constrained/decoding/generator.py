@@ -323,7 +323,7 @@ class Generator(Generic[ValueT]):
         if task.params.warp.greedy:
             answer = backtrack_decode(self.model, task, self.sampler, answer)
         else:
-            answer = restart_decode(self.model, task, self.sampler)
+            answer = restart_decode(self.model, task, self.sampler, answer)
         answer.stats.seconds = time.perf_counter() - began
         return answer
 

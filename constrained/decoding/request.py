@@ -56,21 +56,33 @@ class DecodingRequest:
         )
 
 
-def restart_decode(model: LanguageModel, request: DecodingRequest, sampler: TokenSampler) -> TokenSequence:
+def restart_decode(
+    model: LanguageModel, request: DecodingRequest, sampler: TokenSampler, dead: TokenSequence
+) -> TokenSequence:
     """Restarts a sampled sequence that reached a dead end, until one is complete.
 
-    This is rejection sampling: the result has the distribution of completions given that they avoid dead ends.
+    This is rejection sampling: the result has the distribution of completions given that they avoid dead ends. Where the
+    token limit changed a rejected attempt, it has changed the completion too.
+
+    Args:
+        model: the language model.
+        request: the sampled request.
+        sampler: proposes tokens.
+        dead: the first attempt.
 
     Raises:
         BudgetExhausted: all `MAX_RESTARTS` attempts reached dead ends.
     """
+    path = dead.unlimited_path
     for attempt in range(1, MAX_RESTARTS):
         answer = request.new_sequence(attempt)
         for _ in decode_sequences(model, [answer], sampler, request.speculation):
             pass
         if answer.finish != "dead":
             answer.stats.attempts += attempt
+            answer.mark_divergence(path)
             return answer
+        path = path or answer.unlimited_path
     raise dead_end_error(MAX_RESTARTS, request.params.automaton.constraint)
 
 

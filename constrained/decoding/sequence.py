@@ -173,6 +173,25 @@ class TokenSequence:
             self.cost.tokens += 1
             self._look()
 
+    @property
+    def unlimited_path(self) -> list[int]:
+        """The tokens without the token limit, as far as they are known to differ; empty if the limit changed nothing."""
+        if self.cut is None or self.cut[1] is None:
+            return []
+        return [*self.tokens[: self.cut[0]], self.cut[1]]
+
+    def mark_divergence(self, path: Sequence[int]) -> None:
+        """Marks where this completion leaves the `unlimited_path` of a sequence that it replaces, if there is one."""
+        if not path:
+            return
+        pairs = enumerate(zip(self.tokens, path, strict=False))
+        position = next(
+            (i for i, (token, other) in pairs if token != other), min(len(self.tokens), len(path) - 1)
+        )
+        if self.cut is None or position <= self.cut[0]:
+            self.cut = position, path[position]
+        self.finish = "limit"
+
     def copy(self, randomness: Randomness) -> TokenSequence:
         """An independent copy that continues with other random numbers."""
         twin = object.__new__(TokenSequence)

@@ -141,4 +141,12 @@ def words(script: bytes, margin: float = 5.0) -> Whim:
 def facts(output: Any) -> tuple[Any, ...]:
     """What speculation must not change."""
     weight = None if math.isnan(output.log_weight) else output.log_weight
-    return (output.tokens, output.text, output.logprob, weight, output.finish, output.stats.checks)
+    return (
+        output.tokens,
+        output.text,
+        output.logprob,
+        weight,
+        output.finish,
+        output.cut,
+        output.stats.checks,
+    )
