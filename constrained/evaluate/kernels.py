@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from constrained.errors import InvalidArgument
@@ -254,8 +255,8 @@ def _against_float64(
     error, wrong = 0.0, 0
     for row, noise in enumerate(noises):
         z = stats.logits[row].double() / float(stats.temperature[row])
-        v = (noise.torch_philox_words(row, torch.arange(size, device=device)).double() + 0.5) * 2.0**-32
-        keys = torch.where(allowed[row], z - torch.log(-torch.log1p(-v)), -torch.inf)
+        drawn = torch.from_numpy(noise.gumbel(row, np.arange(size))).to(device)
+        keys = torch.where(allowed[row], z + drawn, -torch.inf)
         best = torch.topk(keys, 2)
         found = int(merged.ids[row, 0])
         lse = torch.logsumexp(z, 0)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,10 +124,10 @@ class PhiloxRandomness(Randomness):
         return able[_largest(scores[able] + noise.gumbel(position_id, able), count)]
 
     def uniform(self, count: int, position_id: int, purpose: int) -> Scores:
-        """Uniform numbers from the Philox words, never 0 or 1."""
-        words: NDArray[Any] = self._noise(purpose).philox_words(position_id, np.arange(count))
-        numbers: Scores = (words.astype(np.float64) + 0.5) * 2.0**-32
-        return numbers
+        """Uniform numbers of 52 bits from two Philox words, never 0 or 1."""
+        noise, numbers = self._noise(purpose), np.arange(count)
+        high, low = (noise.philox_words(position_id, numbers, i).astype(np.float64) for i in range(2))
+        return np.asarray((high + (np.floor(low / 2.0**12) + 0.5) * 2.0**-20) * 2.0**-32)
 
 
 def _leading(

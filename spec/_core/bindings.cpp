@@ -47,7 +47,7 @@ std::span<T> span_of(const Array<T>& array) {
 
 void check_ids(const Ids& ids) {
     for (const int64_t id : span_of(ids)) {
-        if (id < 0 || id >> 34) throw nb::index_error("token id out of range");
+        if (id < 0 || id >> 32) throw nb::index_error("token id out of range");
     }
 }
 
@@ -116,12 +116,23 @@ NB_MODULE(_core, m) {
     m.def(
         "philox_words",
         [](uint64_t seed, uint32_t sequence, uint32_t purpose, uint32_t position, const Ids& ids,
-           const Array<uint32_t>& out) {
+           uint32_t level, const Array<uint32_t>& out) {
+            if (ids.size() != out.size()) throw nb::value_error("out and ids have different lengths");
+            if (level >= kLevels) throw nb::value_error("a token has the words 0 .. 3");
+            check_ids(ids);
+            philox_words({seed, sequence, purpose, position}, span_of(ids), level, out.data());
+        },
+        "seed"_a, "sequence"_a, "purpose"_a, "position"_a, "ids"_a, "level"_a, "out"_a,
+        "Writes one word of noise of each of the ids; see spec.noise.");
+    m.def(
+        "uniforms",
+        [](uint64_t seed, uint32_t sequence, uint32_t purpose, uint32_t position, const Ids& ids, const Array<double>& out) {
             if (ids.size() != out.size()) throw nb::value_error("out and ids have different lengths");
             check_ids(ids);
-            philox_words({seed, sequence, purpose, position}, span_of(ids), out.data());
+            uniforms({seed, sequence, purpose, position}, span_of(ids), out.data());
         },
-        "seed"_a, "sequence"_a, "purpose"_a, "position"_a, "ids"_a, "out"_a, "Writes the words of noise of the ids; see spec.noise.");
+        "seed"_a, "sequence"_a, "purpose"_a, "position"_a, "ids"_a, "out"_a,
+        "Writes the numbers between 0 and 1 that the noise of the ids is made from; see spec.noise.");
     define_scores<float>(m);
     define_scores<double>(m);
 

@@ -18,15 +18,22 @@ namespace spec {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kMostNoise = 23.0;  // a little more than the largest Gumbel noise
+constexpr double kMostNoise = 88.0;  // a little more than the largest Gumbel noise
+constexpr uint32_t kCoarse = 1u << 22;  // words from here on need no further word
 constexpr double kNear = 2.0;        // scores this close to the best are looked at first
 constexpr size_t kLanes = 8;
 constexpr uint64_t kMultiply0 = 0xD2511F53, kMultiply1 = 0xCD9E8D57;
 constexpr uint32_t kStep0 = 0x9E3779B9, kStep1 = 0xBB67AE85;
 
-double gumbel(uint32_t word) {
-    const double v = (static_cast<double>(word) + 0.5) * 0x1p-32;
-    return -std::log(-std::log1p(-v));
+/// The number v between 0 and 1 of a token, from its first word and, where that is small, further ones: see spec/noise.py.
+double uniform(const NoiseKey& key, uint64_t id, uint32_t word) {
+    uint64_t bits = word;
+    double unit = 0x1p-32;
+    for (uint32_t level = 1; bits < kCoarse && level < kLevels; ++level) {
+        bits = bits << 32 | philox(key, static_cast<uint32_t>(id >> 2), level)[id & 3];
+        unit *= 0x1p-32;
+    }
+    return std::max((static_cast<double>(bits) + 0.5) * unit, 0x1p-126);
 }
 
 /// The keys of the leaders so far, and the key that one has to reach to be among them.
@@ -45,15 +52,15 @@ public:
             block_ = static_cast<uint64_t>(id) >> 2;
             words_ = philox(key_, static_cast<uint32_t>(block_));
         }
-        judge(index, words_[static_cast<size_t>(id) & 3], score);
+        judge(index, id, words_[static_cast<size_t>(id) & 3], score);
     }
 
-    /// The same, where the word of the token is known.
-    void judge(int64_t index, uint32_t word, double score) {
-        // Noise g takes v <= exp(-g): most words show by their number of bits that they are too large.
+    /// The same, where the first word of the token is known.
+    void judge(int64_t index, int64_t id, uint32_t word, double score) {
+        // Noise g takes v <= exp(-g): most words show by their number of bits that they are too large. 0 shows nothing.
         const double exponent = static_cast<double>(std::bit_width(word)) - 33.0;
-        if (exponent > (score - least_) * 1.4426950408889634) return;
-        const double key = score + gumbel(word);
+        if (word && exponent > (score - least_) * 1.4426950408889634) return;
+        const double key = score - std::log(-std::log1p(-uniform(key_, static_cast<uint64_t>(id), word)));
         if (!(key >= least_)) return;
         found_.push_back({index, key});
         keys_.push_back(key);
@@ -125,36 +132,40 @@ struct Group {
     uint8_t able[kGroup];
 };
 
-template <class Score>
-__attribute__((always_inline)) inline void fill(const NoiseKey& key, const Score* scores, uint32_t first, double scale,
-                                                double least, Group& group) {
-    uint64_t c0[kBlocks], c1[kBlocks], c2[kBlocks], c3[kBlocks];
-    for (size_t i = 0; i < kBlocks; ++i) {
-        c0[i] = first / 4 + i;
+/// The counters of blocks, word by word, which `run` replaces by the blocks' words.
+template <size_t kCount>
+struct Counters {
+    uint64_t c0[kCount], c1[kCount], c2[kCount], c3[kCount];
+
+    __attribute__((always_inline)) inline void start(size_t i, const NoiseKey& key, uint64_t block) {
+        c0[i] = block;
         c1[i] = key.position;
         c2[i] = key.sequence;
         c3[i] = key.purpose;
     }
-    auto k0 = static_cast<uint32_t>(key.seed), k1 = static_cast<uint32_t>(key.seed >> 32);
-    for (int round = 0; round < 10; ++round) {
-        for (size_t i = 0; i < kBlocks; ++i) {
-            const uint64_t p0 = kMultiply0 * (c0[i] & 0xFFFFFFFF), p1 = kMultiply1 * (c2[i] & 0xFFFFFFFF);
-            c0[i] = (p1 >> 32) ^ c1[i] ^ k0;
-            c1[i] = p1 & 0xFFFFFFFF;
-            c2[i] = (p0 >> 32) ^ c3[i] ^ k1;
-            c3[i] = p0 & 0xFFFFFFFF;
+
+    __attribute__((always_inline)) inline void run(uint64_t seed) {
+        auto k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
+        for (int round = 0; round < 10; ++round) {
+            for (size_t i = 0; i < kCount; ++i) {
+                const uint64_t p0 = kMultiply0 * (c0[i] & 0xFFFFFFFF), p1 = kMultiply1 * (c2[i] & 0xFFFFFFFF);
+                c0[i] = (p1 >> 32) ^ c1[i] ^ k0;
+                c1[i] = p1 & 0xFFFFFFFF;
+                c2[i] = (p0 >> 32) ^ c3[i] ^ k1;
+                c3[i] = p0 & 0xFFFFFFFF;
+            }
+            k0 += kStep0;
+            k1 += kStep1;
         }
-        k0 += kStep0;
-        k1 += kStep1;
     }
-    for (size_t i = 0; i < kBlocks; ++i) {
-        group.words[4 * i] = static_cast<uint32_t>(c0[i]);
-        group.words[4 * i + 1] = static_cast<uint32_t>(c1[i]);
-        group.words[4 * i + 2] = static_cast<uint32_t>(c2[i]);
-        group.words[4 * i + 3] = static_cast<uint32_t>(c3[i]);
-    }
+};
+
+/// Finds out which of the tokens of a group, whose words are there, can have keys as large as `least`.
+template <class Score>
+__attribute__((always_inline)) inline void judge(const Score* scores, double scale, double least, Group& group) {
     for (size_t i = 0; i < kGroup; ++i) {
-        // As in `Leaders::judge`. With the exponent of half the word as a float, bits >> 23, log2(v) is at least this.
+        // As in `Leaders::judge`. With the exponent of half the word as a float, bits >> 23, log2(v) is at least this;
+        // where that half is 0 it is -159, below every log2(v).
         const auto half = static_cast<float>(static_cast<int32_t>(group.words[i] >> 1));
         int32_t bits;
         __builtin_memcpy(&bits, &half, sizeof bits);
@@ -163,11 +174,50 @@ __attribute__((always_inline)) inline void fill(const NoiseKey& key, const Score
     }
 }
 
+/// A group of tokens with neighbouring ids: four of them share a block.
+template <class Score>
+__attribute__((always_inline)) inline void fill(const NoiseKey& key, const Score* scores, uint32_t first, double scale,
+                                                double least, Group& group) {
+    Counters<kBlocks> blocks;
+    for (size_t i = 0; i < kBlocks; ++i) blocks.start(i, key, first / 4 + i);
+    blocks.run(key.seed);
+    for (size_t i = 0; i < kBlocks; ++i) {
+        group.words[4 * i] = static_cast<uint32_t>(blocks.c0[i]);
+        group.words[4 * i + 1] = static_cast<uint32_t>(blocks.c1[i]);
+        group.words[4 * i + 2] = static_cast<uint32_t>(blocks.c2[i]);
+        group.words[4 * i + 3] = static_cast<uint32_t>(blocks.c3[i]);
+    }
+    judge(scores, scale, least, group);
+}
+
+/// A group of tokens with any ids: each has a block of its own.
+template <class Score>
+__attribute__((always_inline)) inline void fill(const NoiseKey& key, const Score* scores, const int64_t* ids, double scale,
+                                                double least, Group& group) {
+    for (size_t part = 0; part < kGroup; part += kBlocks) {
+        Counters<kBlocks> blocks;
+        for (size_t i = 0; i < kBlocks; ++i) blocks.start(i, key, static_cast<uint64_t>(ids[part + i]) >> 2);
+        blocks.run(key.seed);
+        for (size_t i = 0; i < kBlocks; ++i) {
+            const int64_t id = ids[part + i];
+            const uint64_t even = id & 2 ? blocks.c2[i] : blocks.c0[i], odd = id & 2 ? blocks.c3[i] : blocks.c1[i];
+            group.words[part + i] = static_cast<uint32_t>(id & 1 ? odd : even);
+        }
+    }
+    judge(scores, scale, least, group);
+}
+
 SPEC_WIDE void look(const NoiseKey& key, const float* scores, uint32_t first, double scale, double least, Group& group) {
     fill(key, scores, first, scale, least, group);
 }
 SPEC_WIDE void look(const NoiseKey& key, const double* scores, uint32_t first, double scale, double least, Group& group) {
     fill(key, scores, first, scale, least, group);
+}
+SPEC_WIDE void look(const NoiseKey& key, const float* scores, const int64_t* ids, double scale, double least, Group& group) {
+    fill(key, scores, ids, scale, least, group);
+}
+SPEC_WIDE void look(const NoiseKey& key, const double* scores, const int64_t* ids, double scale, double least, Group& group) {
+    fill(key, scores, ids, scale, least, group);
 }
 
 template <class Score>
@@ -223,10 +273,25 @@ SPEC_WIDE double mass(const double* scores, size_t size, double scale, double to
     return mass_of(scores, size, scale, top);
 }
 
+/// Calls use(i, word of ids[i]) for all ids, in order; neighbours share a block.
+template <class Use>
+void each_word(const NoiseKey& key, std::span<const int64_t> ids, uint32_t level, Use use) {
+    uint64_t block = ~uint64_t{0};
+    std::array<uint32_t, 4> four{};
+    for (size_t i = 0; i < ids.size(); ++i) {
+        const auto id = static_cast<uint64_t>(ids[i]);
+        if (id >> 2 != block) {
+            block = id >> 2;
+            four = philox(key, static_cast<uint32_t>(block), level);
+        }
+        use(i, four[id & 3]);
+    }
+}
+
 }  // namespace
 
-std::array<uint32_t, 4> philox(const NoiseKey& key, uint32_t block) {
-    uint32_t c0 = block, c1 = key.position, c2 = key.sequence, c3 = key.purpose;
+std::array<uint32_t, 4> philox(const NoiseKey& key, uint32_t block, uint32_t level) {
+    uint32_t c0 = level << 30 | block, c1 = key.position, c2 = key.sequence, c3 = key.purpose;
     auto k0 = static_cast<uint32_t>(key.seed), k1 = static_cast<uint32_t>(key.seed >> 32);
     for (int round = 0; round < 10; ++round) {
         const uint64_t p0 = kMultiply0 * c0, p1 = kMultiply1 * c2;
@@ -240,17 +305,12 @@ std::array<uint32_t, 4> philox(const NoiseKey& key, uint32_t block) {
     return {c0, c1, c2, c3};
 }
 
-void philox_words(const NoiseKey& key, std::span<const int64_t> ids, uint32_t* out) {
-    uint64_t block = ~uint64_t{0};
-    std::array<uint32_t, 4> four{};
-    for (size_t i = 0; i < ids.size(); ++i) {
-        const auto id = static_cast<uint64_t>(ids[i]);
-        if (id >> 2 != block) {
-            block = id >> 2;
-            four = philox(key, static_cast<uint32_t>(block));
-        }
-        out[i] = four[id & 3];
-    }
+void philox_words(const NoiseKey& key, std::span<const int64_t> ids, uint32_t level, uint32_t* out) {
+    each_word(key, ids, level, [&](size_t i, uint32_t word) { out[i] = word; });
+}
+
+void uniforms(const NoiseKey& key, std::span<const int64_t> ids, double* out) {
+    each_word(key, ids, 0, [&](size_t i, uint32_t word) { out[i] = uniform(key, static_cast<uint64_t>(ids[i]), word); });
 }
 
 template <class Score>
@@ -272,11 +332,15 @@ std::vector<int64_t> gumbel_candidates(std::span<const Score> scores, double sca
     };
     Group group;
     size_t at = 0;
-    for (; !ids && at + kGroup <= scores.size(); at += kGroup) {
-        look(key, scores.data() + at, static_cast<uint32_t>(at), scale, leaders.least(), group);
+    for (; at + kGroup <= scores.size(); at += kGroup) {
+        if (ids) {
+            look(key, scores.data() + at, ids + at, scale, leaders.least(), group);
+        } else {
+            look(key, scores.data() + at, static_cast<uint32_t>(at), scale, leaders.least(), group);
+        }
         for (size_t i = 0; i < kGroup; ++i) {
             const double score = static_cast<double>(scores[at + i]) * scale;
-            if (group.able[i] && rest(score)) leaders.judge(static_cast<int64_t>(at + i), group.words[i], score);
+            if (group.able[i] && rest(score)) leaders.judge(static_cast<int64_t>(at + i), id(at + i), group.words[i], score);
         }
     }
     for (; at < scores.size(); ++at) {

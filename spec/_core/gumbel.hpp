@@ -19,11 +19,17 @@ struct NoiseKey {
     uint32_t sequence, purpose, position;
 };
 
-/// Philox4x32-10: the words of the four tokens 4 * block .. 4 * block + 3.
-std::array<uint32_t, 4> philox(const NoiseKey& key, uint32_t block);
+/// Words that a token has; all but the first are needed where those before them are small.
+constexpr uint32_t kLevels = 4;
 
-/// The words of noise of the tokens `ids`, in order.
-void philox_words(const NoiseKey& key, std::span<const int64_t> ids, uint32_t* out);
+/// Philox4x32-10: word number `level` of each of the four tokens 4 * block .. 4 * block + 3, for block < 2**30.
+std::array<uint32_t, 4> philox(const NoiseKey& key, uint32_t block, uint32_t level = 0);
+
+/// Word number `level` of the tokens `ids`, in order; ids are below 2**32.
+void philox_words(const NoiseKey& key, std::span<const int64_t> ids, uint32_t level, uint32_t* out);
+
+/// The numbers between 0 and 1 that the noise of the tokens `ids` is made from, in order.
+void uniforms(const NoiseKey& key, std::span<const int64_t> ids, double* out);
 
 /// Ascending indices of a superset of the `count` largest scores[i] * scale + noise of ids[i] (of i, without ids); the
 /// superset adds near-ties only. Never contains scores of -inf or NaN.

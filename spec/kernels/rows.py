@@ -211,11 +211,23 @@ def log_partition(stats: SplitStats) -> tuple[torch.Tensor, torch.Tensor]:
 def gumbel_rows(keys: torch.Tensor, size: int) -> torch.Tensor:
     """Gumbel noise of whole rows, float32 ``[rows, size]``, for keys int64 ``[rows, 5]``."""
     blocks = torch.arange((size + 3) // 4, device=keys.device)[None, :]
-    low, high, position, sequence, purpose = (keys[:, i, None] for i in range(5))
+    words = torch.stack(_philox_blocks(keys[:, :, None], blocks), dim=-1).flatten(1)[:, :size]
+
+    def further(some: tuple[torch.Tensor, ...], level: int) -> torch.Tensor:
+        row, token = some
+        block = (token >> 2) | level << 30
+        table = torch.stack(_philox_blocks(keys[row][:, :, None], block[:, None]), dim=-1)
+        return table[torch.arange(len(token), device=keys.device), 0, token & 3]
+
+    return torch_gumbel(words, further)
+
+
+def _philox_blocks(keys: torch.Tensor, blocks: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The four words of blocks int64 ``[rows or 1, n]`` for keys int64 ``[rows, 5, 1]``: int64 ``[rows, n]`` each."""
+    low, high, position, sequence, purpose = (keys[:, i] for i in range(5))
     zero = torch.zeros_like(blocks)
     counter = (blocks + 0 * low, zero + position, zero + sequence, zero + purpose)
-    words = philox4x32(counter, (low, high))
-    return torch_gumbel(torch.stack(words, dim=-1).flatten(1)[:, :size])
+    return philox4x32(counter, (low, high))
 
 
 def unpack_masks(mask_table: torch.Tensor, mask_ids: torch.Tensor, size: int) -> torch.Tensor:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from spec.kernels import InvalidTensor, noise_keys, row_stats, split_stats
 from spec.kernels.rows import gumbel_rows, merge_splits_torch, split_stats_torch
 from spec.noise import GumbelNoise
+from tests.exactness.philox import places, uniforms_of
 from tests.kernels.reference import Row, bits, check
 
 
@@ -107,16 +108,58 @@ def test_the_kernel_has_the_noise_of_the_definition(device):
 
 
 def test_the_noise_of_every_word_is_precise(device):
-    """Also where the hardware's logarithm is not: words near 0 have the largest noise."""
-    from spec.noise import gumbel
+    """Also where the hardware's logarithm is not, and where a token needs all of its words; and never above its bound."""
     from tests.kernels.noise_kernel import noise_of
 
-    spread = np.concatenate([2 ** np.arange(32), 2**32 - 2 ** np.arange(32), [2**30 - 1, 2**30 + 1]])
-    words = np.concatenate([spread, np.random.default_rng(0).integers(0, 2**32, 1024 - len(spread))])
-    words[0] = 0
-    out = torch.empty(1024, device=device)
-    noise_of[(1,)](torch.from_numpy(words).to(device), out, n=1024)
-    assert np.allclose(out.cpu(), gumbel(words.astype(np.uint32)), rtol=5e-7, atol=5e-7)
+    seed, size = 5, 8
+    spread = [int(word) for word in np.concatenate([2 ** np.arange(32), 2**32 - 2 ** np.arange(32)])]
+    found = [next(places(word, 1 << 17, seed, word)) for word in [0, 0, 3, 2**22 - 1, *spread[::3]]]
+    blocks, keys, wanted = [], [], []
+    for token, position, sequence, purpose in found:
+        block = token // 4 + np.arange(size)
+        blocks.append(block)
+        keys.append((seed, 0, position, sequence, purpose))
+        ids = np.arange(4 * block[0], 4 * block[-1] + 4)
+        wanted.append(-np.log(-np.log1p(-uniforms_of(seed, sequence, purpose, position, ids))))
+    out, bound = (torch.empty(4 * size * len(found), device=device) for _ in range(2))
+    noise_of[(len(found),)](
+        torch.from_numpy(np.concatenate(blocks)).to(device), torch.tensor(keys).to(device), out, bound, n=size
+    )
+    definition = np.concatenate(wanted)
+    assert definition.max() > 22.2
+    assert np.allclose(out.cpu(), definition, rtol=5e-7, atol=5e-7)
+    assert (bound.cpu().numpy() > definition - 1e-5).all()
+    assert np.allclose(bound.cpu()[definition < 6.9], definition[definition < 6.9], rtol=2e-6, atol=2e-6)
+
+
+def test_the_kernel_finds_the_tail(device):
+    """A likely token and a flat tail, where first words of the tail are 0: bounds lie far above the keys then."""
+    from spec.kernels.gpu.rows import launch_merge_splits, launch_split_stats
+
+    size, seed = 4096, 5
+    found = places(0, size, seed)
+    for mass in (1e-7, 1e-3, 0.5):
+        token, position, sequence, purpose = next(found)
+        z = np.full(size, np.log(mass / size), dtype=np.float32)
+        z[7] = 0.0
+        row = Row(z, GumbelNoise(seed, sequence, purpose), position, 1.0, np.ones(size, dtype=bool))
+        assert token in row.best(2)
+        logits, keys, temperature, _, _ = arguments([row], size // 32, device)
+        for m in (1, 4):
+            stats = launch_split_stats(logits, keys, temperature, None, None, m, split=1024, group=16)
+            check(launch_merge_splits(stats), [row], m)
+
+
+def test_the_kernel_looks_at_more_groups_where_bounds_are_loose(device):
+    """Keys of a row of equal logits: the best of each group are looked at until no bound is above the m-th key."""
+    from spec.kernels.gpu.rows import launch_merge_splits, launch_split_stats
+
+    for step in range(6):
+        z = np.zeros(2048, dtype=np.float32)
+        row = Row(z, GumbelNoise(step), step, 1.0, np.ones(len(z), dtype=bool))
+        logits, keys, temperature, _, _ = arguments([row], len(z) // 32, device)
+        stats = launch_split_stats(logits, keys, temperature, None, None, 1, split=2048, group=4)
+        check(launch_merge_splits(stats), [row], 1)
 
 
 def test_a_row_that_is_no_distribution_has_no_log_sum_exp(device):

@@ -57,11 +57,15 @@ def test_the_torch_twin_has_the_same_integers(seed, sequence, position):
 
 
 def test_both_ends_of_the_words_give_finite_noise():
-    ends = np.array([0, 1, 2**31 - 1, 2**31, 2**32 - 2, 2**32 - 1], dtype=np.uint32)
-    assert gumbel(ends)[0] == pytest.approx(33 * np.log(2), abs=1e-9)
-    assert gumbel(ends)[-1] == pytest.approx(-np.log(33 * np.log(2)), abs=1e-9)
-    twin = torch_gumbel(torch.from_numpy(ends.astype(np.int64))).numpy()
-    assert np.allclose(twin, gumbel(ends), rtol=1e-6, atol=1e-7)
+    ends = np.array([0, 1, 2**22 - 1, 2**22, 2**31 - 1, 2**31, 2**32 - 2, 2**32 - 1])
+    v = (ends + 0.5) * 2.0**-32
+    v[:3] = [2.0**-126, (1 + 0.5 * 2.0**-32) * 2.0**-32, (2**22 - 1 + 0.5 * 2.0**-32) * 2.0**-32]
+    assert gumbel(v)[0] == pytest.approx(126 * np.log(2), abs=1e-9)
+    assert gumbel(v)[-1] == pytest.approx(-np.log(33 * np.log(2)), abs=1e-9)
+    twin = torch_gumbel(
+        torch.from_numpy(ends), lambda some, level: torch.zeros(len(some[0]), dtype=torch.int64)
+    )
+    assert np.allclose(twin.numpy(), gumbel(v), rtol=1e-6, atol=1e-7)
 
 
 def test_the_noise_is_gumbel_distributed():

@@ -10,9 +10,13 @@ LOWEST = tl.constexpr(-(1 << 63))
 """Below every packed key."""
 
 
+COARSE = tl.constexpr(1 << 22)
+"""First words from here on need no further word."""
+
+
 @triton.jit
-def gumbel(blocks, keys, FAST: tl.constexpr):
-    """Gumbel noise of four neighbouring tokens each: float32 [..., 4 n] for uint32 [..., n] blocks of ids.
+def _words(blocks, keys):
+    """Words of four neighbouring tokens each: uint32 [..., 4 n] for uint32 [..., n] blocks of ids.
 
     Philox4x32-10 gives the four words of a block at once.
     """
@@ -32,24 +36,61 @@ def gumbel(blocks, keys, FAST: tl.constexpr):
         c3 = p0.to(tl.uint32)
         k0 += 0x9E3779B9
         k1 += 0xBB67AE85
-    return _noise(tl.interleave(tl.interleave(c0, c2), tl.interleave(c1, c3)), FAST)
+    return tl.interleave(tl.interleave(c0, c2), tl.interleave(c1, c3))
 
 
 @triton.jit
-def _noise(word, FAST: tl.constexpr):
-    """-log(-log1p(-v)) for v = (word + 1/2) / 2**32; the series of log1p where v is small and the noise is large.
+def gumbel(blocks, keys):
+    """Gumbel noise of four neighbouring tokens each: float32 [..., 4 n] for uint32 [..., n] blocks of ids."""
+    first = _words(blocks, keys)
+    second = _words(blocks | (1 << 30), keys)
+    small = first < COARSE
+    head = tl.where(small, first, 0)
+    tail = tl.where(small, second, first)
+    unit = tl.where(small, 2.3283064365386963e-10, 1.0)
+    if tl.min(first) == 0:  # one word in 2**32
+        for level in tl.static_range(2, 4):
+            further = _words(blocks | (level << 30), keys)
+            small = (head == 0) & (tail < COARSE)
+            head = tl.where(small, tail, head)
+            tail = tl.where(small, further, tail)
+            unit = tl.where(small, unit * 2.3283064365386963e-10, unit)
+    return _noise(head, tail, unit)
 
-    The remainder of the series at 1/4 is 1e-8. With FAST the two logarithms are those of the hardware: 1e-6 off.
+
+@triton.jit
+def gumbel_bound(blocks, keys, FAST: tl.constexpr):
+    """As `gumbel`, from first words alone: at least the noise, and but for rounding the noise itself where v > 2**-10.
+
+    With FAST the two logarithms are those of the hardware: relatively 1e-6 off.
     """
-    v = (word.to(tl.float32) + 0.5) * 2.3283064365386963e-10
+    word = _words(blocks, keys)
+    v = tl.maximum(word.to(tl.float32) * 2.3283064365386963e-10, 1.1754943508222875e-38)
     rest = ((0xFFFFFFFF - word).to(tl.float32) + 0.5) * 2.3283064365386963e-10
+    if FAST:
+        return -fast_logf(tl.where(v < 0.25, _series(v), -fast_logf(rest)))
+    else:
+        return -tl.log(tl.where(v < 0.25, _series(v), -tl.log(rest)))
+
+
+@triton.jit
+def _noise(head, tail, unit):
+    """-log(-log1p(-v)) for v = (head + (tail + 1/2) / 2**32) * unit, with head below 2**22, which is 0 where unit is 1."""
+    v = tl.maximum(
+        head.to(tl.float32) + (tail.to(tl.float32) + 0.5) * 2.3283064365386963e-10, 9.313225746154785e-10
+    )
+    v = tl.maximum(v * unit, 1.1754943508222875e-38)
+    rest = ((0xFFFFFFFF - tail).to(tl.float32) + 0.5) * 2.3283064365386963e-10
+    return -tl.log(tl.where(v < 0.25, _series(v), -tl.log(rest)))
+
+
+@triton.jit
+def _series(v):
+    """-log1p(-v) for v < 1/4, where the remainder is 1e-8: precise where v is small and the noise is large."""
     series = tl.full(v.shape, 1.0 / 12.0, tl.float32)
     for i in tl.static_range(11):
         series = series * v + 1.0 / (11 - i)
-    if FAST:
-        return -fast_logf(tl.where(v < 0.25, series * v, -fast_logf(rest)))
-    else:
-        return -tl.log(tl.where(v < 0.25, series * v, -tl.log(rest)))
+    return series * v
 
 
 @triton.jit
@@ -75,12 +116,22 @@ def ids_of(packed):
 
 
 @triton.jit
-def top(packed, M: tl.constexpr):
-    """The M largest of packed int64 [n] in descending order, each taken out in turn; they must differ."""
+def take(packed, M: tl.constexpr):
+    """The M largest of packed int64 [n] in descending order, and what is left of it: `LOWEST` where they were.
+
+    Each is taken out in turn; they must differ.
+    """
     at = tl.arange(0, M)
     found = tl.zeros([M], tl.int64)
     for i in range(M):
         best = tl.max(packed, axis=0)
         found = tl.where(at == i, best, found)
         packed = tl.where(packed == best, LOWEST, packed)
+    return found, packed
+
+
+@triton.jit
+def top(packed, M: tl.constexpr):
+    """The M largest of packed int64 [n] in descending order; they must differ."""
+    found, _ = take(packed, M)
     return found
