@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, AnyStr, Literal
 
 from constrained.constraint import Constraint, json_schema
+from constrained.constraint.json import MAX_DIGITS
 from constrained.errors import (
     ConstraintError,
     ConstraintTooLarge,
@@ -47,7 +48,10 @@ class Tool:
     def arguments(self) -> Constraint:
         """The constraint of the arguments' JSON, with the separators that chat templates write: ``{"a": 1, "b": 2}``."""
         return json_schema(
-            self.parameters, additional_properties_default=not self.closed, separators=(", ", ": ")
+            self.parameters,
+            additional_properties_default=not self.closed,
+            separators=(", ", ": "),
+            max_digits=MAX_DIGITS,
         )
 
     def as_openai(self) -> dict[str, Any]:

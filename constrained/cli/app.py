@@ -117,7 +117,7 @@ def generate(
 
     The type is described to the model after the prompt, unless --raw is given.
     """
-    constraint = inputs.read_constraint(target, json)
+    constraint = inputs.read_constraint(target, json, for_generation=True)
     source = inputs.read_text(prompt, file, what="prompt")
 
     def make_prompt(constraint: Constraint) -> Prompt:

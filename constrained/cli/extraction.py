@@ -66,7 +66,7 @@ def extract(
     With --out, extract a value from each document of files. Each result is on the disk as soon as it is there, and
     --resume goes on after an interruption.
     """
-    constraint = inputs.read_constraint(target, json)
+    constraint = inputs.read_constraint(target, json, for_generation=True)
     if files.out is not None:
         _extract_files(texts or [], constraint, file, files, extraction, decoding, output)
         return

@@ -105,18 +105,22 @@ def _bounded(data: bytes, source: str) -> bytes:
 # ---------------------------------------------------------------- constraints
 
 
-def read_constraint(options: ConstraintOptions, json_options: JsonOptions) -> Constraint:
+def read_constraint(
+    options: ConstraintOptions, json_options: JsonOptions, *, for_generation: bool = False
+) -> Constraint:
     """The constraint that options name.
 
     Args:
         options: exactly one of them is set.
         json_options: for constraints that are JSON.
+        for_generation: numbers without bounds in a schema have as many digits as those of Python types.
 
     Raises:
         BadInput: none or several are set, or a file or name cannot be read.
         ConstraintError: as the constructors of `constrained`.
     """
     from constrained import constraint
+    from constrained.constraint.json import MAX_DIGITS
 
     schema, type_, regex = options.schema, options.type_, options.regex
     count = sum(value is not None for value in (schema, type_, regex, options.choice or None))
@@ -124,10 +128,11 @@ def read_constraint(options: ConstraintOptions, json_options: JsonOptions) -> Co
         problem = "no constraint was given" if not count else "several constraints were given"
         raise BadInput(problem, action=_ONE_CONSTRAINT)
     arguments = json_options.arguments()
+    max_digits = MAX_DIGITS if for_generation else None
     if schema is not None:
-        return _schema_constraint(schema, arguments)
+        return _schema_constraint(schema, arguments, max_digits)
     if type_ is not None:
-        return _type_constraint(type_, arguments)
+        return _type_constraint(type_, arguments, max_digits)
     if regex is not None:
         _refuse_json_options(arguments, "--regex")
         return constraint.regex(_checked(regex, "pattern"))
@@ -148,7 +153,7 @@ def add_positional(target: str, options: ConstraintOptions) -> ConstraintOptions
     return replace(options, type_=target) if is_type else replace(options, schema=target)
 
 
-def _type_constraint(name: str, arguments: dict[str, Any]) -> Constraint:
+def _type_constraint(name: str, arguments: dict[str, Any], max_digits: int | None) -> Constraint:
     from constrained import constraint
 
     target = load_object(name)
@@ -156,14 +161,14 @@ def _type_constraint(name: str, arguments: dict[str, Any]) -> Constraint:
         _refuse_json_options(arguments, f"{name}, which is a finished constraint")
         return target
     if isinstance(target, (dict, bool)):
-        return constraint.json_schema(target, **arguments)
+        return constraint.json_schema(target, max_digits=max_digits, **arguments)
     _refuse_json_options(
         {option: arguments[option] for option in arguments if option not in _TYPE_OPTIONS}, "a Python type"
     )
     return constraint.python_type(target, **arguments)
 
 
-def _schema_constraint(schema: str, arguments: dict[str, Any]) -> Constraint:
+def _schema_constraint(schema: str, arguments: dict[str, Any], max_digits: int | None) -> Constraint:
     from constrained import constraint
 
     inline = schema.lstrip().startswith("{")
@@ -173,7 +178,7 @@ def _schema_constraint(schema: str, arguments: dict[str, Any]) -> Constraint:
         return constraint.lark(_decoded(read_file(path), schema), import_paths=[str(path.parent)])
     source: str | bytes = _checked(schema, "schema") if inline else read_file(Path(schema))
     with contextlib.nullcontext() if inline else _error_prefix(schema):
-        return constraint.json_schema(source, **arguments)
+        return constraint.json_schema(source, max_digits=max_digits, **arguments)
 
 
 @contextlib.contextmanager

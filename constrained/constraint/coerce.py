@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from constrained.constraint.base import Constraint, shorten
-from constrained.constraint.json import json_schema, python_type
+from constrained.constraint.json import MAX_DIGITS, json_schema, python_type
 from constrained.constraint.text import regex
 from constrained.errors import InvalidConstraint
 
@@ -20,7 +20,7 @@ def as_constraint(value: Any) -> Constraint:
     | value | constraint |
     |---|---|
     | a constraint | unchanged |
-    | `dict`, `bool` | `json_schema` |
+    | `dict`, `bool` | `json_schema(value, max_digits=MAX_DIGITS)` |
     | `re.Pattern` | `regex` |
     | a type or annotation | `python_type` |
 
@@ -39,7 +39,7 @@ def _(value: Constraint) -> Constraint:
 @as_constraint.register(Mapping)
 @as_constraint.register(bool)
 def _(value: Any) -> Constraint:
-    return json_schema(value)
+    return json_schema(value, max_digits=MAX_DIGITS)
 
 
 @as_constraint.register(re.Pattern)

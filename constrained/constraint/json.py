@@ -25,6 +25,10 @@ PropertyOrder = Literal["schema", "any"]
 """Order of the members of an object: that of the schema, or any."""
 
 
+MAX_DIGITS = 24
+"""Digits of a number without bounds, of a Python type or of a schema in the place of a constraint: more than identifiers and
+64-bit numbers have, so that only a model that repeats itself meets the limit."""
+
 UnsupportedPolicy = Literal["refuse", "check"]
 """Treatment of a keyword that cannot be enforced: an error, or validation of the finished value."""
 
@@ -108,7 +112,8 @@ class _JsonConstraint(Constraint):
         return f"JSON of the schema {shorten(self._text)}"
 
     def __repr__(self) -> str:
-        return f"json_schema({shorten(self._text)})"
+        digits = f", max_digits={self.options['max_digits']}" if "max_digits" in self.options else ""
+        return f"json_schema({shorten(self._text)}{digits})"
 
 
 def json_schema(
@@ -125,6 +130,7 @@ def json_schema(
     unsupported: UnsupportedPolicy = "refuse",
     registry: Any = None,
     embed: Mapping[str, Any] | None = None,
+    max_digits: int | None = None,
 ) -> Constraint:
     """JSON that satisfies a JSON Schema; the value is the result of `json.loads`.
 
@@ -151,6 +157,9 @@ def json_schema(
         embed: constraints by name: a string with ``"x-content": name`` contains a text of that constraint, escaped as
             `json.dumps` writes it. One that is a regular expression or a choice may stand next to other keywords for
             strings, another one not; a Lark grammar with a lexer and a predicate are refused.
+        max_digits: digits that a number may have before its point and after it, where no bounds say otherwise (integers
+            between two bounds are exact). None: no limit, so the language is exactly that of the schema; a schema that is
+            passed as a `dict` in the place of a constraint has the limit of Python types, `MAX_DIGITS`.
 
     Raises:
         InvalidConstraint: the schema is not JSON; names line and column of the JSON text, or the JSON Pointer.
@@ -176,6 +185,7 @@ def json_schema(
         "strict": strict or None,
         "unsupported": unsupported if unsupported != "refuse" else None,
         "registry": _referenced_schemas(read, draft, registry),
+        "max_digits": _checked_digits(max_digits),
     }
     options = {name: value for name, value in arguments.items() if value is not None}
     constraint = _JsonConstraint(text, _checked(whitespace), options, _embedded(embed))
@@ -196,6 +206,17 @@ def _referenced_schemas(schema: Any, draft: str | None, registry: Any) -> dict[s
         uri: contents if isinstance(contents, bool) else copy_schema(contents)[0]
         for uri, contents in reachable.items()
     }
+
+
+def _checked_digits(max_digits: int | None) -> int | None:
+    if max_digits is not None and (
+        isinstance(max_digits, bool) or not isinstance(max_digits, int) or not 1 <= max_digits <= 10_000
+    ):
+        raise InvalidConstraint(
+            f"max_digits={max_digits!r} is not a number of digits",
+            action="use a whole number from 1 to 10000, or None for no limit",
+        )
+    return max_digits
 
 
 def _embedded(embed: Mapping[str, Any] | None) -> dict[str, StringConstraint] | None:
@@ -272,6 +293,7 @@ def python_type(
     property_order: PropertyOrder = "schema",
     separators: tuple[str, str] | None = None,
     ensure_ascii: bool | None = None,
+    max_digits: int | None = MAX_DIGITS,
 ) -> Constraint:
     """JSON of a Python type; the value is an instance of the type.
 
@@ -286,6 +308,7 @@ def python_type(
             order, each key once.
         separators: as in `json.dumps`; see `json_schema`.
         ensure_ascii: whether characters beyond ASCII are escaped; see `json_schema`.
+        max_digits: digits that a number without bounds may have before its point and after it; None: no limit.
 
     Raises:
         UnsupportedConstraint: part of the type cannot be written as JSON; names its place, such as `Order.items[].price`.
@@ -295,6 +318,7 @@ def python_type(
         "property_order": _checked_order(property_order),
         "separators": separators and list(separators),
         "ensure_ascii": ensure_ascii,
+        "max_digits": _checked_digits(max_digits),
     }
     options = {name: value for name, value in arguments.items() if value is not None}
     return _of_type(hint, _checked(whitespace), options)

@@ -33,7 +33,7 @@ from grammars.json_schema.source.dialects import SCHEMA_DIALECTS, select_dialect
 from grammars.json_schema.source.document import SchemaDocument, SchemaNode, document_order
 from grammars.json_schema.source.metaschema import require_valid_schema
 from grammars.json_schema.source.registry import SchemaRegistry
-from grammars.json_schema.source.report import KeywordEntry, KeywordReport
+from grammars.json_schema.source.report import KeywordEntry, KeywordReport, noting_digits
 from grammars.json_schema.text.ensure_ascii import restrict_escapes
 from grammars.json_schema.text.punctuation import Separators, Whitespace, punctuation_for
 from grammars.json_schema.text.python import KINDS
@@ -92,6 +92,7 @@ def lower_schema(
     strict: bool = False,
     unsupported: UnsupportedKeywordPolicy = "refuse",
     contents: Mapping[str, Callable[[], ir.Grammar]] | None = None,
+    max_digits: int | None = None,
 ) -> LoweredSchema:
     r"""The grammar of the JSON texts of a schema's instances.
 
@@ -123,6 +124,9 @@ def lower_schema(
         contents: grammars of strings by the names that `grammars.content.CONTENT_KEYWORD` uses, not yet escaped for
             JSON. A grammar of one terminal may be combined with other keywords for strings, any other grammar stands
             alone. None: that keyword is unknown, and so are the kinds of strings of Python types.
+        max_digits: digits that a number may have before its point, and after it; exponents are then below 200. Integers
+            between two bounds are not affected, and bounds and divisors with more digits raise the limit. None: no limit,
+            as the specification has it.
 
     Raises:
         InvalidConstraint: a malformed schema, a dangling or circular reference, a malformed pattern, or an
@@ -163,6 +167,7 @@ def lower_schema(
                 property_order=property_order,
                 formats=formats,
                 contents=contents,
+                max_digits=max_digits,
             ).grammar
         finally:
             _JSON_TEXTS.reset(token)
@@ -175,6 +180,7 @@ def lower_schema(
             punctuation,
             ordered=property_order == "schema",
             closed=not additional_properties_default,
+            max_digits=max_digits,
         )
 
     copy = (
@@ -199,7 +205,8 @@ def lower_schema(
         if lazy_rules is not None and lazy_rules.lengths:
             whole = lowering_of(copy)
             whole.run()
-        return whole.expansion.report_rows()
+        rows = whole.expansion.report_rows()
+        return rows if max_digits is None else noting_digits(rows, max_digits)
 
     report = KeywordReport(read, unchecked)
     if unchecked and unsupported == "refuse":

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from constrained.automaton import Automaton, compile
-from constrained.constraint import as_constraint
+from constrained.constraint import json_schema
 from constrained.decoding.speculation import prime_with_schema
 from constrained.errors import ConstraintError, ConstraintTooLarge, VocabularyError
 from constrained.evaluate.harness.settings import Progress, check_names, no_progress
@@ -183,7 +183,7 @@ def _cases(settings: ReplaySettings, vocabulary: Vocabulary, results: ReplayResu
         if not texts or max(map(len, texts)) > settings.longest:
             continue
         try:
-            automaton = compile(as_constraint(row["schema"]), vocabulary)
+            automaton = compile(json_schema(row["schema"]), vocabulary)
         except (ConstraintError, ConstraintTooLarge):
             results.skipped += 1
             continue

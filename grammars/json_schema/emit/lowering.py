@@ -18,8 +18,6 @@ from grammars.json_schema.emit.objects import ObjectLowering
 from grammars.json_schema.emit.scalars import (
     BOOLEAN,
     NULL,
-    NUMBER,
-    SINGLE_TYPE_TERMINALS,
     STRING,
     ScalarLowering,
 )
@@ -36,7 +34,7 @@ from grammars.transform.lazy_rules import LazyRules
 MAX_RULES = 200_000
 """Most rules of one grammar."""
 
-_ANY_CONTAINER: dict[tuple[JsonPunctuation, bool], ir.Expr] = {}
+_ANY_CONTAINER: dict[tuple[JsonPunctuation, bool, int | None], ir.Expr] = {}
 
 
 class SchemaLowering:
@@ -47,6 +45,7 @@ class SchemaLowering:
         punctuation: terminals of the punctuation.
         ordered: members come in the order of the schema.
         closed: objects with declared members allow no others, unless a keyword mentions others.
+        max_digits: bound on the digits of numbers that have no bound.
 
     Attributes:
         diagnostics: keywords that cannot be enforced, and contradictions.
@@ -61,6 +60,7 @@ class SchemaLowering:
         *,
         ordered: bool = True,
         closed: bool = False,
+        max_digits: int | None = None,
     ) -> None:
         self.document = document
         self.punctuation = punctuation
@@ -71,7 +71,13 @@ class SchemaLowering:
         known_empty = self.expansion.prover.is_empty
         self.rules: dict[str, ir.Expr] = {}
         self.scalars = ScalarLowering(
-            self.expansion, validator, self.diagnostics, punctuation, ordered=ordered, rules=self.rules
+            self.expansion,
+            validator,
+            self.diagnostics,
+            punctuation,
+            ordered=ordered,
+            rules=self.rules,
+            max_digits=max_digits,
         )
         oracle = SchemaOracle(
             document, self.conjunction_expr, known_empty, validator.satisfies_all, self.scalars.allowed_keys
@@ -154,8 +160,8 @@ class SchemaLowering:
                     self.conjunction_exprs[key] = call
                     return call
             parsed = key.parsed or self.expansion.parse_schema(key)
-            if parsed in SINGLE_TYPE_TERMINALS:
-                return SINGLE_TYPE_TERMINALS[parsed]
+            if parsed in self.scalars.single_types:
+                return self.scalars.single_types[parsed]
             if parsed.is_flat:
                 return self.disjunct_expr(conjunction if parsed.limits else ())
         elif not conjunction:
@@ -194,7 +200,11 @@ class SchemaLowering:
             return ir.EMPTY_LANGUAGE
         if constraints.enum_values is not None:
             return self.scalars.enum_expr(disjunct, constraints)
-        parts = self.scalars.scalars(disjunct, constraints) if disjunct else [NULL, BOOLEAN, NUMBER, STRING]
+        parts = (
+            self.scalars.scalars(disjunct, constraints)
+            if disjunct
+            else [NULL, BOOLEAN, self.scalars.any_number, STRING]
+        )
         if constraints.types & (f.ARRAY | f.OBJECT):
             name = rule_name(disjunct)
             if self.lazy_rules is None or not self.lazy_rules.defer(name, disjunct, constraints):
@@ -229,10 +239,9 @@ class SchemaLowering:
 
     def anything(self, name: str) -> ir.Expr:
         """Objects and arrays without constraints, cached across documents."""
-        container = _ANY_CONTAINER.get((self.punctuation, self.ordered_members))
+        key = self.punctuation, self.ordered_members, self.scalars.max_digits
+        container = _ANY_CONTAINER.get(key)
         if container is None:
-            container = _ANY_CONTAINER[self.punctuation, self.ordered_members] = self.containers(
-                name, (), TypeConstraints()
-            )
+            container = _ANY_CONTAINER[key] = self.containers(name, (), TypeConstraints())
         self.rule_dependencies[name] = []
         return container

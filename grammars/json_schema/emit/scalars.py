@@ -112,6 +112,11 @@ class ScalarLowering:
         punctuation: written inside enumerated arrays and objects.
         ordered: the members of enumerated objects keep their order.
         rules: of the grammar; those of string contents are added.
+        max_digits: bound on the digits of numbers that have no bound.
+
+    Attributes:
+        any_number: a number without other constraints.
+        any_integer: an integer without other constraints.
     """
 
     def __init__(
@@ -123,9 +128,20 @@ class ScalarLowering:
         *,
         ordered: bool,
         rules: dict[str, ir.Expr],
+        max_digits: int | None = None,
     ) -> None:
         self.expansion = expansion
         self.rules = rules
+        self.max_digits = max_digits
+        self.any_number: ir.Expr = NUMBER
+        self.any_integer: ir.Expr = INTEGER
+        if max_digits is not None:
+            self.any_number = ir.Terminal(numbers.with_digits(max_digits, max_digits))
+            self.any_integer = ir.Terminal(numbers.with_digits(max_digits, None))
+        self.single_types = SINGLE_TYPE_TERMINALS | {
+            f.SINGLE_TYPE["number"]: self.any_number,
+            f.SINGLE_TYPE["integer"]: self.any_integer,
+        }
         contents = expansion.document.contents
         self.has_grammars = contents is not None and contents.has_grammars
         self.validator = validator
@@ -260,10 +276,10 @@ class ScalarLowering:
             regex = self.multiples(disjunct, constraints.divisors, constraints.bounds, whole)
         elif whole:
             if constraints.bounds == numbers.UNBOUNDED:
-                return INTEGER
+                return self.any_integer
             regex = numbers.integers(constraints.bounds)
         elif constraints.bounds == numbers.UNBOUNDED:
-            return NUMBER
+            return self.any_number
         else:
             regex = numbers.numbers_between(constraints.bounds)
         if isinstance(regex, ir.EmptySet):
@@ -272,7 +288,16 @@ class ScalarLowering:
                 f"no {'integer' if whole else 'number'} is {constraints.bounds} and a multiple of every multipleOf",
             )
             return ir.EMPTY_LANGUAGE
-        return ir.Terminal(regex)
+        return ir.Terminal(self.with_few_digits(regex, constraints, whole))
+
+    def with_few_digits(self, regex: ir.Regex, constraints: TypeConstraints, whole: bool) -> ir.Regex:
+        """Numbers with as many digits as `max_digits`, bounds and divisors allow; integers between two bounds stay."""
+        bounds = constraints.bounds
+        closed = bounds.low is not None and bounds.high is not None
+        if self.max_digits is None or (whole and closed):
+            return regex
+        before, after = numbers.digits_needed(bounds, constraints.divisors, self.max_digits)
+        return ir.intersection(regex, numbers.with_digits(before, None if whole else after))
 
     def multiples(
         self, disjunct: Conjunction, steps: Sequence[Decimal], bounds: numbers.Bounds, whole: bool

@@ -73,3 +73,23 @@ def _status(note: str) -> Literal["annotation", "unknown", "unchecked"]:
     if note.startswith(CHECKED_PREFIX):
         return "unchecked"
     return "unknown" if note.startswith(UNKNOWN_PREFIX) else "annotation"
+
+
+def noting_digits(
+    rows: Iterable[tuple[SchemaNode, list[tuple[str, bool, str]]]], max_digits: int
+) -> Iterator[tuple[SchemaNode, list[tuple[str, bool, str]]]]:
+    """Rows in which each ``type`` of numbers without two bounds mentions the limit of digits."""
+    note = f"at most {max_digits} digits before and after the point (max_digits)"
+    for node, entries in rows:
+        schema = node.value
+        names = schema.get("type") if isinstance(schema, dict) else None
+        kinds = {names} if isinstance(names, str) else set(names or ())
+        closed = all(keywords & schema.keys() for keywords in _TWO_BOUNDS) if kinds else False
+        if "number" in kinds or ("integer" in kinds and not closed):
+            entries = [
+                (name, done, note if name == "type" and done else said) for name, done, said in entries
+            ]
+        yield node, entries
+
+
+_TWO_BOUNDS = ({"minimum", "exclusiveMinimum"}, {"maximum", "exclusiveMaximum"})

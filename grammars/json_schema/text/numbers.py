@@ -7,8 +7,10 @@ language. Every number within bounds can be written without an exponent. Zero ma
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from functools import cache
 
 from grammars import ir
 
@@ -285,6 +287,30 @@ def numbers_between(bounds: Bounds) -> ir.Regex:
     elif low == 0 and not bounds.low_exclusive and (high or not bounds.high_exclusive):
         options.append(ir.concat(_MINUS, _ZERO, _NO_FRACTION))
     return ir.union(*options)
+
+
+# ---------------------------------------------------------------- bounded digits
+
+
+@cache
+def with_digits(whole: int, places: int | None) -> ir.Regex:
+    """Numbers of at most `whole` digits before the point and `places` after it, exponents up to 199; None: integers."""
+    integer = ir.concat(_SIGN, ir.union(_ZERO, ir.concat(_D19, ir.repeat(_D, 0, whole - 1))))
+    if places is None:
+        return integer
+    fraction = ir.concat(_POINT, ir.repeat(_D, 1, places))
+    sign = ir.optional(ir.chars([(0x2B, 0x2B), (0x2D, 0x2D)]))
+    size = ir.concat(ir.optional(ir.Literal(b"1")), ir.repeat(_D, 1, 2))
+    exponent = ir.concat(ir.chars([(0x45, 0x45), (0x65, 0x65)]), sign, size)
+    return ir.concat(integer, ir.optional(fraction), ir.optional(exponent))
+
+
+def digits_needed(bounds: Bounds, divisors: Sequence[Decimal], most: int) -> tuple[int, int]:
+    """Digits before and after the point: `most`, or as many as bounds and divisors need."""
+    values = [value for value in (bounds.low, bounds.high, *divisors) if value is not None]
+    split = [_split(abs(value)) for value in values]
+    whole = [len(str(number)) + 1 for number, _ in split]
+    return max(most, *whole, 1), max(most, *(len(digits) + 1 for _, digits in split), 1)
 
 
 # ---------------------------------------------------------------- excluded numbers
