@@ -24,20 +24,25 @@ help:
 	@echo "clean      remove the environment and everything built"
 
 $(BIN)/python:
+	@echo "==> creating a virtual environment in $(VENV)"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
 $(VENV)/.run: $(BIN)/python $(SOURCES)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e .
+	@echo "==> installing what constrained needs (torch and transformers: 1 GB or more), then compiling its C++ core"
+	@echo "    into $(VENV); this takes some minutes the first time"
+	$(BIN)/python -m pip install -c constraints.txt -e .
 	@touch $@
 
 $(VENV)/.dev: $(BIN)/python $(SOURCES)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	@echo "==> installing what the tests need into $(VENV), and compiling the C++ core; some minutes the first time"
+	$(BIN)/python -m pip install -c constraints.txt -e '.[dev]'
 	# It runs with the client of the tests, but says that it needs an older one: without its requirements.
 	$(BIN)/python -m pip install --quiet -c constraints.txt --no-deps instructor
 	@touch $@ $(VENV)/.run
 
 demo: $(VENV)/.run
+	@echo "==> constrained demo"
 	@$(BIN)/constrained demo
 
 # As many processes as there are cores; the tests of one file share a process and its fixtures.

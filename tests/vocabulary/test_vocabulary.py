@@ -487,7 +487,7 @@ def test_the_width_of_the_logits_comes_from_the_model() -> None:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
-    model = LlamaForCausalLM(LlamaConfig(vocab_size=1600, eos_token_id=7, **sizes))
+    model = LlamaForCausalLM(LlamaConfig(vocab_size=1600, eos_token_id=[0, 7], **sizes))
     table = Vocabulary.from_tokenizer(small_bpe_tokenizer(), model=model)
     assert (table.size, table.eos_ids) == (1600, (0, 7))
 
