@@ -27,13 +27,15 @@ class TimedCompletion:
     Attributes:
         text: as far as it came.
         tokens: how many.
-        complete: the engine let the model end it.
+        complete: the engine let the model end it, or closed it in time.
+        cut: the limit changed or ended it.
         first_seconds, token_seconds: see `Row`.
     """
 
     text: str
     tokens: int
     complete: bool
+    cut: bool
     first_seconds: float | None
     token_seconds: float | None
 
@@ -50,7 +52,7 @@ def prompt_for(model: LanguageModel, schema: Any, room: int) -> list[int]:
 
 
 def generate_constrained(generator: Generator, prompt: list[int], limit: int) -> TimedCompletion:
-    """This library: its own loop, which closes every text within the limit."""
+    """This library: its own loop, which closes every text within the limit and tells where."""
     began = time.perf_counter()
     first = last = None
     try:
@@ -59,9 +61,9 @@ def generate_constrained(generator: Generator, prompt: list[int], limit: int) ->
             first = first or last
             output = chunk.output
     except (DoesNotFit, PromptTooLong):
-        return TimedCompletion("", 0, False, None, None)
+        return TimedCompletion("", 0, False, True, None, None)
     assert output is not None
-    return _timed(output.text, len(output.tokens), True, began, first, last)
+    return _timed(output.text, len(output.tokens), True, output.cut is not None, began, first, last)
 
 
 def generate_with_masks(
@@ -97,7 +99,7 @@ def generate_with_masks(
         masked.commit(token)
         unread = [token]
     text = vocabulary.decode(tokens).decode("utf-8", "replace")
-    return _timed(text, len(tokens), complete, began, first, last)
+    return _timed(text, len(tokens), complete, not complete, began, first, last)
 
 
 def compile_constrained(model: LanguageModel, schema: Any) -> Generator:
@@ -107,9 +109,9 @@ def compile_constrained(model: LanguageModel, schema: Any) -> Generator:
 
 
 def _timed(
-    text: str, tokens: int, complete: bool, began: float, first: float | None, last: float | None
+    text: str, tokens: int, complete: bool, cut: bool, began: float, first: float | None, last: float | None
 ) -> TimedCompletion:
     if first is None or last is None:
-        return TimedCompletion(text, tokens, complete, None, None)
+        return TimedCompletion(text, tokens, complete, cut, None, None)
     rest = (last - first) / (tokens - 1) if tokens > 1 else None
-    return TimedCompletion(text, tokens, complete, first - began, rest)
+    return TimedCompletion(text, tokens, complete, cut, first - began, rest)

@@ -21,7 +21,8 @@ PAGE = "report.md"
 HTML = "report.html"
 
 _ABOUT = """\
-Declared: the engine took the schema. Empirical: the model's text under it was complete and valid. Compliance: empirical
+Declared: the engine took the schema. Empirical: the model's text under it was complete and valid. Cut by the limit: the
+limit of tokens changed or ended the text, also where it was closed in time and is valid. Compliance: empirical
 of declared. Exact ("true coverage"): every recorded instance was judged as the data says, by the engine's masks over
 the canonical tokens; lax: an invalid one was taken. Valid by the benchmark's scripts: all is read as draft 2020-12, and the
 formats ipv4, ipv6 and uuid always fail. Times are medians over the schemas for which every engine gave a valid text:
@@ -75,6 +76,8 @@ def _section(
         line("schemas", lambda some: str(len(some))),
         line("declared", counted(lambda row: row.declared)),
         line("empirical", counted(lambda row: row.status == r.OK)),
+        line("cut by the limit", counted(lambda row: row.cut)),
+        line("empirical, not cut", counted(lambda row: row.status == r.OK and not row.cut)),
         line("compliance", compliance),
         line("valid by the benchmark's scripts", counted(lambda row: row.valid_2020)),
     ]

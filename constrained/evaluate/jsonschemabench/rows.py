@@ -14,7 +14,7 @@ INVALID = "invalid"
 CRASH = "crash"
 
 STATUSES = {
-    OK: "the text is complete, and valid",
+    OK: "the text is complete, perhaps closed in time, and valid",
     REFUSED: "the engine refused the schema by an error of its own",
     COMPILE_TIMEOUT: "the schema was not compiled in time",
     GENERATION_TIMEOUT: "the text was not finished in time",
@@ -41,6 +41,7 @@ class SchemaBenchRow:
         token_seconds: per token after the first.
         tokens: of the text.
         text: what was generated.
+        cut: whether the limit of tokens cut the text: it had not ended there, or was closed in time.
         valid: whether it satisfies the schema, in its own draft, formats included; None without a text.
         valid_2020: the same by the rules of the benchmark's scripts, see `judging`.
         instances: how many the data has.
@@ -60,6 +61,7 @@ class SchemaBenchRow:
     token_seconds: float | None = None
     tokens: int = 0
     text: str | None = None
+    cut: bool = False
     valid: bool | None = None
     valid_2020: bool | None = None
     instances: int = 0

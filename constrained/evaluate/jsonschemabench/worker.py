@@ -95,7 +95,7 @@ class EngineBench:
             assert compiled is not None
             completion = generating.generate_with_masks(self.model, compiled, prompt, self.limit)
         row.first_seconds, row.token_seconds = completion.first_seconds, completion.token_seconds
-        row.tokens, row.text = completion.tokens, completion.text
+        row.tokens, row.text, row.cut = completion.tokens, completion.text, completion.cut
         if not completion.complete:
             row.status = r.TRUNCATED
             return
