@@ -77,6 +77,7 @@ _HOMES = {
     "compile": "automaton",
     "decode": "integrations.transformers",
     "ebnf": "constraint",
+    "aextract": "extraction",
     "extract": "extraction",
     "extract_dataset": "extraction.dataset",
     "extract_many": "extraction",
@@ -153,6 +154,7 @@ if TYPE_CHECKING:
     from constrained.extraction import Document as Document
     from constrained.extraction import Extraction as Extraction
     from constrained.extraction import Extractor as Extractor
+    from constrained.extraction import aextract as aextract
     from constrained.extraction import extract as extract
     from constrained.extraction import extract_many as extract_many
     from constrained.extraction import read_documents as read_documents

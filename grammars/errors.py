@@ -87,6 +87,12 @@ class ConstrainedError(Exception):
         self.action = action
         super().__init__(_message(summary, self.problems, action))
 
+    def reword(self, *, summary: str | None = None, action: str | None = None) -> None:
+        """Replaces the summary or the next step, for a caller who knows more about the place."""
+        self.summary = self.summary if summary is None else summary
+        self.action = self.action if action is None else action
+        self.args = (_message(self.summary, self.problems, self.action),)
+
     def __reduce__(self) -> tuple[Any, ...]:
         named = {name: getattr(self, name) for name in ("action", *self.extra_fields)}
         return _rebuild, (type(self), self.summary, self.problems, named)

@@ -6,6 +6,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from constrained.errors import Problem
     from grammars.ir import Grammar
     from grammars.json_schema import KeywordReport
 
@@ -67,6 +70,21 @@ class Constraint:
             RejectedValue: the completion has no value.
         """
         raise NotImplementedError
+
+    def problems(self, text: str) -> list[Problem]:
+        """What is wrong with a text, as far as it can be named: by the schema, for JSON; none for other constraints."""
+        return []
+
+    def optional_members(self, names: Sequence[str] | None = None) -> Constraint:
+        """For the parts of a long document: plain JSON in which objects outside of arrays may leave out members.
+
+        Args:
+            names: only these members of the top-level object; None: all.
+
+        Returns:
+            Such a constraint; this one, if it is not JSON.
+        """
+        return self
 
     def render(self) -> str:
         """The constraint in one short line, for messages."""

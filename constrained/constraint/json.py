@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from constrained.constraint.base import Constraint, digest, shorten
 from constrained.constraint.json_text import copy_schema, read_schema, read_value, write_schema
+from constrained.constraint.optional_members import optional_members
 from constrained.errors import InvalidConstraint, Problem, RejectedValue
 
 if TYPE_CHECKING:
@@ -86,6 +87,19 @@ class _JsonConstraint(Constraint):
         if self.options.get("unsupported") == "check":
             self._check(text, value)
         return value
+
+    def problems(self, text: str) -> list[Problem]:
+        try:
+            value = read_value(text)
+        except RejectedValue as error:
+            return [Problem("#", error.summary)]
+        from constrained.constraint.post_validation import validation_errors
+
+        return validation_errors(self.schema, self._lowered.draft, self.options.get("registry"), value)
+
+    def optional_members(self, names: Sequence[str] | None = None) -> Constraint:
+        schema = optional_members(json.loads(self._text), names)
+        return _JsonConstraint(write_schema(schema), self.whitespace, self.options, self.embedded)
 
     def _check(self, text: str, value: Any) -> None:
         """Validates the keywords that the grammar does not enforce.

@@ -11,8 +11,8 @@ from constrained.extraction.extraction import Document
 _FORMS = "pass a str, a Document, a pair (id, text), or a dict with the keys text and id"
 
 
-def iterate_documents(documents: Any) -> Iterator[Any]:
-    """An iterator over documents.
+def iterate_documents(documents: Any, *, check_only: bool = False) -> Iterator[Any]:
+    """An iterator over documents; an empty one to check the argument only.
 
     Raises:
         InvalidArgument: `documents` is a single text, a mapping, or nothing that can be iterated over.
@@ -22,7 +22,7 @@ def iterate_documents(documents: Any) -> Iterator[Any]:
             f"documents is of type {type(documents).__name__}",
             action="pass a list or another iterable of documents; for one text use extract",
         )
-    return iter(documents)
+    return iter(()) if check_only else iter(documents)
 
 
 def to_document(item: Any, number: int) -> Document:

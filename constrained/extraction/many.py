@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sized
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal
 
 from constrained.decoding import limits
 from constrained.decoding.request_batch import RequestBatch
@@ -23,22 +23,6 @@ BATCH_SIZE = 32
 
 _WINDOW = 4
 """With ``ordered=True``: at most this many batches of documents between the next one to yield and the last one read."""
-
-
-class BatchOptions(TypedDict, total=False):
-    """Optional arguments of `Extractor.many`; see `extract_many`, which explains them."""
-
-    batch_size: int
-    max_batch_tokens: int | None
-    errors: Literal["collect", "raise"]
-    ordered: bool
-    progress: bool
-    max_tokens: int | None
-    temperature: float | None
-    top_k: int | None
-    top_p: float | None
-    min_p: float | None
-    seed: int | None
 
 
 def extract_one(
@@ -161,7 +145,6 @@ def _reported(
             if errors == "raise" and result.error is not None:
                 name = f"document {result.id!r}: "
                 if not result.error.summary.startswith(name[:-2]):
-                    result.error.summary = name + result.error.summary
-                    result.error.args = (name + str(result.error.args[0]),)
+                    result.error.reword(summary=name + result.error.summary)
                 raise result.error
             yield result

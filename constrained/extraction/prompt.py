@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from constrained.constraint import Constraint
 from constrained.errors import PromptError, RejectedValue
+from constrained.extraction.examples import PromptExample
 from constrained.prompting import schema_text as prompts
 
 Messages = list[dict[str, str]]
@@ -12,17 +15,46 @@ Messages = list[dict[str, str]]
 _MAX_REASON = 600
 
 
-def extraction_prompt(text: str, constraint: Constraint) -> Messages:
-    """The chat that asks for a value out of a text.
+@dataclass(frozen=True)
+class PromptExtras:
+    """What the prompt says besides the type and the document.
+
+    Attributes:
+        instructions: what to look for and how.
+        context: what is known about the documents, such as their source.
+        examples: texts with their answers.
+    """
+
+    instructions: str | None = None
+    context: str | None = None
+    examples: tuple[PromptExample, ...] = ()
+
+    def render(self) -> str:
+        """The sections between the type and the document."""
+        sections = []
+        if self.instructions:
+            sections.append(f"Instructions:\n{self.instructions.strip()}")
+        if self.context:
+            sections.append(f"Context:\n{self.context.strip()}")
+        sections += [f"Example text:\n{one.text}\n\nExample answer:\n{one.answer}" for one in self.examples]
+        return "".join(f"\n\n{section}" for section in sections)
+
+
+def extraction_prompt(text: str, constraint: Constraint, extras: PromptExtras | None = None) -> Messages:
+    """The chat that asks for a value out of a text; without extras exactly the one that the bundled model is trained on.
 
     Raises:
         PromptError: the text is empty, or no text.
     """
     check_text(text)
+    document = f"\n\nText:\n{text.strip()}"
     if constraint.is_json:
-        return prompts.extraction_messages(text, constraint.schema)
-    request = f"Read the text below. {answer_request(constraint)}"
-    return [{"role": "user", "content": f"{request}\n\nText:\n{text.strip()}"}]
+        (message,) = prompts.extraction_messages(text, constraint.schema)
+        request = message["content"].removesuffix(document)
+    else:
+        request = f"Read the text below. {answer_request(constraint)}"
+    sections = "" if extras is None else extras.render()
+    return [{"role": "user", "content": f"{request}{sections}{document}"}]
 
 
 def retry_prompt(messages: Messages, refused: RejectedValue) -> Messages:

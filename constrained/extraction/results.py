@@ -113,8 +113,7 @@ def result_row(extraction: Extraction[Any], *, is_json: bool, details: Sequence[
     id, error = str(extraction.id), extraction.error
     if error is not None:
         return ResultRow(id, None, str(error), type(error).__name__, extraction.attempts, more)
-    assert extraction.output is not None
-    text = extraction.output.text
+    text = extraction.text
     value = text if is_json else json.dumps(text, ensure_ascii=False)
     return ResultRow(id, value, attempts=extraction.attempts, more=more)
 

@@ -14,6 +14,7 @@ from constrained.extraction.pipeline import DocumentSteps
 from constrained.extraction.prompt import Messages, retry_prompt
 
 if TYPE_CHECKING:
+    from constrained.decoding import Generator as Decoder
     from constrained.extraction.extractor import Extractor
 
 RETRY_TEMPERATURE = 0.7
@@ -26,19 +27,29 @@ def document_steps(
     extractor: Extractor[Any], document: Document, settings: Mapping[str, Any]
 ) -> DocumentSteps:
     """Reads one document; the result is an `Extraction`."""
+    from constrained.extraction.long_documents import part_steps, plan_chunks
+
     try:
         messages = extractor.prompt(document.text)
+        chunks = plan_chunks(extractor, document.text, settings) if extractor.long == "split" else []
+        if len(chunks) > 1 or (chunks and extractor.passes > 1):
+            return (yield from part_steps(extractor, document, chunks, settings))
     except ConstrainedError as error:
         text = document.text if isinstance(document.text, str) else ""
         return Extraction[Any](document.id, text, error=error, attempts=0)
-    ((outcome, attempts),) = yield from completions(extractor, [messages], settings)
+    ((outcome, attempts),) = yield from completions(extractor, extractor.generator, [messages], settings)
+    if isinstance(outcome, PromptTooLong) and extractor.long != "split":
+        outcome.reword(action='pass long="split" to read it in parts, or use a model with a longer context')
     if isinstance(outcome, ConstrainedError):
         return Extraction[Any](document.id, document.text, error=outcome, attempts=attempts)
     return Extraction(document.id, document.text, outcome, attempts=attempts)
 
 
 def completions(
-    extractor: Extractor[Any], prompts: Sequence[Messages], settings: Mapping[str, Any]
+    extractor: Extractor[Any],
+    generator: Decoder[Any],
+    prompts: Sequence[Messages],
+    settings: Mapping[str, Any],
 ) -> Generator[list[BatchedRequest], None, list[tuple[Outcome, int]]]:
     """Completes prompts side by side; what code of the type refuses is generated again, `extractor.retries` times.
 
@@ -48,7 +59,6 @@ def completions(
     Returns:
         For each prompt, its output or error, and the number of attempts.
     """
-    generator = extractor.generator
     outcomes: list[tuple[Outcome, int]] = []
     current = [list(prompt) for prompt in prompts]
     for attempt in range(extractor.retries + 1):

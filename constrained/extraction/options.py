@@ -1,0 +1,65 @@
+"""Optional arguments of extractors and of their calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+if TYPE_CHECKING:
+    from constrained.decoding import Speculation
+    from constrained.decoding.cut import OnLimit
+    from constrained.sampling import Sampler
+
+
+class ExtractorOptions(TypedDict, total=False):
+    """Optional arguments of `Extractor`, which explains them."""
+
+    instructions: str | None
+    examples: Sequence[tuple[str, Any]]
+    context: str | None
+    sampler: str | Sampler | None
+    speculation: str | Speculation | None
+    on_limit: OnLimit
+    retries: int
+    long: Literal["error", "split"]
+    chunk_tokens: int | None
+    overlap_tokens: int | None
+    passes: int
+
+
+class CallOptions(TypedDict, total=False):
+    """Settings of a call, as in `Generator`."""
+
+    max_tokens: int | None
+    temperature: float | None
+    top_k: int | None
+    top_p: float | None
+    min_p: float | None
+    seed: int | None
+
+
+class BatchOptions(CallOptions, total=False):
+    """Optional arguments of `Extractor.many`; see `extract_many`, which explains them."""
+
+    batch_size: int
+    max_batch_tokens: int | None
+    errors: Literal["collect", "raise"]
+    ordered: bool
+    progress: bool
+
+
+class ExtractOptions(ExtractorOptions, CallOptions, total=False):
+    """Optional arguments of `extract` and `aextract`."""
+
+
+class ExtractManyOptions(ExtractorOptions, BatchOptions, total=False):
+    """Optional arguments of `extract_many`."""
+
+
+EXTRACTOR_OPTIONS = tuple(ExtractorOptions.__annotations__)
+
+
+def split_options(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The options of the extractor, and those of its call."""
+    own = {name: value for name, value in options.items() if name in EXTRACTOR_OPTIONS}
+    return own, {name: value for name, value in options.items() if name not in own}

@@ -1,0 +1,227 @@
+"""Long documents: where they are split, how values of parts are merged, and what becomes of a whole document."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import constrained
+from constrained import Extractor, extract, extract_many
+from constrained.constraint.optional_members import optional_members
+from constrained.extraction.chunks import split_text
+from constrained.extraction.exact_json import in_schema_order, read_exact, write_exact
+from constrained.extraction.merge import merge_values
+from constrained.testing import ScriptedModel
+from tests.support.finite import byte_vocabulary
+
+
+def words(text: str) -> int:
+    return len(text.split())
+
+
+PROSE = st.lists(
+    st.sampled_from(
+        ["One.", "Two words!", "日本語。", "e\u0301\u0301", "👩‍👩‍👧", "\n\n", "\n", "x" * 30, "Is it?", " "]
+    ),
+    max_size=60,
+).map(" ".join)
+
+
+@given(PROSE, st.integers(1, 40), st.integers(0, 20), st.sampled_from([words, len]))
+def test_chunks_cover_a_text_and_stay_within_the_budget(
+    text: str, budget: int, overlap: int, count: Any
+) -> None:
+    chunks = split_text(text, count, budget, overlap)
+    assert chunks[0].start == 0
+    assert chunks[-1].end == len(text)
+    for before, after in itertools.pairwise(chunks):
+        assert before.start < after.start <= before.end < after.end
+        assert count(text[after.start : before.end]) <= overlap
+    for chunk in chunks:
+        part = text[chunk.start : chunk.end]
+        assert count(part) <= budget or len(re.findall(r"\S", part)) <= 8  # one grapheme, at most a family
+
+
+def test_chunks_end_at_paragraphs_and_sentences() -> None:
+    text = "One two three. Four five.\n\nSix seven eight nine. Ten eleven twelve.\n\nThirteen."
+    parts = [text[chunk.start : chunk.end] for chunk in split_text(text, words, 6)]
+    assert parts == [
+        "One two three. Four five.\n\n",
+        "Six seven eight nine. ",
+        "Ten eleven twelve.\n\nThirteen.",
+    ]
+    overlapping = [text[chunk.start : chunk.end] for chunk in split_text(text, words, 7, 3)]
+    assert overlapping[1].startswith("Four five.")
+    accents = "ae\u0301" * 8
+    assert [accents[c.start : c.end] for c in split_text(accents, len, 6)] == ["ae\u0301" * 2] * 4
+
+
+def test_values_of_parts_are_merged_by_their_kind() -> None:
+    merged = merge_values(
+        [
+            {"name": None, "tags": ["a", "b", "b"], "total": Decimal("1.10"), "note": {"x": 1}},
+            {"name": "Ana", "tags": ["b", "c"], "total": Decimal("2"), "note": {"y": 2}},
+        ],
+        [-0.5, -0.1],
+    )
+    assert merged.value == {
+        "name": "Ana",
+        "tags": ["a", "b", "b", "c"],
+        "total": Decimal(2),
+        "note": {"x": 1, "y": 2},
+    }
+    assert merged.origins == {
+        "/name": (1, "/name"),
+        "/tags/0": (0, "/tags/0"),
+        "/tags/1": (0, "/tags/1"),
+        "/tags/2": (0, "/tags/2"),
+        "/tags/3": (1, "/tags/1"),
+        "/total": (1, "/total"),
+        "/note/x": (0, "/note/x"),
+        "/note/y": (1, "/note/y"),
+    }
+    people = merge_values([[{"name": "Ana"}], [{"name": "Ana", "age": 3}, {"name": "Bo"}]], [0, 0])
+    assert people.value == [{"name": "Ana", "age": 3}, {"name": "Bo"}]
+    assert people.origins["/0/age"] == (1, "/0/age")
+
+
+@given(st.lists(st.lists(st.integers(0, 4), max_size=6), min_size=1, max_size=4))
+def test_an_item_is_taken_as_often_as_the_part_that_has_it_most_often(parts: list[list[int]]) -> None:
+    merged = merge_values(parts, [0.0] * len(parts)).value
+    most: Counter[int] = Counter()
+    for part in parts:
+        most |= Counter(part)
+    assert Counter(merged or []) == most
+
+
+def test_numbers_survive_as_they_were_written() -> None:
+    text = '{"a": 1.10, "b": 123456789012345678901234567890, "c": [true, null, "é"]}'
+    assert write_exact(read_exact(text)) == text
+    schema = {
+        "properties": {"b": {}, "a": {"$ref": "#/$defs/x"}},
+        "$defs": {"x": {"properties": {"q": {}, "p": {}}}},
+    }
+    assert json.dumps(in_schema_order({"a": {"p": 1, "q": 2}, "b": 3}, schema, schema)) == (
+        '{"b": 3, "a": {"q": 2, "p": 1}}'
+    )
+
+
+def test_members_outside_of_arrays_become_optional() -> None:
+    item = {"type": "object", "properties": {"n": {}}, "required": ["n"]}
+    schema = {
+        "properties": {
+            "a": {"$ref": "#/$defs/item"},
+            "b": {"type": "array", "items": item, "minItems": 2},
+            "c": {"anyOf": [item, {"type": "null"}]},
+            "d": {"anyOf": [item, item]},
+        },
+        "required": ["a", "b"],
+        "$defs": {"item": item},
+    }
+    free = {"type": "object", "properties": {"n": {}}}
+    relaxed = optional_members(schema)
+    assert relaxed["properties"] == {
+        "a": free,
+        "b": {"type": "array", "items": item},
+        "c": {"anyOf": [free, {"type": "null"}]},
+        "d": {"anyOf": [item, item]},
+    }
+    assert "required" not in relaxed
+    assert list(optional_members(schema, ["b"])["properties"]) == ["b"]
+
+
+@dataclass
+class Ledger:
+    owner: str
+    sums: list[int] = field(default_factory=list)
+    city: str | None = None
+
+
+def read_ledger(prompt: str) -> str:
+    """Reads what a part says, and leaves out what it does not say."""
+    text = prompt.rpartition("Text:\n")[2]
+    found: dict[str, Any] = {}
+    if "owner" in prompt and (owner := re.search(r"Owner (\w+)", text)):
+        found["owner"] = owner.group(1)
+    if "sums" in prompt:
+        found["sums"] = [int(number) for number in re.findall(r"Sum (\d+)", text)]
+    if "sums" not in prompt and (city := re.search(r"City (\w+)", text)):  # seen in the second pass only
+        found["city"] = city.group(1)
+    return json.dumps(found)
+
+
+LEDGER = "Owner Ana keeps this.\n\n" + "\n\n".join(f"Sum {i} was paid." for i in range(60)) + "\n\nCity Oslo."
+
+
+def ledger_model() -> ScriptedModel:
+    return ScriptedModel(byte_vocabulary(), read_ledger)
+
+
+def test_a_long_document_is_read_in_parts() -> None:
+    extractor = Extractor(ledger_model(), Ledger, long="split", chunk_tokens=200)
+    result = extractor(LEDGER)
+    assert result.value == Ledger("Ana", list(range(60)))
+    assert len(result.parts) > 5
+    assert result.output is None
+    assert json.loads(result.text)["sums"] == list(range(60))
+    for i in range(60):
+        part, pointer = result.origins[f"/sums/{i}"]
+        said = result.parts[part]
+        assert f"Sum {i} was" in LEDGER[said.start : said.end]
+        assert json.loads(said.output.text)["sums"][int(pointer.rpartition("/")[2])] == i
+    assert extract(ledger_model(), LEDGER, Ledger, long="split", chunk_tokens=200) == result.value
+    (many,) = extract_many(ledger_model(), [LEDGER], Ledger, long="split", chunk_tokens=200, batch_size=3)
+    assert many.value == result.value
+
+
+def test_a_second_pass_asks_for_what_has_no_value() -> None:
+    extractor = Extractor(ledger_model(), Ledger, long="split", chunk_tokens=200, passes=2)
+    assert extractor(LEDGER).value == Ledger("Ana", list(range(60)), "Oslo")
+
+
+def test_what_no_part_says_is_an_error_and_not_invented() -> None:
+    with pytest.raises(constrained.RejectedValue, match="owner") as raised:
+        extract(ledger_model(), LEDGER.replace("Owner", "Holder"), Ledger, long="split", chunk_tokens=200)
+    assert "passes=2" in str(raised.value)
+
+
+def test_a_short_document_is_read_whole() -> None:
+    result = Extractor(ledger_model(), Ledger, long="split")("Owner Bo. Sum 3 was paid.")
+    assert result.value == Ledger("Bo", [3])
+    assert result.parts == ()
+    assert result.output is not None
+
+
+def test_without_the_option_a_long_document_is_an_error_that_names_it() -> None:
+    model = ledger_model()
+    model.context = 2000
+    with pytest.raises(constrained.PromptTooLong, match='long="split"'):
+        extract(model, LEDGER * 5, Ledger)
+    value = extract(model, LEDGER * 5, Ledger, long="split")
+    assert value.owner == "Ana"
+    assert set(value.sums) == set(range(60))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"long": "cut"}, "long is 'cut'"),
+        ({"passes": 2}, "read in parts"),
+        ({"passes": 3, "long": "split"}, "passes is 3"),
+        ({"chunk_tokens": 3, "long": "split"}, "chunk_tokens is 3"),
+        ({"instructions": 3}, "instructions is of type int"),
+        ({"context": b"x"}, "context is of type bytes"),
+    ],
+)
+def test_wrong_options_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(constrained.InvalidArgument, match=re.escape(message)):
+        Extractor(ledger_model(), Ledger, **options)
