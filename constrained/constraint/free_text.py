@@ -267,6 +267,14 @@ class _AfterMarkerConstraint(Constraint):
     __hash__ = Constraint.__hash__
 
 
+def marker_and_content(constraint: Any) -> tuple[str, Constraint] | None:
+    """The marker and the content of what `after` made, predicates left out; None for other constraints."""
+    constraint = getattr(constraint, "inner", constraint)
+    if isinstance(constraint, _AfterMarkerConstraint):
+        return constraint.marker, constraint.content
+    return None
+
+
 def after(marker: str, content: Any) -> Constraint:
     """Free text up to a marker, as reasoning models write it, then the content; the value is a `ThinkingResult`.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from constrained.constraint import Constraint
+from constrained.constraint.free_text import marker_and_content
 from constrained.errors import PromptError, RejectedValue
 from constrained.extraction.examples import PromptExample
 from constrained.prompting import schema_text as prompts
@@ -70,6 +71,11 @@ def retry_prompt(messages: Messages, refused: RejectedValue) -> Messages:
 
 def answer_request(constraint: Constraint) -> str:
     """The sentence that says what to answer with."""
+    thinking = marker_and_content(constraint)
+    if thinking is not None:
+        marker, content = thinking
+        request = answer_request(content)
+        return f"Think first. Then write {marker} and, right after it, your answer. {request}"
     if constraint.is_json:
         return f"Answer with JSON only, of this type:\n{prompts.schema_to_text(constraint.schema)}"
     if constraint.schema is not None:

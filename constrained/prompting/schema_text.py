@@ -17,6 +17,7 @@ EXTRACTION_INSTRUCTION = "Fill this type from the text below. Answer with JSON o
 
 _MAX_CHARS = 8000
 _MAX_NESTING = 24
+_MAX_EXAMPLES = 3
 _ANNOTATIONS = frozenset(
     {"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "contentMediaType"}
     | {
@@ -73,8 +74,8 @@ def schema_to_text(schema: Schema, *, max_chars: int = _MAX_CHARS) -> str:
 
     Objects read `{name: string, age?: integer}` (`?` marks a property that may be left out), arrays `string[]`,
     alternatives `"open" | "closed"`, formats and bounds `string(date)` and `integer(0..120)`, descriptions
-    `/* comments */`. A definition that is recursive or used twice becomes `type Node = ...`; keywords without
-    a notation are shown as compact JSON.
+    `/* comments */` with the first `examples`. The description of a type follows that of the member. A definition that is
+    recursive or used twice becomes `type Node = ...`; keywords without a notation are shown as compact JSON.
 
     Args:
         schema: a JSON Schema of any draft, or `True` / `False`.
@@ -120,10 +121,11 @@ class _Renderer:
 
     def document(self) -> str:
         self.names = _named_definitions(self.root)
-        lines = [
-            f"type {name} = {self.type_of(_resolve(self.root, pointer), 0)}"
-            for pointer, name in self.names.items()
-        ]
+        lines = []
+        for pointer, name in self.names.items():
+            definition = _resolve(self.root, pointer)
+            comment = "" if pointer == "#" else self.comment(definition)
+            lines.append(f"type {name} = {self.type_of(definition, 0)}{comment}")
         heading = self.heading()
         body = self.names.get("#") or self.type_of(self.root, 0)
         return "\n".join([*([heading] if heading else []), *lines, body])
@@ -133,7 +135,7 @@ class _Renderer:
             return ""
         words = [self.root.get("title"), self.root.get("description")]
         said = [_one_line(word) for word in words if isinstance(word, str) and word.strip()]
-        return f"/* {': '.join(said)} */" if said else ""
+        return _commented(": ".join(said) or self.inner_description(self.root), self.root)
 
     def type_of(self, schema: Any, depth: int) -> str:
         if schema is True or schema == {}:
@@ -253,8 +255,42 @@ class _Renderer:
     def comment(self, schema: Any) -> str:
         if not self.detail.comments or not isinstance(schema, Mapping):
             return ""
-        said = schema.get("description")
-        return f" /* {_one_line(said)} */" if isinstance(said, str) and said.strip() else ""
+        texts = dict.fromkeys((_description(schema), self.inner_description(schema)))
+        comment = _commented("; ".join(filter(None, texts)), schema)
+        return f" {comment}" if comment else ""
+
+    def inner_description(self, schema: Mapping[str, Any]) -> str:
+        """The description of the type of a member or of its items, unless that type has a line of its own."""
+        for _ in range(_MAX_NESTING):
+            pointer = schema.get("$ref")
+            branches = schema.get("anyOf")
+            if isinstance(branches, list):
+                inner: Any = [part for part in branches if part != {"type": "null"}]
+                inner = inner[0] if len(inner) == 1 else None
+            elif isinstance(pointer, str):
+                inner = None if pointer in self.names else _resolve(self.root, pointer)
+            else:
+                inner = schema.get("items")
+            if not isinstance(inner, Mapping):
+                return ""
+            if text := _description(inner):
+                return text
+            schema = inner
+        return ""
+
+
+def _description(schema: Mapping[str, Any]) -> str:
+    text = schema.get("description")
+    return _one_line(text) if isinstance(text, str) else ""
+
+
+def _commented(description: str, schema: Mapping[str, Any]) -> str:
+    """A comment of a description and of the first examples; empty if there are none."""
+    listed = schema.get("examples")
+    shown = [_compact(value) for value in listed[:_MAX_EXAMPLES]] if isinstance(listed, list) else []
+    examples = [_one_line(f"e.g. {', '.join(shown)}")] if shown else []
+    text = "; ".join([*([description] if description else []), *examples])
+    return f"/* {text} */" if text else ""
 
 
 def _named_definitions(root: Schema) -> dict[str, str]:

@@ -9,8 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import constrained
+from constrained.extraction.prompt import answer_request, extraction_prompt
+from constrained.models.tiny.training.corpus import draw_example
 from constrained.prompting.chat_template import encode_chat, render_chat
-from constrained.prompting.schema_text import EXTRACTION_INSTRUCTION, extraction_messages, schema_to_text
+from constrained.prompting.schema_text import (
+    EXTRACTION_INSTRUCTION,
+    _Renderer,
+    extraction_messages,
+    schema_to_text,
+)
 
 
 def obj(required: list[str] | None = None, **properties: Any) -> dict[str, Any]:
@@ -151,6 +159,47 @@ def test_anything_that_looks_like_a_schema_is_shown(schema: Any) -> None:
     shown = schema_to_text(schema)
     assert shown
     assert shown == schema_to_text(json.loads(json.dumps(schema)))
+
+
+def test_descriptions_of_types_and_examples_are_shown() -> None:
+    """At the member that uses a type, or on the line of a type with a name."""
+    address = {
+        **obj(city={**STRING, "examples": ["Berlin", "Köln", "Ulm", "Jena"]}),
+        "description": "In Germany.",
+    }
+    defs = {"$defs": {"Address": address, "Mood": {"enum": ["good"], "description": "How it feels."}}}
+    home, mood = {"$ref": "#/$defs/Address"}, {"$ref": "#/$defs/Mood"}
+    city = '{city: string /* e.g. "Berlin", "Köln", "Ulm" */}'
+    for schema, text in (
+        (obj(home=home), f"{{home: {city} /* In Germany. */}}"),
+        (obj(home={**home, "description": "Now."}), f"{{home: {city} /* Now.; In Germany. */}}"),
+        (obj(homes={"type": "array", "items": home}), f"{{homes: {city}[] /* In Germany. */}}"),
+        (obj(mood={"anyOf": [mood, {"type": "null"}]}), '{mood: "good" | null /* How it feels. */}'),
+        (obj(a=home, b=home), f"type Address = {city} /* In Germany. */\n{{a: Address, b: Address}}"),
+        ({"type": "array", "items": home}, f"/* In Germany. */\n{city}[]"),
+        ({**STRING, "title": "T", "examples": ["*/"]}, '/* T; e.g. "* /" */\nstring'),
+    ):
+        assert schema_to_text({**schema, **defs}) == text
+
+
+def test_what_the_bundled_model_is_trained_on_reads_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its schemas have neither descriptions of types nor examples: without the rules for these the text is the same."""
+    schemas = [draw_example(seed, split).schema for split in ("train", "heldout") for seed in range(60)]
+    texts = [schema_to_text(schema) for schema in schemas]
+    assert any("/*" in text for text in texts)
+    monkeypatch.setattr(_Renderer, "inner_description", lambda self, schema: "")
+    monkeypatch.setattr("constrained.prompting.schema_text._MAX_EXAMPLES", 0)
+    assert [schema_to_text(schema) for schema in schemas] == texts
+
+
+@pytest.mark.parametrize("describe", [answer_request, lambda it: extraction_prompt("Ada.", it)[0]["content"]])
+def test_after_a_marker_json_is_asked_for_and_the_marker_named(describe: Any) -> None:
+    asked = describe(constrained.after("</think>", obj(name=STRING)))
+    assert "write </think>" in asked
+    assert "JSON only" in asked
+    assert "{name: string}" in asked
+    assert "without quotes" not in asked
+    assert "without quotes" in describe(constrained.after("</think>", constrained.choice(["a", "b"])))
 
 
 def test_an_extraction_shows_instruction_type_and_text() -> None:
