@@ -1,4 +1,4 @@
-"""The one loop: a prompt in, a text of the constraint out, with its value.
+"""Decoding: a prompt in, a completion that satisfies the constraint out, with its value.
 
 Must not know: how an automaton is built, which model it is, command lines or servers.
 """

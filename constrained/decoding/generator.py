@@ -150,8 +150,8 @@ class Generator(Generic[ValueT]):
                 )
             elif speculation != "auto":
                 raise InvalidArgument(
-                    f"nothing can be guessed ahead: {self._no_speculation}",
-                    action='pass speculation=None, or speculation="auto", which guesses where it can',
+                    f"speculation is not possible: {self._no_speculation}",
+                    action='pass speculation=None, or speculation="auto", which drafts where it can',
                 )
 
     def __call__(
@@ -265,7 +265,7 @@ class Generator(Generic[ValueT]):
         (task,) = self._tasks([prompt], [sequence], seed, **settings)
         if task.params.warp.greedy:
             raise InvalidArgument(
-                "a set of greedy texts is one text several times", action="pass temperature=1.0"
+                "all completions of a greedy set would be equal", action="pass temperature=1.0"
             )
         pool = task.particle_batch(self.model)
         drawn = self.sampler.draw(pool, n)

@@ -35,27 +35,27 @@ that proposed an accepted token (of several, the first in this order)."""
 
 @dataclass(slots=True)
 class Stats:
-    """What a text cost.
+    """The work done for a completion.
 
     Attributes:
         prompt_tokens: tokens of the prompt.
-        tokens: tokens of the text (an end of sequence is not counted).
-        forwards: forward passes of the model that this text took part in, the prompt's included.
-        drafted: guessed tokens that the model read for this text.
-        accepted: guessed tokens that turned out to be the text's.
-        sources: per source of guesses: (drafted, accepted); a token that two guessed counts for both.
+        tokens: tokens of the completion, end of sequence not counted.
+        forwards: forward passes that it took part in, the prompt's included.
+        drafted: draft tokens that the model verified for it.
+        accepted: draft tokens that were accepted.
+        sources: per draft source: (drafted, accepted); a token that two sources drafted counts for both.
         draft_origins: a byte for each token: bit i is set if the i-th of `spec.sources.SOURCES` guessed it and the model had
             read it when it was drawn; 0 where it was drawn without being guessed.
         passes: for each token, the number of the pass it was drawn from, of those that this text itself took part in;
             0 where it was taken over from another text.
-        draft_seconds: seconds spent on guessing, for all texts of the batch together.
+        draft_seconds: seconds spent on drafting, for the whole batch.
         forward_seconds: seconds spent in the model, likewise.
-        no_speculation: why nothing could be guessed, where it was to be; None otherwise.
-        checks: questions put to the automaton: masks and single tokens.
-        attempts: texts that were begun for this one; what they cost is counted here.
-        backtracked_tokens: tokens that a greedy text took back because they led into dead ends of a predicate.
-        seconds: time from the call to the end of this text; the texts of a batch run side by side.
-        seed: what the noise was keyed with; 0 for greedy texts without one, which use no noise.
+        no_speculation: why speculation was not possible although it was requested; None otherwise.
+        checks: queries of the automaton: masks and single tokens.
+        attempts: sequences started for this completion; their work is counted here.
+        backtracked_tokens: tokens that greedy decoding removed because they led into dead ends of a predicate.
+        seconds: from the call to the end of this completion; those of a batch run side by side.
+        seed: key of the noise; 0 for greedy decoding without one, which uses no noise.
         sequence: the other key, see `Generator.batch`.
     """
 
@@ -100,11 +100,11 @@ class AnnotatedToken:
 
 @dataclass(frozen=True, slots=True)
 class Output(Generic[ValueT]):
-    """A finished text.
+    """A finished completion.
 
     Attributes:
         value: the typed value.
-        text: the text it was read from.
+        text: the completion that it was parsed from.
         tokens: its token ids, without an end of sequence.
         logprob: log-probability of the text's tokens under the model after temperature (greedy: temperature 1), in
             nats, with its end of sequence where the model was asked for one. Where nothing but the end can follow,
@@ -179,13 +179,13 @@ class Output(Generic[ValueT]):
 
 @dataclass(frozen=True)
 class Chunk(Generic[ValueT]):
-    """A step of a streamed text.
+    """A step of a stream.
 
     Attributes:
         delta: the new characters. Half characters are held back until their other bytes come.
         text: all characters so far: the deltas, concatenated.
         tokens: token ids of this step.
-        output: the finished text, in the last chunk.
+        output: the finished completion, in the last chunk.
     """
 
     delta: str

@@ -105,4 +105,4 @@ class Samples(Sequence[Output]):
 
     def __repr__(self) -> str:
         evidence: Any = None if self.log_evidence is None else round(self.log_evidence, 3)
-        return f"Samples({len(self)} texts, law={self.distribution!r}, ess={self.ess:.1f}, log_evidence={evidence})"
+        return f"Samples({len(self)} completions, distribution={self.distribution!r}, ess={self.ess:.1f}, log_evidence={evidence})"
