@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
 import dataclasses
+import datetime as datetime_module
 import enum
 import ipaddress
 import json
+import re
 from datetime import date, datetime, time, timedelta, timezone
 from typing import Annotated, Any, NamedTuple
 
@@ -19,6 +22,7 @@ from constrained import gbnf, json_schema, predicate, python_type, regex, substr
 from constrained.errors import RejectedValue, UnsupportedConstraint
 from tests.grammars.json_schema.test_contents import accepted, draws
 from tests.support.examples import examples
+from tests.support.paths import ROOT
 
 NOW = datetime.now().astimezone()
 DAY = timedelta(days=1)
@@ -344,3 +348,27 @@ def test_sets_of_enumerated_values() -> None:
     constraint = python_type(set[Suit], separators=(",", ":"))
     assert constraint.parse('["h"]') == {Suit.HEARTS}
     assert not accepted(constraint, '["h","h"]')
+
+
+def test_the_table_in_the_docs_says_what_happens_to_each_type() -> None:
+    """By what `python_type` and its report say of a field of the type."""
+    page = (ROOT / "docs" / "constraints.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`[^|]+) \| (enforced|checked afterwards|refused)", page, re.MULTILINE)
+    names = {name: status for line, status in rows for name in re.findall(r"`(\w+)`", line)}
+    homes = (pydantic, networks, ipaddress, builtins, datetime_module)
+    found = {}
+    for name in names:
+        hint = next((getattr(home, name) for home in homes if hasattr(home, name)), None)
+        if hint is None:
+            continue
+        if hint in (set, frozenset):  # of any items: arrays and objects among them are refused
+            hint = hint[int]
+        try:
+            report = python_type(member(hint)).report
+        except UnsupportedConstraint:
+            found[name] = "refused"
+            continue
+        unchecked = any(entry.status == "unchecked" for entry in report)
+        found[name] = "checked afterwards" if unchecked else "enforced"
+    assert len(found) > 30
+    assert found == {name: names[name] for name in found}
