@@ -117,7 +117,7 @@ class _JsonConstraint(Constraint):
             raise RejectedValue(
                 "the completion violates a keyword that could not be enforced",
                 errors,
-                action="generate again with another seed, or rewrite these keywords",
+                action="rewrite these keywords, or generate again at a temperature",
                 text=text,
                 value=value,
             )
@@ -276,7 +276,7 @@ class _PythonTypeConstraint(_JsonConstraint):
             reason = " ".join(str(error).split())
             raise RejectedValue(
                 f"{self._spec.title} rejects the value of the completion: {reason or type(error).__name__}",
-                action="express the rule in the type's schema, or generate again with another seed",
+                action="express the rule in the schema of the type, or try again at a temperature (extract has retries=)",
                 text=text,
                 value=value,
             ) from error
