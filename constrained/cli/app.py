@@ -134,11 +134,11 @@ def _run(
     decoding: DecodingOptions,
     output: OutputOptions,
 ) -> None:
-    from constrained.cli.generation import Verbosity, format_output, run_generation
+    from constrained.cli.generation import Verbosity, format_text, run_generation
 
     verbosity = Verbosity.of(stats=output.stats, quiet=output.quiet, stream=output.stream)
     result = run_generation(constraint, make_prompt, decoding, verbosity)
-    emit(format_output(result, constraint, output.indent))
+    emit(format_text(result.text, constraint, output.indent))
 
 
 @app.command(

@@ -17,7 +17,7 @@ from constrained.cli import generation
 from constrained.cli.exit_status import FAILED_DOCUMENTS, BadInput, CommandFailed, emit
 from constrained.cli.extraction_options import BackendOption, ExtractionOptions, FilesOptions
 from constrained.cli.generation import StatusCallback, Verbosity, status_line
-from constrained.cli.options import DecodingOptions, resolve_speculation_option
+from constrained.cli.options import DecodingOptions
 from constrained.extras import MissingExtra
 
 if TYPE_CHECKING:
@@ -148,9 +148,10 @@ class FilesRun:
         from constrained.sampling import resolve_sampler
 
         files, decoding = self.files, self.decoding
-        options = {**decoding.settings(), **self.extraction.arguments()}
+        options = {**decoding.settings(), "on_limit": decoding.on_limit.value, **self.extraction.arguments()}
         if decoding.sampler is not None:
-            options["sampler"] = resolve_sampler(decoding.sampler)
+            resolve_sampler(decoding.sampler)  # a wrong name is an error before anything is written
+            options["sampler"] = decoding.sampler
         assert files.out is not None
         return ResultFile(
             files.out,
@@ -161,8 +162,7 @@ class FilesRun:
         )
 
     def _extractor_arguments(self) -> dict[str, Any]:
-        speculation = resolve_speculation_option(self.decoding.speculation)
-        return {"sampler": self.decoding.sampler, "speculation": speculation, **self.extraction.arguments()}
+        return {**self.decoding.extractor_arguments(), **self.extraction.arguments()}
 
     def _settings(self) -> dict[str, Any]:
         settings = {name: value for name, value in self.decoding.settings().items() if value is not None}

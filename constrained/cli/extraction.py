@@ -73,17 +73,23 @@ def extract(
     _check_one_text(texts or [])
     files.check_no_files()
     source = inputs.read_text(texts[0] if texts else None, file, what="text")
+    from constrained.cli.generation import Verbosity, format_text, run_extraction, run_generation
+
+    verbosity = Verbosity.of(stats=output.stats, quiet=output.quiet, stream=output.stream)
+    if arguments := extraction.arguments():
+        if output.stream:
+            raise BadInput(f"--stream does not go with --{next(iter(arguments)).replace('_', '-')}")
+        found = run_extraction(constraint, source, arguments, decoding, verbosity)
+        emit(format_text(found.text, constraint, output.indent))
+        return
 
     def make_prompt(constraint: Constraint) -> Prompt:
         from constrained.extraction.prompt import extraction_prompt
 
         return extraction_prompt(source, constraint)
 
-    from constrained.cli.generation import Verbosity, format_output, run_generation
-
-    verbosity = Verbosity.of(stats=output.stats, quiet=output.quiet, stream=output.stream)
     result = run_generation(constraint, make_prompt, decoding, verbosity)
-    emit(format_output(result, constraint, output.indent))
+    emit(format_text(result.text, constraint, output.indent))
 
 
 def _check_one_text(texts: list[str]) -> None:

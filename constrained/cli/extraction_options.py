@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, fields
 from enum import Enum
 from pathlib import Path
@@ -111,19 +112,75 @@ class FilesOptions:
 
 @dataclass(frozen=True)
 class ExtractionOptions:
-    """What the model is told besides the type and the document."""
+    """What the model is told besides the type and the document, and how often it is asked."""
 
+    instructions: Annotated[
+        str | None, typer.Option("--instructions", metavar="TEXT", help="What to look for, in the prompt.")
+    ] = None
+    context: Annotated[
+        str | None,
+        typer.Option("--context", metavar="TEXT", help="Facts about the documents, in the prompt."),
+    ] = None
+    examples: Annotated[
+        Path | None,
+        typer.Option(
+            "--examples",
+            metavar="FILE",
+            help='JSON Lines of {"text": "...", "value": ...}: examples for the prompt, checked against the type.',
+        ),
+    ] = None
     retries: Annotated[
         int | None,
         typer.Option(
             "--retries", metavar="N", min=0, help="Try again when the type's own validation refuses a value."
         ),
     ] = None
+    split: Annotated[
+        bool,
+        typer.Option("--split", help="Read documents that do not fit into the model's context in parts."),
+    ] = False
+    chunk_tokens: Annotated[
+        int | None,
+        typer.Option("--chunk-tokens", metavar="N", min=1, help="With --split: tokens of a part, at most."),
+    ] = None
 
     def arguments(self) -> dict[str, Any]:
         """The keyword arguments of `constrained.Extractor`, without those at their defaults.
 
         Raises:
-            BadInput: a file that an option names cannot be read.
+            BadInput: the file of examples cannot be read, or options contradict each other.
         """
-        return {} if self.retries is None else {"retries": self.retries}
+        if self.chunk_tokens is not None and not self.split:
+            raise BadInput("--chunk-tokens needs --split")
+        values = {
+            "instructions": self.instructions,
+            "context": self.context,
+            "examples": None if self.examples is None else read_examples(self.examples),
+            "retries": self.retries,
+            "long": "split" if self.split else None,
+            "chunk_tokens": self.chunk_tokens,
+        }
+        return {name: value for name, value in values.items() if value is not None}
+
+
+def read_examples(path: Path) -> list[tuple[str, Any]]:
+    """Examples of a file: lines with a text and its value.
+
+    Raises:
+        BadInput: the file cannot be read, or a line is not an object with ``text`` and ``value``.
+    """
+    from constrained.cli.inputs import read_file
+
+    examples = []
+    for number, line in enumerate(read_file(path).splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+            examples.append((row["text"], row["value"]))
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise BadInput(
+                f"{path}, line {number}: not an example",
+                action='write {"text": "...", "value": ...} in each line',
+            ) from None
+    return examples

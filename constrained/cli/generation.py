@@ -10,13 +10,14 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from constrained.cli.options import DecodingOptions, resolve_speculation_option
 
 if TYPE_CHECKING:
     from constrained.constraint import Constraint
     from constrained.decoding import Output
+    from constrained.extraction import Extraction
     from constrained.models import LanguageModel, Prompt
 
 StatusCallback = Callable[[str], None]
@@ -137,6 +138,39 @@ def run_generation(
     return output
 
 
+def run_extraction(
+    constraint: Constraint,
+    text: str,
+    arguments: dict[str, Any],
+    options: DecodingOptions,
+    verbosity: Verbosity,
+) -> Extraction[Any]:
+    """Extracts a value from one text with further arguments of `constrained.Extractor`.
+
+    Args:
+        constraint: of the value.
+        text: the document.
+        arguments: of `Extractor`.
+        options: the model, its sampler and their settings.
+        verbosity: what is shown meanwhile.
+
+    Raises:
+        ConstrainedError: as `constrained.load`, `Extractor` and its call.
+    """
+    with contextlib.redirect_stdout(sys.stderr), status_line(shown=verbosity.progress) as show_status:
+        show_status("loading the model")
+        _ = constraint.grammar
+        from constrained.extraction import Extractor
+
+        model = load_model(options.model, options.device, watched=verbosity.progress)
+        extractor: Extractor[Any] = Extractor(model, constraint, **options.extractor_arguments(), **arguments)
+        show_status("reading the text")
+        found = extractor(text, **options.settings())
+    if verbosity.statistics and found.output is not None:
+        print(format_statistics(found.output), file=sys.stderr)
+    return found
+
+
 @contextlib.contextmanager
 def status_line(*, shown: bool) -> Iterator[StatusCallback]:
     """A line on standard error that shows the present step and disappears at the end."""
@@ -211,8 +245,6 @@ def indent_json(text: str, indent: int) -> str:
     return "".join(out)
 
 
-def format_output(output: Output, constraint: Constraint, indent: int | None) -> str:
-    """The text for standard output: as generated, or with `indent` spaces a level."""
-    if indent is None or not constraint.is_json:
-        return output.text
-    return indent_json(output.text, indent)
+def format_text(text: str, constraint: Constraint, indent: int | None) -> str:
+    """A completion for standard output: as generated, or with `indent` spaces a level."""
+    return text if indent is None or not constraint.is_json else indent_json(text, indent)

@@ -234,6 +234,14 @@ class DecodingOptions:
         speculation_option("Draft tokens: where they pay, never, or at most N a forward pass; same result."),
     ] = "auto"
 
+    def extractor_arguments(self) -> dict[str, Any]:
+        """The keyword arguments of `constrained.Extractor`."""
+        return {
+            "sampler": self.sampler,
+            "speculation": resolve_speculation_option(self.speculation),
+            "on_limit": self.on_limit.value,
+        }
+
     def settings(self) -> dict[str, Any]:
         """The settings of a call of `constrained.Generator`."""
         return {

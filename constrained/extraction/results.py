@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -94,11 +95,15 @@ def run_settings(model: Any, constraint: Constraint, options: Mapping[str, Any])
     else:
         name = f"{getattr(model, '__module__', '')}.{getattr(model, '__qualname__', type(model).__name__)}"
     compared = {
-        option: value if isinstance(value, bool | int | float | str) else repr(value)
+        option: value if isinstance(value, bool | int | float | str) else _shortened(repr(value))
         for option, value in sorted(options.items())
         if value is not None and option not in _NOT_COMPARED
     }
     return {"model": name, "constraint": constraint.render(), "constraint_key": constraint.key, **compared}
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 100 else f"{text[:60]}... ({blake2b(text.encode(), digest_size=12).hexdigest()})"
 
 
 def result_row(extraction: Extraction[Any], *, is_json: bool, details: Sequence[str] = ()) -> ResultRow:

@@ -183,6 +183,16 @@ def test_a_text_that_is_no_file_name_stays_a_text(run: Run) -> None:
         assert run(text).code == 0
 
 
+def test_a_result_that_the_token_limit_cut_is_an_error_unless_it_may_be_closed(run: Run) -> None:
+    documents(2)
+    assert run("docs.jsonl", "--out", "a.jsonl", "--max-tokens", "14").code == 5
+    assert results("a.jsonl") == {"0": "Truncated", "1": "Truncated"}
+    closed = ("--max-tokens", "14", "--on-limit", "close")
+    assert run("docs.jsonl", "--out", "b.jsonl", *closed).code == 0
+    assert set(results("b.jsonl")) == {"0", "1"}
+    assert "on_limit" in run("docs.jsonl", "--out", "a.jsonl", "--resume", *closed).err
+
+
 # ---------------------------------------------------------------- going on
 
 
