@@ -7,7 +7,6 @@ has one result.
 from __future__ import annotations
 
 import glob
-import inspect
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -16,7 +15,7 @@ from typing import Any
 
 from constrained.constraint import as_constraint
 from constrained.errors import DocumentError, InvalidArgument, WorkerError
-from constrained.extraction.extractor import Extractor
+from constrained.extraction.options import split_options
 from constrained.extraction.ray_actor import ExtractionActor, ExtractionJob
 from constrained.extraction.ray_cluster import load_ray
 from constrained.extraction.records import Columns, Record
@@ -107,13 +106,6 @@ def extract_dataset(
     if out is None:
         return mapped(dataset, job, pool)
     return _into_folder(dataset, job, pool, resume=resume)
-
-
-def split_options(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Keyword arguments of `Extractor`, and those of `Extractor.many`."""
-    names = {*inspect.signature(Extractor.__init__).parameters}
-    first = {name: value for name, value in options.items() if name in names}
-    return first, {name: value for name, value in options.items() if name not in names}
 
 
 @dataclass(frozen=True)

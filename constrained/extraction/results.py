@@ -103,7 +103,9 @@ def run_settings(model: Any, constraint: Constraint, options: Mapping[str, Any])
 
 
 def _shortened(text: str) -> str:
-    return text if len(text) <= 100 else f"{text[:60]}... ({blake2b(text.encode(), digest_size=12).hexdigest()})"
+    return (
+        text if len(text) <= 100 else f"{text[:60]}... ({blake2b(text.encode(), digest_size=12).hexdigest()})"
+    )
 
 
 def result_row(extraction: Extraction[Any], *, is_json: bool, details: Sequence[str] = ()) -> ResultRow:

@@ -193,6 +193,43 @@ def test_a_result_that_the_token_limit_cut_is_an_error_unless_it_may_be_closed(r
     assert "on_limit" in run("docs.jsonl", "--out", "a.jsonl", "--resume", *closed).err
 
 
+def test_what_the_model_is_told_reaches_the_prompt(run: Run) -> None:
+    """For one text and for files; the value is the last city of the prompt but for the document's."""
+
+    def say_told(prompt: str) -> str:
+        return json.dumps({"city": "_".join(re.findall(r"(?:Look|About|From) (\w+)", prompt))})
+
+    Path("examples.jsonl").write_text('{"text": "From Bonn", "value": {"city": "Bonn"}}\n\n')
+    told = ("--instructions", "Look well", "--context", "About Rome", "--examples", "examples.jsonl")
+    ended = run("From Oslo", *told, script=say_told)
+    assert ended.code == 0, ended.err
+    words = json.loads(ended.out)["city"].split("_")
+    assert set(words) == {"well", "Rome", "Bonn", "Oslo"}
+    documents(1)
+    assert run("docs.jsonl", *told, "--out", "r.jsonl", script=say_told).code == 0
+    assert set(results("r.jsonl")["0"]["city"].split("_")) == {"well", "Rome", "Bonn", "City0"}
+    assert "instructions" in run("docs.jsonl", "--out", "r.jsonl", "--resume").err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--examples", "no.jsonl"), "no.jsonl cannot be read"),
+        (("--examples", "bad.jsonl"), "bad.jsonl, line 2: not an example"),
+        (("--examples", "wrong.jsonl"), "example 0"),
+        (("--chunk-tokens", "9"), "--chunk-tokens needs --split"),
+        (("--retries", "1", "--stream"), "--stream does not go with --retries"),
+    ],
+)
+def test_wrong_settings_of_the_prompt(run: Run, arguments: tuple[str, ...], message: str) -> None:
+    example = '{"text": "x", "value": {"city": "y"}}\n'
+    Path("bad.jsonl").write_text(example + '{"text": "x"}\n')
+    Path("wrong.jsonl").write_text(example.replace('"y"', "5"))
+    ended = run("From Rome", *arguments)
+    assert (ended.code, ended.out) == (2, "")
+    assert message in ended.err
+
+
 # ---------------------------------------------------------------- going on
 
 

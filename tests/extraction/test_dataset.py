@@ -22,7 +22,7 @@ import pytest
 
 from constrained import InvalidArgument
 from constrained.errors import DocumentError, WorkerError
-from constrained.extraction.dataset import ActorPool, extract_dataset, split_options
+from constrained.extraction.dataset import ActorPool, extract_dataset
 from constrained.extraction.parquet_files import read_rows
 from constrained.extraction.results import ResultRow
 from constrained.extras import MissingExtra
@@ -54,14 +54,6 @@ class CityModel(ScriptedModel):
 
 
 # ---------------------------------------------------------------- without a cluster
-
-
-def test_options_go_to_the_extractor_or_to_its_calls() -> None:
-    options = {"retries": 1, "temperature": 0.5, "sampler": None, "max_tokens": 9}
-    assert split_options(options) == (
-        {"retries": 1, "sampler": None},
-        {"temperature": 0.5, "max_tokens": 9},
-    )
 
 
 @pytest.mark.parametrize("actors", [0, (2, 1), (0, 3), 1.5, True])
