@@ -53,6 +53,7 @@ _HOMES = {
     "ModelError": "errors",
     "ModelMismatch": "errors",
     "Output": "decoding",
+    "Partial": "extraction",
     "PredicateError": "errors",
     "PromptError": "errors",
     "PromptTooLong": "errors",
@@ -154,6 +155,7 @@ if TYPE_CHECKING:
     from constrained.extraction import Document as Document
     from constrained.extraction import Extraction as Extraction
     from constrained.extraction import Extractor as Extractor
+    from constrained.extraction import Partial as Partial
     from constrained.extraction import aextract as aextract
     from constrained.extraction import extract as extract
     from constrained.extraction import extract_many as extract_many

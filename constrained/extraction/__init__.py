@@ -5,6 +5,16 @@ from __future__ import annotations
 from constrained.extraction.api import aextract, extract, extract_many
 from constrained.extraction.extraction import Document, Extraction
 from constrained.extraction.extractor import Extractor
+from constrained.extraction.partial import Partial
 from constrained.extraction.records import read_documents
 
-__all__ = ["Document", "Extraction", "Extractor", "aextract", "extract", "extract_many", "read_documents"]
+__all__ = [
+    "Document",
+    "Extraction",
+    "Extractor",
+    "Partial",
+    "aextract",
+    "extract",
+    "extract_many",
+    "read_documents",
+]

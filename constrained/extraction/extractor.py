@@ -13,6 +13,7 @@ from constrained.errors import InvalidArgument, UnsupportedConstraint
 from constrained.extraction.examples import check_examples
 from constrained.extraction.extraction import Document, Extraction
 from constrained.extraction.many import extract_documents, extract_one
+from constrained.extraction.partial import Partial, item_parser, stream_item_values, stream_partials
 from constrained.extraction.prompt import Messages, PromptExtras, check_text, extraction_prompt
 from constrained.sampling import Local
 
@@ -155,6 +156,24 @@ class Extractor(Generic[ValueT]):
         if result.error is not None:
             raise result.error
         return result
+
+    def stream(self, text: str, **settings: Unpack[CallOptions]) -> Iterator[Partial[ValueT]]:
+        """Reads one text and yields the value so far, token by token; the last `Partial` has the result.
+
+        Arguments and errors are those of a call; without retries and parts.
+        """
+        prompt = self.prompt(text)
+        return stream_partials(self.generator, prompt, text, settings, self.on_limit)
+
+    def stream_items(self, text: str, **settings: Unpack[CallOptions]) -> Iterator[Any]:
+        """Reads one text into an array, and yields each item when it is complete: an instance, if `constraint` is a `list[T]`.
+
+        Raises:
+            InvalidArgument: the constraint is not an array.
+            ConstrainedError: as a call; the token limit is noticed behind the last complete item.
+        """
+        parse = item_parser(self.generator.constraint)
+        return stream_item_values(parse, self.stream(text, **settings))
 
     def prompt(self, text: str, constraint: Constraint | None = None) -> Messages:
         """The chat that asks for the value of a text.

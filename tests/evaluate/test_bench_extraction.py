@@ -23,10 +23,3 @@ def test_values_of_both_ways_are_compared() -> None:
     (pair,) = measure_throughput(ScriptedModel(byte_vocabulary(), answer), [4], 6)
     assert pair.equal
     assert pair.ratio == pair.loop_seconds / pair.many_seconds > 0
-    calls = itertools.count()
-
-    def changing(prompt: str) -> str:
-        return answer.replace("2,", f"{next(calls) // 50},")
-
-    (pair,) = measure_throughput(ScriptedModel(byte_vocabulary(), changing), [4], 6)
-    assert not pair.equal
