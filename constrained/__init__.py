@@ -43,6 +43,7 @@ _HOMES = {
     "DoesNotFit": "errors",
     "Extraction": "extraction",
     "Extractor": "extraction",
+    "Span": "constraint",
     "Speculation": "decoding",
     "Generator": "decoding",
     "InvalidArgument": "errors",
@@ -111,6 +112,7 @@ if TYPE_CHECKING:
     from constrained.automaton.device_masks import DeviceMaskCache as DeviceMaskCache
     from constrained.constraint import Constraint as Constraint
     from constrained.constraint import Section as Section
+    from constrained.constraint import Span as Span
     from constrained.constraint import ThinkingResult as ThinkingResult
     from constrained.constraint import after as after
     from constrained.constraint import as_constraint as as_constraint

@@ -154,6 +154,51 @@ class DecimalMultiple(Regex):
         self.packed = struct.pack("<QQIIII", modulus, residue, low, most, places, code)
 
 
+class Substring(Regex):
+    """The substrings of a document, each character of which has one or more spellings.
+
+    Attributes:
+        symbols: the document: the number of the spellings of each character, as a character.
+        spellings: the spellings by number; no spelling is a prefix of another one.
+        spaces: numbers below this are white space, and a run of it may also be spelled as `space`; 0: no such rule.
+        words: numbers from this on belong to words.
+        space: number of the spellings that a run of white space has.
+        least: characters of the shortest text; must be 1 or less with `spaces`.
+        whole_words: whether a text neither begins nor ends inside a word.
+        packed: all of these as bytes, for the core.
+    """
+
+    __slots__ = ("least", "packed", "space", "spaces", "spellings", "symbols", "whole_words", "words")
+
+    def __init__(
+        self,
+        symbols: str,
+        spellings: tuple[tuple[bytes, ...], ...],
+        *,
+        spaces: int = 0,
+        words: int = 0,
+        space: int = 0,
+        least: int = 1,
+        whole_words: bool = False,
+    ) -> None:
+        self.symbols = symbols
+        self.spellings = spellings
+        self.spaces = spaces
+        self.words = words
+        self.space = space
+        self.least = least
+        self.whole_words = whole_words
+        listed = [(number, data) for number, texts in enumerate(spellings) for data in texts]
+        sizes = (len(symbols), len(spellings), spaces, words, space, least, whole_words, len(listed))
+        self.packed = b"".join(
+            (
+                struct.pack("<8I", *sizes),
+                *(struct.pack("<2I", number, len(data)) + data for number, data in listed),
+                symbols.encode("utf-32-le", "surrogatepass"),
+            )
+        )
+
+
 EMPTY_SET = EmptySet()
 EMPTY_STRING = Literal(b"")
 

@@ -14,14 +14,14 @@
 namespace core {
 
 /// The classes of `grammars.ir`: first those of regular expressions, then those of rules.
-enum class Op : int32_t { Literal, Chars, Concat, Union, Intersection, Complement, Repeat, EmptySet, DecimalMultiple, Terminal, Call, Sequence, Choice, Loop, Interleave, Reference };
-constexpr size_t kOps = 15;  // without Reference, which is not a class
+enum class Op : int32_t { Literal, Chars, Concat, Union, Intersection, Complement, Repeat, EmptySet, DecimalMultiple, Substring, Terminal, Call, Sequence, Choice, Loop, Interleave, Reference };
+constexpr size_t kOps = 16;  // without Reference, which is not a class
 
 struct FlatNode {
     Op op;
     // Literal: offset and length in `data`; Chars: offset in `args`, number of ranges of two numbers each;
     // Concat, Union, Intersection, Sequence, Choice: offset in `args`, number of children; Complement: child;
-    // Multiple: offset in `data`, bytes; Repeat, Loop: child, low, high (-1: none); Reference: residual id;
+    // DecimalMultiple, Substring: offset in `data`, bytes; Repeat, Loop: child, low, high (-1: none); Reference: residual id;
     // Terminal: node of its expression; Call: rule; Interleave: offset in `args` of low, high (-1: none), obligations,
     // ordered, separator, number of entries, number of required alternatives; then five numbers per entry: head, body,
     // alternative (-1: repeatable), obligations, distinct; then the required alternatives

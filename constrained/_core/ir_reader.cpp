@@ -1,5 +1,7 @@
 #include "ir_reader.hpp"
 
+#include <algorithm>
+
 namespace core {
 
 namespace nb = nanobind;
@@ -17,7 +19,7 @@ struct Classes {
         const std::pair<Op, const char*> names[] = {
             {Op::Literal, "Literal"},   {Op::Chars, "Chars"},       {Op::Concat, "Concat"},
             {Op::Union, "Union"},       {Op::Intersection, "Intersection"}, {Op::Complement, "Complement"},
-            {Op::Repeat, "Repeat"},     {Op::EmptySet, "EmptySet"}, {Op::DecimalMultiple, "DecimalMultiple"},
+            {Op::Repeat, "Repeat"},     {Op::EmptySet, "EmptySet"}, {Op::DecimalMultiple, "DecimalMultiple"}, {Op::Substring, "Substring"},
             {Op::Terminal, "Terminal"},
             {Op::Call, "Call"},         {Op::Sequence, "Sequence"}, {Op::Choice, "Choice"},
             {Op::Loop, "Loop"},         {Op::Interleave, "Interleave"},
@@ -154,11 +156,12 @@ void IrReader::emit_regex(PyObject* node, Op op) {
             regexes.data.insert(regexes.data.end(), bytes, bytes + size);
             break;
         }
+        case Op::Substring:
         case Op::DecimalMultiple: {
             char* bytes;
             Py_ssize_t size;
             if (PyBytes_AsStringAndSize(attribute(node, names.packed), &bytes, &size)) throw nb::python_error();
-            if (size != DecimalMultiple::kPacked) throw nb::value_error("malformed grammar: a multiple");
+            if (op == Op::DecimalMultiple && size != DecimalMultiple::kPacked) throw nb::value_error("malformed grammar: a multiple");
             a = static_cast<int32_t>(regexes.data.size()), b = static_cast<int32_t>(size);
             regexes.data.insert(regexes.data.end(), bytes, bytes + size);
             break;
@@ -190,8 +193,14 @@ void IrReader::emit_regex(PyObject* node, Op op) {
     const auto node_index = static_cast<int32_t>(regexes.nodes.size());
     regex_nodes_.insert(node, node_index);
     regexes.nodes.push_back({op, a, b, c});
+    // A document must not outlive its automaton here, so what contains one is not remembered.
+    const auto holds = [&](int32_t part) { return static_cast<bool>(documents_[part]); };
+    bool document = op == Op::Substring;
+    if (op == Op::Concat || op == Op::Union || op == Op::Intersection) document = std::any_of(args.begin() + a, args.begin() + a + b, holds);
+    if (op == Op::Repeat || op == Op::Complement) document = holds(a);
+    documents_.push_back(document);
     // Reading a literal is as fast as looking it up.
-    if (op != Op::Reference && op != Op::Literal) fresh_.emplace_back(node, node_index);
+    if (!document && op != Op::Reference && op != Op::Literal) fresh_.emplace_back(node, node_index);
 }
 
 void IrReader::emit_expr(PyObject* node, Op op) {

@@ -92,6 +92,7 @@ private:
     std::vector<nanobind::object> names_;
     NodeIndex regex_nodes_, expr_nodes_;
     std::vector<PyObject*> regex_stack_, expr_stack_;
+    std::vector<bool> documents_;  // by regular expression: whether it contains a document
     std::vector<std::pair<PyObject*, int32_t>> fresh_;  // for `remember`, with their nodes
 };
 

@@ -41,6 +41,10 @@ void TokenLexicon::search_subtree(LexiconEntry& entry, uint32_t top, RegexId res
             if (end != Trie::kNone) visit(end, prefix->tail);
             continue;
         }
+        if (regexes_.substring_head(state)) {
+            substring_subtree(entry, node, state);
+            continue;
+        }
         const ByteSet& first = regexes_.first(state);
         const uint32_t begin = trie_.children_begin(node), end = trie_.children_end(node);
         if (node == Trie::kRoot || (end - begin > 8 && end - begin > 8 * first.count())) {

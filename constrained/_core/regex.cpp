@@ -99,6 +99,12 @@ RegexId RegexStore::add(Kind kind, uint32_t a, uint32_t b, uint32_t c, uint64_t 
                     node.min_length = node.least = multiples_[a].min_length();
                     node.max_length = kInfinite;
                     break;
+                case Kind::Substring:
+                    node.nullable = substrings_[a].accepts;
+                    node.finite = false;
+                    node.min_length = node.least = substring_length(substrings_[a]);
+                    node.max_length = kInfinite;
+                    break;
                 case Kind::Repeat: {
                     const Node& part = below({a});
                     node.nullable = b == 0 || part.nullable;
@@ -544,6 +550,7 @@ RegexId RegexStore::derive(RegexId id, uint8_t byte) {
             const auto left = alphabet_[byte] ? multiples_[node.a].after(byte) : std::nullopt;
             return left ? rest(*left) : kEmptyLanguage;
         }
+        case Kind::Substring: return derive_substring(node.a, byte);
         case Kind::Repeat: {
             const RegexId rest = repeat({node.a}, node.b == 0 ? 0 : node.b - 1, node.c == kInfinite ? node.c : node.c - 1);
             const RegexId first = derive({node.a}, byte);
@@ -616,6 +623,7 @@ const ByteSet& RegexStore::find_first(RegexId id) {
             for (uint32_t i = 0; i < node.b; ++i) bytes |= first(children_[node.a + i]);
             break;
         case Kind::Repeat: bytes = first({node.a}); break;
+        case Kind::Substring: bytes = substring_first(substrings_[node.a]); break;
         case Kind::Intersection:
         case Kind::Complement:
         case Kind::DecimalMultiple: bytes = first_by_steps(id); break;

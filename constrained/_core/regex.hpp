@@ -21,6 +21,7 @@
 
 #include "common.hpp"
 #include "decimal_multiple.hpp"
+#include "substring_index.hpp"
 
 namespace core {
 
@@ -48,6 +49,8 @@ public:
     RegexId complement(RegexId part);
     /// The rest of a decimal number that is a multiple of another number.
     RegexId multiple(const DecimalMultiple& number);
+    /// The substrings of a document; `packed` as for `SubstringIndex`.
+    RegexId substring(std::span<const uint8_t> packed);
     /// `high == kInfinite`: no upper bound.
     RegexId repeat(RegexId part, uint32_t low, uint32_t high);
 
@@ -117,6 +120,26 @@ public:
         return LiteralPrefix{{literal_bytes_.data() + node.a, node.b}, tail};
     }
 
+    /// A prefix of a text of a `SubstringIndex`.
+    struct SubstringPrefix {
+        const SubstringIndex* index;
+        uint32_t partial;  ///< node of the trie of spellings
+        uint32_t missing;  ///< symbols that must still follow
+        bool accepts;      ///< the text may end here
+        std::vector<SubstringIndex::Cursor> cursors;
+    };
+    struct SubstringHead {
+        const SubstringPrefix& prefix;  ///< invalid after the store grows
+        RegexId tail;
+    };
+    /// The substrings at the start of the residual and the rest, if the residual has this form.
+    std::optional<SubstringHead> substring_head(RegexId id) const {
+        const auto [head, tail] = split_head(id);
+        const Node& node = nodes_[head.value];
+        if (node.kind != Kind::Substring) return std::nullopt;
+        return SubstringHead{substrings_[node.a], tail};
+    }
+
     struct StarOf {
         RegexId part;   ///< C
         uint32_t rest;  ///< bound on the minimum rest of the residual between two copies of C, in bytes
@@ -155,7 +178,7 @@ public:
     std::string describe(RegexId id, size_t limit = 200) const;
 
 private:
-    enum class Kind : uint8_t { EmptyLanguage, Epsilon, Set, Literal, Concat, Union, Intersection, Complement, Repeat, DecimalMultiple };
+    enum class Kind : uint8_t { EmptyLanguage, Epsilon, Set, Literal, Concat, Union, Intersection, Complement, Repeat, DecimalMultiple, Substring };
     static constexpr uint32_t kNoMoves = UINT32_MAX;
     static constexpr uint32_t kUnknown = UINT32_MAX - 1;
     static constexpr uint32_t kSettled = 0x80000000u;  // of a move: the emptiness of its target is decided
@@ -213,6 +236,10 @@ private:
     uint32_t single_out(const ByteSet& bytes);
     uint32_t digits();
     RegexId rest(const DecimalMultiple& number);
+    RegexId rest(SubstringPrefix&& prefix);
+    RegexId derive_substring(uint32_t at, uint8_t byte);
+    uint32_t substring_length(const SubstringPrefix& prefix) const;
+    ByteSet substring_first(const SubstringPrefix& prefix) const;
     uint32_t intern_partition(const Partition& partition);
 
     std::span<const RegexId> children(const Node& node) const { return {children_.data() + node.a, node.b}; }
@@ -230,6 +257,11 @@ private:
     std::map<std::vector<int32_t>, RegexId> chars_index_;
     std::vector<DecimalMultiple> multiples_;
     InternTable multiple_index_;
+    std::vector<std::unique_ptr<SubstringIndex>> substring_indexes_;
+    std::unordered_map<uint64_t, std::vector<uint32_t>> substring_index_of_;  // by hash of the packed document
+    std::deque<SubstringPrefix> substrings_;
+    InternTable substring_table_;
+    size_t substring_bytes_ = 0;
     uint32_t digits_ = kUnset;  // the partition for numbers: each digit, the point, all others
     std::vector<Partition> partitions_;
     InternTable partition_index_;

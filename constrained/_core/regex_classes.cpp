@@ -119,6 +119,7 @@ uint32_t RegexStore::partition_of(RegexId id) {
         case Kind::Complement:
         case Kind::Repeat: return make_partition({node.a});
         case Kind::DecimalMultiple: return digits();
+        case Kind::Substring: return single_out(first(id));
     }
     return kWhole;
 }

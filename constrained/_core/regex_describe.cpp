@@ -10,7 +10,7 @@ size_t RegexStore::bytes() const {
     return nodes_.capacity() * sizeof(Node) + children_.capacity() * sizeof(RegexId) + index_.bytes() +
            sets_.capacity() * (sizeof(ByteSet) + 300) + literal_bytes_.capacity() * 9 +
            partitions_.capacity() * sizeof(Partition) + partition_index_.bytes() + moves_.capacity() * sizeof(uint32_t) +
-           multiples_.capacity() * sizeof(DecimalMultiple) + multiple_index_.bytes() + refinements_.size() * 64 + relaxed_.size() * 48 + first_.size() * sizeof(ByteSet) + literal_hash_.capacity() * 8 +
+           multiples_.capacity() * sizeof(DecimalMultiple) + multiple_index_.bytes() + substring_bytes_ + substring_table_.bytes() + refinements_.size() * 64 + relaxed_.size() * 48 + first_.size() * sizeof(ByteSet) + literal_hash_.capacity() * 8 +
            chars_index_.size() * 100;
 }
 
@@ -72,6 +72,7 @@ void RegexStore::describe(RegexId id, size_t limit, std::string& out) const {
             out += ')';
             break;
         case Kind::DecimalMultiple: out += multiples_[node.a].describe(); break;
+        case Kind::Substring: out += "<substring>"; break;
         case Kind::Complement:
             out += "~(";
             describe({node.a}, limit, out);

@@ -125,7 +125,8 @@ bool RegexStore::subset_of_star(RegexId id, RegexId part) {
             break;
         case Kind::Repeat: holds = holds || subset_of_star({node.a}, part); break;
         case Kind::Complement:
-        case Kind::DecimalMultiple: break;
+        case Kind::DecimalMultiple:
+        case Kind::Substring: break;
     }
     return subset_of_star_[key] = holds;
 }

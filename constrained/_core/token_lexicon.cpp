@@ -11,12 +11,6 @@ constexpr size_t kManyExits = 4096;  // out of C*: too many to check one by one
 constexpr uint32_t kHighBound = 16;  // of a counter: relaxed so that more residuals share an entry
 }
 
-TokenLexicon::TokenLexicon(const TokenBytes& tokens, const Trie& trie, const ByteClassTrie& byte_class_trie, RegexStore& regexes)
-    : tokens_(tokens), trie_(trie), byte_class_trie_(byte_class_trie), regexes_(regexes), all_(tokens.size()), vocabulary_size_(tokens.size()) {
-    all_.add(trie.subtree_tokens(Trie::kRoot));
-    all_.make_dense();
-}
-
 /// A residual with the same entry, shared by as many residuals as possible: bounds that no token reaches and excluded
 /// words that no token ends make no difference.
 TokenLexicon::Standing TokenLexicon::representative(RegexId residual) {
@@ -98,7 +92,7 @@ TokenLexicon::Lookup TokenLexicon::at(RegexId residual) {
 std::unique_ptr<LexiconEntry> TokenLexicon::make(RegexId key) {
     std::unique_ptr<LexiconEntry> entry;
     const auto counter = regexes_.counter(key);
-    if (regexes_.first(key).count() <= kFewBytes) {
+    if (regexes_.substring_head(key) || regexes_.first(key).count() <= kFewBytes) {
         entry = from_search(key);
     } else if (counter && counts(*counter) && (entry = from_counter(*counter))) {
         // made
@@ -128,6 +122,7 @@ void TokenLexicon::trim(size_t limit) {
     if (bytes_ <= limit) return;
     subtree_entries_.clear();
     bytes_ -= std::exchange(subtree_bytes_, 0);
+    drop_document_tokens();
     for (auto& entry : entries_) {
         if (!entry || std::exchange(entry->used, false)) continue;
         bytes_ -= entry->bytes();
@@ -235,6 +230,7 @@ std::unique_ptr<LexiconEntry> TokenLexicon::from_search(RegexId residual) {
     auto entry = std::make_unique<LexiconEntry>(LexiconEntry{TokenSet(vocabulary_size_), nullptr, 0, {}, {}});
     search_subtree(*entry, Trie::kRoot, residual);
     std::sort(entry->boundary_nodes.begin(), entry->boundary_nodes.end());
+    entry->boundary_nodes.erase(std::unique(entry->boundary_nodes.begin(), entry->boundary_nodes.end()), entry->boundary_nodes.end());
     return entry;
 }
 

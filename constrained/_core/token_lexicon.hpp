@@ -6,7 +6,8 @@
 //   from_base     a language without some words: the entry of the language, corrected on the paths of these words
 //   from_relaxed  bounds so high that only long tokens reach them: the entry without bounds, corrected at these tokens
 //   from_star     languages that cannot die inside C*, such as strings: the tokens of C*, plus a check of those that leave
-//   from_search   residuals with few first bytes, such as literals: these bytes are looked up in the trie
+//   from_search   residuals with few first bytes, such as literals: these bytes are looked up in the trie; and the
+//                 substrings of a document, see `substring_subtree`
 //   from_walk     any other residual: one walk over the vocabulary
 // Not thread-safe: the shard's lock guards it.
 #pragma once
@@ -41,6 +42,7 @@ struct LexiconEntry {
 class TokenLexicon {
 public:
     TokenLexicon(const TokenBytes& tokens, const Trie& trie, const ByteClassTrie& byte_class_trie, RegexStore& regexes);
+    ~TokenLexicon();
 
     struct Lookup {
         const LexiconEntry& entry;
@@ -74,6 +76,11 @@ private:
     std::unique_ptr<LexiconEntry> from_search(RegexId residual);
     void walk_into(LexiconEntry& entry, RegexId residual);
     void search_subtree(LexiconEntry& entry, uint32_t top, RegexId residual);
+    void substring_subtree(LexiconEntry& entry, uint32_t top, RegexId residual);
+    struct DocumentTokens;
+    DocumentTokens& document_tokens(const SubstringIndex& index);
+    void drop_document_tokens();
+    bool many_occurrences(LexiconEntry& entry, const RegexStore::SubstringPrefix& prefix, RegexId tail);
     uint32_t spell_subtree(LexiconEntry& entry, uint32_t node, RegexId residual, size_t read);
     const LexiconEntry& known_subtree(uint32_t top, RegexId residual);
     bool copy_subtree(LexiconEntry& entry, uint32_t top, RegexId residual, RegexId base);
@@ -102,6 +109,10 @@ private:
     std::unordered_map<uint64_t, LexiconEntry> subtree_entries_;               // by trie node and residual
     size_t subtree_bytes_ = 0;                                     // of `bytes_`
     std::vector<std::optional<ByteSet>> uniform_;  // by partition
+    std::unordered_map<const SubstringIndex*, std::unique_ptr<DocumentTokens>> document_tokens_;
+    std::vector<uint32_t> parents_;  // of the trie's nodes; empty until they are needed
+    std::vector<uint32_t> seen_;     // by trie node: the number of the last search that reached it
+    uint32_t searches_ = 0;
     size_t bytes_ = 0;
 };
 

@@ -29,11 +29,13 @@ from constrained.constraint.predicate import PredicateConstraint, predicate
 from constrained.constraint.structural_tag import structural_tag
 from constrained.constraint.substring import substring_of
 from constrained.constraint.text import choice, regex
+from grammars.types.span import Span
 
 __all__ = [
     "Constraint",
     "PredicateConstraint",
     "Section",
+    "Span",
     "ThinkingResult",
     "Whitespace",
     "after",

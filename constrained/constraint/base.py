@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from constrained.errors import UnsupportedConstraint
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -98,6 +100,36 @@ class Constraint:
         from grammars.types.contents import pydantic_json_schema
 
         return pydantic_json_schema(self, handler(core_schema))
+
+    @property
+    def needs_document(self) -> bool:
+        """Whether strings of its values are spans of a document (``x-span``, `Span`), so that `bind` must come first."""
+        return False
+
+    def bind(self, document: str, *, require_grounding: bool = False) -> Constraint:
+        """This constraint for values from one document: strings with ``x-span`` are spans of it.
+
+        Args:
+            document: the text that the values come from.
+            require_grounding: all strings are spans of the document, and all numbers, dates and times are among those
+                that it states. Enumerated values and booleans stay as they are.
+
+        Returns:
+            This constraint, if it has no such strings.
+
+        Raises:
+            UnsupportedConstraint: `require_grounding`, and the values are not JSON of a schema.
+        """
+        if require_grounding:
+            raise UnsupportedConstraint(
+                f"require_grounding is for JSON, not for {self.render()}",
+                action="use a schema or a type, or substring_of(document)",
+            )
+        return self
+
+    def without_document(self) -> Constraint:
+        """This constraint with any strings in place of spans, for what depends on no document."""
+        return self
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Constraint) and type(self) is type(other) and self.key == other.key

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -105,6 +106,19 @@ class _TaggedTextConstraint(Constraint):
     tags: tuple[_Tag, ...]
     at_least: int
     at_most: int | None
+
+    @property
+    def needs_document(self) -> bool:
+        return any(tag.content.needs_document for tag in self.tags)
+
+    def bind(self, document: str, *, require_grounding: bool = False) -> Constraint:
+        return self._with_contents(lambda one: one.bind(document, require_grounding=require_grounding))
+
+    def without_document(self) -> Constraint:
+        return self._with_contents(lambda one: one.without_document())
+
+    def _with_contents(self, change: Callable[[Constraint], Constraint]) -> Constraint:
+        return replace(self, tags=tuple(tag._replace(content=change(tag.content)) for tag in self.tags))
 
     @cached_property
     def key(self) -> str:
@@ -230,6 +244,16 @@ class _AfterMarkerConstraint(Constraint):
 
     marker: str
     content: Constraint
+
+    @property
+    def needs_document(self) -> bool:
+        return self.content.needs_document
+
+    def bind(self, document: str, *, require_grounding: bool = False) -> Constraint:
+        return replace(self, content=self.content.bind(document, require_grounding=require_grounding))
+
+    def without_document(self) -> Constraint:
+        return replace(self, content=self.content.without_document())
 
     @cached_property
     def key(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -81,6 +81,21 @@ class _JsonConstraint(Constraint):
     @property
     def report(self) -> KeywordReport:
         return self._lowered.report
+
+    @property
+    def needs_document(self) -> bool:
+        return '"x-span"' in self._text and not self.options.get("source_text")
+
+    def bind(self, document: str, *, require_grounding: bool = False) -> Constraint:
+        if '"x-span"' not in self._text and not require_grounding:
+            return self
+        if not isinstance(document, str):
+            raise InvalidConstraint(f"a document is a str, not {type(document).__name__}")
+        grounded = {"require_grounding": True} if require_grounding else {}
+        return replace(self, options={**self.options, "source_text": document, **grounded})
+
+    def without_document(self) -> Constraint:
+        return replace(self, options={**self.options, "source_text": ""}) if self.needs_document else self
 
     def parse(self, text: str) -> Any:
         value = read_value(text)

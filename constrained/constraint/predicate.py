@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +41,19 @@ class PredicateConstraint(Constraint):
     def special_tokens(self) -> tuple[str, ...]:
         """See `Constraint`; taken from `inner`."""
         return self.inner.special_tokens
+
+    @property
+    def needs_document(self) -> bool:
+        """See `Constraint`; taken from `inner`."""
+        return self.inner.needs_document
+
+    def bind(self, document: str, *, require_grounding: bool = False) -> PredicateConstraint:
+        """See `Constraint`; binds `inner`."""
+        return replace(self, inner=self.inner.bind(document, require_grounding=require_grounding))
+
+    def without_document(self) -> PredicateConstraint:
+        """See `Constraint`; of `inner`."""
+        return replace(self, inner=self.inner.without_document())
 
     @cached_property
     def key(self) -> str:

@@ -47,7 +47,7 @@ def substring_of(text: str, *, min_length: int = 1) -> Constraint:
     ``document.find(value)``.
 
     Args:
-        text: the document; `grammars.text.substring.LONGEST_DOCUMENT` says how long it may be.
+        text: the document; `grammars.text.substring.MAX_DOCUMENT_LENGTH` says how long it may be.
         min_length: characters of the shortest span; 0 allows the empty text.
 
     Raises:

@@ -6,10 +6,13 @@ import functools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
+from constrained.automaton import Automaton
+from constrained.constraint import as_constraint
 from constrained.decoding import Generator, limits
 from constrained.decoding.cut import OnLimit, check_on_limit
 from constrained.decoding.output import ValueT
 from constrained.errors import InvalidArgument, UnsupportedConstraint
+from constrained.extraction.binding import bound_generator
 from constrained.extraction.examples import check_examples
 from constrained.extraction.extraction import Document, Extraction
 from constrained.extraction.many import extract_documents, extract_one
@@ -32,7 +35,7 @@ class Extractor(Generic[ValueT]):
     Attributes:
         generator: generates the completions.
         extras: what the prompt says besides the type and the document.
-        retries, on_limit, long, chunk_tokens, overlap_tokens, passes: as passed to `__init__`.
+        retries, on_limit, long, chunk_tokens, overlap_tokens, passes, require_grounding: as passed to `__init__`.
     """
 
     generator: Generator[ValueT]
@@ -61,6 +64,7 @@ class Extractor(Generic[ValueT]):
         chunk_tokens: int | None = None,
         overlap_tokens: int | None = None,
         passes: int = 1,
+        require_grounding: bool = False,
     ) -> None:
         """Loads the model, compiles the constraint, and checks the examples.
 
@@ -86,6 +90,8 @@ class Extractor(Generic[ValueT]):
             overlap_tokens: most tokens that a part repeats of the one before; by default an eighth of a part.
             passes: with 2, members of the top-level object that got no value are asked for once more, without the others
                 (``long="split"`` only).
+            require_grounding: all strings of a value are spans of the document, and all numbers, dates and times are
+                among those that it states; see `Constraint.bind`. Enumerated values and booleans stay as they are.
 
         Raises:
             InvalidArgument: an argument is out of range, or an example does not satisfy the constraint.
@@ -108,7 +114,12 @@ class Extractor(Generic[ValueT]):
         self._make_generator = functools.partial(
             value_generator, model, sampler=sampler, speculation=speculation
         )
+        self.require_grounding = require_grounding
+        if not isinstance(constraint, Automaton):
+            constraint = as_constraint(constraint).without_document()
         self.generator = self._make_generator(constraint)
+        if require_grounding:
+            self.generator.constraint.bind("", require_grounding=True)  # raises where that is not supported
         # Further generators, for parts of documents, take the model as it was loaded here.
         self._make_generator = functools.partial(
             value_generator, self.generator.model, sampler=sampler, speculation=speculation
@@ -186,6 +197,14 @@ class Extractor(Generic[ValueT]):
             PromptError: the text is empty, or cannot be read.
         """
         return extraction_prompt(text, constraint or self.generator.constraint, self.extras)
+
+    def bound(self, generator: Generator[Any], text: str) -> Generator[Any]:
+        """A generator of this extractor for one document: itself, unless values have spans of the document.
+
+        Raises:
+            ConstrainedError: no value of the document satisfies the constraint.
+        """
+        return bound_generator(generator, text, require_grounding=self.require_grounding)
 
     @property
     def part_generator(self) -> Generator[Any]:

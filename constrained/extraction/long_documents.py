@@ -78,7 +78,8 @@ def part_steps(
             generator = extractor.member_generator(tuple(missing))
         texts = [document.text[chunk.start : chunk.end] for chunk in chunks]
         prompts = [extractor.prompt(text, generator.constraint) for text in texts if text.strip()]
-        outcomes = yield from completions(extractor, generator, prompts, settings)
+        bound = extractor.bound(generator, document.text)
+        outcomes = yield from completions(extractor, bound, prompts, settings)
         attempts += sum(count for _, count in outcomes)
         read = [chunk for chunk, text in zip(chunks, texts, strict=True) if text.strip()]
         for chunk, (outcome, _) in zip(read, outcomes, strict=True):

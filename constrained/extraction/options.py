@@ -25,6 +25,7 @@ class ExtractorOptions(TypedDict, total=False):
     chunk_tokens: int | None
     overlap_tokens: int | None
     passes: int
+    require_grounding: bool
 
 
 class CallOptions(TypedDict, total=False):

@@ -34,15 +34,16 @@ def document_steps(
         chunks = plan_chunks(extractor, document.text, settings) if extractor.long == "split" else []
         if len(chunks) > 1 or (chunks and extractor.passes > 1):
             return (yield from part_steps(extractor, document, chunks, settings))
+        generator = extractor.bound(extractor.generator, document.text)
     except ConstrainedError as error:
         text = document.text if isinstance(document.text, str) else ""
         return Extraction[Any](document.id, text, error=error, attempts=0)
-    ((outcome, attempts),) = yield from completions(extractor, extractor.generator, [messages], settings)
+    ((outcome, attempts),) = yield from completions(extractor, generator, [messages], settings)
     if isinstance(outcome, PromptTooLong) and extractor.long != "split":
         outcome.reword(action='pass long="split" to read it in parts, or use a model with a longer context')
     if isinstance(outcome, ConstrainedError):
         return Extraction[Any](document.id, document.text, error=outcome, attempts=attempts)
-    return Extraction(document.id, document.text, outcome, attempts=attempts)
+    return Extraction(document.id, document.text, outcome, attempts=attempts, _request=(generator, messages))
 
 
 def completions(

@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable, MutableMapping
 from typing import Any, TypeVar
 
 from grammars import ir
+from grammars.regex.occurrences import Occurrences, Place
 
 T = TypeVar("T")
 
-LITERAL, CHARS, CONCAT, UNION, INTERSECTION, COMPLEMENT, REPEAT, MULTIPLE = range(8)
+LITERAL, CHARS, CONCAT, UNION, INTERSECTION, COMPLEMENT, REPEAT, MULTIPLE, SUBSTRING = range(9)
 _ALL_BYTES = (1 << 256) - 1
 _LEADS = ((0xC2, 0xDF, 1, 0x80), (0xE0, 0xEF, 2, 0x800), (0xF0, 0xF4, 3, 0x10000))
 """First and last leading byte, continuation bytes that follow, least code point written so (RFC 3629)."""
@@ -117,6 +118,9 @@ class Residuals:
         if isinstance(node, ir.DecimalMultiple):
             form = ("whole", "number", "fraction").index(node.form)
             return self._multiple(node.modulus, node.residue, node.low, node.high, node.places, form)
+        if isinstance(node, ir.Substring):
+            occurrences = Occurrences(node)
+            return self._substring(occurrences, 0, b"", occurrences.starts())
         if isinstance(node, ir.EmptySet):
             return self.empty_language
         raise TypeError(f"not a regex: {node!r}")
@@ -198,6 +202,13 @@ class Residuals:
         nullable = low == 0 and residue * 10**places % modulus == 0
         return self._intern((MULTIPLE, modulus, residue, low, high, places, form), nullable)
 
+    def _substring(self, document: Occurrences, count: int, spelled: bytes, places: frozenset[Place]) -> int:
+        if not places:
+            return self.empty_language
+        count = min(count, max(document.node.least, 1))  # more symbols make no difference
+        nullable = not spelled and count >= document.node.least and document.may_end(places)
+        return self._intern((SUBSTRING, document, count, spelled, places), nullable)
+
     # ------------------------------------------------------------ derivatives
 
     def _heads(self, node: int) -> tuple[int, ...]:
@@ -227,6 +238,16 @@ class Residuals:
             return self._complement(derived[rest[0]])
         if kind == MULTIPLE:
             return self._after_digit(*rest, byte=byte)
+        if kind == SUBSTRING:
+            document, count, spelled, places = rest
+            spelled += bytes((byte,))
+            symbol = document.by_spelling.get(spelled)
+            if symbol is not None:
+                places = document.after(places, symbol, first=count == 0)
+                return self._substring(document, count + 1, b"", places)
+            if any(data.startswith(spelled) for data in document.by_spelling):
+                return self._substring(document, count, spelled, places)
+            return self.empty_language
         part, low, high = rest
         more = self._repeat(part, max(low - 1, 0), None if high is None else high - 1)
         return self._concat(derived[part], more)
@@ -362,7 +383,7 @@ class Residuals:
         if kind == CHARS:
             following, ranges = rest
             return following or len(chr(ranges[0][0]).encode())
-        if kind in (COMPLEMENT, MULTIPLE):
+        if kind in (COMPLEMENT, MULTIPLE, SUBSTRING):
             return 0 if self._nullable[node] else 1
         if kind == REPEAT:
             return rest[1] * self._bound[rest[0]] if rest[1] else 0
@@ -376,7 +397,7 @@ class Residuals:
         if kind == LITERAL:
             mask = 1 << rest[0][0] if rest[0] else 0
             return tuple(part for part in (mask, _ALL_BYTES & ~mask) if part)
-        if kind in (CHARS, MULTIPLE):
+        if kind in (CHARS, MULTIPLE, SUBSTRING):
             groups: dict[int, int] = {}
             for byte in range(256):
                 target = self.derive(node, byte)

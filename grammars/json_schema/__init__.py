@@ -31,6 +31,7 @@ from grammars.json_schema.emit.lowering import SchemaLowering
 from grammars.json_schema.source.contents import ContentTable
 from grammars.json_schema.source.dialects import SCHEMA_DIALECTS, select_dialect
 from grammars.json_schema.source.document import SchemaDocument, SchemaNode, document_order
+from grammars.json_schema.source.grounded import grounded_schema
 from grammars.json_schema.source.metaschema import require_valid_schema
 from grammars.json_schema.source.registry import SchemaRegistry
 from grammars.json_schema.source.report import KeywordEntry, KeywordReport, noting_digits
@@ -93,6 +94,8 @@ def lower_schema(
     unsupported: UnsupportedKeywordPolicy = "refuse",
     contents: Mapping[str, Callable[[], ir.Grammar]] | None = None,
     max_digits: int | None = None,
+    source_text: str | None = None,
+    require_grounding: bool = False,
 ) -> LoweredSchema:
     r"""The grammar of the JSON texts of a schema's instances.
 
@@ -127,6 +130,9 @@ def lower_schema(
         max_digits: digits that a number may have before its point, and after it; exponents are then below 200. Integers
             between two bounds are not affected, and bounds and divisors with more digits raise the limit. None: no limit,
             as the specification has it.
+        source_text: the text of which strings with ``x-span`` are spans; "": it is not known yet, and they are any strings.
+        require_grounding: narrow the schema to strings, numbers and dates that stand in that text: see
+            `grammars.json_schema.source.grounded`.
 
     Raises:
         InvalidConstraint: a malformed schema, a dangling or circular reference, a malformed pattern, or an
@@ -137,6 +143,8 @@ def lower_schema(
     """
     if unsupported not in get_args(UnsupportedKeywordPolicy):
         raise InvalidConstraint(f"unsupported={unsupported!r} is not known", action="use 'refuse' or 'check'")
+    if require_grounding and source_text:
+        schema = grounded_schema(schema, source_text)
     documents = SchemaRegistry(registry)
     dialect = select_dialect(schema, draft, documents)
     if not formats:
@@ -168,6 +176,7 @@ def lower_schema(
                 formats=formats,
                 contents=contents,
                 max_digits=max_digits,
+                source_text=source_text,
             ).grammar
         finally:
             _JSON_TEXTS.reset(token)
@@ -176,7 +185,7 @@ def lower_schema(
 
     def lowering_of(schema: Any) -> SchemaLowering:
         return SchemaLowering(
-            SchemaDocument(schema, dialect, documents, require_valid_schema, table),
+            SchemaDocument(schema, dialect, documents, require_valid_schema, table, source_text),
             punctuation,
             ordered=property_order == "schema",
             closed=not additional_properties_default,

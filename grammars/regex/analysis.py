@@ -25,6 +25,8 @@ def nullable(regex: ir.Regex) -> bool:
             known[id(node)] = False
         elif isinstance(node, ir.DecimalMultiple):
             known[id(node)] = node.low == 0 and node.residue * 10**node.places % node.modulus == 0
+        elif isinstance(node, ir.Substring):
+            known[id(node)] = node.least == 0
         elif isinstance(node, ir.Repeat) and node.low == 0:
             known[id(node)] = True
         elif not ready:
@@ -81,6 +83,8 @@ def widths(regex: ir.Regex) -> tuple[int, int | None]:
             known[node] = 1, 1
         elif kind in (ir.EmptySet, ir.Complement, ir.DecimalMultiple):
             known[node] = 0, None
+        elif kind is ir.Substring:
+            known[node] = node.least, None if node.spaces else len(node.symbols)  # type: ignore[attr-defined]
         else:
             parts = children(node)
             missing = [part for part in parts if part not in known]

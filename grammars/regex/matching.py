@@ -7,6 +7,7 @@ where it may end; complement and intersection are computed position by position.
 from __future__ import annotations
 
 from grammars import ir
+from grammars.regex.occurrences import Occurrences
 
 
 def matches(regex: ir.Regex, text: str | bytes) -> bool:
@@ -53,7 +54,27 @@ class _RegexMatcher:
             return self.repeat(node, start)
         if isinstance(node, ir.DecimalMultiple):
             return self.multiple(node, start)
+        if isinstance(node, ir.Substring):
+            return self.substring(node, start)
         return set()
+
+    def substring(self, node: ir.Substring, start: int) -> set[int]:
+        occurrences = Occurrences(node)
+        places = occurrences.starts()
+        lengths = sorted({len(data) for data in occurrences.by_spelling})
+        found, at, count = set(), start, 0
+        while places:
+            if count >= node.least and occurrences.may_end(places):
+                found.add(at)
+            ends = (
+                at + length for length in lengths if self.data[at : at + length] in occurrences.by_spelling
+            )
+            end = next(ends, None)
+            if end is None:
+                break
+            symbol = occurrences.by_spelling[self.data[at:end]]
+            places, at, count = occurrences.after(places, symbol, first=count == 0), end, count + 1
+        return found
 
     def character(self, node: ir.Chars, start: int) -> set[int]:
         for size in range(1, min(4, len(self.data) - start) + 1):

@@ -12,6 +12,7 @@ converts a JSON value of that schema to a value of the type. Must not know: auto
     records.py     dataclasses, TypedDict, NamedTuple, callables: types with named fields
     metadata.py    metadata of `Annotated`: bounds, lengths, descriptions
     contents.py    strings of a constraint or of a type: the schema for the grammar and that for a prompt
+    span.py       `Span`: strings that are spans of the document
     limits.py      bounds for values that a format allows and Python cannot represent
     docstrings.py  descriptions from docstrings
     models.py      types that pydantic (version 2) defines, read by pydantic

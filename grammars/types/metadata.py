@@ -10,6 +10,8 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from grammars.types.span import apply_span
+
 _LENGTHS = {"string": "Length", "array": "Items", "object": "Properties"}
 _NUMERIC = frozenset({"integer", "number"})
 
@@ -53,9 +55,13 @@ def apply_metadata(schema: dict[str, Any], metadata: Iterable[Any]) -> dict[str,
     Raises:
         Refused: a bound that does not apply to what the schema describes, or a kind that JSON Schema lacks.
     """
+    metadata = tuple(metadata)
     for bound in _bounds(metadata):
         schema = _apply(schema, bound)
-    return schema
+    try:
+        return apply_span(schema, metadata)
+    except TypeError as error:
+        raise UnsupportedMetadata(str(error)) from None
 
 
 def _bounds(metadata: Iterable[Any]) -> Iterator[Bound]:

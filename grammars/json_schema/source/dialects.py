@@ -114,6 +114,7 @@ _4: dict[str, KeywordHandler] = {
     "maxLength": k.max_length,
     "pattern": k.pattern_,
     "format": k.format_,
+    "x-span": k.x_span,
     "items": k.items_before_2020,
     "additionalItems": k.additional_items,
     "minItems": k.min_items,

@@ -149,6 +149,7 @@ class SchemaDocument:
         registry: other documents by URI.
         check: called with each other document and its dialect; raises if it is malformed.
         contents: what strings may contain by `grammars.content.CONTENT_KEYWORD`; None: the keyword is unknown.
+        source_text: the text that values are extracted from, for ``x-span``; None: it is not known.
     """
 
     def __init__(
@@ -158,7 +159,9 @@ class SchemaDocument:
         registry: SchemaRegistry | None = None,
         check: Callable[[Any, SchemaDialect], object] = lambda schema, dialect: None,
         contents: ContentTable | None = None,
+        source_text: str | None = None,
     ) -> None:
+        self.source_text = source_text
         self.dialect = dialect
         self.contents = contents
         self.nodes: dict[str, SchemaNode] = {}

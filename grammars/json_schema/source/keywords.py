@@ -20,6 +20,7 @@ from grammars.json_schema.text.formats import FORMATS
 from grammars.json_schema.text.literals import is_json_value
 from grammars.json_schema.text.numbers import Bounds, decimal
 from grammars.json_schema.text.patterns import StringPattern, ecma_pattern, format_pattern
+from grammars.json_schema.text.spans import read_span_options, span_pattern
 
 KeywordHandler = Callable[[ParsedSchema, Any, SchemaNode, SchemaDocument], "str | None"]
 
@@ -191,6 +192,21 @@ def format_(parsed: ParsedSchema, value: Any, node: SchemaNode, document: Schema
             return "formats are annotations here"
         return f"unknown format {value!r}"
     parsed.constraints.patterns += (format_pattern(format),)
+    return None
+
+
+def x_span(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
+    """Strings are verbatim spans of the text that values are extracted from, relaxed as the keyword says."""
+    if value is False:
+        return ""
+    options = read_span_options(value, child_pointer(node.pointer, "x-span"))
+    if document.source_text is None:
+        reason = "needs the document: use an Extractor, or constraint.bind(document)"
+        mark_unsupported(parsed, node, "x-span", reason, f.STRING)
+    elif not document.source_text:
+        return "any string: the document is not known yet"
+    else:
+        parsed.constraints.patterns += (span_pattern(document.source_text, options),)
     return None
 
 

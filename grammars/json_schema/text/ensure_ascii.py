@@ -76,6 +76,8 @@ def _ascii_value(node: ir.Regex, known: Known) -> ir.Regex:
         return node if ranges == node.ranges else ir.chars(ranges)
     if isinstance(node, ir.Literal):
         return node if node.data.isascii() else ir.EMPTY_SET
+    if isinstance(node, ir.Substring):
+        return strings.respelled(node, lambda texts: [data for data in texts if data.isascii()])
     return _over(node, known)
 
 
@@ -87,6 +89,11 @@ def _least_texts() -> ir.Regex:
     """Texts with required escapes only."""
     plain = ir.chars([(0x00, 0x5B), (0x5D, ir.MAX_CODE_POINT)])
     return ir.repeat(ir.union(plain, _LEAST.unit(_CANNOT_STAND)))
+
+
+def _needed_spellings(texts: tuple[bytes, ...]) -> list[bytes]:
+    """Spellings without escapes, or with one that is needed."""
+    return [data for data in texts if not data.startswith(b"\\") or _NEEDED.fullmatch(data)]
 
 
 def _without_needless() -> Callable[[ir.Regex, Known], ir.Regex]:
@@ -108,6 +115,8 @@ def _without_needless() -> Callable[[ir.Regex, Known], ir.Regex]:
     def value(node: ir.Regex, known: Known) -> ir.Regex:
         if node in swapped:
             return swapped[node]
+        if isinstance(node, ir.Substring):
+            return strings.respelled(node, _needed_spellings)
         if isinstance(node, ir.Literal):
             if b"\\" not in node.data:
                 return node

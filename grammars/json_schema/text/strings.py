@@ -13,9 +13,10 @@ Two styles of units:
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import product
 from json.encoder import encode_basestring, encode_basestring_ascii
 
 from grammars import ir
@@ -99,6 +100,8 @@ class EscapeStyle:
                 done[node] = self.unit(node.ranges)  # type: ignore[attr-defined]
             elif kind is ir.EmptySet:
                 done[node] = node
+            elif kind is ir.Substring:
+                done[node] = self.substring(node)  # type: ignore[arg-type]
             else:
                 parts = children(node)
                 missing = [part for part in parts if part not in done]
@@ -127,6 +130,26 @@ class EscapeStyle:
         if self.optional is _BEYOND and _AS_IT_IS.fullmatch(data):
             return ir.Literal(data)
         return self.text(data.decode())
+
+    def substring(self, node: ir.Substring) -> ir.Regex:
+        """The substrings of a document, each character in every encoding."""
+        return respelled(
+            node, lambda texts: [unit for data in texts for unit in self.spellings(data.decode())]
+        )
+
+    def spellings(self, char: str) -> list[bytes]:
+        """Every encoding of one character, as `unit` has them, one by one."""
+        code = ord(char)
+        found = [] if contains(_CONTROLS, code) else [char.encode()]
+        if code in _SHORT:
+            found.append(b"\\" + _SHORT[code])
+        elif code == 0x2F and self.slash:
+            found.append(b"\\/")
+        if contains(self.optional, code) or contains(_CONTROLS, code):
+            digits = encode_basestring_ascii(char)[1:-1] if code > 0x7E else f"\\u{code:04x}"
+            letters = [(d, d.upper()) if d in "abcdef" else (d,) for d in digits]
+            found += ["".join(spelled).encode() for spelled in product(*letters)]
+        return found
 
     def text(self, text: str) -> ir.Regex:
         """Every encoding of one text."""
@@ -203,6 +226,19 @@ STRING_CHARACTER = ANY_ESCAPES.unit(_EVERY_CHARACTER)
 STRING_BODY = ir.repeat(STRING_CHARACTER)
 ANY_STRING = ir.concat(QUOTE, STRING_BODY, QUOTE)
 """Any JSON string."""
+
+
+def respelled(node: ir.Substring, change: Callable[[tuple[bytes, ...]], Sequence[bytes]]) -> ir.Substring:
+    """The same substrings with other spellings; `change` gets those of one symbol."""
+    return ir.Substring(
+        node.symbols,
+        tuple(tuple(change(texts)) for texts in node.spellings),
+        spaces=node.spaces,
+        words=node.words,
+        space=node.space,
+        least=node.least,
+        whole_words=node.whole_words,
+    )
 
 
 def string_of_length(low: int, high: int | None) -> ir.Regex:

@@ -1,0 +1,177 @@
+"""Numbers, dates and times that a text states, in the forms that people write.
+
+    numbers   1234.5   1,234.50   1.234,50   1 234,50   1'234.50   -3   (the sign only where nothing stands before it)
+    dates     2026-01-05   05.01.2026   1/5/2026 (both readings)   5 January 2026   January 5th, 2026   5. Januar 2026
+    times     09:30   09:30:15   9.30 pm   9 am
+
+Names of months are known in English, German, French, Spanish, Italian, Portuguese and Dutch. Where a form has two readings
+(1,234; 1/5/2026) both are found.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+
+Place = tuple[int, int]
+"""Start and end in characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quantities:
+    """What a text states, and where.
+
+    Attributes:
+        numbers, dates, times: by value, the places in ascending order.
+    """
+
+    numbers: dict[Decimal, list[Place]]
+    dates: dict[dt.date, list[Place]]
+    times: dict[dt.time, list[Place]]
+
+
+_MAX_DIGITS = 100
+"""Longer runs of digits are no numbers."""
+_SPACES = " \u00a0\u2009\u202f"
+_NUMBER = re.compile(
+    rf"""
+    (?<![\w.,])(?P<sign>(?<![\w)\]])[-+\u2212])?
+    (?P<digits>
+        [0-9]{{1,3}}(?:(?P<group>[,.'\u2019{_SPACES}])[0-9]{{3}})(?:(?P=group)[0-9]{{3}})*(?:[.,][0-9]+)?
+      | [0-9]+(?:[.,][0-9]+)?
+      | [.][0-9]+
+    )
+    (?:[eE](?P<exponent>[-+]?[0-9]{{1,3}}))?
+    (?![0-9]|[.,][0-9])
+    """,
+    re.VERBOSE | re.ASCII,
+)
+_DIGITS = re.compile("[0-9]+")
+
+
+def _names() -> dict[str, int]:
+    lists = (
+        "january february march april may june july august september october november december",
+        "januar februar märz april mai juni juli august september oktober november dezember",
+        "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
+        "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
+        "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre",
+        "janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro",
+        "januari februari maart april mei juni juli augustus september oktober november december",
+        "jan feb mar apr may jun jul aug sep oct nov dec",
+        "jän febr mär avr mai juin juil août sept okt nov dez",
+    )
+    return {name: number for line in lists for number, name in enumerate(line.split(), 1)}
+
+
+_MONTHS = _names()
+_MONTH = "|".join(sorted(map(re.escape, _MONTHS), key=len, reverse=True))
+_ORDINAL = r"(?:st|nd|rd|th|er|º|ª|\.)?"
+_DATES = re.compile(
+    rf"""
+    (?<![0-9])(?:
+        (?P<y1>[0-9]{{4}})(?P<sep>[-/.])(?P<m1>[0-9]{{1,2}})(?P=sep)(?P<d1>[0-9]{{1,2}})
+      | (?P<a2>[0-9]{{1,2}})(?P<sep2>[./-])[ ]?(?P<b2>[0-9]{{1,2}})(?P=sep2)[ ]?(?P<y2>[0-9]{{4}}|[0-9]{{2}})
+      | (?P<d3>[0-9]{{1,2}}){_ORDINAL}[ ]?(?:of[ ]|de[ ]|-)?[ ]?(?P<m3>{_MONTH})\.?(?:[ ]de[ ]|,?[ ]|-)(?P<y3>[0-9]{{4}})
+      | (?P<y5>[0-9]{{4}})[ ](?P<m5>{_MONTH})[ ](?P<d5>[0-9]{{1,2}})
+    )(?![0-9])
+    | (?<!\w)(?P<m4>{_MONTH})\.?[ ](?P<d4>[0-9]{{1,2}}){_ORDINAL},?[ ](?P<y4>[0-9]{{4}})(?![0-9])
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_TIMES = re.compile(
+    r"""
+    (?<![0-9:.,])(?P<h>[0-9]{1,2})(?:[:.h](?P<m>[0-9]{2})(?:[:.](?P<s>[0-9]{2})(?P<f>[.,][0-9]{1,6})?)?)?
+    (?:[ ]?(?P<half>[ap])\.?m\b\.?)?(?![0-9:])
+    """,
+    re.VERBOSE | re.IGNORECASE | re.ASCII,
+)
+
+
+@lru_cache(maxsize=4)
+def find_quantities(text: str) -> Quantities:
+    """All numbers, dates and times of a text; time is linear in its length."""
+    return Quantities(_numbers(text), _dates(text), _times(text))
+
+
+def _numbers(text: str) -> dict[Decimal, list[Place]]:
+    found: dict[Decimal, list[Place]] = {}
+    rest: list[str] = []  # what is no number by itself
+    last = 0
+    for match in _NUMBER.finditer(text):
+        rest += (text[last : match.start()], " " * len(match[0]))
+        last = match.end()
+        sign, exponent = match["sign"] or "", match["exponent"]
+        for value in _readings(match["digits"], match["group"]):
+            if exponent:
+                value = value.scaleb(int(exponent))
+            found.setdefault(value, []).append((match.start("digits"), match.end()))
+            if sign and value:  # with a sign both are stated: there is a 7 in "of -7 degrees", and in "a -7"
+                found.setdefault(value if sign == "+" else -value, []).append(match.span())
+    for match in _DIGITS.finditer(
+        "".join((*rest, text[last:]))
+    ):  # beside letters and dots: INV-2020, 12kg, 05.01.2026
+        if len(match[0]) <= _MAX_DIGITS:
+            found.setdefault(Decimal(match[0]), []).append(match.span())
+    return {value: sorted(set(places)) for value, places in found.items()}
+
+
+def _readings(digits: str, group: str | None) -> list[Decimal]:
+    """The numbers that digits with separators may stand for."""
+    plain = re.sub(rf"['\u2019{_SPACES}]", "", digits)
+    commas, points = plain.count(","), plain.count(".")
+    if commas and points:
+        last = max(plain.rfind(","), plain.rfind("."))
+        whole, fraction = re.sub("[.,]", "", plain[:last]), plain[last + 1 :]
+        texts = [f"{whole}.{fraction}"] if plain.count(plain[last]) == 1 else []
+    elif commas + points > 1:
+        texts = [re.sub("[.,]", "", plain)]
+    elif commas + points == 1 and group in (",", "."):
+        texts = [re.sub("[.,]", "", plain), plain.replace(",", ".")]
+    else:
+        texts = [plain.replace(",", ".")]
+    return [Decimal(text) for text in texts]
+
+
+def _dates(text: str) -> dict[dt.date, list[Place]]:
+    found: dict[dt.date, list[Place]] = {}
+    for match in _DATES.finditer(text):
+        part = match.groupdict()
+        choices: list[tuple[str, int | str, str]] = []
+        if part["y1"]:
+            choices = [(part["y1"], part["m1"], part["d1"])]
+        elif part["y2"]:
+            choices = [(part["y2"], part["b2"], part["a2"]), (part["y2"], part["a2"], part["b2"])]
+        else:
+            number = next(i for i in ("3", "4", "5") if part[f"y{i}"])
+            choices = [(part[f"y{number}"], _MONTHS[part[f"m{number}"].lower()], part[f"d{number}"])]
+        for year, month, day in choices:
+            for full in (year,) if len(year) == 4 else (f"20{year}", f"19{year}"):
+                try:
+                    value = dt.date(int(full), int(month), int(day))
+                except ValueError:
+                    continue
+                places = found.setdefault(value, [])
+                if match.span() not in places[-1:]:
+                    places.append(match.span())
+    return found
+
+
+def _times(text: str) -> dict[dt.time, list[Place]]:
+    found: dict[dt.time, list[Place]] = {}
+    for match in _TIMES.finditer(text):
+        hour, minute, second, half = int(match["h"]), match["m"], match["s"], match["half"]
+        if minute is None and half is None:
+            continue
+        if half:
+            if not 1 <= hour <= 12:
+                continue
+            hour = hour % 12 + (12 if half.lower() == "p" else 0)
+        micro = int(f"{(match['f'] or '.')[1:]:0<6}")
+        if hour < 24 and int(minute or 0) < 60 and int(second or 0) < 60:
+            value = dt.time(hour, int(minute or 0), int(second or 0), micro)
+            found.setdefault(value, []).append(match.span())
+    return found
