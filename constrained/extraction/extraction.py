@@ -181,7 +181,8 @@ class Extraction(Generic[ValueT]):
         console.print(render_fields(views))
 
     def _repr_html_(self) -> str:
-        return render_html(self.document, *self._view())
+        views, title, error = self._view()
+        return render_html(self.document, views, title=title, error=error)
 
     def write_html(self, path: str | os.PathLike[str]) -> None:
         """Writes a page: the document with the extracted values highlighted, beside the values. See `write_html`."""

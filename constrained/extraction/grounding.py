@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from constrained.constraint import ThinkingResult
@@ -105,7 +105,7 @@ def iterate_scalars(value: Any) -> Iterator[tuple[str, Any]]:
     while work:
         pointer, one = work.pop()
         if isinstance(one, Mapping):
-            work += [(f"{pointer}/{escape(str(name))}", part) for name, part in reversed(one.items())]
+            work += [(f"{pointer}/{escape(str(name))}", part) for name, part in reversed(list(one.items()))]
         elif isinstance(one, Sequence) and not isinstance(one, str):
             work += [(f"{pointer}/{i}", one[i]) for i in reversed(range(len(one)))]
         else:
@@ -313,16 +313,16 @@ def choose_places(candidates: Sequence[Sequence[Place]]) -> list[Place]:
 def _step(ends: list[int], costs: list[float], starts: list[int]) -> tuple[list[float], list[int]]:
     """The least cost of each start after the best end, and the index of that end; both ascending."""
     # From an end e to a start s: s - e if it follows, else _BACKWARD * (e - s).
-    forward = list(
-        accumulate(range(len(ends)), lambda a, b: a if costs[a] - ends[a] <= costs[b] - ends[b] else b)
-    )
-    backward = list(
-        accumulate(
-            range(len(ends) - 1, -1, -1),
-            lambda a, b: b if costs[b] + _BACKWARD * ends[b] <= costs[a] + _BACKWARD * ends[a] else a,
-        )
-    )[::-1]
-    found, back = [], []
+    forward = list(range(len(ends)))
+    for i in range(1, len(ends)):
+        if costs[forward[i - 1]] - ends[forward[i - 1]] <= costs[i] - ends[i]:
+            forward[i] = forward[i - 1]
+    backward = list(range(len(ends)))
+    for i in range(len(ends) - 2, -1, -1):
+        if costs[i] + _BACKWARD * ends[i] > costs[backward[i + 1]] + _BACKWARD * ends[backward[i + 1]]:
+            backward[i] = backward[i + 1]
+    found: list[float] = []
+    back: list[int] = []
     split = 0  # ends before this do not exceed the start
     for start in starts:
         while split < len(ends) and ends[split] <= start:

@@ -102,7 +102,7 @@ def _scalars(made: dict[str, Any], types: Iterable[str], quantities: Quantities)
             conditions.append({"pattern": pattern})
     if "number" in types or "integer" in types:
         others = [name for name in _EVERYTHING if name != "number"]
-        numbers = [_plain(value) for value in quantities.numbers]
+        numbers = [number for value in quantities.numbers for number in _plain(value)]
         stated = [{"enum": numbers}] if numbers else []
         conditions.append({"anyOf": [{"type": others}, *stated]})
     if conditions:
@@ -110,8 +110,11 @@ def _scalars(made: dict[str, Any], types: Iterable[str], quantities: Quantities)
     return made
 
 
-def _plain(value: Decimal) -> int | Decimal:
-    return int(value) if value == value.to_integral_value() and value.adjusted() < 40 else value
+def _plain(value: Decimal) -> list[int | float]:
+    """The number as JSON has it; none where a float would be another number."""
+    if value == value.to_integral_value():
+        return [int(value)] if value.adjusted() < 40 else []
+    return [float(value)] if Decimal(repr(float(value))) == value else []
 
 
 def _format_pattern(name: str, quantities: Quantities) -> str | None:
