@@ -174,7 +174,8 @@ class Extractor(Generic[ValueT]):
         Arguments and errors are those of a call; without retries and parts.
         """
         prompt = self.prompt(text)
-        return stream_partials(self.generator, prompt, text, settings, self.on_limit)
+        generator = self.bound(self.generator, text)
+        return stream_partials(generator, prompt, text, settings, self.on_limit)
 
     def stream_items(self, text: str, **settings: Unpack[CallOptions]) -> Iterator[Any]:
         """Reads one text into an array, and yields each item when it is complete: an instance, if `constraint` is a `list[T]`.
