@@ -260,4 +260,13 @@ def _into_folder(dataset: Any, job: ExtractionJob, pool: ActorPool, *, resume: b
                 f"{lost} documents have no result: their actors were lost {_TASK_RETRIES + 1} times",
                 action="look for the reason in Ray's logs, such as too little memory; then pass resume=True",
             )
-        return ray.data.read_parquet(parts)
+        # Ray's own reader needs clients of remote file systems in some versions.
+        return ray.data.from_items([{"part": part} for part in parts]).map_batches(
+            _read_parts, batch_size=1, batch_format="pyarrow"
+        )
+
+
+def _read_parts(table: Any) -> Any:
+    from constrained.extraction.parquet_files import arrow_table, read_rows
+
+    return arrow_table([row for part in table["part"].to_pylist() for row in read_rows(part)], ())
