@@ -288,6 +288,7 @@ class Generator(Generic[ValueT]):
             checks=pool.cost.checks,
             tokens=pool.cost.tokens,
             seconds=seconds,
+            independent=drawn.ess,
         )
 
     def _written(self, tasks: Sequence[DecodingRequest], began: float) -> list[TokenSequence]:

@@ -31,6 +31,8 @@ class Samples(Sequence[Output]):
         checks: membership checks of the constraint.
         tokens: tokens of all sequences, also of rejected ones.
         seconds: elapsed time.
+        independent: number of independent sequences that say as much, where the weights alone would say more: after
+            resampling, particles have common ancestors. None otherwise.
     """
 
     outputs: tuple[Output, ...]
@@ -45,6 +47,7 @@ class Samples(Sequence[Output]):
     checks: int
     tokens: int
     seconds: float
+    independent: float | None = None
 
     @overload
     def __getitem__(self, index: int) -> Output: ...
@@ -85,8 +88,11 @@ class Samples(Sequence[Output]):
 
     @property
     def ess(self) -> float:
-        """Effective sample size: 1 / sum of squared weights."""
-        return 1.0 / math.fsum(weight**2 for weight in self.weights) if self.outputs else 0.0
+        """Effective sample size: 1 / sum of squared weights, and after resampling at most 1 / log_evidence_error**2."""
+        if not self.outputs:
+            return 0.0
+        even = 1.0 / math.fsum(weight**2 for weight in self.weights)
+        return even if self.independent is None else min(even, self.independent)
 
     @property
     def acceptance(self) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 from constrained.sampling.attempts import require_positive_ints
 from constrained.sampling.base import ParticleBatch, SampleBatch, Sampler, estimate_evidence
 from constrained.sampling.cars import run_through_trie
-from constrained.sampling.trie import Trie, Tries
+from constrained.sampling.trie import Trie, TrieOutdated, Tries
 from constrained.sampling.trie_walk import WeightByRatio
 from constrained.sampling.warpers import LogitsWarper, untruncated_warper
 
@@ -41,14 +41,25 @@ class ASAp(Sampler):
 
     def draw(self, batch: ParticleBatch, count: int) -> SampleBatch:
         """Draws sequences; each depends on the earlier ones only through the trie."""
+        kept = self.tries is not None
         trie = Trie() if self.tries is None else self.tries.of(batch)
-        texts: list[Any] = []
-        with trie.lock:
+
+        def draw() -> list[Any]:
+            texts: list[Any] = []
             while len(texts) < count:
                 width = min(self.parallel, count - len(texts))
-                new = batch.start([batch.randomness(len(texts) + i) for i in range(width)])
-                run_through_trie(batch, trie, new, WeightByRatio())
+                new = batch.start([batch.randomness(trie.next_attempt()) for _ in range(width)])
+                run_through_trie(batch, trie, new, WeightByRatio(), kept)
                 texts += new
+            return texts
+
+        with trie.lock:
+            try:
+                texts = draw()
+            except TrieOutdated:
+                trie.forget()
+                kept = False
+                texts = draw()
         evidence, error = estimate_evidence([text.log_weight for text in texts])
         alive = sum(text.finish != "dead" for text in texts)
-        return SampleBatch(texts, evidence, error, count, alive, bounds=(0.0, trie.theta[0]))
+        return SampleBatch(texts, evidence, error, count, alive, bounds=(0.0, trie.bound()))

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from constrained.errors import InvalidArgument
 from constrained.sampling.base import Draw, Position, TokenSampler
@@ -99,18 +100,11 @@ class AWRS(TokenSampler):
         p = position.distribution.probs[seen]
         f = np.array(valid)
         rest = position.distribution.mass_without(seen)
-        # R_j is summed from what was not visited, never taken as 1 minus what was: that would lose a tiny Z.
-        remaining = np.cumsum(np.append(p, rest)[::-1])[::-1][:-1]
-        before = np.concatenate(([0.0], np.cumsum(p * f)))
-        estimates = before[:-1] + remaining * f
-        if len(seen) == possible:
-            weight = before[-1]  # all possible tokens were visited: this is Z
-        elif position.warper.greedy:
-            weight = before[-1] + rest  # a deterministic order gives no estimate, only this bound
-        elif len(seen) == found:
-            weight = remaining[-1]  # the last visit before "drop": the mass not yet visited
+        known = float((p * f).sum())
+        if position.warper.greedy and len(seen) < possible:
+            weight = known + rest  # a deterministic order gives no estimate, only this bound
         else:
-            weight = float(np.mean(estimates[found:]))
+            weight = estimate_mass(p, f, rest, found, possible)
         if weight <= 0.0:  # underflow: sum the mask in logarithms
             return draw_from_mask(position)
         token = seen[found - 1]
@@ -119,13 +113,35 @@ class AWRS(TokenSampler):
             logprob=float(logs[token]),
             log_weight=min(0.0, float(np.log(weight))),
             checks=candidates.checks,
-            bounds=(float(before[-1]), float(before[-1] + rest)),
+            bounds=(known, known + rest),
         )
 
     def _last(self, found: int, patience: int) -> int:
         """The visit whose estimate is the last one in the weight of a draw at visit `found`."""
         dropping = self.when_exhausted == "drop" and found == patience
         return found if dropping else max(self.checks, found + 1)
+
+
+def estimate_mass(
+    p: NDArray[np.float64], permitted: NDArray[np.bool_], rest: float, found: int, possible: int
+) -> float:
+    """The weight of a draw: an estimate of the permitted mass that is unbiased given the draw.
+
+    Args:
+        p: probabilities of the visited tokens, in the order of visits, float64 [n].
+        permitted: which of them are, bool [n].
+        rest: the mass that was not visited.
+        found: the visit of the draw, from 1.
+        possible: number of tokens above probability 0.
+    """
+    # R_j is summed from what was not visited, never taken as 1 minus what was: that would lose a tiny Z.
+    remaining = np.cumsum(np.append(p, rest)[::-1])[::-1][:-1]
+    before = np.concatenate(([0.0], np.cumsum(p * permitted)))
+    if len(p) == possible:
+        return float(before[-1])  # all possible tokens were visited: this is Z
+    if len(p) == found:
+        return float(remaining[-1])  # the last visit before "drop": the mass not yet visited
+    return float(np.mean((before[:-1] + remaining * permitted)[found:]))
 
 
 def draw_from_mask(position: Position) -> Draw:

@@ -73,6 +73,10 @@ class CandidateList(Candidates):
         return bool((self._ids == token).any())
 
 
+class NoPossibleToken(ModelError):
+    """The model gives probability 0 to every token that the constraint allows: in a set, that text has weight 0."""
+
+
 class Distribution:
     """The model's distribution of the next token, after temperature. Sequences with equal prefixes can share one."""
 
@@ -321,6 +325,7 @@ class SampleBatch:
         attempts: number of started sequences.
         accepted: number of valid ones among them.
         bounds: guaranteed lower and upper bound of P(L); None where the sampler has none.
+        ess: effective sample size, where it is less than the weights alone say; else None.
     """
 
     texts: list[Any]
@@ -329,6 +334,7 @@ class SampleBatch:
     attempts: int = 0
     accepted: int = 0
     bounds: tuple[float, float] | None = None
+    ess: float | None = None
 
 
 class Sampler(ABC):
@@ -403,7 +409,15 @@ def run_particles(batch: ParticleBatch, texts: Sequence[Particle], proposal: Tok
     """Extends sequences token by token until all have ended."""
     while writing := [text for text in texts if not text.finish]:
         for text, position in zip(writing, batch.forward(writing, proposal), strict=True):
-            text.commit(proposal.draw_token(position))
+            text.commit(draw_or_end(proposal, position))
+
+
+def draw_or_end(proposal: TokenSampler, position: Position) -> Draw:
+    """A token; a dead end, of weight 0, where the model gives every allowed token probability 0."""
+    try:
+        return proposal.draw_token(position)
+    except NoPossibleToken:
+        return Draw(None, -np.inf, -np.inf, position.candidates.checks)
 
 
 def estimate_evidence(log_weights: Sequence[float]) -> tuple[float, float | None]:

@@ -13,7 +13,7 @@ from constrained.sampling.attempts import (
     sample_until_valid,
 )
 from constrained.sampling.base import ParticleBatch, SampleBatch, Sampler
-from constrained.sampling.trie import ROOT, Trie, Tries
+from constrained.sampling.trie import ROOT, Trie, TrieOutdated, Tries
 from constrained.sampling.trie_walk import AcceptByRatio, RatioPolicy, TrieWalk
 from constrained.sampling.warpers import LogitsWarper, untruncated_warper
 
@@ -52,26 +52,64 @@ class CARS(Sampler):
         Raises:
             BudgetExhausted: `learned` has a guaranteed upper bound of P(L).
         """
+        kept = self.tries is not None
         trie = Trie() if self.tries is None else self.tries.of(batch)
-        with trie.lock:
+
+        def draw() -> SampleBatch:
             return sample_until_valid(
                 batch,
                 count,
                 attempts=self.attempts,
                 parallel=self.parallel,
-                write=lambda texts: run_through_trie(batch, trie, texts, AcceptByRatio()),
-                mass=lambda: trie.theta[ROOT],
+                randomness=lambda _: batch.randomness(trie.next_attempt()),
+                write=lambda texts: run_through_trie(batch, trie, texts, AcceptByRatio(), kept),
+                mass=lambda: trie.log_theta[ROOT],
                 certain=True,
             )
 
+        with trie.lock:
+            try:
+                return draw()
+            except TrieOutdated:
+                trie.forget()
+                kept = False
+                return draw()
 
-def run_through_trie(batch: ParticleBatch, trie: Trie, texts: Sequence[Any], policy: RatioPolicy) -> None:
+
+def run_through_trie(
+    batch: ParticleBatch, trie: Trie, texts: Sequence[Any], policy: RatioPolicy, kept: bool = False
+) -> float:
     """Completes sequences through one trie, which learns from each sequence when it ends.
 
     Concurrent sequences may change each other's next draw, but not the distribution: each sequence remembers the bound
     that each of its tokens was drawn with.
+
+    Args:
+        batch: runs the model.
+        trie: what was learned; it begins anew if the model has changed.
+        texts: new sequences.
+        policy: the use of the ratio.
+        kept: whether the trie is from earlier calls.
+
+    Returns:
+        Log of the bound of the mass of all valid sequences when they were started.
+
+    Raises:
+        TrieOutdated: the model has changed, which showed only on the way.
     """
-    walks = [TrieWalk(trie, text, policy) for text in texts]
-    while writing := [walk for walk in walks if not walk.text.finish]:
-        for walk, position in zip(writing, batch.forward([walk.text for walk in writing]), strict=True):
+    begun = [text for text in texts if not text.finish]  # the others are the empty text, and complete
+    if not begun:
+        return trie.log_theta[ROOT]
+    positions = batch.forward(begun)
+    if not trie.recognize(positions[0].log_probs):
+        trie.forget()
+        trie.recognize(positions[0].log_probs)
+    share = trie.log_theta[ROOT]
+    writing = [TrieWalk(trie, text, policy, kept) for text in begun]
+    while True:
+        for walk, position in zip(writing, positions, strict=True):
             walk.step(position)
+        writing = [walk for walk in writing if not walk.text.finish]
+        if not writing:
+            return share
+        positions = batch.forward([walk.text for walk in writing])

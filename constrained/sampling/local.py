@@ -18,8 +18,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from constrained.errors import InvalidArgument, ModelError
-from constrained.sampling.base import Draw, ParticleBatch, Position, SampleBatch, TokenSampler
+from constrained.errors import InvalidArgument
+from constrained.sampling.base import (
+    Draw,
+    NoPossibleToken,
+    ParticleBatch,
+    Position,
+    SampleBatch,
+    TokenSampler,
+)
 from constrained.sampling.warpers import LogitsWarper
 from spec.scores import log_sum_exp
 
@@ -74,7 +81,7 @@ class Local(TokenSampler):
             ids, scaled = ids[kept], scaled[kept]
         mass = log_sum_exp(scaled)
         if mass == -np.inf:
-            raise ModelError(
+            raise NoPossibleToken(
                 "the model gives probability 0 to every token that the constraint allows",
                 action="check that the model and the tokenizer belong together",
             )

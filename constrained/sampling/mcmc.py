@@ -28,6 +28,7 @@ from constrained.sampling.base import (
     SampleBatch,
     Sampler,
     TokenSampler,
+    draw_or_end,
     estimate_evidence,
 )
 from constrained.sampling.local import Local
@@ -101,7 +102,8 @@ class MCMC(Sampler):
         for step in range(1, self.steps + 1):
             streams = [batch.randomness(step * count + i) for i in range(count)]
             states, proposed, taken = self.move(batch, states, streams)
-            whole += [state.omega for state in proposed if state.cut == 0]
+            if self.cut == "restart":  # elsewhere, which proposals begin at the root depends on the states
+                whole += [state.omega for state in proposed]
             moved += taken
         for state in states:
             state.text.log_weight = 0.0 if state.omega > -np.inf else -np.inf
@@ -150,7 +152,7 @@ class MCMC(Sampler):
                 writing, batch.forward([state.text for state in writing]), strict=True
             ):
                 state.values.append(self._value(position, len(state.values)))
-                state.text.commit(proposal.draw_token(position))
+                state.text.commit(draw_or_end(proposal, position))
 
     def _value(self, position: Position, place: int) -> float:
         if self.cut == "restart":

@@ -56,16 +56,18 @@ class Rejection(Sampler):
             BudgetExhausted: `learned` has an upper limit of P(L) at 95 % confidence.
         """
 
-        def attempt(texts: Sequence[Any]) -> None:
+        def attempt(texts: Sequence[Any]) -> float:
             run_particles(batch, texts, UnmaskedProposal())
+            return 0.0
 
         return sample_until_valid(
             batch,
             count,
             attempts=self.attempts,
             parallel=self.parallel,
+            randomness=batch.randomness,
             write=attempt,
-            mass=lambda: 1.0,
+            mass=lambda: 0.0,
             certain=False,
         )
 

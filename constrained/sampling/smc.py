@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy as np
 from constrained.errors import InvalidArgument
 from constrained.sampling.attempts import require_positive_ints
 from constrained.sampling.awrs import AWRS
-from constrained.sampling.base import ParticleBatch, SampleBatch, Sampler, TokenSampler
+from constrained.sampling.base import ParticleBatch, SampleBatch, Sampler, TokenSampler, draw_or_end
 from constrained.sampling.randomness import CHOICES, Scores
 from constrained.sampling.resampling import RESAMPLINGS
 from constrained.sampling.warpers import LogitsWarper, untruncated_warper
@@ -80,14 +80,22 @@ class SMC(Sampler):
         error = _error(weights, eves, resampled)
         alive = sum(text.finish != "dead" for text in texts)
         begun = len(texts)
+        share = np.exp(weights - log_sum_exp(weights)) if evidence > -math.inf else np.ones(1)
+        ess = 1.0 / float((share**2).sum())
+        if error is not None:
+            ess = min(ess, max(1.0, error**-2))
         if count == 1 and evidence > -math.inf:
             index = batch.randomness(begun).pick(weights, np.arange(begun), 0, CHOICES)
             texts = [texts[index]]
             texts[0].log_weight = 0.0
-        return SampleBatch(texts[:count], evidence, error, attempts=begun, accepted=alive)
+        return SampleBatch(texts[:count], evidence, error, attempts=begun, accepted=alive, ess=ess)
 
     def _write(self, batch: ParticleBatch, count: int) -> tuple[list[Any], list[int], int]:
         """(finished particles, the first ancestor of each, number of resampling steps)."""
+        proposal = self.proposal
+        if isinstance(proposal, AWRS):
+            # Which masks are cached depends on other calls; weights decide which particles live, so texts would, too.
+            proposal = replace(proposal, cached=False)
         streams = [batch.randomness(i) for i in range(count)]
         judge = batch.randomness(count)
         texts: list[Any] = batch.start(streams)
@@ -98,7 +106,7 @@ class SMC(Sampler):
         step = resampled = 0
         while writing := [i for i, text in enumerate(texts) if not text.finish]:
             for i, position in zip(writing, batch.forward([texts[i] for i in writing]), strict=True):
-                texts[i].commit(self.proposal.draw_token(position))
+                texts[i].commit(draw_or_end(proposal, position))
                 score = self._score(texts[i])
                 texts[i].log_weight += score - scores[i] if texts[i].log_weight > -np.inf else 0.0
                 scores[i] = score

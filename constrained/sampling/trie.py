@@ -4,11 +4,16 @@ A node is a prefix u of an attempt. theta(u) is an upper bound of the probabilit
 validly after u; it is 1 at first, 0 for an invalid prefix, and never grows. The surviving
 mass s(u) = sum over tokens a of p(a | u) theta(u a) is such a bound too, and
 `propagate` carries it up. A node stores its visited children and the total mass of all other tokens, so it takes about
-fifty bytes (Park et al. 2024; Parys et al. 2025).
+fifty bytes (Park et al. 2024; Parys et al. 2025). All of these are kept as logarithms: the mass of a text of hundreds of
+forced tokens is below every float.
+
+A trie that is kept must not outlive its model. It remembers a sketch of the model's distribution after the prompt, and
+each call compares it with what the model says now.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from array import array
@@ -22,34 +27,69 @@ from constrained.sampling.base import ParticleBatch
 
 ROOT = 0
 _NONE = -1
-_COLUMNS = {"parent": "i", "token": "i", "child": "i", "sibling": "i", "p": "d", "theta": "d", "rest": "d"}
-_FORMAT = 1
+_COLUMNS = {
+    "parent": "i", "token": "i", "child": "i", "sibling": "i", "log_p": "d", "log_theta": "d", "log_rest": "d"
+}  # fmt: skip
+_FORMAT = 2
+_ATTEMPTS = 1 << 29  # numbers of attempts that a source of random numbers has
+_BUCKETS = 64
+_SAME_LOG = 1e-4  # two readings of one model differ by less, in the mean of a bucket's log-probabilities
+_SAME_MASS = 1e-5  # and in the mass of a bucket
+
+
+class TrieOutdated(Exception):
+    """What a trie remembers of a node is not what the model says now."""
 
 
 class Trie:
     """Prefixes of one prompt, in columns: node i is entry i of each.
 
-    Invariants: theta never grows; `rest` of a visited node is the directly summed mass of the possible tokens without a
-    child; of any other node it is 1.
+    Invariants: theta never grows; `log_rest` of a visited node is the log of the directly summed mass of the possible
+    tokens without a child; of any other node it is 0.
 
     Attributes:
         lock: must be held while an attempt reads or changes the trie.
+        root: the sketch of the model's distribution at the root, float64 [128]; empty before the first attempt.
+        attempts: number of attempts so far: their random numbers are never used again, with whatever seed.
     """
 
     def __init__(self) -> None:
-        self.parent, self.token, self.child, self.sibling = (array("i") for _ in range(4))
-        self.p, self.theta, self.rest = (array("d") for _ in range(3))
         self.lock = threading.RLock()
-        self._add(_NONE, _NONE, 1.0)
+        self.attempts = 0
+        self.forget()
 
-    def _add(self, parent: int, token: int, p: float) -> int:
-        values = (parent, token, _NONE, _NONE, p, 1.0, 1.0)
+    def forget(self) -> None:
+        """Removes all that was learned, and keeps the number of attempts."""
+        self.parent, self.token, self.child, self.sibling = (array("i") for _ in range(4))
+        self.log_p, self.log_theta, self.log_rest = (array("d") for _ in range(3))
+        self.root: NDArray[np.float64] = np.zeros(0)
+        self._add(_NONE, _NONE, 0.0)
+
+    def recognize(self, log_probs: NDArray[np.float64]) -> bool:
+        """Whether the model's log-probabilities at the root, float64 [V], are those that the trie was learned from."""
+        sketch = _sketch(log_probs)
+        if not len(self.root):
+            self.root = sketch
+        tolerance = np.repeat([_SAME_LOG, _SAME_MASS], _BUCKETS)
+        return bool((np.abs(self.root - sketch) <= tolerance).all())
+
+    def next_attempt(self) -> int:
+        """The number of a new attempt."""
+        self.attempts += 1
+        return (self.attempts - 1) % _ATTEMPTS
+
+    def bound(self, node: int = ROOT) -> float:
+        """Theta of a node; not rounded to 0 where it is only too small for a float."""
+        return above(self.log_theta[node])
+
+    def _add(self, parent: int, token: int, log_p: float) -> int:
+        values = (parent, token, _NONE, _NONE, log_p, 0.0, 0.0)
         for column, value in zip(_COLUMNS, values, strict=True):
             getattr(self, column).append(value)
-        return len(self.p) - 1
+        return len(self.log_p) - 1
 
     def __len__(self) -> int:
-        return len(self.p)
+        return len(self.log_p)
 
     @property
     def bytes(self) -> int:
@@ -65,36 +105,38 @@ class Trie:
             child = self.sibling[child]
         return found
 
-    def add_child(self, node: int, token: int, p: float, theta: float = 1.0) -> int:
+    def add_child(self, node: int, token: int, log_p: float, log_theta: float = 0.0) -> int:
         """The child with a token, added if it is new.
 
         Args:
             node: its parent.
             token: its last token.
-            p: probability of the token at the parent.
-            theta: bound of a new child.
+            log_p: log-probability of the token at the parent.
+            log_theta: log of the bound of a new child.
         """
         for child in self.children(node):
             if self.token[child] == token:
                 return child
-        new = self._add(node, token, p)
-        self.theta[new] = theta
+        new = self._add(node, token, log_p)
+        self.log_theta[new] = log_theta
         self.sibling[new], self.child[node] = self.child[node], new
         return new
 
     def surviving_mass(self, node: int) -> float:
-        """The mass s of the node."""
-        return self.rest[node] + sum(self.p[child] * self.theta[child] for child in self.children(node))
+        """Log of the mass s of the node."""
+        known = [self.log_p[child] + self.log_theta[child] for child in self.children(node)]
+        return log_total([self.log_rest[node], *known])
 
     def propagate(self, node: int) -> None:
         """Tightens the bounds of a node and of all above it."""
         while node != _NONE:
-            self.theta[node] = min(self.theta[node], self.surviving_mass(node))
+            self.log_theta[node] = min(self.log_theta[node], self.surviving_mass(node))
             node = self.parent[node]
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """All columns as arrays."""
-        return {name: np.array(getattr(self, name)) for name in _COLUMNS}
+        """All columns as arrays, and `root` and `attempts`."""
+        columns = {name: np.array(getattr(self, name)) for name in _COLUMNS}
+        return columns | {"root": self.root, "attempts": np.array(self.attempts)}
 
     @classmethod
     def of(cls, columns: dict[str, NDArray[Any]]) -> Trie:
@@ -103,7 +145,9 @@ class Trie:
         Raises:
             InvalidArgument: the columns do not describe a trie.
         """
-        count = len(columns["p"])
+        columns = dict(columns)
+        root, attempts = np.asarray(columns.pop("root")), int(columns.pop("attempts"))
+        count = len(columns["log_p"])
         links = [np.asarray(columns[name]) for name in ("parent", "child", "sibling")]
         whole = count > 0 and all(len(column) == count for column in columns.values())
         # Children come after their parents, and after the siblings they point to: so there are no cycles.
@@ -114,25 +158,47 @@ class Trie:
             or not (links[0] < here).all()
             or not (links[2] < here).all()
             or not ((links[1] > here) | (links[1] == _NONE)).all()
-            or not all(
-                ((columns[name] >= 0) & (columns[name] <= 1 + 1e-6)).all() for name in ("p", "theta", "rest")
-            )
+            or not all((columns[name] <= 1e-6).all() for name in ("log_p", "log_theta", "log_rest"))
+            or root.shape not in ((0,), (2 * _BUCKETS,))
+            or attempts < 0
         ):
             raise InvalidArgument("the trie is damaged", action="delete it: it will be learned again")
         trie = cls()
         for name, kind in _COLUMNS.items():
             setattr(trie, name, array(kind, np.asarray(columns[name]).tolist()))
+        trie.root, trie.attempts = root.astype(np.float64), attempts
         return trie
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Trie.of, (self.columns(),)
 
 
+def log_total(logs: list[float]) -> float:
+    """Log of the sum of numbers that are given by their logarithms; -inf for none."""
+    top = max(logs, default=-math.inf)
+    return top if top == -math.inf else top + math.log(math.fsum(math.exp(one - top) for one in logs))
+
+
+def above(log: float) -> float:
+    """The number with this logarithm, as an upper bound: 0 only for -inf."""
+    return max(math.exp(min(log, 0.0)), 5e-324) if log > -math.inf else 0.0
+
+
+def _sketch(log_probs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean log-probability and mass of the tokens of each residue class of ids."""
+    padded = np.full(-(-len(log_probs) // _BUCKETS) * _BUCKETS, -1000.0)
+    padded[: len(log_probs)] = np.maximum(log_probs, -1000.0)
+    table = padded.reshape(-1, _BUCKETS)
+    return np.concatenate([table.mean(axis=0), np.exp(table).sum(axis=0)])
+
+
 class Tries:
     """Tries that several calls share: one for each model, prompt, constraint, temperature and limit.
 
     A sampler with `Tries` continues to learn where earlier calls stopped. The distribution of its sequences does not
-    change; the sequence for a seed then depends on earlier calls.
+    change; the sequence for a seed then depends on earlier calls: every attempt has random numbers that no earlier one
+    had, so that calls with one seed are as independent as those with several. A model that has changed since is noticed,
+    and its tries begin anew.
     """
 
     def __init__(self) -> None:

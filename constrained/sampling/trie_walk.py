@@ -15,10 +15,17 @@ from dataclasses import replace
 
 import numpy as np
 
+from constrained.sampling.awrs import estimate_mass
 from constrained.sampling.base import Draw, Particle, Position
 from constrained.sampling.randomness import Ids, Scores, bernoulli
-from constrained.sampling.trie import ROOT, Trie
+from constrained.sampling.trie import ROOT, Trie, TrieOutdated
 from spec.scores import log_sum_exp
+
+_CHECKS = 4
+"""Queries at a position, at least, where membership is expensive and a weight is estimated."""
+
+_SAME_CHILD = 0.05
+"""Two readings of one model differ by less in the log-probability of a likely token."""
 
 
 class TrieWalk:
@@ -28,58 +35,75 @@ class TrieWalk:
         text: the sequence.
         policy: use of the ratio.
         node: the node of its prefix.
-        drawn_theta: theta of the node when it was drawn.
+        drawn_theta: log theta of the node when it was drawn.
+        kept: the trie is from earlier calls, so that it may be outdated.
     """
 
-    def __init__(self, trie: Trie, text: Particle, policy: RatioPolicy) -> None:
+    def __init__(self, trie: Trie, text: Particle, policy: RatioPolicy, kept: bool = False) -> None:
         self.trie = trie
         self.text = text
         self.policy = policy
         self.node = ROOT
-        self.drawn_theta = policy.start(trie.theta[ROOT])
+        self.drawn_theta = policy.start(trie.log_theta[ROOT])
+        self.kept = kept
 
     def step(self, position: Position) -> None:
         """Draws the next token; at the end of the sequence, valid or not, the trie learns from it.
 
-        With expensive membership only the drawn token is queried, and the trie remembers a rejection; otherwise the
+        With expensive membership only drawn tokens are queried, and the trie remembers a rejection; otherwise the
         mask is used.
+
+        Raises:
+            TrieOutdated: the model gives the node's children other probabilities than the trie remembers.
         """
         trie, candidates, text = self.trie, position.candidates, self.text
         ids, at, scores = self._scores(position)
         logs = position.log_probs[ids]
         surviving = log_sum_exp(scores)
-        ratio = min(1.0, float(np.exp(surviving)) / self.drawn_theta) if self.drawn_theta > 0 else 0.0
-        log_weight = self.policy(position, ratio) if surviving > -np.inf else -np.inf
+        ratio = min(0.0, surviving - self.drawn_theta) if surviving > -np.inf else -np.inf
+        log_weight = self.policy(position, ratio) if ratio > -np.inf else -np.inf
         token, logprob, settled = None, -np.inf, list(at)
+        refused: list[int] = []
         if log_weight > -np.inf:
-            index = position.pick(scores, ids)
-            token, logprob = int(ids[index]), float(logs[index])
-            if candidates.expensive_membership and not candidates.permits(token):
-                trie.add_child(self.node, token, float(np.exp(logprob)), 0.0)
-                settled.append(index)
-                token, logprob, log_weight = None, -np.inf, -np.inf
+            if not candidates.expensive_membership:
+                index = position.pick(scores, ids)
+            elif self.policy.redraws:
+                found, refused, share = _first_permitted(position, ids, scores - surviving)
+                index, log_weight = -1 if found is None else found, log_weight + share
+            else:
+                index = position.pick(scores, ids)
+                refused = [] if candidates.permits(int(ids[index])) else [index]
+                index = -1 if refused else index
+            for one in refused:
+                trie.add_child(self.node, int(ids[one]), float(logs[one]), -np.inf)
+            settled += refused
+            if index >= 0:
+                token, logprob = int(ids[index]), float(logs[index])
+            else:
+                log_weight = -np.inf
         draw = Draw(token, logprob, log_weight, candidates.checks)
         text.commit(replace(draw, unlimited_token=self._unlimited_token(position, token)))
         parent = self.node
         if token is not None and not text.finish:
-            self.node = trie.add_child(parent, token, float(np.exp(logprob)))
-            self.drawn_theta = trie.theta[self.node]
+            self.node = trie.add_child(parent, token, logprob)
+            self.drawn_theta = trie.log_theta[self.node]
             settled.append(index)
-        p = position.distribution.probs[ids]
-        p[settled] = 0.0
-        trie.rest[parent] = min(1.0, float(p.sum()))
+        left = logs.copy()
+        left[settled] = -np.inf
+        trie.log_rest[parent] = min(0.0, log_sum_exp(left))
         if text.finish:
             trie.propagate(parent)
 
     def _scores(self, position: Position) -> tuple[Ids, Ids, Scores]:
         """(tokens that can be drawn, indices of those that the trie knows, log p theta of each)."""
-        candidates = position.candidates
+        candidates, trie = position.candidates, self.trie
         ids = np.arange(len(position.log_probs)) if candidates.expensive_membership else candidates.ids
-        children = self.trie.children(self.node)
-        at, children = _match_children(ids, [self.trie.token[child] for child in children], children)
+        children = trie.children(self.node)
+        at, children = _match_children(ids, [trie.token[child] for child in children], children)
         scores = position.log_probs[ids]
-        with np.errstate(divide="ignore"):
-            scores[at] += np.log([self.trie.theta[child] for child in children])
+        if self.kept and _differ(scores[at], np.array([trie.log_p[child] for child in children])):
+            raise TrieOutdated
+        scores[at] += [trie.log_theta[child] for child in children]
         return ids, at, scores
 
     def _unlimited_token(self, position: Position, token: int | None) -> int | None:
@@ -97,15 +121,22 @@ class TrieWalk:
 
 
 class RatioPolicy(ABC):
-    """The use that a sampler makes of the ratio s / theta_used."""
+    """The use that a sampler makes of the ratio s / theta_used.
+
+    Attributes:
+        redraws: where membership is expensive and a drawn token is rejected, another one is drawn at its position, and
+            the weight is an estimate.
+    """
+
+    redraws = False
 
     @abstractmethod
     def start(self, bound: float) -> float:
-        """The theta_used of the first node, given its bound."""
+        """Log of the theta_used of the first node, given the log of its bound."""
 
     @abstractmethod
     def __call__(self, position: Position, ratio: float) -> float:
-        """Log-weight of continuing at a position; -inf to reject the sequence."""
+        """Log-weight of continuing at a position, given the log of the ratio; -inf to reject the sequence."""
 
 
 class AcceptByRatio(RatioPolicy):
@@ -117,19 +148,59 @@ class AcceptByRatio(RatioPolicy):
 
     def __call__(self, position: Position, ratio: float) -> float:
         """0 (continue) or -inf (reject), by a Bernoulli draw."""
-        return 0.0 if bernoulli(position.randomness, ratio, position.position_id) else -np.inf
+        taken = bernoulli(position.randomness, float(np.exp(ratio)), position.position_id)
+        return 0.0 if taken else -np.inf
 
 
 class WeightByRatio(RatioPolicy):
     """ASAp: an importance weight. It starts with mass 1 at the root, so that its mean is P(L)."""
 
+    redraws = True
+
     def start(self, bound: float) -> float:
-        """The mass of the root without a bound: 1."""
-        return 1.0
+        """The mass of the root without a bound: log 1."""
+        return 0.0
 
     def __call__(self, position: Position, ratio: float) -> float:
-        """Log of the ratio."""
-        return float(np.log(ratio)) if ratio > 0 else -np.inf
+        """The ratio."""
+        return ratio
+
+
+def _first_permitted(position: Position, ids: Ids, scores: Scores) -> tuple[int | None, list[int], float]:
+    """The first permitted token in the order of keys, those before it, and log of an estimate of the permitted mass.
+
+    The estimate is that of `AWRS`: properly weighted for the token.
+
+    Args:
+        position: where the token is drawn.
+        ids: of all tokens, ascending.
+        scores: log-probabilities, normalised, float64 [n].
+    """
+    possible = int(np.count_nonzero(scores > -np.inf))
+    seen: list[int] = []
+    permitted: list[bool] = []
+    found: int | None = None
+    for index in position.order(scores, ids):
+        seen.append(index)
+        permitted.append(position.candidates.permits(int(ids[index])))
+        if found is None and permitted[-1]:
+            found = len(seen)
+        if len(seen) == possible or (found is not None and len(seen) >= max(_CHECKS, found + 1)):
+            break
+    refused = [index for index, one in zip(seen, permitted, strict=True) if not one]
+    if found is None:
+        return None, refused, -np.inf
+    unseen = np.delete(scores, seen)
+    weight = estimate_mass(
+        np.exp(scores[seen]), np.array(permitted), float(np.exp(unseen).sum()), found, possible
+    )
+    return seen[found - 1], refused, float(np.log(weight)) if weight > 0 else float(scores[seen[found - 1]])
+
+
+def _differ(now: Scores, then: Scores) -> bool:
+    """Whether some log-probabilities are others than they were; tokens that were never likely do not matter."""
+    likely = np.maximum(now, then) > -20.0
+    return bool((np.abs(now - then)[likely] > _SAME_CHILD).any())
 
 
 def _match_children(ids: Ids, tokens: list[int], children: list[int]) -> tuple[Ids, list[int]]:

@@ -24,6 +24,9 @@ from numpy.typing import NDArray
 
 from constrained.errors import InvalidArgument
 
+_COLDEST = 1e-30
+"""Logits over a smaller temperature would not be numbers in float32."""
+
 
 @dataclass(frozen=True, slots=True)
 class LogitsWarper:
@@ -46,10 +49,19 @@ class LogitsWarper:
     min_p: float | None = None
 
     def __post_init__(self) -> None:
-        _check("temperature", self.temperature, "a number >= 0", lambda t: t >= 0)
+        _check(
+            "temperature",
+            self.temperature,
+            f"0 or a number >= {_COLDEST:g}",
+            lambda t: t == 0 or t >= _COLDEST,
+        )
         _check("top_k", self.top_k, "a whole number >= 1", lambda k: k >= 1 and float(k).is_integer())
         _check("top_p", self.top_p, "a number above 0, at most 1", lambda p: 0 < p <= 1)
         _check("min_p", self.min_p, "a number from 0 to 1", lambda p: 0 <= p <= 1)
+        # A truncation that keeps everything is none: it would only be refused, and named in the distribution.
+        for name, everything in (("top_p", 1), ("min_p", 0)):
+            if getattr(self, name) == everything:
+                object.__setattr__(self, name, None)
         if self.greedy and self.truncates:
             raise InvalidArgument(
                 "top_k, top_p and min_p have no effect without a temperature",
