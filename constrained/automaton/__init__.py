@@ -2,6 +2,7 @@
 
     protocol.py       the protocol of all automata: `Automaton`
     predicate.py      the automaton of a grammar and predicates
+    spelled.py        the automaton over a vocabulary without a token for each byte
     text_states.py    its states
     bitmask.py        masks of token ids
     device_masks.py   masks on a device
@@ -18,6 +19,7 @@ from constrained import _core
 from constrained.automaton.bitmask import Bitmask
 from constrained.automaton.predicate import PredicateAutomaton
 from constrained.automaton.protocol import DEAD, NO_LIMIT, Automaton
+from constrained.automaton.spelled import SpelledAutomaton, complete_vocabulary
 from constrained.errors import ConstraintTooLarge, Problem, UnsatisfiableConstraint, UnsupportedConstraint
 from grammars import ir
 from grammars.lexer import LexerGrammar, reject_lexer_grammar
@@ -38,6 +40,7 @@ __all__ = [
     "Automaton",
     "LexerAutomaton",
     "PredicateAutomaton",
+    "SpelledAutomaton",
     "TokenAutomaton",
     "compile",
     "fill_masks",
@@ -266,8 +269,9 @@ def compile(constraint: Any, vocabulary: Vocabulary, *, memory_limit: int = _MEM
         memory_limit: bytes above which a `TokenAutomaton` evicts what it can compute again. States are not evicted.
 
     Returns:
-        A `TokenAutomaton`; a `LexerAutomaton` for a grammar with a lexer; a `PredicateAutomaton` for a constraint
-        with predicates.
+        A `TokenAutomaton`; a `LexerAutomaton` for a grammar with a lexer; a `SpelledAutomaton` around one of these for
+        a vocabulary in which some bytes occur only inside longer tokens; a `PredicateAutomaton` for a constraint with
+        predicates.
 
     Raises:
         ConstraintError: the constraint is malformed, unsupported or unsatisfiable.
@@ -283,6 +287,11 @@ def compile(constraint: Any, vocabulary: Vocabulary, *, memory_limit: int = _MEM
     grammar = constraint.grammar
     if constraint.special_tokens:
         vocabulary = vocabulary.with_special_tokens(constraint.special_tokens)
-    if isinstance(grammar, LexerGrammar):
-        return LexerAutomaton(grammar, vocabulary, constraint=constraint)
-    return TokenAutomaton(grammar, vocabulary, constraint=constraint, memory_limit=memory_limit)
+    missing = vocabulary.unspelled_bytes
+    inner = complete_vocabulary(vocabulary, missing) if missing else vocabulary
+    automaton = (
+        LexerAutomaton(grammar, inner, constraint=constraint)
+        if isinstance(grammar, LexerGrammar)
+        else TokenAutomaton(grammar, inner, constraint=constraint, memory_limit=memory_limit)
+    )
+    return SpelledAutomaton(automaton, vocabulary, constraint) if missing else automaton

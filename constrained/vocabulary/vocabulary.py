@@ -313,6 +313,14 @@ class Vocabulary:
         return table
 
     @cached_property
+    def unspelled_bytes(self) -> bytes:
+        """The bytes that occur in tokens, and are no token by themselves; ascending. Empty for most vocabularies."""
+        offsets = self.tokens.offsets
+        blob = np.frombuffer(self.tokens.blob, dtype=np.uint8)
+        alone = blob[offsets[:-1][np.diff(offsets) == 1]]
+        return bytes(np.setdiff1d(blob, alone).tolist())
+
+    @cached_property
     def fingerprint(self) -> str:
         """Hash of size, bytes and end-of-sequence ids: all that a compiled automaton depends on."""
         digest = blake2b(digest_size=16)

@@ -1,0 +1,130 @@
+"""What can be written is what some sequence of tokens spells, by trying all sequences of tokens."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import pytest
+
+import constrained
+from constrained.automaton import SpelledAutomaton, TokenAutomaton
+from constrained.errors import UnsatisfiableConstraint
+from constrained.vocabulary import Vocabulary
+
+LONGEST = 6
+NEVER = 99
+
+
+def needs(pieces: list[bytes], pattern: str, depth: int) -> dict[tuple[int, ...], int]:
+    """For each sequence of at most `depth` tokens: how many more a shortest completion takes, up to `LONGEST` in all."""
+    whole = re.compile(pattern.encode())
+    found = dict.fromkeys(
+        (ids for n in range(depth + 1) for ids in itertools.product(range(len(pieces)), repeat=n)), NEVER
+    )
+    for length in range(LONGEST + 1):
+        for ids in itertools.product(range(len(pieces)), repeat=length):
+            if whole.fullmatch(b"".join(pieces[i] for i in ids)):
+                for n in range(min(depth, length) + 1):
+                    found[ids[:n]] = min(found[ids[:n]], length - n)
+    return found
+
+
+CASES = [
+    ([b"yes", b"y", b"no", b"n", b"o"], "yes|no"),
+    ([b"ab"], "ab"),
+    ([b"ab", b"c"], "(ab)*c?"),
+    ([b"ab", b"bc", b"a"], "a*b(cb)*c"),
+    ([b"aa", b"aaa"], "a{5}|a{7}"),
+    ([b"xa", b"ax", b"x"], "(xa|ax|x){2,4}"),
+    (["é".encode(), b"e", b"ca", b"f"], "ca?f(é|e)"),
+    ([b"(", b"))", b"()", b"x"], r"\((x|\(\)|\(x\))\)"),
+    ([b"abc", b"b", b"ca"], "(abc)+|b(ca)*"),
+]
+
+
+@pytest.mark.parametrize(("pieces", "pattern"), CASES)
+def test_masks_and_lengths_are_those_of_all_sequences_of_tokens(pieces, pattern):
+    exact = needs(pieces, pattern, 3)
+    vocabulary = Vocabulary.from_bytes([*pieces, b""], [len(pieces)])
+    automaton = constrained.compile(constrained.regex(pattern), vocabulary)
+    assert isinstance(automaton, SpelledAutomaton)
+    for ids, need in exact.items():
+        states = automaton.walk(automaton.start, ids)
+        assert (len(states) == len(ids)) == (need < NEVER), ids
+        if need == NEVER:
+            continue
+        state = states[-1] if states else automaton.start
+        assert automaton.shortest_completion(state) == need
+        assert automaton.accepts(state) == (need == 0)
+        if len(ids) == 3:
+            continue
+        for budget in (1, 2, 3, 1 << 30):
+            mask = automaton.new_mask()
+            automaton.fill_mask_within(state, mask, budget)
+            allowed = {t for t in range(vocabulary.size) if mask[t // 32] >> (t % 32) & 1}
+            wanted = {t for t in range(len(pieces)) if exact[(*ids, t)] < min(budget, NEVER)}
+            assert allowed == wanted | ({len(pieces)} if need == 0 else set())
+            for token in range(len(pieces)):
+                assert (automaton.next_within(state, token, budget) != 0) == (token in wanted)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "pattern"),
+    [([b"ab"], "a"), ([b"ab", b"yz"], "(ab)*z"), ([b"aa"], "a{3}"), ([b"ab", b"a"], "ba*")],
+)
+def test_what_no_tokens_spell_is_unsatisfiable(pieces, pattern):
+    assert set(needs(pieces, pattern, 0).values()) == {NEVER}
+    with pytest.raises(UnsatisfiableConstraint):
+        constrained.compile(constrained.regex(pattern), Vocabulary.from_bytes([*pieces, b""], [len(pieces)]))
+
+
+def test_characters_without_byte_fallback_can_be_written():
+    characters = [chr(c) for c in range(32, 127)] + ["é", "日本", "日", "本"]
+    vocabulary = Vocabulary.from_bytes([*(c.encode() for c in characters), b""], [len(characters)])
+    for constraint, length in (
+        (constrained.choice(["café", "tea"]), 3),
+        (constrained.choice(["日本"]), 1),
+        (constrained.json_schema({"enum": ["é", "ee"]}), 3),
+        (constrained.regex("[é日]{3}"), 3),
+        (constrained.json_schema({"type": "string", "minLength": 3}), 4),
+    ):
+        automaton = constrained.compile(constraint, vocabulary)
+        assert automaton.shortest_completion(automaton.start) == length
+    state = constrained.compile(constrained.json_schema({"type": "string"}), vocabulary)
+    quote, accent, kanji = (characters.index(c) for c in ('"', "é", "日本"))
+    states = state.walk(state.start, [quote, accent, kanji, quote])
+    assert state.accepts(states[-1])
+
+
+def test_a_grammar_with_a_lexer_and_a_json_schema_too():
+    pieces = [b"true", b"false", b"{", b"}", b'"a"', b": ", b":", b"+", b"1", b"12"]
+    vocabulary = Vocabulary.from_bytes([*pieces, b""], [len(pieces)])
+    boolean = constrained.compile(constrained.json_schema({"type": "boolean"}), vocabulary)
+    assert boolean.shortest_completion(boolean.start) == 1
+    lark = constrained.compile(constrained.lark('start: N ("+" N)*\nN: /1+2?/'), vocabulary)
+    ids = [pieces.index(p) for p in (b"12", b"+", b"1")]
+    assert lark.accepts(lark.walk(lark.start, ids)[-1])
+    mask = lark.new_mask()
+    lark.fill_mask(lark.start, mask)
+    assert int(mask[0]) == (1 << pieces.index(b"1")) | (1 << pieces.index(b"12"))
+
+
+def test_generation_over_such_a_vocabulary_draws_every_text():
+    from tests.exactness.enumerate import TableModel, random_tables
+
+    pieces = [b"yes", b"y", b"no", b"n", b"o"]
+    model = TableModel(pieces, random_tables(1, 6))
+    gen = constrained.Generator(model, constrained.choice(["yes", "no"]), sampler="cars")
+    drawn = gen.sample("", 200, seed=1)
+    p = model.distribution(())
+    yes, no = p[0], p[2] + p[3] * model.distribution((3,))[4]
+    assert drawn.bounds[0] * (1 - 1e-9) <= yes + no <= drawn.bounds[1] * (1 + 1e-9)
+    assert drawn.posterior["yes"] == pytest.approx(yes / (yes + no), abs=0.12)
+
+
+def test_ordinary_vocabularies_have_the_native_automaton():
+    vocabulary = Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), b"yes", b""], [257])
+    assert vocabulary.unspelled_bytes == b""
+    assert isinstance(constrained.compile(constrained.choice(["yes"]), vocabulary), TokenAutomaton)
+    assert Vocabulary.from_bytes([b"a", b"ab", b"bc", b""], [3]).unspelled_bytes == b"bc"
