@@ -306,7 +306,9 @@ def test_an_exhausted_budget_reports_what_was_learned(sampler, certain):
 def test_the_likely_bound_is_the_binomial_one(attempts, found):
     beta = pytest.importorskip("scipy.stats").beta
     text = SimpleNamespace(content=b"")
-    tally = AttemptTally(found + 1, accepted=[text] * found, made=[Attempt(0.0, 0.0, False, False)] * attempts)
+    tally = AttemptTally(
+        found + 1, accepted=[text] * found, made=[Attempt(0.0, 0.0, False, False)] * attempts
+    )
     wanted = 1.0 if found == attempts else beta.ppf(0.95, found + 1, attempts - found)
     assert tally.budget_error(certain=False, forwards=0).diagnostics["upper"] == pytest.approx(
         wanted, rel=1e-6
