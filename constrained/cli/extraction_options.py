@@ -135,6 +135,10 @@ class ExtractionOptions:
             "--retries", metavar="N", min=0, help="Try again when the type's own validation refuses a value."
         ),
     ] = None
+    require_grounding: Annotated[
+        bool,
+        typer.Option("--require-grounding", help="Only values that stand in the document."),
+    ] = False
     split: Annotated[
         bool,
         typer.Option("--split", help="Read documents that do not fit into the model's context in parts."),
@@ -157,6 +161,7 @@ class ExtractionOptions:
             "context": self.context,
             "examples": None if self.examples is None else read_examples(self.examples),
             "retries": self.retries,
+            "require_grounding": self.require_grounding or None,
             "long": "split" if self.split else None,
             "chunk_tokens": self.chunk_tokens,
         }

@@ -211,6 +211,14 @@ def test_what_the_model_is_told_reaches_the_prompt(run: Run) -> None:
     assert "instructions" in run("docs.jsonl", "--out", "r.jsonl", "--resume").err
 
 
+def test_grounding_allows_only_what_stands_in_the_document(run: Run) -> None:
+    invent = '{"city": "Atlantis"}'
+    assert json.loads(run("From Rome", script=invent).out) == {"city": "Atlantis"}
+    ended = run("From Rome", "--require-grounding", script=invent)
+    assert ended.code == 0, ended.err
+    assert json.loads(ended.out)["city"] in "From Rome"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
