@@ -12,7 +12,7 @@ import numpy as np
 from constrained.errors import BudgetExhausted, InvalidArgument
 from constrained.sampling.base import ParticleBatch, SampleBatch
 from constrained.sampling.randomness import Randomness
-from constrained.sampling.trie import above, log_total
+from constrained.sampling.trie import above, below, log_total
 
 DEFAULT_ATTEMPTS = 1000
 """Default for the greatest number of attempts per requested sequence."""
@@ -93,7 +93,7 @@ class AttemptTally:
             error,
             attempts=self.attempts,
             accepted=len(self.accepted),
-            bounds=(min(math.exp(min(self.lower, 0.0)), upper), upper),
+            bounds=(min(below(self.lower), upper), upper),
         )
 
     def evidence(self) -> tuple[float, float]:
@@ -142,7 +142,7 @@ class AttemptTally:
                 "attempts": self.attempts,
                 "accepted": len(self.accepted),
                 "forwards": forwards,
-                "lower": math.exp(self.lower),
+                "lower": below(self.lower),
                 "upper": upper,
                 "certain": certain,
                 "texts": tuple(text.content for text in self.accepted),

@@ -180,8 +180,18 @@ def log_total(logs: list[float]) -> float:
 
 
 def above(log: float) -> float:
-    """The number with this logarithm, as an upper bound: 0 only for -inf."""
-    return max(math.exp(min(log, 0.0)), 5e-324) if log > -math.inf else 0.0
+    """The number with this logarithm, at most 1, rounded up: 0 only for -inf."""
+    return max(math.exp(min(log + _rounding(log), 0.0)), 5e-324) if log > -math.inf else 0.0
+
+
+def below(log: float) -> float:
+    """The number with this logarithm, at most 1, rounded down."""
+    return math.exp(min(log - _rounding(log), 0.0)) if log > -math.inf else 0.0
+
+
+def _rounding(log: float) -> float:
+    """More than a sum of logarithms is off by."""
+    return 1e-14 * (1.0 + abs(log))
 
 
 def _sketch(log_probs: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -401,7 +401,7 @@ def test_damaged_files_are_refused(tmp_path):
     tries.save(path)
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(InvalidArgument, match="holds no tries"):
+    with pytest.raises(InvalidArgument, match="does not contain tries"):
         Tries.load(path)
     columns = tries._tries["x"].columns()
     for name, wrong in (("parent", 5), ("sibling", 10**6), ("child", 0), ("log_theta", 7.0)):
@@ -410,5 +410,5 @@ def test_damaged_files_are_refused(tmp_path):
         with pytest.raises(InvalidArgument, match="damaged"):
             Trie.of(broken)
     np.savez(tmp_path / "other.npz", a=np.zeros(3))
-    with pytest.raises(InvalidArgument, match="holds no tries"):
+    with pytest.raises(InvalidArgument, match="does not contain tries"):
         Tries.load(tmp_path / "other.npz")
