@@ -33,7 +33,7 @@ _LOOKS: dict[TokenSource, tuple[str, str]] = {
 }
 """By source, in the order of the legend: style in terminals, background colour in notebooks."""
 
-_GUESSES: tuple[TokenSource, ...] = ("prompt_lookup", "slot_ngrams", "suffix", "ngram", "token_recycling")
+_DRAFTED: tuple[TokenSource, ...] = ("prompt_lookup", "slot_ngrams", "suffix", "ngram", "token_recycling")
 _SHOWN = 5  # alternative tokens
 
 
@@ -50,23 +50,23 @@ def annotate_tokens(
     known = stats is not None and len(stats.passes) == len(stats.draft_origins) == len(tokens)
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     state = automaton.start
-    found = []
+    annotated = []
     for i, token in enumerate(tokens):
-        said = automaton.vocabulary.decode((token,))
-        source, read = _guesser(stats.draft_origins[i] if known and stats else 0), 0
+        characters = automaton.vocabulary.decode((token,))
+        source, read = _origin_source(stats.draft_origins[i] if known and stats else 0), 0
         if automaton.forced(state).startswith(automaton.vocabulary.tokens[token]):
             source = "forced"
         if known and stats:
             read = stats.passes[i]
         allowed, others = _alternatives(automaton, state, token)
-        found.append(AnnotatedToken(decoder.decode(said), source, allowed, others, read))
+        annotated.append(AnnotatedToken(decoder.decode(characters), source, allowed, others, read))
         state = automaton.next(state, token)
-    return found
+    return annotated
 
 
-def _guesser(origin: int) -> TokenSource:
+def _origin_source(origin: int) -> TokenSource:
     """The source for one entry of `Stats.draft_origins`, whose bits are draft sources."""
-    for name in _GUESSES:
+    for name in _DRAFTED:
         if origin >> DRAFT_SOURCES.index(name) & 1:
             return name
     return "literal" if origin else "model"
@@ -94,7 +94,7 @@ def _counted(output: Output, tokens: Sequence[AnnotatedToken]) -> Iterator[tuple
             yield f"{counts[source]} {source}", source
     stats = output.stats
     if stats.drafted:
-        yield f"{stats.accepted} of {stats.drafted} guesses right", None
+        yield f"{stats.accepted} of {stats.drafted} draft tokens accepted", None
     yield f"{stats.forwards} forward passes", None
     yield output.distribution, None
     yield f"ended: {output.finish}", None

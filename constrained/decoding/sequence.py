@@ -164,8 +164,8 @@ class TokenSequence:
         else:
             if self.drafter is not None:
                 self.drafter.commit(draw.token)
-            guessed = 0 if self.tree_logits is None else self.tree_logits.origin(self.node, draw.token)
-            self.draft_origins.append((guessed, self.stats.forwards))
+            origin = 0 if self.tree_logits is None else self.tree_logits.origin(self.node, draw.token)
+            self.draft_origins.append((origin, self.stats.forwards))
             self.tokens.append(draw.token)
             self.unread.append(draw.token)
             self.state = automaton.next(self.state, draw.token)
@@ -206,7 +206,7 @@ class TokenSequence:
     def close(self) -> None:
         """Records in the stats the source of each token and the counts of drafted and accepted tokens."""
         self.tree_logits = None  # it holds the logits of a pass
-        self.stats.draft_origins = bytes(guessed for guessed, _ in self.draft_origins)
+        self.stats.draft_origins = bytes(origin for origin, _ in self.draft_origins)
         self.stats.passes = tuple(number for _, number in self.draft_origins)
         if self.drafter is not None:
             self.stats.drafted, self.stats.accepted, self.stats.sources = self.drafter.counts()

@@ -17,7 +17,7 @@ _LATE = 2 / 3
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class TextChunk:
     """A part of a text: ``text[start:end]``.
 
     Attributes:
@@ -31,7 +31,7 @@ class Chunk:
 
 def split_text(
     text: str, count_tokens: Callable[[str], int], max_tokens: int, overlap: int = 0
-) -> list[Chunk]:
+) -> list[TextChunk]:
     """Chunks of a text that cover all of it, in order.
 
     A chunk ends behind a paragraph if one ends in its last third, otherwise behind a sentence; a sentence that is too long
@@ -45,7 +45,7 @@ def split_text(
     """
     units = list(_units(text, count_tokens, max_tokens))
     if not units:
-        return [Chunk(0, len(text))]
+        return [TextChunk(0, len(text))]
     sums = [0, *accumulate(tokens for _, tokens, _ in units)]
     ends = [end for end, _, _ in units]
     starts = [0, *ends[:-1]]
@@ -59,7 +59,7 @@ def split_text(
             enough = sums[first] + _LATE * (sums[last] - sums[first])
             paragraphs = (i for i in range(last, first, -1) if units[i - 1][2] and sums[i] >= enough)
             last = next(paragraphs, last)
-        chunks.append(Chunk(starts[first], ends[last - 1]))
+        chunks.append(TextChunk(starts[first], ends[last - 1]))
         if last == len(units):
             return chunks
         following = last

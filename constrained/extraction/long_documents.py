@@ -10,7 +10,7 @@ from constrained.decoding import limits
 from constrained.decoding.output import Output
 from constrained.decoding.request_batch import BatchedRequest
 from constrained.errors import ConstrainedError, PromptError, PromptTooLong, RejectedValue
-from constrained.extraction.chunks import Chunk, split_text
+from constrained.extraction.chunks import TextChunk, split_text
 from constrained.extraction.exact_json import in_schema_order, read_exact, resolve, write_exact
 from constrained.extraction.examples import accepts_text, json_separators
 from constrained.extraction.extraction import Document, Extraction, Part
@@ -25,13 +25,13 @@ _SMALLEST = 16
 """Tokens that a chunk must be able to have."""
 
 
-def plan_chunks(extractor: Extractor[Any], text: str, settings: Mapping[str, Any]) -> list[Chunk]:
+def plan_chunks(extractor: Extractor[Any], text: str, settings: Mapping[str, Any]) -> list[TextChunk]:
     """The parts in which a text is read; one if it is short enough.
 
     Raises:
         PromptTooLong: the prompt without a text leaves no room for one.
     """
-    whole = [Chunk(0, len(text))]
+    whole = [TextChunk(0, len(text))]
     model = extractor.generator.model
     size = extractor.chunk_tokens
     if model.context is not None:
@@ -61,7 +61,7 @@ def plan_chunks(extractor: Extractor[Any], text: str, settings: Mapping[str, Any
 
 
 def part_steps(
-    extractor: Extractor[Any], document: Document, chunks: Sequence[Chunk], settings: Mapping[str, Any]
+    extractor: Extractor[Any], document: Document, chunks: Sequence[TextChunk], settings: Mapping[str, Any]
 ) -> Coroutine[list[BatchedRequest], None, Extraction[Any]]:
     """Reads a document in parts; the result is an `Extraction`."""
     generator = extractor.generator if len(chunks) == 1 else extractor.part_generator

@@ -84,7 +84,7 @@ def test_a_shown_text_names_its_sources_and_the_passes_of_each_line() -> None:
     assert [line.split("│ ", 1)[1] for line in lines] == TEXT.splitlines()
     assert sum(begun) == len(set(out.stats.passes)) < len(out.tokens)
     assert re.search(r"\d+ prompt_lookup", legend)
-    assert f"{out.stats.accepted} of {out.stats.drafted} guesses right" in legend
+    assert f"{out.stats.accepted} of {out.stats.drafted} draft tokens accepted" in legend
     page = out._repr_html_()
     assert page.count("│") == len(lines)
     assert "prompt_lookup, pass" in page
