@@ -137,10 +137,16 @@ class Extraction(Generic[ValueT]):
 
         Raises:
             ConstrainedError: `error`, if there is one.
-            InvalidArgument: the model is not known any more, as after unpickling.
+            InvalidArgument: the document was read in parts, or the model is not known any more, as after unpickling.
         """
         if self.error is not None:
             raise self.error
+        if self.merged is not None:
+            raise InvalidArgument(
+                f"the document was read in {len(self.parts)} parts, whose values were merged: the model wrote no completion "
+                "whose fields have a probability",
+                action="read the parts as documents of their own",
+            )
         if self._request is None or self.output is None:
             raise InvalidArgument(
                 "the probabilities of fields need the model, which this extraction does not have",
@@ -154,6 +160,7 @@ class Extraction(Generic[ValueT]):
             prompt,
             self.output.tokens,
             is_json=generator.constraint.is_json,
+            ended=self.output.finish == "end",
         )
 
     @property

@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 
+from constrained.constraint.json_text import read_value
 from grammars.json_pointer import escape
 
 _STRINGS = json.JSONDecoder(strict=False)
@@ -76,4 +77,4 @@ def _scalar(text: str, at: int) -> tuple[int, Any]:
     match = _SCALAR.match(text, at)
     if match is None:
         raise ValueError(f"not JSON at character {at}")
-    return match.end(), json.loads(match[0])
+    return match.end(), read_value(match[0])

@@ -80,9 +80,9 @@ def part_steps(
         prompts = [extractor.prompt(text, generator.constraint) for text in texts if text.strip()]
         bound = extractor.bound(generator, document.text)
         outcomes = yield from completions(extractor, bound, prompts, settings)
-        attempts += sum(count for _, count in outcomes)
+        attempts += sum(one.attempts for one in outcomes)
         read = [chunk for chunk, text in zip(chunks, texts, strict=True) if text.strip()]
-        for chunk, (outcome, _) in zip(read, outcomes, strict=True):
+        for chunk, (outcome, *_) in zip(read, outcomes, strict=True):
             if isinstance(outcome, ConstrainedError):
                 outcome.reword(summary=f"characters {chunk.start} to {chunk.end}: {outcome.summary}")
                 return Extraction(

@@ -65,7 +65,9 @@ def stream_partials(
                     continue
                 chunk.output.raise_if_cut(on_limit)
                 value = json.loads(chunk.text) if generator.constraint.is_json else chunk.text
-                yield Partial(value, chunk.text, Extraction(None, document, chunk.output))
+                yield Partial(
+                    value, chunk.text, Extraction(None, document, chunk.output, _request=(generator, prompt))
+                )
 
     return partials()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from constrained.decoding.cut import OnLimit, truncation_first
 from constrained.decoding.output import Output
@@ -23,6 +23,14 @@ RETRY_TEMPERATURE = 0.7
 Outcome = Output[Any] | ConstrainedError
 
 
+class Completion(NamedTuple):
+    """What became of a prompt: the last outcome, the number of attempts, and the prompt of the last."""
+
+    outcome: Outcome
+    attempts: int
+    prompt: Messages
+
+
 def document_steps(
     extractor: Extractor[Any], document: Document, settings: Mapping[str, Any]
 ) -> DocumentSteps:
@@ -38,12 +46,12 @@ def document_steps(
     except ConstrainedError as error:
         text = document.text if isinstance(document.text, str) else ""
         return Extraction[Any](document.id, text, error=error, attempts=0)
-    ((outcome, attempts),) = yield from completions(extractor, generator, [messages], settings)
+    ((outcome, attempts, last),) = yield from completions(extractor, generator, [messages], settings)
     if isinstance(outcome, PromptTooLong) and extractor.long != "split":
         outcome.reword(action='pass long="split" to read it in parts, or use a model with a longer context')
     if isinstance(outcome, ConstrainedError):
         return Extraction[Any](document.id, document.text, error=outcome, attempts=attempts)
-    return Extraction(document.id, document.text, outcome, attempts=attempts, _request=(generator, messages))
+    return Extraction(document.id, document.text, outcome, attempts=attempts, _request=(generator, last))
 
 
 def completions(
@@ -51,27 +59,27 @@ def completions(
     generator: Decoder[Any],
     prompts: Sequence[Messages],
     settings: Mapping[str, Any],
-) -> Generator[list[BatchedRequest], None, list[tuple[Outcome, int]]]:
+) -> Generator[list[BatchedRequest], None, list[Completion]]:
     """Completes prompts side by side; what code of the type refuses is generated again, `extractor.retries` times.
 
     A retry shows the model the refused completion and the reason, and draws with other random numbers (the number of the
     attempt is the request's `sequence`); greedy decoding draws at `RETRY_TEMPERATURE`.
 
     Returns:
-        For each prompt, its output or error, and the number of attempts.
+        For each prompt, its `Completion`.
     """
-    outcomes: list[tuple[Outcome, int]] = []
+    outcomes: list[Completion] = []
     current = [list(prompt) for prompt in prompts]
     for attempt in range(extractor.retries + 1):
         members: list[tuple[int, BatchedRequest]] = []
         wanted = (
             range(len(prompts))
             if not attempt
-            else [i for i, (outcome, _) in enumerate(outcomes) if isinstance(outcome, RejectedValue)]
+            else [i for i, (outcome, *_) in enumerate(outcomes) if isinstance(outcome, RejectedValue)]
         )
         for i in wanted:
             if attempt:
-                refused, _ = outcomes[i]
+                refused = outcomes[i].outcome
                 assert isinstance(refused, RejectedValue)
                 current[i] = retry_prompt(prompts[i], refused)
             try:
@@ -82,19 +90,20 @@ def completions(
                 )
             except ConstrainedError as error:
                 if not attempt:
-                    outcomes.append((error, 0))
+                    outcomes.append(Completion(error, 0, prompts[i]))
                 elif not isinstance(error, PromptTooLong):  # then the refusal remains the reason
-                    outcomes[i] = (error, attempt)
+                    outcomes[i] = Completion(error, attempt, current[i])
                 continue
             members.append((i, BatchedRequest(generator, request)))
             if not attempt:
-                outcomes.append((RejectedValue("not read yet"), 0))
+                outcomes.append(Completion(RejectedValue("not read yet"), 0, prompts[i]))
         if not members:
             break
         yield [member for _, member in members]
         for i, member in members:
             assert member.outcome is not None
-            outcomes[i] = (_unless_cut(member.outcome, extractor.on_limit), attempt + 1)
+            outcome = _unless_cut(member.outcome, extractor.on_limit)
+            outcomes[i] = Completion(outcome, attempt + 1, current[i])
     return outcomes
 
 
