@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+import json
 import re
 import runpy
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import constrained
+import constrained.cli
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
@@ -39,6 +42,82 @@ def test_an_example_runs(path: Path) -> None:
     if "rdkit" in path.read_text(encoding="utf-8"):
         pytest.importorskip("rdkit", reason="comes with: pip install 'constrained-generation[chemistry]'")
     assert printed(path).strip()
+
+
+EXTRACTED = {
+    "quickstart.py": "Person(name='Ana Novák', born=datetime.date(1987, 3, 14), languages=['Czech', 'Spanish'])\n",
+    "extract/json_schema.py": (
+        '{"flight_number": "KL1509", "date": "2026-07-02", "passengers": ["Ana Silva", "Tomáš Novák"]}\n'
+    ),
+    "extract/pydantic_model.py": (
+        "Booking(guest='Tomáš Silva', hotel='Blue Harbour', breakfast=True, room=Room(kind='double', nights=3))\n"
+    ),
+    "extract/several_texts.py": (
+        "Order 4711 comes to 19.90 in total.  ->  {'order_id': '4711', 'total': 19.9}\n"
+        "The order id is 815. Its total is 240.00.  ->  {'order_id': '815', 'total': 240.0}\n"
+        "Total: 7.5, order id: 99012  ->  {'order_id': '99012', 'total': 7.5}\n"
+    ),
+}
+"""What the texts of the examples say: the bundled model has to read it so, value by value."""
+
+
+@pytest.mark.parametrize("name", EXTRACTED)
+def test_an_example_prints_what_its_text_says(name: str) -> None:
+    assert printed(ROOT / "examples" / name) == EXTRACTED[name]
+
+
+def test_the_stream_ends_with_what_its_text_says() -> None:
+    *partial, last = printed(ROOT / "examples/generate/streaming.py").splitlines()
+    assert partial
+    assert last == "{'name': 'Ana', 'languages': ['Czech', 'Spanish']}"
+
+
+def test_texts_are_classified_as_they_say() -> None:
+    lines = printed(ROOT / "examples/generate/classify.py").splitlines()
+    found = [re.fullmatch(r"(\S+) probability (\d\.\d\d)", line) for line in lines]
+    assert [match and match[1] for match in found] == ["Priority.URGENT", "Priority.LOW"]
+    assert all(match is not None and float(match[2]) > 0.5 for match in found)
+
+
+def test_every_command_of_the_readme_prints_what_its_text_says(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    commands = block("sh", (ROOT / "README.md").read_text(encoding="utf-8")).replace("\\\n", " ")
+    (extract,) = [line for line in commands.splitlines() if line.startswith("constrained extract")]
+    with pytest.raises(SystemExit) as ended:
+        constrained.cli.main(shlex.split(extract)[1:])
+    assert not ended.value.code
+    said = json.loads(capsys.readouterr().out)
+    assert said == {"name": "Ana Novák", "born": "1987-03-14", "languages": ["Czech", "Spanish"]}
+
+
+def test_the_demo_prints_what_its_texts_say(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        constrained.cli.main(["demo", "--quiet"])
+    assert not ended.value.code
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == [
+        {
+            "name": "Marie Lefèvre",
+            "born": "1987-03-14",
+            "city": "Lyon",
+            "languages": ["French", "German", "Catalan"],
+        },
+        {
+            "tracking_number": "RX7741",
+            "weight": 12.5,
+            "status": "in transit",
+            "fragile": True,
+            "recipient": {"name": "Jonas Berg", "city": "Göteborg"},
+        },
+        {
+            "flight_number": "KL1509",
+            "origin": "Amsterdam",
+            "destination": "Kraków",
+            "departs_on": "2026-07-02",
+            "passengers": ["Ana Silva", "Tomáš Novák"],
+        },
+    ]
 
 
 def block(language: str, text: str) -> str:

@@ -60,8 +60,8 @@ SHOWN: tuple[tuple[str, tuple[type, ...]], ...] = (
         (Person,),
     ),
     (
-        "The parcel has the tracking number RX7741 and weighs 12.5 kg. It is in transit and is fragile. "
-        "The recipient is Jonas Berg. He lives in Göteborg.",
+        "The parcel has the tracking number RX7741 and the weight 12.5. The status is in transit. Fragile: yes. "
+        "The recipient has the name Jonas Berg and the city Göteborg.",
         (Recipient, Parcel),
     ),
     (

@@ -165,6 +165,9 @@ def _next_step(name: str, error: Exception) -> str:
         near = difflib.get_close_matches(unknown[1], _OPTIONS, 1)
         meant = f"did you mean {near[0]}? " if near else ""
         return f"{meant}options are those of from_pretrained, and of the model's configuration"
+    package = re.search(r"pip install (?:-[-\w]+ )*'?([\w\[\],.<>=-]+)", str(error))
+    if package:
+        return f"pip install '{package[1].rstrip('.')}'"
     causes = [error]
     while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None and len(causes) < 8:
         causes.append(cause)  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ SCHEMA = {
     "required": ["flight_number", "date", "passengers"],
     "additionalProperties": False,
 }
-TEXT = "Flight: KL1509\nDate: 2026-07-02\nPassengers: Ana Silva, Tomáš Novák"
+TEXT = "Flight number: KL1509\nDate: 2026-07-02\nPassengers: Ana Silva, Tomáš Novák"
 
 value = constrained.extract(constrained.load(), TEXT, SCHEMA)
 print(json.dumps(value, ensure_ascii=False))

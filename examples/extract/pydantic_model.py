@@ -17,11 +17,13 @@ class Booking(BaseModel):
 
     guest: str
     hotel: str
-    room: Room
     breakfast: bool = False
+    room: Room
 
 
-TEXT = "Tomáš Silva stays at the hotel Blue Harbour, in a double room, for 3 nights. Breakfast is included."
+TEXT = """\
+The guest is Tomáš Silva. The hotel is Blue Harbour. Breakfast: yes. The room has the kind double and the nights 3.
+"""
 
 booking = constrained.extract(constrained.load(), TEXT, Booking)
 print(repr(booking))

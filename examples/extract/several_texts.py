@@ -13,7 +13,7 @@ class Order(TypedDict):
 
 TEXTS = [
     "Order 4711 comes to 19.90 in total.",
-    "The order id is 815. Its total is 240.",
+    "The order id is 815. Its total is 240.00.",
     "Total: 7.5, order id: 99012",
 ]
 

@@ -1,17 +1,28 @@
-"""Classify a text: the completion is one of the values, and its probability under the model is printed."""
+"""Classify a text: the value is one of the members, and its probability under the model is printed."""
 
 import enum
 import math
+from dataclasses import dataclass
 
 import constrained
+from constrained.extraction.prompt import extraction_prompt
 
 
-class Mood(enum.Enum):
-    GOOD = "positive"
-    BAD = "negative"
+class Priority(enum.Enum):
+    LOW = "low"
+    HIGH = "high"
+    URGENT = "urgent"
 
 
-generator = constrained.Generator(constrained.load(), constrained.choice(Mood))
-output = generator("The parcel came late and broken. Is that positive or negative?")
-print(output.value, f"probability {math.exp(output.logprob):.3g}")
-assert output.value in Mood
+@dataclass
+class Ticket:
+    priority: Priority
+
+
+generator = constrained.Generator(constrained.load(), Ticket)
+for text in (
+    "The ticket has the priority urgent. The component is printer.",
+    "Reporter: Ana Silva\nPriority: low",
+):
+    output = generator(extraction_prompt(text, generator.constraint))
+    print(output.value.priority, f"probability {math.exp(output.logprob):.2f}")

@@ -10,9 +10,11 @@ SCHEMA = {
     "additionalProperties": False,
 }
 
+TEXT = "The name is Ana. The languages are Czech and Spanish."
+
 generator = constrained.Generator(constrained.load(), SCHEMA)
 shown = None
-for chunk in generator.stream(extraction_prompt("Ana speaks Czech and Spanish.", generator.constraint)):
+for chunk in generator.stream(extraction_prompt(TEXT, generator.constraint)):
     if chunk.value != shown:
         shown = chunk.value
         print(shown)

@@ -12,9 +12,7 @@ model = AutoModelForCausalLM.from_pretrained(NAME)
 tokenizer = AutoTokenizer.from_pretrained(NAME, padding_side="left")
 vocabulary = constrained.Vocabulary.from_tokenizer(tokenizer, model=model)
 size = constrained.regex(r"(small|medium|large)( and (red|green|blue))?")
-inputs = tokenizer(
-    ["The shirt is", "A very big box in the colour of grass is"], return_tensors="pt", padding=True
-)
+inputs = tokenizer(["The size of the shirt:", "Another size:"], return_tensors="pt", padding=True)
 width = inputs["input_ids"].shape[1]
 
 # The processor masks scores, so beams, sampling and the other modes of `generate` work.

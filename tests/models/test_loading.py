@@ -123,6 +123,16 @@ def test_an_unknown_option_is_named(saved: Path, option: str, step: str) -> None
     assert step in str(caught.value.action)
 
 
+def test_a_package_that_is_missing_is_named(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise ImportError("Quantization requires bits: `pip install -U 'bits>=1.2.0'`")
+
+    monkeypatch.setattr(transformers.AutoModelForCausalLM, "from_pretrained", refuse)
+    with pytest.raises(ModelError, match="requires bits") as caught:
+        load(saved, device="cpu")
+    assert caught.value.action == "pip install 'bits>=1.2.0'"
+
+
 # ------------------------------------------------------------------------------------------------ devices
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from constrained.models.tiny.training.drawing import DocumentGenerator
-from constrained.models.tiny.training.values import Split
+from constrained.models.tiny.training.values import Split, WrittenNumber
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,17 @@ class Example:
     @property
     def completion(self) -> str:
         """The answer as the model must write it."""
-        return json.dumps(self.value, ensure_ascii=False)
+        return _written(self.value)
+
+
+def _written(value: Any) -> str:
+    """JSON text of a value; numbers as the text of the example writes them."""
+    if isinstance(value, dict):
+        members = (f"{json.dumps(key, ensure_ascii=False)}: {_written(part)}" for key, part in value.items())
+        return f"{{{', '.join(members)}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_written, value))}]"
+    return value.written if isinstance(value, WrittenNumber) else json.dumps(value, ensure_ascii=False)
 
 
 def draw_example(seed: int, split: Split, level: float = 1.0) -> Example:

@@ -328,7 +328,7 @@ _BOOK = Domain(
         _f("year|published|publication year|year published", integers(1800, 2026), "appeared in {v}|was published in {v}|came out in {v}"),
         _f("publisher|publishing house|press", v.COMPANY, "was published by {v}|appeared with {v}|is sold by {v}"),
         _f("pages|page count|number of pages", integers(40, 1200), "has {v} pages|runs to {v} pages"),
-        _f("isbn|isbn 13", v.text_kind(lambda rng: "978" + "".join(rng.choice("0123456789") for _ in range(10))), "has the ISBN {v}|carries ISBN {v}"),
+        _f("isbn|isbn 13", v.text_kind(lambda rng: "978" + "".join(rng.choice("0123456789") for _ in range(10)), coded=True), "has the ISBN {v}|carries ISBN {v}"),
         _f("language", v.WORD, "is written in {v}|reads in {v}"),
         _f("genre|category", _choice("fiction|poetry|history|crime|romance|science|travel|biography"), "is {v}|belongs to {v}|is shelved under {v}"),
         _PRICE,
@@ -383,14 +383,14 @@ _FLIGHT = Domain(
     "flight",
     ("The flight", "It", "This connection", "The plane"),
     (
-        _f("flight number|flight|number|id", v.text_kind(lambda rng: v._letters(rng, 2) + str(rng.randint(10, 9999))), "has the number {v}|is flight {v}|flies as {v}"),
+        _f("flight number|flight|number|id", v.text_kind(lambda rng: v._letters(rng, 2) + str(rng.randint(10, 9999)), coded=True), "has the number {v}|is flight {v}|flies as {v}"),
         _f("airline|operator|carrier", v.COMPANY, "is operated by {v}|is flown by {v}"),
         _f("from|origin|departure city|departs from", v.PLACE, "leaves from {v}|departs from {v}|takes off in {v}"),
         _f("to|destination|arrival city|arrives in", v.PLACE, "flies to {v}|lands in {v}|arrives in {v}"),
         _f("departure time|departs|departure|takes off at", v.TIME, "leaves at {v}|departs at {v}|takes off at {v}"),
         _f("arrival time|arrives|arrival|lands at", v.TIME, "arrives at {v}|lands at {v}"),
         _f("date|day|travel date", v.DATE, "flies on {v}|is on {v}"),
-        _f("gate", v.text_kind(lambda rng: rng.choice("ABCDEFGH") + str(rng.randint(1, 90))), "boards at gate {v}|uses gate {v}"),
+        _f("gate", v.text_kind(lambda rng: rng.choice("ABCDEFGH") + str(rng.randint(1, 90)), coded=True), "boards at gate {v}|uses gate {v}"),
         _f("seat class|class|cabin", _choice("economy|business|first|premium"), "is booked in {v}|is in {v} class"),
         _f("delayed|is delayed", _flag("is delayed|runs late", "is on time|is not delayed")),
         _f("passengers|passenger names|travellers", ListKind(v.PERSON, 1, 3), "carries {v}|is booked for {v}"),
@@ -507,4 +507,17 @@ TRAIN_DOMAINS = (
 
 HELDOUT_DOMAINS = (_VEHICLE, _COURSE, _PET)
 """The domains that only the held-out split has."""
-# fmt: on
+
+LABEL_WORDS = tuple(
+    sorted(
+        {
+            word
+            for domain in TRAIN_DOMAINS
+            for field in domain.fields
+            for label in field.labels
+            for word in label.split()
+            if len(word) > 2
+        }
+    )
+)
+"""The words in the names of the fields of the training split."""

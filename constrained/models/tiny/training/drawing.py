@@ -10,6 +10,7 @@ from constrained.models.tiny.training import domains, values
 from constrained.models.tiny.training.domains import Domain, DomainField, DomainObject, DomainTable
 from constrained.models.tiny.training.values import BoolKind, DrawnValue, EnumKind, FieldKind, ListKind, Split
 from constrained.models.tiny.training.writing import (
+    LIST_TEMPLATES,
     PREDICATE_TEMPLATES,
     SENTENCE_TEMPLATES,
     ProseWriter,
@@ -35,19 +36,22 @@ class DocumentGenerator:
         self.split = split
         self.level = level
         self.writer = ProseWriter(rng, level)
-        self.casing = rng.choices(_CASINGS, (45, 25, 12, 5, 8, 5))[0]
-        self.all_required = rng.random() < 0.45
-        self.described = rng.random() < 0.15 * level
+        self.casing = rng.choices(_CASINGS, (68, 16, 12, 2, 2))[0]
+        self.all_required = rng.random() < 0.6
+        self.described = rng.random() < 0.06 * level
+        self.phrased = False
         self.closed = rng.random() < 0.6
 
     def document(self) -> SyntheticDocument:
         """Draws it. Its schema may fall into either split."""
         domain = self.domain()
+        # Phrases that say a field without its name can be known of the domains of the training split alone.
+        self.phrased = domain in domains.TRAIN_DOMAINS and self.writer.flip(0.2 * self.level)
         rows = [item for item in domain.fields if isinstance(item, DomainTable)]
         sayings = TextPlan()
-        if rows and self.writer.flip(0.15):
+        if rows and self.writer.flip(0.1):
             schema, value = self.rows(rows[0], sayings)
-        elif self.writer.flip(0.03):
+        elif self.writer.flip(0.02):
             schema, value = self.plain_value(domain, sayings)
         else:
             schema, value = self.whole_object(domain, sayings)
@@ -80,9 +84,9 @@ class DocumentGenerator:
 
     def domain(self) -> Domain:
         """What the document speaks of."""
-        if self.writer.flip(0.22 + 0.78 * max(0.0, 1 - 3 * self.level)):
+        if self.writer.flip(0.3 + 0.7 * max(0.0, 1 - 3 * self.level)):
             return self.attributes()
-        if self.split == "heldout" and self.writer.flip(0.4):
+        if self.split == "heldout" and self.writer.flip(0.35):
             return self.rng.choice(domains.HELDOUT_DOMAINS)
         # People and orders are what is extracted most often, so they come twice as often.
         weights = [2 if domain.name in ("person", "order") else 1 for domain in domains.TRAIN_DOMAINS]
@@ -99,13 +103,19 @@ class DocumentGenerator:
             ListKind(values.WORD), ListKind(values.NICKNAME), BoolKind((), ()), self.choice(),
         ]  # fmt: skip
         fields = []
-        for _ in range(rng.randint(2, 8)):
-            label = self.word() if self.writer.flip(0.6) else f"{self.word()} {self.word()}"
+        for _ in range(rng.randint(2, 6)):
+            label = self.label() if self.writer.flip(0.6) else f"{self.label()} {self.label()}"
             fields.append(DomainField((label,), rng.choice(kinds)))
         return Domain("attributes", (f"The {entity}", "It", f"This {entity}"), tuple(fields), named=False)
 
     def word(self) -> str:
-        """A word for a label or an option."""
+        """A word for an option."""
+        return values.word(self.rng)
+
+    def label(self) -> str:
+        """A word for a label: that of a field of any domain, or a made-up one."""
+        if self.writer.flip(0.4):
+            return self.rng.choice(domains.LABEL_WORDS)
         return values.word(self.rng)
 
     def choice(self) -> EnumKind:
@@ -124,13 +134,14 @@ class DocumentGenerator:
         if self.level < 1:
             nested_too = not self.writer.flip(1 - self.level)
             pool = [item for item in pool if nested_too or isinstance(item, DomainField)]
-        asked = rng.randint(1, 2 + int(4.5 * self.level))
-        told = rng.choice([0, 1, 1, 2, 3]) if self.writer.flip(self.level) else 0
+        asked = rng.randint(1, 2 + int(3.5 * self.level))
+        told = rng.choice([0, 0, 1, 1, 2]) if self.writer.flip(self.level) else 0
         if domain.named and self.writer.flip(0.75) and domain.fields[0] in pool:
             pool.remove(domain.fields[0])
             pool.insert(0, domain.fields[0])
         nested = [item for item in pool if not isinstance(item, DomainField)]
-        for item in nested[1:]:  # one nested part is enough for a short text
+        kept = 1 if self.writer.flip(0.3) else 0  # one nested part is enough for a short text
+        for item in nested[kept:]:
             pool.remove(item)
         chosen = pool[:asked]
         rng.shuffle(chosen)
@@ -150,7 +161,7 @@ class DocumentGenerator:
             if key in properties:
                 continue
             optional = not self.all_required and self.writer.flip(0.3)
-            nullable = not self.all_required and isinstance(item, DomainField) and self.writer.flip(0.25)
+            nullable = not self.all_required and isinstance(item, DomainField) and self.writer.flip(0.2)
             silent = (optional or nullable) and self.writer.flip(0.3)
             schema, drawn = self.property(item, label, domain, TextPlan() if silent else sayings)
             if nullable:
@@ -180,20 +191,24 @@ class DocumentGenerator:
         if isinstance(item, DomainTable):
             return self.rows(item, sayings)
         schema, value, surface = self.fact(item)
-        said = label if self.writer.flip(0.6) else self.rng.choice(item.labels)
+        said = self.rng.choice(item.labels) if self.phrased and self.writer.flip(0.4) else label
         if isinstance(item.kind, BoolKind):
             clauses = item.kind.yes if value else item.kind.no
             sayings.pairs.append((said, surface))
-            sayings.predicates.append(clauses or (f"has {said} set to {surface}", f"has {said}: {surface}"))
+            if clauses and self.phrased:
+                sayings.predicates.append(clauses)
+            else:
+                sayings.sentences.append(f"{said.capitalize()}: {surface}.")
             return schema, value
         sayings.pairs.append((said, surface))
         count = len(sayings.predicates)
-        if domain.named and item is domain.fields[0]:
+        if domain.named and item is domain.fields[0] and self.phrased:
             sayings.name = surface
-        if item.clauses and self.writer.flip(0.75):
+        if item.clauses and self.phrased and self.writer.flip(0.75):
             sayings.predicates.append(tuple(clause.format(v=surface) for clause in item.clauses))
         elif self.writer.flip(0.5):
-            template = self.rng.choice(SENTENCE_TEMPLATES)
+            several = isinstance(item.kind, ListKind)
+            template = self.rng.choice(LIST_TEMPLATES if several else SENTENCE_TEMPLATES)
             sayings.sentences.append(template.format(l=said, L=said.capitalize(), v=surface))
         else:
             sayings.predicates.append((self.rng.choice(PREDICATE_TEMPLATES).format(l=said, v=surface),))
@@ -215,20 +230,24 @@ class DocumentGenerator:
                 for _ in range(rng.randint(kind.low, min(kind.high, 2 + int(3 * self.level))))
             ]
             drawn = list({one.surface: one for one in drawn}.values())
+            bounds = {"minItems": 1, "maxItems": kind.high} if self.writer.flip(0.12) else {}
             return (
-                {"type": "array", "items": kind.kind.schema(rng)},
+                {"type": "array", "items": kind.kind.schema(rng), **bounds},
                 [one.value for one in drawn],
                 self.writer.enumeration([one.surface for one in drawn]),
             )
         one: DrawnValue = kind.draw(rng, self.split)
-        return kind.schema(rng), one.value, one.surface
+        schema = kind.schema(rng)
+        if kind.coded and self.writer.flip(0.15):
+            schema["pattern"] = values.pattern_of(rng, one.value)
+        return schema, one.value, one.surface
 
     def chosen(self, kind: EnumKind) -> tuple[dict[str, Any], Any, str]:
         """One of the options, which the answer spells as the schema does and the text as people do."""
         rng = self.rng
         options = list(dict.fromkeys(kind.options))
         shown = rng.sample(options, rng.randint(min(2, len(options)), len(options)))
-        style = rng.choices((str, _upper_snake, _snake, str.capitalize), (75, 10, 10, 5))[0]
+        style = rng.choices((str, _upper_snake, _snake, str.capitalize), (94, 2, 2, 2))[0]
         plain = rng.choice(shown)
         schema: dict[str, Any] = {"enum": [style(option) for option in shown]}
         if self.writer.flip(0.6):
@@ -291,9 +310,9 @@ class DocumentGenerator:
                     row.append((schema, value, surface))
             table.append(row)
         columns = list(range(len(item.fields)))
-        if self.writer.flip(0.35):
+        if self.writer.flip(0.2):
             columns = sorted(rng.sample(columns, rng.randint(1, len(columns))))
-        if self.writer.flip(0.3):
+        if self.writer.flip(0.15):
             rng.shuffle(columns)
         keys = []
         for column in columns:
@@ -344,7 +363,7 @@ def _kebab(label: str) -> str:
     return label.replace(" ", "-")
 
 
-_CASINGS = (_snake, _camel, str, _kebab, _pascal, _snake)
+_CASINGS = (_snake, _camel, str, _kebab, _pascal)
 
 
 def _nullable(schema: dict[str, Any], short: bool) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Scores a model on held-out extraction: schemas, values and three domains that training never saw.
+"""Scores a model on held-out extraction: schemas, values, names of fields and three domains that training never saw.
 
     python -m constrained.models.tiny.training.score --count 300 --out scores.json
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,8 @@ from constrained.models.tiny.training.corpus import Example
 from constrained.prompting.chat_template import encode_chat
 from constrained.prompting.schema_text import extraction_messages
 
+WAYS = ("unconstrained", "constrained")
+"""By transformers' `generate` alone, or under the schema by this library."""
 Completer = Callable[[Example], str]
 """From an example (its text and schema; the value is not for it to see) to the text of an answer."""
 
@@ -37,6 +40,7 @@ class Scores:
     strings: int = 0
     strings_right: int = 0
     groups: dict[str, Scores] = field(default_factory=dict)
+    naming: dict[str, Scores] = field(default_factory=dict)
 
     def add(self, example: Example, answer: str) -> None:
         """Counts one answer."""
@@ -76,6 +80,7 @@ class Scores:
         }
         if self.groups:
             shares["by_group"] = {name: group.report() for name, group in sorted(self.groups.items())}
+            shares["by_naming"] = {name: group.report() for name, group in sorted(self.naming.items())}
         return shares
 
 
@@ -106,6 +111,22 @@ def group_of(example: Example) -> str:
     return "known domain, unseen keys" if known else "unseen domain"
 
 
+def leaves_out(schema: dict[str, Any], value: Any) -> bool:
+    """Whether the schema asks for a field that the text does not tell: absent from the value, or null."""
+    if value is None:
+        return True
+    if isinstance(value, list):
+        return any(
+            leaves_out(schema["items"], item) for item in value if isinstance(schema.get("items"), dict)
+        )
+    if not isinstance(value, dict):
+        return False
+    return any(
+        key not in value or leaves_out(wanted, value[key])
+        for key, wanted in schema.get("properties", {}).items()
+    )
+
+
 def score(answer: Completer, examples: Iterable[Example]) -> Scores:
     """Asks for every example's answer and counts."""
     scores = Scores()
@@ -113,6 +134,8 @@ def score(answer: Completer, examples: Iterable[Example]) -> Scores:
         text = answer(example)
         scores.add(example, text)
         scores.groups.setdefault(group_of(example), Scores()).add(example, text)
+        naming = "some left out" if leaves_out(example.schema, example.value) else "every field named"
+        scores.naming.setdefault(naming, Scores()).add(example, text)
     return scores
 
 
@@ -160,31 +183,52 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=300, help="held-out examples (default 300)")
     parser.add_argument("--seed", type=int, default=0, help="of the held-out stream (default 0)")
     parser.add_argument("--out", type=Path, help="file to write the scores to, besides printing them")
+    parser.add_argument("--way", choices=("both", *WAYS), default="both", help="of decoding (default both)")
+    parser.add_argument("--processes", type=int, default=2, help="one thread each (default 2)")
     options = parser.parse_args()
 
+    ways = WAYS if options.way == "both" else (options.way,)
+    report = {"split": "heldout", "seed": options.seed}
+    with multiprocessing.get_context("spawn").Pool(
+        options.processes, _load, (options.weights, ways)
+    ) as processes:
+        for way in ways:
+            jobs = [(way, options.seed, number) for number in range(options.count)]
+            answers = iter(processes.imap(_answer, jobs, chunksize=4))
+            examples = heldout_examples(options.count, options.seed)
+            report[way] = score(_in_order(answers), examples).report()
+    text = json.dumps(report, indent=2)
+    print(text)
+    if options.out:
+        options.out.write_text(text + "\n", encoding="utf-8")
+
+
+def _in_order(answers: Iterator[str]) -> Completer:
+    return lambda _: next(answers)
+
+
+_completers: dict[str, Completer] = {}
+
+
+def _load(weights: Path, ways: tuple[str, ...]) -> None:
+    """Loads the model in a process of its own, which has one thread."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     import constrained
 
-    model = AutoModelForCausalLM.from_pretrained(options.weights, dtype=torch.float32, local_files_only=True)
-    tokenizer = AutoTokenizer.from_pretrained(options.weights, local_files_only=True)
-    ways = {
-        "unconstrained": unconstrained_completer(model, tokenizer),
-        "constrained": constrained_completer(constrained.load(model, tokenizer)),
-    }
-    report = {
-        "split": "heldout_examples",
-        "seed": options.seed,
-        **{
-            name: score(answer, heldout_examples(options.count, options.seed)).report()
-            for name, answer in ways.items()
-        },
-    }
-    text = json.dumps(report, indent=2)
-    print(text)
-    if options.out:
-        options.out.write_text(text + "\n", encoding="utf-8")
+    torch.set_num_threads(1)
+    model = AutoModelForCausalLM.from_pretrained(weights, dtype=torch.float32, local_files_only=True)
+    tokenizer = AutoTokenizer.from_pretrained(weights, local_files_only=True)
+    if "unconstrained" in ways:
+        _completers["unconstrained"] = unconstrained_completer(model, tokenizer)
+    if "constrained" in ways:
+        _completers["constrained"] = constrained_completer(constrained.load(model, tokenizer))
+
+
+def _answer(job: tuple[str, int, int]) -> str:
+    way, seed, number = job
+    return _completers[way](corpus.draw_example((seed << 40) + number, "heldout"))
 
 
 if __name__ == "__main__":

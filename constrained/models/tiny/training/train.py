@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import tempfile
 import time
 from collections.abc import Iterator
@@ -45,7 +44,8 @@ class TrainingConfig(ModelSize):
     warmup: int = 100
     level: float = 0.4  # share of the schedule before the learning rates decline
     curriculum: int = 400  # batches until the corpus is at its full level
-    max_length: int = 448
+    max_length: int = 352
+    average_every: int = 8  # steps of every process between two averages of their weights
 
 
 def render_example(example: corpus.Example, tokenizer: Any) -> tuple[str, str]:
@@ -171,11 +171,12 @@ def train(
         out: folder of the weights, overwritten at every checkpoint.
         resume: folder of weights and tokenizer to go on from, instead of training both from nothing.
         rank: which of the processes this is; the first one reports and writes.
-        ranks: processes that share every step, one thread each. `torch.distributed` is set up if there are several.
+        ranks: processes, one thread each; each takes steps of its own, and every few steps their weights are averaged
+            (local SGD, Stich 2019), so that a busy core holds up the others rarely. `torch.distributed` is set up if
+            there are several.
         save_every: minutes between checkpoints and held-out evaluations.
     """
     import torch
-    from torch import distributed
 
     tokenizer, model = _loaded(resume) if resume else _fresh(config)
     parameters = list(model.parameters())
@@ -192,27 +193,11 @@ def train(
     log({"parameters": sum(p.numel() for p in parameters), "ranks": ranks, **asdict(config)})
     began = reported = saved = time.monotonic()
     seen = answers = step = 0
-    running = torch.zeros(())
+    progress = losses = 0.0
     while True:
-        minutes = (time.monotonic() - began) / 60
         tokens, targets = (torch.from_numpy(part) for part in next(source))
         loss = torch.nn.functional.cross_entropy(*answer_logits(model, tokens, targets))
         loss.backward()  # type: ignore[no-untyped-call]
-        counts = [
-            loss.detach(),
-            tokens.numel(),
-            int((targets != IGNORED).sum()),
-            max(step / config.steps, minutes / config.minutes),
-        ]
-        shared = torch.cat([torch.tensor(counts), *(p.grad.flatten() for p in parameters)])
-        if ranks > 1:
-            distributed.all_reduce(shared)
-        mean = shared / ranks
-        progress = float(mean[3])  # agreed on by all, as their clocks differ
-        if progress >= 1:
-            break
-        for p, grad in zip(parameters, torch.split(mean[4:], [p.numel() for p in parameters]), strict=True):
-            p.grad.copy_(grad.view_as(p))
         scale = min(1.0, (step + 1) / config.warmup) * _schedule(progress, config.level)
         torch.nn.utils.clip_grad_norm_(others, 1.0)
         for group in adam.param_groups:
@@ -220,16 +205,22 @@ def train(
         adam.step()
         muon.step(config.lr_matrices * scale)
         model.zero_grad(set_to_none=True)
-        step, seen, answers = step + 1, seen + int(shared[1]), answers + int(shared[2])
-        running += mean[0]
-        if step % 50 == 0:
+        step, losses = step + 1, losses + float(loss.detach())
+        seen, answers = seen + tokens.numel() * ranks, answers + int((targets != IGNORED).sum()) * ranks
+        if step % 48 == 0:
             now, speed = time.monotonic(), seen / (time.monotonic() - began)
-            log({"step": step, "minutes": round(minutes, 2), "tokens": seen, "answer_tokens": answers,
-                 "loss": round(float(running) / 50, 4), "seconds_per_step": round((now - reported) / 50, 3), "tokens_per_second": round(speed)})  # fmt: skip
-            reported, running = now, torch.zeros(())
+            log({"step": step, "minutes": round((now - began) / 60, 2), "tokens": seen, "answer_tokens": answers,
+                 "loss": round(losses / 48, 4), "seconds_per_step": round((now - reported) / 48, 3), "tokens_per_second": round(speed)})  # fmt: skip
+            reported, losses = now, 0.0
+        if step % config.average_every:
+            continue
+        minutes = (time.monotonic() - began) / 60
+        progress = _average(parameters, max(step / config.steps, minutes / config.minutes), ranks)
+        if progress >= 1:
+            break
         if rank == 0 and (time.monotonic() - saved) / 60 >= save_every:
             save(model, tokenizer, out)
-            log({"step": step, "heldout": evaluate(model, tokenizer, 160)})
+            log({"step": step, "heldout": evaluate(model, tokenizer, 100)})
             saved = time.monotonic()
     if rank == 0:
         save(model, tokenizer, out)
@@ -238,9 +229,25 @@ def train(
                 "step": step,
                 "tokens": seen,
                 "answer_tokens": answers,
-                "heldout": evaluate(model, tokenizer, 512),
+                "heldout": evaluate(model, tokenizer, 200),
             }
         )
+
+
+def _average(parameters: list[torch.nn.Parameter], progress: float, ranks: int) -> float:
+    """Averages the weights of all processes in place, and their progress, whose clocks differ."""
+    import torch
+    from torch import distributed
+
+    if ranks == 1:
+        return progress
+    with torch.no_grad():
+        shared = torch.cat([torch.tensor([progress]), *(p.flatten() for p in parameters)])
+        distributed.all_reduce(shared)
+        shared /= ranks
+        for p, mean in zip(parameters, torch.split(shared[1:], [p.numel() for p in parameters]), strict=True):
+            p.copy_(mean.view_as(p))
+    return float(shared[0])
 
 
 def _fresh(config: TrainingConfig) -> tuple[Any, Any]:
@@ -258,10 +265,8 @@ def _loaded(folder: Path) -> tuple[Any, Any]:
 
 
 def _schedule(progress: float, level: float) -> float:
-    """1 at first, then a cosine down to 2 percent."""
-    if progress < level:
-        return 1.0
-    return 0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * min(1.0, (progress - level) / (1 - level))))
+    """1 at first, then a straight line down to 1 percent."""
+    return max(0.01, 1.0 if progress < level else 1 - (progress - level) / (1 - level))
 
 
 def _process(

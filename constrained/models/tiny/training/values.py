@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime
 import random
+import re
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,12 +27,25 @@ class DrawnValue:
     surface: str
 
 
+class WrittenNumber(float):
+    """A number that the answer writes as the text does: `240.00`, so that a small model has only to copy it."""
+
+    written: str
+
+    def __new__(cls, value: float, written: str) -> WrittenNumber:
+        """The number `value`, spelled `written`."""
+        number = super().__new__(cls, value)
+        number.written = written
+        return number
+
+
 @dataclass(frozen=True)
 class FieldKind:
     """A family of values: how one is drawn and what its JSON Schema is."""
 
     draw: Callable[[random.Random, Split], DrawnValue]
     schema: Callable[[random.Random], dict[str, Any]]
+    coded: bool = False  # letters and digits, for which a schema may have a pattern
 
 
 def in_split(text: str, split: Split) -> bool:
@@ -39,7 +53,7 @@ def in_split(text: str, split: Split) -> bool:
     return (zlib.crc32(text.encode()) % 10 == 0) == (split == "heldout")
 
 
-def text_kind(make: Callable[[random.Random], str], formats: str = "") -> FieldKind:
+def text_kind(make: Callable[[random.Random], str], formats: str = "", *, coded: bool = False) -> FieldKind:
     """A kind of strings that the answer copies as the text writes them."""
 
     def draw(rng: random.Random, split: Split) -> DrawnValue:
@@ -52,7 +66,17 @@ def text_kind(make: Callable[[random.Random], str], formats: str = "") -> FieldK
         shown = bool(formats) and rng.random() < 0.4
         return {"type": "string", "format": formats} if shown else {"type": "string"}
 
-    return FieldKind(draw, schema)
+    return FieldKind(draw, schema, coded)
+
+
+def pattern_of(rng: random.Random, code: str) -> str:
+    """A regular expression of the codes like this one, anchored. They hold letters, digits, `-` and `/`."""
+    parts = []
+    for run in re.findall("[A-Z]+|[0-9]+|.", code):
+        letters = "[A-Z]" if run.isupper() else "[0-9]" if run.isdigit() else ""
+        count = f"{{1,{len(run)}}}" if len(run) > 1 and rng.random() < 0.3 else f"{{{len(run)}}}"
+        parts.append(letters + count if letters and len(run) > 1 else letters or run)
+    return f"^{''.join(parts)}$"
 
 
 # ---------------------------------------------------------------------------------------------- words and names
@@ -67,18 +91,6 @@ _ACCENTS = dict(
         strict=True,
     )
 )
-_GREEK = ("κ λ μ ν π ρ σ τ θ φ δ γ β στ τρ".split(), "α ε ι ο η ου ά ί ό".split(), ["ς", "ς", "", "ου", "ν"])
-_CYRILLIC = (
-    "б в г д ж з к л м н п р с т ф х ш ч ст кр вл".split(),
-    "а е и о у я ю".split(),
-    ["", "в", "н", "й", "ов", "ина", "ко"],
-)
-_HAN = (
-    "王李张刘陈杨赵黄周吴徐孙胡朱高林何郭马罗梁宋郑谢韩唐冯董程曹袁邓许沈曾彭吕苏卢蒋蔡贾丁魏薛叶余潘杜戴夏钟汪田任姜范方石姚谭廖邹熊"
-    "金陆孔白崔康毛邱秦江史顾侯邵孟龙万段雷钱汤尹黎易常武乔贺文明华芳伟敏静丽强磊军洋勇艳杰娟涛超霞平刚桂英山川田中本木村橋渡辺藤佐"
-    "東京都市北南西海上天津港州安成"
-)
-_HANGUL = "김이박최정강조윤장임한오서신권황안송류홍민준서연지우현수영하은도윤시아유진"
 _GIVEN = (
     "Anna Maria Peter John Sarah David Laura Ahmed Fatima Omar Elena Ivan Olga Marco Giulia Pierre Claire José Lucía Ana "
     "João Inês Hans Greta Lars Astrid Søren Zoë Björn Chloé André Jürgen Łukasz Agnieszka Ümit Ayşe Nguyen Linh Wei Mei "
@@ -130,27 +142,13 @@ def _accented(rng: random.Random, word: str) -> str:
     return "".join(rng.choice(_ACCENTS[c]) if c in _ACCENTS and rng.random() < 0.3 else c for c in word)
 
 
-def _foreign(rng: random.Random, script: tuple[list[str], list[str], list[str]]) -> str:
-    word = "".join(rng.choice(script[0]) + rng.choice(script[1]) for _ in range(rng.randint(2, 3)))
-    return (word + rng.choice(script[2])).capitalize()
-
-
 def proper(rng: random.Random) -> str:
     """A made-up capitalised word, one in three with diacritics."""
     word = syllables(rng, 1, 3)
-    return (_accented(rng, word) if rng.random() < 0.33 else word).capitalize()
+    return (_accented(rng, word) if rng.random() < 0.15 else word).capitalize()
 
 
 def _person(rng: random.Random) -> str:
-    roll = rng.random()
-    if roll < 0.05:
-        return "".join(rng.choice(_HAN) for _ in range(rng.randint(2, 3)))
-    if roll < 0.07:
-        return "".join(rng.choice(_HANGUL) for _ in range(3))
-    if roll < 0.11:
-        return f"{_foreign(rng, _GREEK)} {_foreign(rng, _GREEK)}"
-    if roll < 0.15:
-        return f"{_foreign(rng, _CYRILLIC)} {_foreign(rng, _CYRILLIC)}"
     first, last = _first(rng), _last(rng)
     middle = rng.random()
     if middle < 0.07:
@@ -174,11 +172,7 @@ def _place(rng: random.Random) -> str:
     roll = rng.random()
     if roll < 0.35:
         return rng.choice(_PLACES)
-    if roll < 0.39:
-        return "".join(rng.choice(_HAN) for _ in range(2))
-    if roll < 0.43:
-        return _foreign(rng, rng.choice([_GREEK, _CYRILLIC]))
-    if roll < 0.55:
+    if roll < 0.5:
         return f"{rng.choice(['New', 'Port', 'San', 'Saint', 'Bad', 'Upper', 'Las'])} {proper(rng)}"
     return proper(rng)
 
@@ -235,7 +229,10 @@ def _letters(rng: random.Random, count: int) -> str:
 
 
 def _digits(rng: random.Random, count: int) -> str:
-    return "".join(rng.choice("0123456789") for _ in range(count))
+    made = ""
+    for _ in range(count):  # digits come twice in a row more often than by chance
+        made += made[-1] if made and rng.random() < 0.12 else rng.choice("0123456789")
+    return made
 
 
 def _code(rng: random.Random) -> str:
@@ -300,7 +297,7 @@ PRODUCT = text_kind(_product)
 TITLE = text_kind(_title)
 WORD = text_kind(word)
 PHRASE = text_kind(_phrase)
-CODE = text_kind(_code)
+CODE = text_kind(_code, coded=True)
 EMAIL = text_kind(_email, "email")
 PHONE = text_kind(_phone)
 URL = text_kind(lambda rng: f"https://{_domain(rng)}/{_slug(rng)}", "uri")
@@ -320,9 +317,9 @@ def integers(low: int, high: int, spelled: float = 0.0) -> FieldKind:
 
     def draw(rng: random.Random, split: Split) -> DrawnValue:
         value = rng.randint(low, high)
-        if value < len(_SPELLED) and rng.random() < spelled:
+        if value < len(_SPELLED) and rng.random() < 0.2 * spelled:
             return DrawnValue(value, _SPELLED[value])
-        return DrawnValue(value, f"{value:,}" if value > 9999 and rng.random() < 0.25 else str(value))
+        return DrawnValue(value, f"{value:,}" if value > 9999 and rng.random() < 0.1 else str(value))
 
     def schema(rng: random.Random) -> dict[str, Any]:
         roll = rng.random()
@@ -338,7 +335,11 @@ def decimals(low: float, high: float, places: int = 2) -> FieldKind:
 
     def draw(rng: random.Random, split: Split) -> DrawnValue:
         value = round(rng.uniform(low, high), rng.randint(1, places))
-        return DrawnValue(value, f"{value:.{places}f}" if rng.random() < 0.3 else repr(value))
+        if rng.random() < 0.3:
+            value = float(round(value)) if rng.random() < 0.3 else value
+            written = f"{value:.{places}f}"
+            return DrawnValue(WrittenNumber(value, written), written)
+        return DrawnValue(value, repr(value))
 
     def schema(rng: random.Random) -> dict[str, Any]:
         return {"type": "number", "minimum": 0} if low >= 0 and rng.random() < 0.12 else {"type": "number"}
@@ -355,12 +356,10 @@ def _date(rng: random.Random, split: Split) -> DrawnValue:
         if in_split(iso, split):
             break
     roll, month = rng.random(), _MONTHS[day.month - 1]
-    if roll < 0.8:
+    if roll < 0.82:
         return DrawnValue(iso, iso)
-    if roll < 0.9:
-        return DrawnValue(iso, f"{day.day} {month} {day.year}")
     return DrawnValue(
-        iso, f"{month} {day.day}, {day.year}" if roll < 0.96 else f"{day.day:02d}.{day.month:02d}.{day.year}"
+        iso, f"{day.day} {month} {day.year}" if roll < 0.96 else f"{month} {day.day}, {day.year}"
     )
 
 

@@ -22,16 +22,15 @@ PREDICATE_TEMPLATES = (
     "has the {l} {v}",
     "lists the {l} {v}",
     "shows a {l} of {v}",
-    "is noted with {l} {v}",
-    "gives as {l} {v}",
 )
 SENTENCE_TEMPLATES = (
     "The {l} is {v}.",
+    "The {l} is {v}.",
     "Its {l} is {v}.",
     "{L}: {v}.",
-    "As for the {l}, it is {v}.",
     "The {l} was given as {v}.",
 )
+LIST_TEMPLATES = ("The {l} are {v}.", "Its {l} are {v}.", "{L}: {v}.")
 
 
 @dataclass
@@ -63,9 +62,12 @@ class ProseWriter:
     def prose(self, domain: Domain, sayings: TextPlan) -> str:
         """The text of a document."""
         rng = self.rng
-        if sayings.pairs and not sayings.sentences and self.flip(0.2 + 0.4 * (1 - self.level)):
-            text = self.form(sayings)
+        if not sayings.pairs and not sayings.sentences:
+            return ""
+        if sayings.pairs and not sayings.sentences and self.flip(0.4):
+            text, joint = self.form(sayings), "\n"
         else:
+            joint = " "
             subjects = domain.subjects
             predicates = list(sayings.predicates)
             rng.shuffle(predicates)
@@ -80,10 +82,10 @@ class ProseWriter:
             for sentence in rest:
                 sentences.insert(rng.randint(min(1, len(sentences)), len(sentences)), sentence)
             text = ("\n" if self.flip(0.08) else " ").join(sentences)
+        if self.flip(0.12 * self.level):
+            text = f"{rng.choice(_OPENINGS)}{joint}{text}"
         if self.flip(0.15 * self.level):
-            text = f"{rng.choice(_OPENINGS)} {text}"
-        if self.flip(0.15 * self.level):
-            text = f"{text} {rng.choice(_CLOSINGS)}"
+            text = f"{text}{joint}{rng.choice(_CLOSINGS)}"
         return text
 
     def form(self, sayings: TextPlan) -> str:
@@ -119,7 +121,7 @@ class ProseWriter:
         roll = self.rng.random()
         if roll < 0.6:
             return join_clauses(surfaces)
-        return ", ".join(surfaces) if roll < 0.85 else " / ".join(surfaces)
+        return ", ".join(surfaces)
 
     def listing(self, lead: str, lines: list[str]) -> str:
         """Rows of a table, in one sentence or below each other."""
