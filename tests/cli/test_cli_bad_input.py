@@ -67,7 +67,7 @@ MISTAKES: list[tuple[int, tuple[str, ...], tuple[str, ...]]] = [
         ("extract", "x", "--type", "needs.py:X"),
         ("needs.py needs nothing_like_it, which is not installed",),
     ),
-    (1, ("extract", "x", "--type", "kinds.py:Person"), ("Person.born", "complex")),
+    (1, ("extract", "x", "--type", "kinds.py:Person"), ("Person.born", "slice")),
     # the text
     (2, ("extract", "", *PERSON), ("the text is empty",)),
     (2, ("extract", " \n ", *PERSON), ("the text is empty",)),
@@ -115,7 +115,7 @@ def folder(tmp_path: Path) -> None:
         "empty.txt": "\n",
         "latin.txt": "café".encode("latin-1"),
         "huge.txt": b"a" * (TEXT_LIMIT + 1),
-        "kinds.py": "from typing import TypedDict\nclass Person(TypedDict):\n    born: complex\nnothing = False\n",
+        "kinds.py": "from typing import TypedDict\nclass Person(TypedDict):\n    born: slice\nnothing = False\n",
         "syntax.py": "class X(:\n",
         "raises.py": "def f():\n    return 1 / 0\nX = f()\n",
         "leaves.py": "import sys\nsys.exit(0)\n",
