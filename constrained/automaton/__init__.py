@@ -72,6 +72,7 @@ class _AutomatonMixin:
     next_within = Automaton.next_within
     only_eos = Automaton.only_eos
     relaxed_automaton = Automaton.relaxed_automaton
+    limit_may_exclude = Automaton.limit_may_exclude
     report = Automaton.report
     new_mask = Automaton.new_mask
 

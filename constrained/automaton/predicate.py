@@ -137,6 +137,15 @@ class PredicateAutomaton(Automaton):
         else:
             self._relaxed.fill_mask_within(self.relaxed_state(state), mask, budget)
 
+    def limit_may_exclude(self, state: int, budget: int) -> bool:
+        """See `Automaton.limit_may_exclude`. Asks the grammar alone: the predicates would check every token again."""
+        if budget <= 1:  # then the text with the token has to be complete
+            return True
+        limited, unlimited = self.new_mask(), self.new_mask()
+        self.fill_relaxed_mask(state, limited, budget)
+        self.fill_relaxed_mask(state, unlimited, NO_LIMIT)
+        return not np.array_equal(limited, unlimited)
+
     def only_eos(self, state: int, budget: int) -> bool:
         """Whether the text is complete and the grammar allows only an end of sequence within the budget."""
         if state == _ENDED or not self.accepts(state):

@@ -160,6 +160,10 @@ class Automaton(Protocol):
         """A common prefix of all completions, as long as it is known."""
         return b""
 
+    def limit_may_exclude(self, state: int, budget: int) -> bool:
+        """Whether a token limit may exclude a token in this state; False only if that is known without its masks."""
+        return True
+
     @property
     def relaxed_automaton(self) -> Automaton:
         """An automaton that speculation can query freely: one without predicates, of a language that contains this one.

@@ -69,6 +69,8 @@ class AutomatonCandidates(Candidates):
         """Whether the queries so far met a token that only the budget forbids. Compares masks if `ids` was read."""
         if self._limit_refused or self._ids is None or self.budget >= NO_LIMIT:
             return self._limit_refused
+        if not self.automaton.limit_may_exclude(self.state, self.budget):
+            return False
         mask = self.automaton.new_mask()
         self.automaton.fill_mask(self.state, mask)
         self._limit_refused = not np.array_equal(mask, self._mask)

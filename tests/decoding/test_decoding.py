@@ -397,7 +397,7 @@ def test_misuse_of_a_batch_is_named():
         words().batch(["a", "b"], sequences=[1])
     with pytest.raises(PromptError, match=r"^prompt 1: "):
         words().batch(["a", ""])
-    with pytest.raises(TypeError, match="temprature"):
+    with pytest.raises(InvalidArgument, match="'temprature': did you mean 'temperature'"):
         words()("a", temprature=1.0)
 
 

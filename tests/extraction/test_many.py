@@ -50,8 +50,9 @@ TEXTS = [f"text number {i} ends in w{i}" + " and" * (i % 5) for i in range(23)]
 @pytest.mark.parametrize("settings", [{}, {"temperature": 1.0, "seed": 5}])
 def test_each_result_is_that_of_a_single_extraction(batch_size: int, settings: dict[str, Any]) -> None:
     model = constrained.load(random_llama(), small_bpe_tokenizer())
-    alone = [extract(model, text, Word, max_tokens=40, **settings) for text in TEXTS]
-    found = extract_many(model, TEXTS, Word, batch_size=batch_size, ordered=True, max_tokens=40, **settings)
+    settings = {**settings, "max_tokens": 40, "on_limit": "close"}
+    alone = [extract(model, text, Word, **settings) for text in TEXTS]
+    found = extract_many(model, TEXTS, Word, batch_size=batch_size, ordered=True, **settings)
     assert [result.value for result in found] == alone
 
 
@@ -102,7 +103,7 @@ def test_a_bad_document_is_an_error_of_its_own() -> None:
 def test_a_text_that_is_too_long_loses_no_other() -> None:
     model = constrained.load(random_llama(), small_bpe_tokenizer())
     texts = ["a city", "enormous " * 5000, "another"]
-    errors = [result.error for result in extract_many(model, texts, Word, ordered=True, max_tokens=30)]
+    errors = [result.error for result in extract_many(model, texts, Word, ordered=True, max_tokens=30, on_limit="close")]
     assert [type(error) for error in errors] == [type(None), constrained.PromptTooLong, type(None)]
 
 
@@ -236,7 +237,7 @@ def test_retries_draw_other_numbers_and_can_be_repeated() -> None:
     runs = []
     for _ in range(2):
         Picky.seen.clear()
-        (result,) = extract_many(model, ["a number"], Number, retries=6, max_tokens=8)
+        (result,) = extract_many(model, ["a number"], Number, retries=6, max_tokens=8, on_limit="close")
         assert result.attempts == 7
         runs.append(list(Picky.seen))
     assert runs[0] == runs[1]

@@ -124,7 +124,7 @@ def test_names_and_objects_work_in_every_call(name):
     assert all(out.text in {"a", "ab", "c", "cc", "ccc"} for out in drawn)
     assert sum(drawn.posterior.values()) == pytest.approx(1.0)
     assert isinstance(sampler, TokenSampler) == (name in {"local", "awrs"})
-    assert api.extract(tiny, "x", constraint, sampler=name, seed=1, temperature=1.0)
+    assert constrained.extract(tiny, "x", constraint, sampler=name, seed=1, temperature=1.0)
 
 
 def test_a_set_has_at_least_one_text_and_is_no_greedy_one():

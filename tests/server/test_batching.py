@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
-from constrained import Generator, load
+from constrained import Generator, json_schema, load
 from constrained.decoding.speculation import Speculation
 from tests.server.serving import MODEL, GatedModel, Served, scripted, served, wait_until
 from tests.support.paths import ROOT
@@ -48,7 +48,7 @@ def test_a_text_is_the_same_in_any_company() -> None:
         for i in range(6)
     ]
     alone = [
-        Generator(model, one["structured_outputs"]["json"], chat=False)(
+        Generator(model, json_schema(one["structured_outputs"]["json"]), chat=False)(
             one["prompt"], seed=one["seed"], temperature=one["temperature"], max_tokens=one["max_tokens"]
         ).text
         for one in request

@@ -35,7 +35,7 @@ WAYS = {
     "trees": "trees",
     "chains": "chains",
     "steps": "none",
-    "whole": "chains, reading the whole text",
+    "whole": "chains, reading the text from its beginning",
 }
 """What the page calls each way."""
 

@@ -108,7 +108,7 @@ def test_several_strings_of_one_schema_share_their_rules() -> None:
         ({"x-content": "s", "enum": ["("]}, "enumerated"),
         ({"x-content": "s", "not": {"const": "("}}, "not"),
         ({"not": {"type": "string", "x-content": "s"}}, "not"),
-        ({"allOf": [{"x-content": "s"}, {"x-content": "t"}]}, "another grammar"),
+        ({"allOf": [{"x-content": "s"}, {"x-content": "t"}]}, "cannot be combined"),
         (
             {"type": "array", "items": {"type": "string", "x-content": "s"}, "uniqueItems": True},
             "uniqueItems",
