@@ -103,7 +103,10 @@ def test_a_bad_document_is_an_error_of_its_own() -> None:
 def test_a_text_that_is_too_long_loses_no_other() -> None:
     model = constrained.load(random_llama(), small_bpe_tokenizer())
     texts = ["a city", "enormous " * 5000, "another"]
-    errors = [result.error for result in extract_many(model, texts, Word, ordered=True, max_tokens=30, on_limit="close")]
+    errors = [
+        result.error
+        for result in extract_many(model, texts, Word, ordered=True, max_tokens=30, on_limit="close")
+    ]
     assert [type(error) for error in errors] == [type(None), constrained.PromptTooLong, type(None)]
 
 
