@@ -13,8 +13,12 @@ namespace core {
 struct TokenLexicon::DocumentTokens {
     std::vector<uint32_t> begin, nodes;
     std::vector<bool> between;  // by trie node: reached between two symbols
+    std::vector<uint16_t> common;  // see `SubstringIndex::common_symbols`
+    std::vector<uint16_t> looked;  // by position: symbols that decide about its tokens; 65535 for more
 
-    size_t bytes() const { return 4 * (begin.capacity() + nodes.capacity()) + between.capacity() / 8; }
+    size_t bytes() const {
+        return 4 * (begin.capacity() + nodes.capacity()) + between.capacity() / 8 + 2 * (common.capacity() + looked.capacity());
+    }
 };
 
 // Defined where `DocumentTokens` is complete.
@@ -33,17 +37,21 @@ TokenLexicon::DocumentTokens& TokenLexicon::document_tokens(const SubstringIndex
     made->begin.reserve(index.size() + 2);
     made->nodes.reserve(index.size());
     made->between.resize(trie_.size());
+    made->common = index.common_symbols();
+    made->looked.reserve(index.size() + 1);
     struct Place {
         uint32_t node, position;
     };
     std::vector<Place> work;
     for (uint32_t start = 0; start <= index.size(); ++start) {
         made->begin.push_back(static_cast<uint32_t>(made->nodes.size()));
+        uint32_t until = start;
         work.assign(1, {Trie::kRoot, start});
         while (!work.empty()) {
             const auto [top, position] = work.back();
             work.pop_back();
             bool further = false;
+            until = std::max(until, index.looks_until(position));
             index.expand_at(position, [&](uint32_t symbol, uint32_t next) {
                 for (const auto& spelling : index.spellings(symbol)) {
                     uint32_t node = top;
@@ -68,6 +76,7 @@ TokenLexicon::DocumentTokens& TokenLexicon::document_tokens(const SubstringIndex
             });
             if (!further && top != Trie::kRoot) made->nodes.push_back(top);
         }
+        made->looked.push_back(static_cast<uint16_t>(std::min<uint32_t>(until - start, UINT16_MAX)));
     }
     made->begin.push_back(static_cast<uint32_t>(made->nodes.size()));
     made->nodes.shrink_to_fit();
@@ -113,7 +122,12 @@ bool TokenLexicon::many_occurrences(LexiconEntry& entry, const RegexStore::Subst
     };
     if (prefix.accepts) leave(Trie::kRoot);
     for (const auto& cursor : prefix.cursors) {
-        index.positions(cursor, [&](uint32_t position) {
+        // Suffixes are sorted, so occurrences with the same tokens mostly follow each other: these are looked up once.
+        const bool comparable = cursor.depth > 0 || !index.looks_back();
+        uint32_t decided = SubstringIndex::kNone;  // symbols of a suffix that decided about the tokens of the last one
+        index.ranked_positions(cursor, [&](uint32_t position, uint32_t rank) {
+            if (comparable && rank != SubstringIndex::kNone && document.common[rank] >= decided) return;
+            decided = cursor.depth + document.looked[position];
             for (uint32_t i = document.begin[position]; i < document.begin[position + 1]; ++i) {
                 for (uint32_t node = document.nodes[i]; node != Trie::kRoot && seen_[node] != searches_; node = parents_[node]) {
                     seen_[node] = searches_;

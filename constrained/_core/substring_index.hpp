@@ -52,12 +52,25 @@ public:
     uint32_t size() const { return static_cast<uint32_t>(text_.size()); }
     /// Whether a text may end between any two symbols.
     bool ends_anywhere() const { return !whole_words_; }
-    /// Calls `visit(position)` for the next symbol of each occurrence.
+    /// Calls `visit(position, rank)` for the next symbol of each occurrence, in the order of what follows; the rank is that of
+    /// its suffix, or `kNone` where there is no occurrence before it to compare with.
     template <class Visit>
-    void positions(const Cursor& cursor, Visit&& visit) const {
-        if (cursor.hi == 0) return visit(cursor.lo);
-        for (uint32_t rank = cursor.lo; rank < cursor.hi; ++rank) visit(position(rank, cursor.depth));
+    void ranked_positions(const Cursor& cursor, Visit&& visit) const {
+        if (cursor.hi == 0) return visit(cursor.lo, kNone);
+        for (uint32_t rank = cursor.lo; rank < cursor.hi; ++rank) visit(position(rank, cursor.depth), rank == cursor.lo ? kNone : rank);
     }
+    /// By rank: how many symbols a suffix has in common with the one before it, 65534 at most, up to one without
+    /// a spelling (Kasai et al. 2001).
+    std::vector<uint16_t> common_symbols() const;
+    /// Behind the last position that `expand_at` looks at.
+    uint32_t looks_until(uint32_t position) const {
+        if (position < size() && text_[position] < spaces_ && (position == 0 || text_[position - 1] >= spaces_)) {
+            while (position < size() && text_[position] < spaces_) ++position;
+        }
+        return position + 1;
+    }
+    /// Whether what may follow a position depends on the symbol before it.
+    bool looks_back() const { return spaces_ > 0; }
     /// Calls `visit(symbol, position)` for each symbol that may come at a position after another symbol, and what follows.
     template <class Visit>
     void expand_at(uint32_t position, Visit&& visit) const {

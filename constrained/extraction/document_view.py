@@ -179,6 +179,9 @@ font:15px/1.5 system-ui,sans-serif;color:var(--fg);background:var(--bg);max-widt
 .cx table{border-collapse:collapse;width:100%;margin:0;font-size:.93em}
 .cx th,.cx td{text-align:left;vertical-align:top;border-bottom:1px solid var(--line);padding:.3rem .5rem .3rem 0;overflow-wrap:anywhere;unicode-bidi:isolate;background:none;color:inherit}
 .cx th{color:var(--soft);font-weight:600}
+.cx th,.cx td:nth-child(n+3){overflow-wrap:normal}
+.cx td:nth-child(4){white-space:nowrap}
+.cx tr>:last-child{padding-right:0}
 .cx td:first-child{color:var(--soft);font-family:ui-monospace,monospace;font-size:.9em}
 .cx a{color:inherit;text-decoration:none;background:hsl(var(--h) var(--s) var(--l));border-radius:3px;padding:.05em .25em}
 .cx a:hover,.cx a:focus{text-decoration:underline}
@@ -245,7 +248,11 @@ def _table(views: Sequence[FieldView], key: str) -> str:
             shown = f'<a href="#cx{key}-{number}" style="--h:{_hue(number)}">{shown}</a>'
         elif view.lacks_source:
             shown = f'<span class="cx-bad">{shown}</span>'
-        place = f" at {view.span.start}\u2013{view.span.end}" if view.span.start is not None else ""
+        place = (
+            f' at <span style="white-space:nowrap">{view.span.start}\u2013{view.span.end}</span>'
+            if view.span.start is not None
+            else ""
+        )
         style = "cx-bad" if view.lacks_source else "cx-soft"
         cells = [
             _escape(view.pointer or "value"),
