@@ -8,7 +8,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml constraints.txt CMakeLists.txt $(wildcard constrained/_core/* grammars/_core/* spec/_core/*)
 
-.PHONY: help demo test test-all test-slow api check format fuzz fuzz-native threads docs clean
+.PHONY: help demo test test-all test-slow api check format fuzz fuzz-native threads clean
 
 help:
 	@echo "demo       set up, then extract typed data from a text with the bundled model"

@@ -29,7 +29,7 @@ _WINDOW = 60.0
 """Seconds over which the rate is measured."""
 
 _LINE_SECONDS = 10.0
-"""Seconds between two lines of progress where standard error is no terminal."""
+"""Seconds between two lines of progress where standard error is not a terminal."""
 
 
 class _Results(Protocol):
@@ -204,7 +204,7 @@ class FilesRun:
         )
         cores = math.ceil(pool.bounds[1] * pool.cpus)
         with connected(files.address, cores=cores):
-            documents = dataset.records_dataset(records, dataset.HAND * files.batch_size)
+            documents = dataset.records_dataset(records, dataset.BATCHES_PER_BLOCK * files.batch_size)
             begin()
             for row in dataset.iterate_results(documents, job, pool):
                 del row["failure"]

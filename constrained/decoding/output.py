@@ -106,19 +106,20 @@ class Output(Generic[ValueT]):
         value: the typed value.
         text: the completion that it was parsed from.
         tokens: its token ids, without an end of sequence.
-        logprob: log-probability of the text's tokens under the model after temperature (greedy: temperature 1), in
+        logprob: log-probability of the tokens under the model after temperature (greedy: temperature 1), in
             nats, with its end of sequence where the model was asked for one. Where nothing but the end can follow,
             and at `max_tokens`, the end has probability 1.
-        log_weight: what the text counts for under the model's own law over valid texts, see `constrained.sampling`: the
-            mean of exp(log_weight) h(text) estimates the model's mean of h over valid texts, times P(L). For ``local``
-            it is log P(text) / Q(text), or (`AWRS`) the log of an unbiased estimate of that; for laws that are, or
-            tend to, the model's own, 0 for a single text. Under ``local-truncated`` the same holds over the texts that
-            truncation leaves; for ``greedy`` it only tells how much mass the constraint left. Not a number where the sampler
-            was told not to weigh (`Local`).
-        distribution: which law the text was drawn from: ``greedy``, ``local``, ``local-truncated``, ``conditional`` (the model's own,
-            exactly), ``asap``, ``mcmc``, ``smc`` (the model's own in the limit). A greedy text with `stats.steps_back` is
-            the first in the order of the model's preferences, place by place, that meets no dead end.
-        finish: why the text ended, see `Finish`.
+        log_weight: importance weight of the completion under the model's conditional distribution, see
+            `constrained.sampling`: the mean of exp(log_weight) h(text) estimates the model's mean of h over valid
+            completions, times P(L). For ``local`` it is log P(text) / Q(text), or (`AWRS`) the log of an unbiased estimate
+            of that; where the distribution is the conditional one, or tends to it, 0 for a single completion. Under
+            ``local-truncated`` this holds over the completions that truncation leaves; for ``greedy`` it only tells how
+            much mass the constraint left. NaN with `Local(weights=False)`.
+        distribution: that the completion was drawn from: ``greedy``, ``local``, ``local-truncated``, ``conditional``
+            (exactly the model's), ``asap``, ``mcmc``, ``smc`` (the model's in the limit). A greedy completion with
+            `stats.backtracked_tokens` is the first in the order of the model's preferences, position by position, that
+            reaches no dead end.
+        finish: why the completion ended, see `Finish`.
         stats: the work done for it.
         cut: where the token limit first changed or ended it; None unless `finish` is ``limit``.
         automaton: of its constraint, for `show`; it is not compared, and not pickled.

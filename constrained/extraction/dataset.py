@@ -1,6 +1,6 @@
-"""Extraction on a Ray cluster, through Ray Data: actors that load the model once, and hands of documents.
+"""Extraction on a Ray cluster, through Ray Data: actors that load the model once, and blocks of documents.
 
-A hand that an actor was reading when it was lost is read again by another one, from its beginning, so that each document
+A block that an actor was reading when it was lost is read again by another one, from its beginning, so that each document
 has one result.
 """
 
@@ -21,11 +21,11 @@ from constrained.extraction.ray_cluster import load_ray
 from constrained.extraction.records import Columns, Record
 from constrained.extraction.results import open_run, run_settings
 
-HAND = 4
+BATCHES_PER_BLOCK = 4
 """Batches that an actor reads at a time: fewer would leave it waiting, more would be lost with it."""
 
 _TASK_RETRIES = 3
-"""How often a hand is read again whose actor was lost, before it is left without results."""
+"""How often a block is read again whose actor was lost, before it is left without results."""
 
 
 def extract_dataset(
@@ -102,7 +102,7 @@ def extract_dataset(
         folder=None if out is None else _folder(os.fspath(out)),
     )
     pool = ActorPool(actors, cpus_per_actor, gpus_per_actor)
-    dataset = in_hands(dataset, batch_size)
+    dataset = in_blocks(dataset, batch_size)
     if out is None:
         return mapped(dataset, job, pool)
     return _into_folder(dataset, job, pool, resume=resume)
@@ -142,18 +142,18 @@ def mapped(dataset: Any, job: ExtractionJob, pool: ActorPool) -> Any:
     """The dataset of the results of a job; computed when it is read.
 
     Args:
-        dataset: of the documents, in blocks of a hand.
+        dataset: of the documents, in blocks as of `in_blocks`.
         job: what actors do.
         pool: the actors.
     """
     from ray.data import ActorPoolStrategy
 
     least, most = pool.bounds
-    hand = HAND * job.settings["batch_size"]
+    block_size = BATCHES_PER_BLOCK * job.settings["batch_size"]
     return dataset.map_batches(
         ExtractionActor,
         fn_constructor_args=(job.dump(),),
-        batch_size=hand,
+        batch_size=block_size,
         batch_format="pyarrow",
         zero_copy_batch=True,
         compute=ActorPoolStrategy(min_size=least, max_size=most),
@@ -163,24 +163,24 @@ def mapped(dataset: Any, job: ExtractionJob, pool: ActorPool) -> Any:
     )
 
 
-def in_hands(dataset: Any, batch_size: int) -> Any:
-    """The dataset in blocks of a hand: a block is what is read again when an actor is lost."""
-    return dataset.repartition(target_num_rows_per_block=HAND * batch_size)
+def in_blocks(dataset: Any, batch_size: int) -> Any:
+    """The dataset in blocks of documents: a block is what is read again when an actor is lost."""
+    return dataset.repartition(target_num_rows_per_block=BATCHES_PER_BLOCK * batch_size)
 
 
 def _remote_arguments() -> dict[str, Any]:
     return {"max_task_retries": _TASK_RETRIES}  # Ray Data's own: without end
 
 
-def records_dataset(records: Iterable[Record], hand: int) -> Any:
-    """A dataset of documents, a block for each hand.
+def records_dataset(records: Iterable[Record], block_size: int) -> Any:
+    """A dataset of documents, in blocks.
 
     The blocks go to Ray's object store as they are read, which puts them on the disk when it is full: this process holds
     one at a time.
 
     Args:
         records: the documents.
-        hand: documents of a block.
+        block_size: documents of a block.
     """
     import pyarrow
     import ray
@@ -193,7 +193,7 @@ def records_dataset(records: Iterable[Record], hand: int) -> Any:
     rows: list[Record] = []
     for record in records:
         rows.append(record)
-        if len(rows) == hand:
+        if len(rows) == block_size:
             blocks.append(block(rows))
             rows = []
     if rows or not blocks:
@@ -202,7 +202,7 @@ def records_dataset(records: Iterable[Record], hand: int) -> Any:
 
 
 def iterate_results(dataset: Any, job: ExtractionJob, pool: ActorPool) -> Iterator[dict[str, Any]]:
-    """The rows of the results of a job that collects failures, as actors finish their hands.
+    """The rows of the results of a job that collects failures, as actors finish their blocks.
 
     Documents whose actors were lost again and again have no row.
 
@@ -210,7 +210,7 @@ def iterate_results(dataset: Any, job: ExtractionJob, pool: ActorPool) -> Iterat
         WorkerError: an actor could not load the model, or failed.
     """
     results = mapped(dataset, job, pool)
-    results.context.max_errored_blocks = -1  # the other hands go on
+    results.context.max_errored_blocks = -1  # the other blocks go on
     for row in results.iter_rows():
         if row["failure"] is not None:
             raise WorkerError(str(row["failure"]), action="results that are there are kept")
@@ -220,7 +220,7 @@ def iterate_results(dataset: Any, job: ExtractionJob, pool: ActorPool) -> Iterat
 def _folder(out: str) -> str:
     if re.match(r"[a-z0-9+.-]+://", out):
         raise InvalidArgument(
-            f"{out!r} is no folder",
+            f"{out!r} is not a folder",
             action="leave out= away, and write the dataset that is returned: .write_parquet()",
         )
     try:

@@ -1,4 +1,4 @@
-"""What runs in an actor of a Ray cluster: an extractor that holds its model, and hands of documents."""
+"""What runs in an actor of a Ray cluster: an extractor that holds its model, and blocks of documents."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ExtractionJob:
         settings: keyword arguments of `Extractor.many`.
         details: further columns of the results.
         done: ids of documents that are left out.
-        folder: where each hand of results becomes a Parquet file; None: the results are returned.
+        folder: where each block of results becomes a Parquet file; None: the results are returned.
         collect_failures: an exception becomes the column ``failure`` of a row; else it is raised.
     """
 
@@ -90,7 +90,7 @@ def _by_value(cloudpickle: Any, modules: list[ModuleType]) -> Iterator[None]:
 
 
 class ExtractionActor:
-    """One model with one constraint; called with a hand of documents, an Arrow table, returns a table of results."""
+    """One model with one constraint; called with a block of documents, an Arrow table, returns a table of results."""
 
     def __init__(self, job: bytes) -> None:
         """Loads the model, once.
@@ -110,7 +110,7 @@ class ExtractionActor:
             self._extractor = self._start()
 
     def __call__(self, table: Any) -> Any:
-        """Reads a hand of documents.
+        """Reads a block of documents.
 
         Args:
             table: Arrow, with the columns of the job.
@@ -188,9 +188,9 @@ def _failures(failure: str | None, count: int) -> Any:
 
 
 def write_part(folder: str, rows: list[ResultRow]) -> None:
-    """Writes a hand of results to a Parquet file that is named for the ids in it.
+    """Writes a block of results to a Parquet file that is named for the ids in it.
 
-    An actor that is started for a lost one reads the same hand again; its file then replaces the other's.
+    An actor that is started for a lost one reads the same block again; its file then replaces the other's.
 
     Args:
         folder: where the file goes.

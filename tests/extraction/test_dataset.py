@@ -78,7 +78,7 @@ def test_what_cannot_be_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         extract_dataset(None, None, SCHEMA, engine="vllm")
     with pytest.raises(InvalidArgument, match="every actor loads the model itself"):
         extract_dataset(None, object(), SCHEMA)
-    with pytest.raises(InvalidArgument, match="is no folder"):
+    with pytest.raises(InvalidArgument, match="is not a folder"):
         extract_dataset(None, None, SCHEMA, out="s3://bucket/results")
     (tmp_path / "file").touch()
     with pytest.raises(DocumentError, match="cannot be written"):
@@ -215,7 +215,7 @@ def test_a_document_that_kills_its_workers_costs_its_hand_and_no_more(
     there = {int(row["id"]) for row in rows}
     check(rows, there)
     assert 17 not in there
-    assert len(there) >= 32, "more than a hand was lost"
+    assert len(there) >= 32, "more than a block was lost"
 
 
 @SLOW
