@@ -51,6 +51,9 @@ class _StructuralTagConstraint(_TaggedTextConstraint):
         return f"structural_tag({super().__repr__()}, triggers={list(self.triggers)})"
 
 
+_FIELDS = {"json_schema": "json_schema", "regex": "pattern", "const_string": "value", "grammar": "grammar"}
+
+
 def structural_tag(definition: Mapping[str, Any]) -> Constraint:
     """Free text in which a trigger starts a section; the value is a list as for `tag`.
 
@@ -63,22 +66,31 @@ def structural_tag(definition: Mapping[str, Any]) -> Constraint:
 
     Raises:
         InvalidConstraint: the definition is malformed, or a tag starts with none or several of the triggers.
-        UnsupportedConstraint: a format or content has another type, or ``stop_after_first`` is set.
+        UnsupportedConstraint: a format or content has another type, ``stop_after_first`` is set, or a key is unknown;
+            names its place.
         ConstraintError: a content is invalid or cannot be enforced.
     """
     if not isinstance(definition, Mapping) or definition.get("type") != "structural_tag":
         raise _wrong("#", "is not a structural tag", 'an object with "type": "structural_tag"')
     if "structures" in definition:
+        _check_keys(definition, "#", "type", "structures", "triggers")
         kinds = [
-            _tag(one, f"#/structures/{i}", lambda section, place: json_schema(_get(section, "schema", place)))
+            _tag(
+                one,
+                f"#/structures/{i}",
+                lambda section, place: json_schema(_get(section, "schema", place)),
+                ("schema",),
+            )
             for i, one in enumerate(_list(definition, "structures", "#"))
         ]
         return _triggered(kinds, _list(definition, "triggers", "#"), "#", at_least=0)
+    _check_keys(definition, "#", "type", "format")
     form = _get(definition, "format", "#")
     if not isinstance(form, Mapping):
         raise _wrong("#/format", "is not a format", 'an object with a "type"')
     if form.get("type") != "triggered_tags":
         return _content(form, "#/format")
+    _check_keys(form, "#/format", "type", "triggers", "tags", "at_least_one", "stop_after_first")
     if form.get("stop_after_first"):
         raise UnsupportedConstraint(
             "the structural tag cannot be enforced",
@@ -90,6 +102,7 @@ def structural_tag(definition: Mapping[str, Any]) -> Constraint:
             one,
             f"#/format/tags/{i}",
             lambda section, place: _content(_get(section, "content", place), f"{place}/content"),
+            ("type", "content"),
         )
         for i, one in enumerate(_list(form, "tags", "#/format"))
     ]
@@ -127,9 +140,15 @@ def _check_triggered(one: _Tag, triggers: Sequence[str], place: str) -> None:
         raise _wrong(f"{place}/triggers", f"a trigger occurs inside {one.begin!r}", "shorter begins")
 
 
-def _tag(definition: Any, place: str, content: Callable[[Mapping[str, Any], str], Constraint]) -> Constraint:
+def _tag(
+    definition: Any,
+    place: str,
+    content: Callable[[Mapping[str, Any], str], Constraint],
+    names: tuple[str, ...],
+) -> Constraint:
     if not isinstance(definition, Mapping):
         raise _wrong(place, "is not a tag", "an object with begin and end")
+    _check_keys(definition, place, "begin", "end", *names)
     begin, end = _get(definition, "begin", place), _get(definition, "end", place)
     return tag(begin, content(definition, place), end)
 
@@ -150,7 +169,19 @@ def _content(definition: Any, place: str) -> Constraint:
             Problem(f"{place}/type", "is unknown", kind, keyword="type"),
             action=f"use one of {', '.join(map(repr, readers))}",
         )
+    _check_keys(definition, place, "type", _FIELDS[str(kind)])
     return readers[kind]()
+
+
+def _check_keys(definition: Mapping[str, Any], place: str, *names: str) -> None:
+    """Refuses keys that would be ignored: what they ask for would be dropped in silence."""
+    for key in definition:
+        if key not in names:
+            raise UnsupportedConstraint(
+                "the structural tag cannot be enforced",
+                Problem(f"{place}/{key}", "is unknown", definition[key], keyword=str(key)),
+                action=f"leave it out; known there: {', '.join(names)}",
+            )
 
 
 def _get(definition: Mapping[str, Any], name: str, place: str) -> Any:

@@ -122,6 +122,15 @@ def test_what_is_not_known_is_refused() -> None:
     for described, place in (
         (triggered(stop_after_first=True), "#/format/stop_after_first"),
         ({"type": "structural_tag", "format": {"type": "qwen_xml"}}, "#/format/type"),
+        ({"type": "structural_tag", "format": {**INTEGER, "style": "qwen_xml"}}, "#/format/style"),
+        ({"type": "structural_tag", "format": INTEGER, "strict": True}, "#/strict"),
+        (triggered(excludes=["x"]), "#/format/excludes"),
+        (triggered(tags=[{**TAG, "any_order": True}]), "#/format/tags/0/any_order"),
+        (
+            triggered(tags=[{**TAG, "content": {**INTEGER, "any_order": True}}]),
+            "#/format/tags/0/content/any_order",
+        ),
+        ({**OLDER, "at_least_one": True}, "#/at_least_one"),
     ):
         with pytest.raises(UnsupportedConstraint) as refused:
             structural_tag(described)
