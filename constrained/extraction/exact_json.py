@@ -95,3 +95,22 @@ def _branches(schema: Any, root: Any, depth: int = 0) -> Iterator[Mapping[str, A
     for keyword in ("anyOf", "oneOf", "allOf"):
         for branch in schema.get(keyword) or ():
             yield from _branches(branch, root, depth + 1)
+
+
+def has_unique_items(schema: Any, pointer: str) -> bool:
+    """Whether a schema says ``uniqueItems`` of the array at a JSON pointer of a value."""
+    here = [schema]
+    for part in pointer.split("/")[1:]:
+        name = unescape(part)
+        below: list[Any] = []
+        for branch in here:
+            for one in _branches(branch, schema):
+                properties = one.get("properties")
+                if isinstance(properties, Mapping) and name in properties:
+                    below.append(properties[name])
+                elif isinstance(one.get("items"), Mapping) and name.isdigit():
+                    below.append(one["items"])
+                elif isinstance(one.get("additionalProperties"), Mapping):
+                    below.append(one["additionalProperties"])
+        here = below
+    return any(one.get("uniqueItems") is True for branch in here for one in _branches(branch, schema))

@@ -21,7 +21,7 @@ from constrained.extraction.document_view import (
     render_html,
 )
 from constrained.extraction.fields import FieldProbability, score_fields
-from constrained.extraction.grounding import SpanMatch, find_spans, json_value
+from constrained.extraction.grounding import NO_SPAN, SpanMatch, find_spans, json_value
 
 if TYPE_CHECKING:
     from constrained.decoding import Generator
@@ -72,7 +72,7 @@ class Extraction(Generic[ValueT]):
         merged: JSON text and value of a document that was read in parts.
     """
 
-    # Generator and prompt of the last completion, for `fields`.
+    # Generator and prompt of `output`, or of each part, for `fields`.
 
     id: str | int | None
     document: str
@@ -82,7 +82,7 @@ class Extraction(Generic[ValueT]):
     parts: tuple[Part, ...] = ()
     origins: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     merged: tuple[str, ValueT] | None = None
-    _request: tuple[Generator[Any], Messages] | None = field(default=None, repr=False)
+    _requests: tuple[tuple[Generator[Any], Messages], ...] = field(default=(), repr=False)
 
     @property
     def value(self) -> ValueT:
@@ -126,42 +126,51 @@ class Extraction(Generic[ValueT]):
     def spans(self) -> dict[str, SpanMatch]:
         """Where each scalar of the value stands in the document, by JSON Pointer; see `find_spans`.
 
+        A value of a part is looked for in that part, and in the whole document only if it is not there.
+
         Raises:
             ConstrainedError: `error`, if there is one.
         """
-        return find_spans(self.document, self.json_value)
+        whole = find_spans(self.document, self.json_value)
+        if self.merged is None:
+            return whole
+        parts = [part_spans(self.document, part) for part in self.parts]
+        spans = {}
+        for pointer, match in whole.items():
+            part, place = self.origins.get(pointer, (0, None))
+            found = NO_SPAN if place is None else parts[part].get(place, NO_SPAN)
+            spans[pointer] = match if found.start is None else found
+        return spans
 
     @cached_property
     def fields(self) -> dict[str, FieldProbability]:
         """How likely each scalar of the value was under the model, by JSON Pointer; one more pass of the model.
 
+        For a document that was read in parts: under the model as it read the part that the value came from.
+
         Raises:
             ConstrainedError: `error`, if there is one.
-            InvalidArgument: the document was read in parts, or the model is not known any more, as after unpickling.
+            InvalidArgument: the model is not known any more, as after unpickling.
         """
         if self.error is not None:
             raise self.error
-        if self.merged is not None:
-            raise InvalidArgument(
-                f"the document was read in {len(self.parts)} parts, whose values were merged: the model wrote no completion "
-                "whose fields have a probability",
-                action="read the parts as documents of their own",
-            )
-        if self._request is None or self.output is None:
+        if not self._requests:
             raise InvalidArgument(
                 "the probabilities of fields need the model, which this extraction does not have",
                 action="read `fields` in the process that generated it",
             )
-        generator, messages = self._request
-        prompt = generator.model.encode(messages, chat=generator.chat)
-        return score_fields(
-            generator.model,
-            generator.automaton,
-            prompt,
-            self.output.tokens,
-            is_json=generator.constraint.is_json,
-            ended=self.output.finish == "end",
-        )
+        if self.merged is None:
+            assert self.output is not None
+            return output_fields(self._requests[0], self.output)
+        scored = {
+            part: output_fields(self._requests[part], self.parts[part].output)
+            for part in {part for part, _ in self.origins.values()}
+        }
+        return {
+            pointer: scored[part][place]
+            for pointer, (part, place) in self.origins.items()
+            if place in scored[part]  # and not an empty array or object
+        }
 
     @property
     def views(self) -> list[FieldView]:
@@ -201,12 +210,41 @@ class Extraction(Generic[ValueT]):
 
     def __getstate__(self) -> dict[str, Any]:
         kept = {one.name: getattr(self, one.name) for one in dataclass_fields(self)}
-        return {**kept, "_request": None}  # a model stays in its process
+        return {**kept, "_requests": ()}  # a model stays in its process
 
     def __repr__(self) -> str:
         shown: Any = self.error if self.error is not None else self.value
         name = "error" if self.error is not None else "value"
         return f"Extraction(id={self.id!r}, {name}={shown!r})"
+
+
+def part_spans(document: str, part: Part) -> dict[str, SpanMatch]:
+    """Where the scalars of a part's value stand in the document, by their JSON Pointers in the part's value."""
+    text = document[part.start : part.end]
+    return {
+        pointer: match.moved(part.start)
+        for pointer, match in find_spans(text, json_value(part.output.text, part.output)).items()
+    }
+
+
+def output_fields(
+    request: tuple[Generator[Any], Messages], output: Output[Any]
+) -> dict[str, FieldProbability]:
+    """The probabilities of the scalars of a completion; one pass of the model.
+
+    Args:
+        request: the generator that wrote it, and the prompt.
+        output: the completion.
+    """
+    generator, messages = request
+    return score_fields(
+        generator.model,
+        generator.automaton,
+        generator.model.encode(messages, chat=generator.chat),
+        output.tokens,
+        is_json=generator.constraint.is_json,
+        ended=output.finish == "end",
+    )
 
 
 def write_html(

@@ -130,6 +130,11 @@ class Extractor(Generic[ValueT]):
             raise UnsupportedConstraint(
                 "values of parts cannot be merged into indented JSON", action="use another whitespace"
             )
+        if long == "split" and (hasattr(constraint, "content") or hasattr(constraint, "tags")):
+            raise UnsupportedConstraint(
+                f"values of parts cannot be merged that stand in free text: {constraint.render()}",
+                action='use the constraint of the values alone, or long="error" and texts that are short enough',
+            )
         checked = check_examples(examples, constraint, self.generator.automaton)
         self.extras = PromptExtras(instructions, context, checked)
 

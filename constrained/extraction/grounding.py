@@ -55,6 +55,12 @@ class SpanMatch:
         """The characters of the document, empty without a source."""
         return "" if self.start is None else document[self.start : self.end]
 
+    def moved(self, distance: int) -> SpanMatch:
+        """The match in a longer document, in which this one begins behind `distance` characters."""
+        if self.start is None or self.end is None:
+            return self
+        return SpanMatch(self.start + distance, self.end + distance, self.how)
+
 
 NO_SPAN = SpanMatch(None, None, "none")
 

@@ -4,22 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Generator as Coroutine
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from constrained.decoding import limits
-from constrained.decoding.output import Output
 from constrained.decoding.request_batch import BatchedRequest
-from constrained.errors import ConstrainedError, PromptError, PromptTooLong, RejectedValue
+from constrained.errors import (
+    ConstrainedError,
+    PromptError,
+    PromptTooLong,
+    RejectedValue,
+    UnsatisfiableConstraint,
+)
 from constrained.extraction.chunks import TextChunk, split_text
 from constrained.extraction.exact_json import in_schema_order, read_exact, resolve, write_exact
 from constrained.extraction.examples import accepts_text, json_separators
-from constrained.extraction.extraction import Document, Extraction, Part
+from constrained.extraction.extraction import Document, Extraction, Part, output_fields, part_spans
 from constrained.extraction.merge import MergedValue, merge_values
 from constrained.extraction.steps import completions
 
 if TYPE_CHECKING:
     from constrained.decoding import Generator
     from constrained.extraction.extractor import Extractor
+    from constrained.extraction.fields import FieldProbability
+    from constrained.extraction.grounding import SpanMatch
+    from constrained.extraction.prompt import Messages
+
+_T = TypeVar("_T")
 
 _SMALLEST = 16
 """Tokens that a chunk must be able to have."""
@@ -65,7 +76,7 @@ def part_steps(
 ) -> Coroutine[list[BatchedRequest], None, Extraction[Any]]:
     """Reads a document in parts; the result is an `Extraction`."""
     generator = extractor.generator if len(chunks) == 1 else extractor.part_generator
-    parts: list[Part] = []
+    parts: list[_ReadPart] = []
     attempts = 0
     merged = MergedValue(None)
     for number in range(extractor.passes):
@@ -76,27 +87,73 @@ def part_steps(
             if not missing:
                 break
             generator = extractor.member_generator(tuple(missing))
-        texts = [document.text[chunk.start : chunk.end] for chunk in chunks]
-        prompts = [extractor.prompt(text, generator.constraint) for text in texts if text.strip()]
-        bound = extractor.bound(generator, document.text)
-        outcomes = yield from completions(extractor, bound, prompts, settings)
+        read, requests, failure = [], [], None
+        for chunk in chunks:
+            text = document.text[chunk.start : chunk.end]
+            if not text.strip():
+                continue
+            try:
+                bound = extractor.bound(generator, text)
+            except UnsatisfiableConstraint as error:  # a number is wanted, and this part has none
+                failure = error
+                continue
+            read.append(chunk)
+            requests.append((bound, extractor.prompt(text, generator.constraint)))
+        if failure is not None and not parts and not requests:
+            return Extraction(document.id, document.text, error=failure, attempts=attempts)
+        outcomes = yield from completions(extractor, requests, settings)
         attempts += sum(one.attempts for one in outcomes)
-        read = [chunk for chunk, text in zip(chunks, texts, strict=True) if text.strip()]
-        for chunk, (outcome, *_) in zip(read, outcomes, strict=True):
+        for chunk, (bound, _), (outcome, _, prompt) in zip(read, requests, outcomes, strict=True):
             if isinstance(outcome, ConstrainedError):
                 outcome.reword(summary=f"characters {chunk.start} to {chunk.end}: {outcome.summary}")
                 return Extraction(
-                    document.id, document.text, error=outcome, attempts=attempts, parts=tuple(parts)
+                    document.id,
+                    document.text,
+                    error=outcome,
+                    attempts=attempts,
+                    parts=tuple(one.part for one in parts),
                 )
-            parts.append(Part(chunk.start, chunk.end, outcome))
-        merged = _merged([part.output for part in parts], is_json=generator.constraint.is_json)
+            part = Part(chunk.start, chunk.end, outcome)
+            parts.append(_ReadPart(document.text, part, (bound, prompt)))
+        constraint = extractor.generator.constraint
+        merged = merge_values(parts, constraint.schema if constraint.is_json else None)
     return _result(extractor, document, parts, merged, attempts)
 
 
-def _merged(outputs: Sequence[Output[Any]], *, is_json: bool) -> MergedValue:
-    confidences = [output.logprob / max(1, len(output.tokens)) for output in outputs]
-    values = [read_exact(output.text) if is_json else output.text for output in outputs]
-    return merge_values(values, confidences)
+class _ReadPart:
+    """A part that was read, as `merge_values` sees it: places and probabilities are computed if they matter."""
+
+    def __init__(self, document: str, part: Part, request: tuple[Generator[Any], Messages]) -> None:
+        self.part = part
+        self.request = request
+        self.extent = (part.start, part.end)
+        self._document = document
+
+    @cached_property
+    def value(self) -> Any:
+        output = self.part.output
+        return read_exact(output.text) if self.request[0].constraint.is_json else output.text
+
+    @cached_property
+    def _spans(self) -> dict[str, SpanMatch]:
+        return part_spans(self._document, self.part)
+
+    @cached_property
+    def _fields(self) -> dict[str, FieldProbability]:
+        return output_fields(self.request, self.part.output)
+
+    def places(self, pointer: str) -> list[tuple[int, int]]:
+        found = _at(self._spans, pointer)
+        return [(one.start, one.end) for one in found if one.start is not None and one.end is not None]
+
+    def confidence(self, pointer: str) -> float:
+        return sum(one.logprob for one in _at(self._fields, pointer))
+
+
+def _at(by_pointer: Mapping[str, _T], pointer: str) -> list[_T]:
+    """What belongs to the scalars of the value at a pointer."""
+    below = pointer + "/"
+    return [one for place, one in by_pointer.items() if place == pointer or place.startswith(below)]
 
 
 def _missing(value: Any, schema: Any) -> list[str]:
@@ -106,10 +163,11 @@ def _missing(value: Any, schema: Any) -> list[str]:
 
 
 def _result(
-    extractor: Extractor[Any], document: Document, parts: list[Part], merged: MergedValue, attempts: int
+    extractor: Extractor[Any], document: Document, read: list[_ReadPart], merged: MergedValue, attempts: int
 ) -> Extraction[Any]:
     generator = extractor.generator
     constraint, common = generator.constraint, (document.id, document.text)
+    parts = tuple(one.part for one in read)
     text = merged.value
     try:
         if constraint.is_json:
@@ -123,13 +181,14 @@ def _result(
             _check_merged(generator, text)
         value = constraint.parse(text)
     except ConstrainedError as error:
-        return Extraction(*common, error=error, attempts=attempts, parts=tuple(parts))
+        return Extraction(*common, error=error, attempts=attempts, parts=parts)
     return Extraction(
         *common,
         attempts=attempts,
-        parts=tuple(parts),
+        parts=parts,
         origins=merged.origins,
         merged=(text, value),
+        _requests=tuple(one.request for one in read),
     )
 
 

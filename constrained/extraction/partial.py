@@ -66,7 +66,9 @@ def stream_partials(
                 chunk.output.raise_if_cut(on_limit)
                 value = json.loads(chunk.text) if generator.constraint.is_json else chunk.text
                 yield Partial(
-                    value, chunk.text, Extraction(None, document, chunk.output, _request=(generator, prompt))
+                    value,
+                    chunk.text,
+                    Extraction(None, document, chunk.output, _requests=((generator, prompt),)),
                 )
 
     return partials()

@@ -46,30 +46,29 @@ def document_steps(
     except ConstrainedError as error:
         text = document.text if isinstance(document.text, str) else ""
         return Extraction[Any](document.id, text, error=error, attempts=0)
-    ((outcome, attempts, last),) = yield from completions(extractor, generator, [messages], settings)
+    ((outcome, attempts, last),) = yield from completions(extractor, [(generator, messages)], settings)
     if isinstance(outcome, PromptTooLong) and extractor.long != "split":
         outcome.reword(action='pass long="split" to read it in parts, or use a model with a longer context')
     if isinstance(outcome, ConstrainedError):
         return Extraction[Any](document.id, document.text, error=outcome, attempts=attempts)
-    return Extraction(document.id, document.text, outcome, attempts=attempts, _request=(generator, last))
+    return Extraction(document.id, document.text, outcome, attempts=attempts, _requests=((generator, last),))
 
 
 def completions(
     extractor: Extractor[Any],
-    generator: Decoder[Any],
-    prompts: Sequence[Messages],
+    prompts: Sequence[tuple[Decoder[Any], Messages]],
     settings: Mapping[str, Any],
 ) -> Generator[list[BatchedRequest], None, list[Completion]]:
-    """Completes prompts side by side; what code of the type refuses is generated again, `extractor.retries` times.
+    """Completes prompts side by side, each by its generator.
 
-    A retry shows the model the refused completion and the reason, and draws with other random numbers (the number of the
+    What code of the type refuses is generated again, `extractor.retries` times. A retry shows the model the refused completion and the reason, and draws with other random numbers (the number of the
     attempt is the request's `sequence`); greedy decoding draws at `RETRY_TEMPERATURE`.
 
     Returns:
         For each prompt, its `Completion`.
     """
     outcomes: list[Completion] = []
-    current = [list(prompt) for prompt in prompts]
+    current = [list(prompt) for _, prompt in prompts]
     for attempt in range(extractor.retries + 1):
         members: list[tuple[int, BatchedRequest]] = []
         wanted = (
@@ -81,7 +80,8 @@ def completions(
             if attempt:
                 refused = outcomes[i].outcome
                 assert isinstance(refused, RejectedValue)
-                current[i] = retry_prompt(prompts[i], refused)
+                current[i] = retry_prompt(prompts[i][1], refused)
+            generator = prompts[i][0]
             try:
                 request = generator._request(
                     current[i],
@@ -90,13 +90,13 @@ def completions(
                 )
             except ConstrainedError as error:
                 if not attempt:
-                    outcomes.append(Completion(error, 0, prompts[i]))
+                    outcomes.append(Completion(error, 0, current[i]))
                 elif not isinstance(error, PromptTooLong):  # then the refusal remains the reason
                     outcomes[i] = Completion(error, attempt, current[i])
                 continue
             members.append((i, BatchedRequest(generator, request)))
             if not attempt:
-                outcomes.append(Completion(RejectedValue("not read yet"), 0, prompts[i]))
+                outcomes.append(Completion(RejectedValue("not read yet"), 0, current[i]))
         if not members:
             break
         yield [member for _, member in members]

@@ -69,8 +69,9 @@ def test_every_way_writes_the_recorded_text() -> None:
             ForcedOutput(model.model, len(one.prompt), one.recorded, model.vocabulary.eos_ids[0]),
         ):
             written = write()
+            passes[name] = watch.passes
+            assert not written.is_cut()  # asks the forced model
         assert written.tokens == one.recorded, name
-        passes[name] = watch.passes
         assert watch.seconds > 0
     assert passes["generate"] == len(one.recorded) + 1  # one more for the end
     assert passes["constrained"] == len(one.recorded)  # nothing but the end can follow: nobody asks
@@ -78,6 +79,22 @@ def test_every_way_writes_the_recorded_text() -> None:
     assert passes["constrained 64"] < passes["constrained"] / 2
     assert not model.model._forward_hooks
     assert not model.model._forward_pre_hooks
+
+
+@pytest.mark.parametrize(("missing", "cut"), [(1, True), (0, False)])
+def test_every_way_says_whether_the_limit_cut_the_text(missing: int, cut: bool) -> None:
+    """The recorded text is what is written without a limit: with one token less it is cut, by whoever writes it."""
+    model, one = tiny(), case()
+    assert one.recorded is not None
+    tokens = VocabularyData(list(model.vocabulary.tokens), model.vocabulary.eos_ids)
+    limit = len(one.recorded) - missing
+    for name, way in decoding_methods(model, tokens, limit, 1, exact=False).items():
+        write = way(one)
+        with ForcedOutput(model.model, len(one.prompt), one.recorded, model.vocabulary.eos_ids[0]):
+            written = write()
+            assert written.is_cut() is cut, name
+        assert len(written.tokens) <= limit
+        assert (written.tokens == one.recorded) is not cut, name
 
 
 @pytest.mark.parametrize("nodes", [1, 8, 64])
@@ -192,6 +209,7 @@ def test_the_command_measures_and_writes(tmp_path, capsys) -> None:
     rows = json.loads((tmp_path / "speed.json").read_text())
     assert set(rows["by_method"]) == {"generate", *only.split(";")}
     assert len({one["tokens"] for one in rows["by_method"].values()}) == 1
+    assert {one["cut"] for one in rows["by_method"].values()} == {0}
     page = (tmp_path / "speed.md").read_text()
     for name in rows["by_method"]:
         assert f"| {name} |" in page

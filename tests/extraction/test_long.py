@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import itertools
 import json
+import pickle
 import re
 from collections import Counter
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import constrained
-from constrained import Extractor, extract, extract_many
+from constrained import Extractor, Span, extract, extract_many
 from constrained.constraint.optional_members import optional_members
 from constrained.extraction.chunks import split_text
 from constrained.extraction.exact_json import in_schema_order, read_exact, write_exact
@@ -65,13 +66,36 @@ def test_chunks_end_at_paragraphs_and_sentences() -> None:
     assert [accents[c.start : c.end] for c in split_text(accents, len, 6)] == ["ae\u0301" * 2] * 4
 
 
+@dataclass
+class Reading:
+    """A part of a document as `merge_values` sees it, with places and confidences that the test chose."""
+
+    value: Any
+    extent: tuple[int, int] = (0, 1)
+    where: dict[str, tuple[int, int]] = field(default_factory=dict)
+    logprobs: dict[str, float] = field(default_factory=dict)
+
+    def places(self, pointer: str) -> list[tuple[int, int]]:
+        return [
+            place for name, place in self.where.items() if name == pointer or name.startswith(pointer + "/")
+        ]
+
+    def confidence(self, pointer: str) -> float:
+        return self.logprobs[pointer]
+
+
 def test_values_of_parts_are_merged_by_their_kind() -> None:
     merged = merge_values(
         [
-            {"name": None, "tags": ["a", "b", "b"], "total": Decimal("1.10"), "note": {"x": 1}},
-            {"name": "Ana", "tags": ["b", "c"], "total": Decimal("2"), "note": {"y": 2}},
-        ],
-        [-0.5, -0.1],
+            Reading(
+                {"name": None, "tags": ["a", "b", "b"], "total": Decimal("1.10"), "note": {"x": 1}},
+                logprobs={"/total": -0.5},
+            ),
+            Reading(
+                {"name": "Ana", "tags": ["b", "c"], "total": Decimal("2"), "note": {"y": 2}},
+                logprobs={"/total": -0.1},
+            ),
+        ]
     )
     assert merged.value == {
         "name": "Ana",
@@ -89,18 +113,34 @@ def test_values_of_parts_are_merged_by_their_kind() -> None:
         "/note/x": (0, "/note/x"),
         "/note/y": (1, "/note/y"),
     }
-    people = merge_values([[{"name": "Ana"}], [{"name": "Ana", "age": 3}, {"name": "Bo"}]], [0, 0])
+    people = merge_values([Reading([{"name": "Ana"}]), Reading([{"name": "Ana", "age": 3}, {"name": "Bo"}])])
     assert people.value == [{"name": "Ana", "age": 3}, {"name": "Bo"}]
     assert people.origins["/0/age"] == (1, "/0/age")
 
 
 @given(st.lists(st.lists(st.integers(0, 4), max_size=6), min_size=1, max_size=4))
-def test_an_item_is_taken_as_often_as_the_part_that_has_it_most_often(parts: list[list[int]]) -> None:
-    merged = merge_values(parts, [0.0] * len(parts)).value
+def test_an_item_without_a_place_is_taken_as_often_as_the_part_that_has_it_most_often(
+    parts: list[list[int]],
+) -> None:
+    merged = merge_values([Reading(part) for part in parts]).value
     most: Counter[int] = Counter()
     for part in parts:
         most |= Counter(part)
     assert Counter(merged or []) == most
+
+
+@pytest.mark.parametrize(
+    ("place", "schema", "count"),
+    [
+        ((85, 88), None, 1),  # where both parts read
+        ((120, 123), None, 2),  # another mention, which only the second part read
+        ((120, 123), {"type": "array", "uniqueItems": True}, 1),
+    ],
+)
+def test_equal_items_are_one_where_both_parts_read(place: tuple[int, int], schema: Any, count: int) -> None:
+    first = Reading(["Ana"], (0, 90), {"/0": (10, 13)})
+    second = Reading(["Ana"], (80, 200), {"/0": place})
+    assert merge_values([first, second], schema).value == ["Ana"] * count
 
 
 def test_numbers_survive_as_they_were_written() -> None:
@@ -178,9 +218,83 @@ def test_a_long_document_is_read_in_parts() -> None:
         said = result.parts[part]
         assert f"Sum {i} was" in LEDGER[said.start : said.end]
         assert json.loads(said.output.text)["sums"][int(pointer.rpartition("/")[2])] == i
+        span = result.spans[f"/sums/{i}"]
+        assert span.how == "exact"
+        assert (span.start, span.text(LEDGER)) == (LEDGER.index(f"Sum {i} ") + 4, str(i))
+    assert result.spans["/owner"].text(LEDGER) == "Ana"
     assert extract(ledger_model(), LEDGER, Ledger, long="split", chunk_tokens=200) == result.value
     (many,) = extract_many(ledger_model(), [LEDGER], Ledger, long="split", chunk_tokens=200, batch_size=3)
     assert many.value == result.value
+
+
+@dataclass
+class Note:
+    title: str
+    total: int | None = None
+
+
+def read_note(prompt: str) -> str:
+    text = prompt.rpartition("Text:\n")[2]
+    title, total = re.search(r"Title (\w+)", text), re.search(r"total (\d+)", text)
+    found: dict[str, Any] = {"title": title[1]} if title else {}
+    return json.dumps(found | ({"total": int(total[1])} if total else {}))
+
+
+class DoubtingModel(ScriptedModel):
+    """Hesitates over titles, and over a total that its text calls doubtful."""
+
+    def logits(self, prompt: list[int], completion: list[int]) -> Any:
+        at_total = b"total" in self.vocabulary.decode(completion)
+        doubtful = b"maybe" in self.vocabulary.decode(prompt)
+        return super().logits(prompt, completion) * (0.5 if at_total != doubtful else 0.15)
+
+
+def test_of_different_scalars_the_likeliest_wins_and_keeps_its_probability() -> None:
+    # The part with the sure total has the less likely completion, by token too: it hesitates over a long title.
+    document = "The total 17 is maybe right.\n\nTitle Zusammenfassung. The total 23 stands."
+    extractor = Extractor(DoubtingModel(byte_vocabulary(), read_note), Note, long="split", chunk_tokens=50)
+    result = extractor(document)
+    assert result.value == Note("Zusammenfassung", 23)
+    doubted, sure = (part.output for part in result.parts)
+    assert (doubted.value["total"], sure.value["total"]) == (17, 23)
+    assert doubted.logprob / len(doubted.tokens) > sure.logprob / len(sure.tokens)
+    constraint = extractor.part_generator.constraint
+    for pointer, found in result.fields.items():
+        part, place = result.origins[pointer]
+        text = document[result.parts[part].start : result.parts[part].end]
+        alone = Extractor(extractor.generator.model, constraint)(text)
+        assert found == alone.fields[place], pointer
+        assert result.spans[pointer].text(document) == str(found.value)
+    assert pickle.loads(pickle.dumps(result)).spans == result.spans
+    with pytest.raises(constrained.InvalidArgument, match="need the model"):
+        _ = pickle.loads(pickle.dumps(result)).fields
+
+
+def test_spans_of_a_part_are_spans_of_that_part() -> None:
+    """The script quotes what stands in another part: the constraint of this one does not allow it."""
+
+    @dataclass
+    class Quote:
+        words: Annotated[str, Span(words=True)] | None = None
+
+    document = "One two three four.\n\nFive six seven."
+    model = ScriptedModel(byte_vocabulary(), lambda prompt: '{"words": "seven"}')
+    result = Extractor(model, Quote, long="split", chunk_tokens=22)(document)
+    assert len(result.parts) == 2
+    for part in result.parts:
+        assert part.output.value["words"] in document[part.start : part.end]
+
+
+def test_a_part_without_a_number_has_no_value_where_one_is_required() -> None:
+    document = "There is nothing to count here.\n\nIt is 42."
+    model = ScriptedModel(byte_vocabulary(), lambda prompt: "42")
+    options: Any = {"long": "split", "chunk_tokens": 34, "require_grounding": True}
+    result = Extractor(model, int, **options)(document)
+    assert result.value == 42
+    assert len(result.parts) == 1
+    assert result.spans[""].text(document) == "42"
+    with pytest.raises(constrained.UnsatisfiableConstraint):
+        Extractor(model, int, **options)(document.replace("42", "all"))
 
 
 def test_a_second_pass_asks_for_what_has_no_value() -> None:
@@ -225,3 +339,8 @@ def test_without_the_option_a_long_document_is_an_error_that_names_it() -> None:
 def test_wrong_options_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(constrained.InvalidArgument, match=re.escape(message)):
         Extractor(ledger_model(), Ledger, **options)
+
+
+def test_values_within_free_text_are_not_merged() -> None:
+    with pytest.raises(constrained.UnsupportedConstraint, match="free text"):
+        Extractor(ledger_model(), constrained.after("</think>", Ledger), long="split")

@@ -16,9 +16,9 @@ from constrained.evaluate.speed.trials import SpeculationTrial
 from constrained.evaluate.speed.ways import UNCONSTRAINED
 
 _HEADS = (
-    "tokens", "passes", "a pass", "tok/s", "tok/CPU s", "ratio", "CPU ratio", "pass s", "draft s", "else s",
+    "tokens", "cut", "passes", "a pass", "tok/s", "tok/CPU s", "ratio", "CPU ratio", "pass s", "draft s", "else s",
 )  # fmt: skip
-"""Of a line: tokens per pass; tokens per second of wall-clock and of processor time, and their ratios to `generate` without a
+"""Of a line: texts that the limit cut; tokens per pass; tokens per second of wall-clock and of processor time, and their ratios to `generate` without a
 constraint; seconds in the model, for drafting, and for everything else."""
 
 
@@ -39,6 +39,7 @@ def _cells(one: MethodTimes, base: MethodTimes) -> list[str]:
     rate, processor = one.tokens / one.seconds, one.tokens / one.processor
     return [
         str(one.tokens),
+        str(one.cut),
         str(one.forwards),
         f"{one.tokens / one.forwards:.2f}",
         f"{rate:.1f}",

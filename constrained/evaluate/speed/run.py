@@ -70,6 +70,7 @@ class MethodTimes:
     Attributes:
         tokens: written.
         forwards: passes of the model.
+        cut: texts that the limit changed or ended.
         seconds: of the clock.
         processor: seconds of processor time.
         forward: seconds in passes, by the clock; on a GPU by its own.
@@ -79,6 +80,7 @@ class MethodTimes:
 
     tokens: int = 0
     forwards: int = 0
+    cut: int = 0
     seconds: float = 0.0
     processor: float = 0.0
     forward: float = 0.0
@@ -196,16 +198,18 @@ def _measure(
 
 def _timed(model: HuggingFaceModel, case: SpeedCase, write: DecodeCall) -> tuple[MethodTimes, DecodedTokens]:
     with ExitStack() as stack:
-        watch = stack.enter_context(ForwardCounter(model.model))
         if case.recorded is not None:
             end = model.vocabulary.eos_ids[0]
             stack.enter_context(ForcedOutput(model.model, len(case.prompt), case.recorded, end))
-        began, processor = time.perf_counter(), time.process_time()
-        written = write()
-        processor, seconds = time.process_time() - processor, time.perf_counter() - began
+        with ForwardCounter(model.model) as watch:
+            began, processor = time.perf_counter(), time.process_time()
+            written = write()
+            processor, seconds = time.process_time() - processor, time.perf_counter() - began
+        cut = written.is_cut()
     speed = MethodTimes(
         len(written.tokens),
         watch.passes,
+        int(cut),
         seconds,
         processor,
         watch.seconds,

@@ -7,8 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
 from transformers import LogitsProcessor
 
+from constrained.automaton import Automaton, compile
+from constrained.automaton.bitmask import unpack_ids
 from constrained.constraint import json_schema
 from constrained.decoding import Generator, Speculation
 from constrained.evaluate.masks.engines import load_engine
@@ -34,11 +38,14 @@ class DecodedTokens:
 
     Attributes:
         tokens: without an end of sequence.
+        is_cut: says whether the limit changed or ended the text; may take passes of the model, so it is called when the
+            times are known.
         drafting: seconds of drafting, where they are known.
         drafted: draft tokens that were verified, likewise.
     """
 
     tokens: list[int]
+    is_cut: Callable[[], bool]
     drafting: float = 0.0
     drafted: int = 0
 
@@ -54,25 +61,40 @@ class EngineProcessor(LogitsProcessor):
     The engine fills the mask; it is spread and applied by the code that `ConstraintLogitsProcessor` uses.
     """
 
-    def __init__(self, masked: MaskedSequence, prompt: int) -> None:
+    def __init__(self, masked: MaskedSequence, prompt: int, size: int) -> None:
         """Nothing is computed yet.
 
         Args:
             masked: the text.
             prompt: tokens of the prompt.
+            size: of the vocabulary; masks may be wider.
         """
         self._masked = masked
+        self._size = size
         self._read = prompt
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """See `LogitsProcessor`."""
         import torch
 
-        for token in input_ids[0, self._read :].tolist():
-            self._masked.commit(token)
-        self._read = input_ids.shape[1]
+        self._commit(input_ids[0].tolist())
         rows = torch.from_numpy(self._masked.fill()).to(scores.device)
         return scores.masked_fill(forbidden_tokens(rows, scores.shape[-1]), float("-inf"))
+
+    def allowed_after(self, ids: Sequence[int]) -> NDArray[np.integer[Any]]:
+        """The tokens that the engine allows next.
+
+        Args:
+            ids: prompt and text; the text goes on from that of the last call.
+        """
+        self._commit(ids)
+        allowed = unpack_ids(self._masked.fill()[0])
+        return allowed[allowed < self._size]
+
+    def _commit(self, ids: Sequence[int]) -> None:
+        for token in ids[self._read :]:
+            self._masked.commit(token)
+        self._read = len(ids)
 
 
 def decoding_methods(
@@ -89,8 +111,8 @@ def decoding_methods(
     """
     _ = model.capabilities  # its trial is no pass of any way, nor of a model that is made to say something
     found: dict[str, DecodingMethod] = {
-        UNCONSTRAINED: lambda case: lambda: _generate(model, case, limit),
-        LOOKUP: lambda case: lambda: _generate(model, case, limit, prompt_lookup_num_tokens=_AHEAD),
+        UNCONSTRAINED: lambda case: lambda: _unconstrained(model, case, limit),
+        LOOKUP: lambda case: lambda: _unconstrained(model, case, limit, prompt_lookup_num_tokens=_AHEAD),
     }
     for name in COMPETITORS:
         way = _engine(model, tokens, name, limit, threads)
@@ -112,7 +134,9 @@ def _ours(model: HuggingFaceModel, limit: int, sampler: str, draft: Any, **setti
 
         def write() -> DecodedTokens:
             out = made(case.prompt, max_tokens=limit, **settings)
-            return DecodedTokens(list(out.tokens), out.stats.draft_seconds, out.stats.drafted)
+            return DecodedTokens(
+                list(out.tokens), lambda: out.cut is not None, out.stats.draft_seconds, out.stats.drafted
+            )
 
         return write
 
@@ -120,11 +144,13 @@ def _ours(model: HuggingFaceModel, limit: int, sampler: str, draft: Any, **setti
 
 
 def _processor(model: HuggingFaceModel, case: SpeedCase, limit: int) -> DecodeCall:
-    processor = ConstraintLogitsProcessor(json_schema(case.schema), model.vocabulary, max_tokens=limit)
+    automaton = compile(json_schema(case.schema), model.vocabulary)
+    processor = ConstraintLogitsProcessor(automaton, model.vocabulary, max_tokens=limit)
 
     def write() -> DecodedTokens:
         processor.reset()
-        return _generate(model, case, limit, [processor])
+        tokens, _ = _generate(model, case, limit, [processor])
+        return DecodedTokens(tokens, lambda: _limit_changed(model, automaton, case.prompt, tokens, limit))
 
     return write
 
@@ -143,12 +169,58 @@ def _engine(
         compiled = engine.compile(case.schema, json.dumps(case.schema))
 
         def write() -> DecodedTokens:
-            processor = EngineProcessor(MaskedSequence(compiled, vocabulary), len(case.prompt))
-            return _generate(model, case, limit, [processor])
+            processor = EngineProcessor(
+                MaskedSequence(compiled, vocabulary), len(case.prompt), vocabulary.size
+            )
+            tokens, ended = _generate(model, case, limit, [processor])
+            ids = [*case.prompt, *tokens]
+            return DecodedTokens(
+                tokens, lambda: not ended and not _ends(model, ids, processor.allowed_after(ids))
+            )
 
         return write
 
     return way
+
+
+def _unconstrained(model: HuggingFaceModel, case: SpeedCase, limit: int, **options: Any) -> DecodedTokens:
+    tokens, ended = _generate(model, case, limit, **options)
+    ids = [*case.prompt, *tokens]
+    return DecodedTokens(
+        tokens, lambda: not ended and not _ends(model, ids, np.arange(model.vocabulary.size))
+    )
+
+
+def _ends(model: HuggingFaceModel, ids: Sequence[int], allowed: NDArray[np.integer[Any]]) -> bool:
+    """Whether the model ends the sequence there: a text may have as many tokens as the limit, and be whole."""
+    return _choice(model, ids, allowed) in model.vocabulary.eos_ids
+
+
+def _choice(model: HuggingFaceModel, ids: Sequence[int], allowed: NDArray[np.integer[Any]]) -> int:
+    """The likeliest allowed token behind `ids`; a pass over all of them, without a cache."""
+    logits = model.forward([list(ids)], model.cache(1))[0]
+    return int(allowed[np.argmax(logits[allowed])])
+
+
+def _limit_changed(
+    model: HuggingFaceModel, automaton: Automaton, prompt: Sequence[int], tokens: Sequence[int], limit: int
+) -> bool:
+    """Whether a greedy text would have gone on otherwise without the limit.
+
+    The model is asked only where the limit excluded tokens.
+    """
+    vocabulary = automaton.vocabulary
+    state, free, bound = automaton.start, automaton.new_mask(), automaton.new_mask()
+    for i in range(len(tokens) + 1):
+        automaton.fill_mask(state, free)
+        automaton.fill_mask_within(state, bound, limit - i)
+        if (free != bound).any():
+            token = _choice(model, [*prompt, *tokens[:i]], unpack_ids(free))
+            if token not in (vocabulary.eos_ids if i == len(tokens) else tokens[i : i + 1]):
+                return True
+        if i < len(tokens):
+            state = automaton.next(state, tokens[i])
+    return False
 
 
 def _generate(
@@ -157,7 +229,8 @@ def _generate(
     limit: int,
     processors: Sequence[LogitsProcessor] = (),
     **options: Any,
-) -> DecodedTokens:
+) -> tuple[list[int], bool]:
+    """The tokens of a text, and whether an end of sequence follows them."""
     import torch
 
     ids = torch.tensor([case.prompt], device=model.device)
@@ -174,4 +247,4 @@ def _generate(
             **options,
         )
     tokens = out[0, len(case.prompt) :].tolist()
-    return DecodedTokens([token for token in tokens if token not in ends])
+    return [token for token in tokens if token not in ends], bool(tokens) and tokens[-1] in ends
