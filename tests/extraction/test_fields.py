@@ -327,10 +327,3 @@ def test_fields_that_cannot_be_computed_say_why():
     copy = pickle.loads(pickle.dumps(found))
     with pytest.raises(constrained.InvalidArgument, match="in the process that generated it"):
         _ = copy.fields
-    split = constrained.Extractor(
-        ScriptedModel(byte_vocabulary(), '["a"]'), list[str], long="split", chunk_tokens=40, overlap_tokens=0
-    )("word. " * 20)
-    assert len(split.parts) > 1
-    with pytest.raises(constrained.InvalidArgument, match=r"(?s)read in \d+ parts.*documents of their own"):
-        _ = split.fields
-    assert split.spans  # what needs no model is there
