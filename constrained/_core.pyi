@@ -59,8 +59,10 @@ class Vocabulary:
         """The masks of all automata."""
 
     @staticmethod
-    def fill_masks(automata: Sequence[BaseAutomaton], states: Sequence[int], masks: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu')]) -> None:
-        """Writes one mask for each (automaton, state), in one call."""
+    def fill_masks(automata: Sequence[BaseAutomaton], states: Sequence[int], masks: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu')], budgets: Sequence[int] = []) -> None:
+        """
+        Writes one mask for each (automaton, state), in one call; with budgets, as `fill_mask_within` does.
+        """
 
     @staticmethod
     def mask_ids(automata: Sequence[BaseAutomaton], states: Sequence[int]) -> list[int]:

@@ -17,7 +17,7 @@ LAYERS: dict[str, tuple[set[str], ...]] = {
         {"predicates", "prompting", "vocabulary"},
         {"constraint"},
         {"automaton"},
-        {"models", "sampling"},
+        {"models", "sampling", "sandbox"},
         {"decoding"},
         {"extraction"},
         {"api"},

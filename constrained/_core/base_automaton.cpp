@@ -66,7 +66,7 @@ void BaseAutomaton::merge_items(std::vector<Item>& items) {
 
 void BaseAutomaton::fill_mask_within(uint32_t state, uint32_t budget, uint32_t* out) {
     fill_mask(state, out);
-    if (budget > 0 && heads_[state].max_remaining <= budget - 1) return;
+    if (!limit_may_exclude(state, budget)) return;
     const std::lock_guard guard(shard_->lock);
     begin_call();
     const TokenSet* sure = within_budget(state, budget);

@@ -48,6 +48,10 @@ public:
         while (!shard_->masks.copy(mask_id(state), out)) continue;  // another thread may evict it in between
     }
     void fill_mask_within(uint32_t state, uint32_t budget, uint32_t* out);
+    /// Whether `fill_mask_within` may differ from `fill_mask`, which must have been called for the state.
+    bool limit_may_exclude(uint32_t state, uint32_t budget) const {
+        return budget == 0 || heads_[state].max_remaining > budget - 1;
+    }
     std::string forced(uint32_t state);
     uint32_t shortest_completion(uint32_t state);
     bool has_state(uint32_t state) const { return state < count_.load(std::memory_order_acquire); }

@@ -164,9 +164,12 @@ core::MaskBatch check(std::span<BaseAutomaton* const> automata, std::span<const 
     return batch;
 }
 
-void fill_masks(std::span<BaseAutomaton* const> automata, const std::vector<uint32_t>& states, const MaskArrays& masks) {
+void fill_masks(std::span<BaseAutomaton* const> automata, const std::vector<uint32_t>& states, const MaskArrays& masks,
+                const std::vector<uint32_t>& budgets = {}) {
     if (masks.shape(0) != states.size()) throw nb::value_error("needs one mask for each state");
-    const core::MaskBatch batch = check(automata, states);
+    if (!budgets.empty() && budgets.size() != states.size()) throw nb::value_error("needs one budget for each state");
+    core::MaskBatch batch = check(automata, states);
+    batch.budgets = budgets;
     if (states.empty()) return;
     uint32_t* out = mask_words(batch.automaton(0), masks.data(), masks.shape(1));
     core::with_lazy_rules([&] { core::fill_masks(batch, out); });
@@ -376,11 +379,13 @@ NB_MODULE(_core, m) {
                      "The masks of all automata.")
         .def_static(
             "fill_masks",
-            [](const std::vector<BaseAutomaton*>& automata, const std::vector<uint32_t>& states, const MaskArrays& masks) {
+            [](const std::vector<BaseAutomaton*>& automata, const std::vector<uint32_t>& states, const MaskArrays& masks,
+               const std::vector<uint32_t>& budgets) {
                 same_length(automata, states);
-                fill_masks(automata, states, masks);
+                fill_masks(automata, states, masks, budgets);
             },
-            "automata"_a, "states"_a, "masks"_a.noconvert(), "Writes one mask for each (automaton, state), in one call.")
+            "automata"_a, "states"_a, "masks"_a.noconvert(), "budgets"_a = std::vector<uint32_t>{},
+            "Writes one mask for each (automaton, state), in one call; with budgets, as `fill_mask_within` does.")
         .def_static(
             "mask_ids",
             [](const std::vector<BaseAutomaton*>& automata, const std::vector<uint32_t>& states) {

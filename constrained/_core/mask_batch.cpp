@@ -39,6 +39,13 @@ void fill_masks(const MaskBatch& batch, uint32_t* out) {
         }
     }
     make_missing(batch, std::move(missing), [&](uint32_t i) { batch.automaton(i).fill_mask(batch.states[i], out + i * words); });
+    for (size_t i = 0; i < batch.budgets.size(); ++i) {
+        BaseAutomaton& automaton = batch.automaton(i);
+        const uint32_t budget = batch.budgets[i];
+        if (automaton.limit_may_exclude(batch.states[i], budget)) {
+            automaton.fill_mask_within(batch.states[i], budget, out + i * words);
+        }
+    }
 }
 
 std::vector<uint32_t> mask_ids(const MaskBatch& batch) {

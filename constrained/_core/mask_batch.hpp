@@ -13,6 +13,7 @@ namespace core {
 struct MaskBatch {
     std::span<BaseAutomaton* const> automata;
     std::span<const uint32_t> states;
+    std::span<const uint32_t> budgets = {};  // as for `BaseAutomaton::fill_mask_within`; empty: no limits
 
     size_t size() const { return states.size(); }
     BaseAutomaton& automaton(size_t i) const { return *automata[automata.size() == 1 ? 0 : i]; }

@@ -229,7 +229,12 @@ def _check_left_recursion(grammar: Grammar, rule: int) -> None:
         )
 
 
-def fill_masks(automata: Sequence[Automaton], states: Sequence[int], masks: Bitmask) -> None:
+def fill_masks(
+    automata: Sequence[Automaton],
+    states: Sequence[int],
+    masks: Bitmask,
+    budgets: Sequence[int] | None = None,
+) -> None:
     """Writes the masks of one decoding step, for sequences with automata of their own.
 
     Memoised masks are copied. Others are computed, in parallel for automata of different shards of the vocabulary
@@ -239,13 +244,17 @@ def fill_masks(automata: Sequence[Automaton], states: Sequence[int], masks: Bitm
         automata: one for each state, all over one vocabulary.
         states: their states.
         masks: written to, int32 ``[states, ceil(vocabulary.size / 32)]``, contiguous, in host memory.
+        budgets: one for each state, as for `Automaton.fill_mask_within`; None: no limits.
     """
     native = [automaton for automaton in automata if isinstance(automaton, _core.BaseAutomaton)]
     if len(native) == len(automata):
-        _core.Vocabulary.fill_masks(native, states, masks)
+        _core.Vocabulary.fill_masks(native, states, masks, () if budgets is None else budgets)
         return
-    for automaton, state, mask in zip(automata, states, masks, strict=True):
-        automaton.fill_mask(state, mask)
+    for i, (automaton, state, mask) in enumerate(zip(automata, states, masks, strict=True)):
+        if budgets is None:
+            automaton.fill_mask(state, mask)
+        else:
+            automaton.fill_mask_within(state, mask, budgets[i])
 
 
 def mask_ids(automata: Sequence[Automaton], states: Sequence[int]) -> list[int]:

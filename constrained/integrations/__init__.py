@@ -3,6 +3,7 @@
     transformers     inside the `generate` of transformers
     langchain        a chat model of LangChain
     lm_eval          a model of lm-evaluation-harness
+    vllm             structured outputs inside vLLM
 
 Each package imports its library when it is imported, and none imports another one.
 """

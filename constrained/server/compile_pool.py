@@ -7,7 +7,6 @@ compiled in the pool, so a hostile constraint blocks a thread for a bounded time
 from __future__ import annotations
 
 import asyncio
-import os
 from concurrent.futures import ThreadPoolExecutor
 from queue import LifoQueue
 
@@ -16,6 +15,7 @@ from constrained.chat.tools import HERMES, ToolFormat
 from constrained.errors import InvalidArgument
 from constrained.lru_cache import LRUCache
 from constrained.models import LanguageModel
+from constrained.sandbox import FORKS
 from constrained.server import prepare
 from constrained.server.compile_sandbox import CompileSandbox, compile_timeout_error
 from constrained.server.errors import ApiError, to_api_error
@@ -26,9 +26,6 @@ from constrained.server.speculation import SpeculationCache
 
 _TRIED = 4096
 """Digests of constraints that passed the sandbox; the least recently used one is evicted."""
-
-_FORKS = hasattr(os, "fork")
-"""Without fork, as on Windows, there is no sandbox: a thread is bounded by the limits of the compiler only."""
 
 _LOADING = 30.0
 """Seconds that a sandbox process may take to start."""
@@ -67,7 +64,7 @@ class CompilePool:
 
     def warm(self) -> None:
         """Starts a sandbox process in advance."""
-        if _FORKS:
+        if FORKS:
             self._sandboxes[-1].start()
 
     async def __call__(self, request: ApiRequest) -> PreparedRequest:
@@ -101,7 +98,7 @@ class CompilePool:
         """Runs in a thread of the pool."""
         format = self._format_for(request)
         digest = prepare.constraint_digest(request)
-        if _FORKS and digest is not None and self._tried.get(digest) is None:
+        if FORKS and digest is not None and self._tried.get(digest) is None:
             sandbox = self._free.get()  # never blocks: one sandbox per thread
             try:
                 sandbox(prepare.without_prompt(request), format, prepare.constraint_field(request))

@@ -230,6 +230,21 @@ class Vocabulary:
         twin._encoder = None
         return twin
 
+    def with_eos_ids(self, eos_ids: Iterable[int]) -> Vocabulary:
+        """The vocabulary with other ids that end a sequence. What ended one before is not text now either.
+
+        Raises:
+            VocabularyError: there is none, or one outside the vocabulary.
+        """
+        return Vocabulary(
+            self.tokens,
+            eos_ids,
+            encoder=self._encoder,
+            special=self.special,
+            memory_limit=self.memory_limit,
+            shards=self.shards,
+        )
+
     def decode(self, ids: Iterable[int]) -> bytes:
         """The text that token ids add in the middle of a generation; ids that are never text add nothing.
 

@@ -1,0 +1,34 @@
+"""Constrained generation inside vLLM: masks, drafts and refusals of this library, in vLLM's engine and server.
+
+    settings.py            what the operator can set: CONSTRAINED_VLLM, or --additional-config
+    patch.py               the two names of vLLM that are replaced, after all that is used has been checked
+    request_constraint.py  the constraint of a request
+    front_end.py           refuses requests before the engine sees them
+    automata.py            compiled automata, shared by all requests
+    request_grammar.py     the tokens of one request: accept, validate, roll back, mask
+    backend.py             these two as vLLM's abstract classes
+    manager.py             vLLM's manager of structured outputs with our backend; masks of a step in one native call
+    drafts.py              draft tokens for requests with a constraint
+
+vLLM loads `register` from the entry point ``vllm.general_plugins`` in each of its processes. It does nothing unless
+the operator switches it on. Only `patch`, `backend`, `manager` and `front_end` import vLLM.
+"""
+
+from __future__ import annotations
+
+
+def register() -> None:
+    """Called by vLLM in each process. Idempotent; without effect unless the operator asks for this library.
+
+    Raises:
+        InvalidArgument: `CONSTRAINED_VLLM` cannot be read.
+        IncompatibleVllm: this version of vLLM lacks a name that is needed.
+    """
+    from constrained.integrations.vllm import patch
+    from constrained.integrations.vllm.settings import VllmSettings
+
+    settings = VllmSettings.from_environment()
+    if settings is None:
+        patch.watch_additional_config()
+    else:
+        patch.install(settings)

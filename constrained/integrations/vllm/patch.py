@@ -1,0 +1,185 @@
+"""Puts the plug-in into vLLM: checks every name that it uses, then replaces two of them; or changes nothing.
+
+vLLM has no hook for a backend of structured outputs. Replaced are `vllm.v1.engine.core.StructuredOutputManager`, by a
+subclass, and `SamplingParams._validate_structured_outputs`, by a function that checks requests under our backend.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import logging
+import sys
+import threading
+from typing import Any
+
+from constrained.errors import ConstrainedError, Problem
+from constrained.integrations.vllm.request_constraint import FLAGS, KINDS
+from constrained.integrations.vllm.settings import CONFIG_KEY, VARIABLE, VllmSettings
+
+logger = logging.getLogger("vllm.constrained")
+
+_MANAGER = "vllm.v1.structured_output:StructuredOutputManager"
+_PARAMS = "vllm.sampling_params:SamplingParams"
+_TYPES = "vllm.v1.structured_output.backend_types"
+
+_PARAMETERS: dict[str, tuple[str, ...]] = {
+    f"{_MANAGER}.__init__": ("self", "vllm_config"),
+    f"{_MANAGER}.grammar_init": ("self", "request"),
+    f"{_MANAGER}._create_grammar": ("self", "request"),
+    f"{_MANAGER}.validate_tokens": ("self", "request", "spec_tokens"),
+    f"{_MANAGER}.accept_tokens": ("self", "request", "new_token_ids"),
+    f"{_MANAGER}.grammar_bitmask": (
+        "self",
+        "requests",
+        "structured_output_request_ids",
+        "scheduled_spec_decode_tokens",
+    ),
+    f"{_PARAMS}._validate_structured_outputs": (
+        "self",
+        "model_config",
+        "structured_outputs_config",
+        "tokenizer",
+    ),
+}
+"""Functions that are replaced or called, with their parameters."""
+
+_ABSTRACT: dict[str, set[str]] = {
+    f"{_TYPES}:StructuredOutputGrammar": {
+        "accept_tokens",
+        "fill_bitmask",
+        "is_terminated",
+        "reset",
+        "rollback",
+        "validate_tokens",
+    },
+    f"{_TYPES}:StructuredOutputBackend": {"allocate_token_bitmask", "compile_grammar", "destroy"},
+}
+"""Classes that the plug-in derives from, with all their abstract methods."""
+
+_FIELDS = {*KINDS, *FLAGS, "_backend", "_backend_was_auto"}
+"""Fields of `StructuredOutputsParams`: one that is unknown here could be a constraint that nobody enforces."""
+
+_lock = threading.Lock()
+_installed: list[VllmSettings] = []
+
+
+class IncompatibleVllm(ConstrainedError, ImportError):
+    """This version of vLLM lacks a name that the plug-in needs, or has it in another form; nothing was replaced."""
+
+
+def install(settings: VllmSettings) -> None:
+    """Replaces both names, once in a process.
+
+    Raises:
+        IncompatibleVllm: a name is missing or has changed.
+    """
+    with _lock:
+        if _installed:
+            return
+        check()
+        from vllm.sampling_params import SamplingParams
+        from vllm.v1.engine import core
+
+        from constrained.integrations.vllm.front_end import FrontEnd
+        from constrained.integrations.vllm.manager import ConstrainedManager
+
+        front_end, original = FrontEnd(settings), SamplingParams._validate_structured_outputs
+
+        def validate(self: Any, model_config: Any, structured_outputs_config: Any, tokenizer: Any) -> None:
+            wanted = self.structured_outputs
+            if (
+                wanted is None
+                or structured_outputs_config is None
+                or tokenizer is None
+                or model_config.is_diffusion
+            ):
+                original(self, model_config, structured_outputs_config, tokenizer)
+            else:
+                front_end.check(self, model_config, structured_outputs_config, tokenizer)
+
+        ConstrainedManager.settings = settings
+        core.StructuredOutputManager = ConstrainedManager
+        SamplingParams._validate_structured_outputs = validate
+        _installed.append(settings)
+
+
+def watch_additional_config() -> None:
+    """Lets ``--additional-config '{"constrained": {...}}'`` switch the plug-in on, where vLLM reads its arguments."""
+    engine_args = sys.modules.get("vllm.engine.arg_utils")
+    arguments = getattr(engine_args, "EngineArgs", None)
+    create = getattr(arguments, "create_engine_config", None)
+    if engine_args is None or getattr(create, "reads_constrained", False):
+        return
+    if create is None:
+        logger.warning(
+            "vLLM has no EngineArgs.create_engine_config: switch constrained on with %s=1", VARIABLE
+        )
+        return
+
+    def create_engine_config(self: Any, *args: Any, **kwargs: Any) -> Any:
+        wanted = (getattr(self, "additional_config", None) or {}).get(CONFIG_KEY)
+        if wanted is not None and wanted is not False:
+            settings = VllmSettings.from_mapping(wanted, f"additional_config[{CONFIG_KEY!r}]")
+            settings.to_environment()
+            install(settings)
+        return create(self, *args, **kwargs)
+
+    create_engine_config.reads_constrained = True  # type: ignore[attr-defined]
+    setattr(arguments, "create_engine_config", create_engine_config)  # noqa: B010 - the class has no type here
+
+
+def check() -> None:
+    """Compares vLLM with what the plug-in uses.
+
+    Raises:
+        IncompatibleVllm: names each difference.
+    """
+    problems: list[Problem] = []
+    _check_same(problems)
+    for place, parameters in _PARAMETERS.items():
+        function = _find(place, problems)
+        if (
+            function is not None
+            and tuple(inspect.signature(function).parameters)[: len(parameters)] != parameters
+        ):
+            problems.append(Problem(place, "has other parameters", str(inspect.signature(function))))
+    for place, methods in _ABSTRACT.items():
+        kind = _find(place, problems)
+        if kind is not None and set(kind.__abstractmethods__) != methods:
+            problems.append(Problem(place, "has other abstract methods", sorted(kind.__abstractmethods__)))
+    params = _find("vllm.sampling_params:StructuredOutputsParams", problems)
+    if params is not None and set(params.__dataclass_fields__) != _FIELDS:
+        differing = sorted(_FIELDS ^ set(params.__dataclass_fields__))
+        problems.append(Problem("StructuredOutputsParams", "has other fields", differing))
+    if problems:
+        version = getattr(sys.modules.get("vllm"), "__version__", "of unknown version")
+        raise IncompatibleVllm(
+            f"vLLM {version} differs from the versions that constrained knows; nothing was changed",
+            problems,
+            action=f"unset {VARIABLE} to serve with vLLM's own backends, or install another version of either",
+        )
+
+
+def _check_same(problems: list[Problem]) -> None:
+    """The engine core must use the manager that the subclass derives from."""
+    used = _find("vllm.v1.engine.core:StructuredOutputManager", problems)
+    manager = _find(_MANAGER, problems)
+    if None not in (used, manager) and used is not manager:
+        problems.append(
+            Problem("vllm.v1.engine.core:StructuredOutputManager", "is another class", repr(used))
+        )
+    _find("vllm.exceptions:VLLMValidationError", problems)
+
+
+def _find(place: str, problems: list[Problem]) -> Any:
+    """The object at ``module:name.name``, or None and a problem."""
+    module, _, path = place.partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+        for name in path.split("."):
+            found = getattr(found, name)
+    except (ImportError, AttributeError) as error:
+        problems.append(Problem(place, f"does not exist: {error}"))
+        return None
+    return found

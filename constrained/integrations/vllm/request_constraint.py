@@ -1,0 +1,126 @@
+"""The constraint that a request to vLLM asks for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from constrained.constraint import Constraint, choice, ebnf, json_schema, lark, regex, structural_tag
+from constrained.errors import (
+    InvalidArgument,
+    InvalidConstraint,
+    Problem,
+    UnsupportedConstraint,
+)
+
+KINDS = ("json", "json_object", "regex", "choice", "grammar", "structural_tag")
+"""Fields of vLLM's `StructuredOutputsParams` with a constraint."""
+
+FLAGS = ("disable_any_whitespace", "disable_additional_properties", "whitespace_pattern")
+"""Fields that change what ``json`` and ``json_object`` mean."""
+
+
+def request_fields(params: Any, config: Any = None) -> dict[str, Any]:
+    """The fields of `StructuredOutputsParams` that determine a constraint, for `request_constraint`.
+
+    Args:
+        params: of the request.
+        config: vLLM's `StructuredOutputsConfig`, whose flags hold for all requests.
+    """
+    given = {name: value for name in KINDS if (value := getattr(params, name, None)) is not None}
+    for name in FLAGS:
+        if value := getattr(params, name, None) or getattr(config, name, None):
+            given[name] = value
+    return given
+
+
+def request_constraint(given: Mapping[str, Any]) -> Constraint:
+    """The constraint of a request; a grammar with ``::=`` is EBNF or GBNF, another one is Lark.
+
+    Args:
+        given: exactly one of `KINDS`, and any of `FLAGS`, as `request_fields` returns them.
+
+    Raises:
+        ConstraintError: the constraint is malformed or cannot be enforced.
+        InvalidArgument: there is none, or several.
+    """
+    kinds = [name for name in KINDS if name in given]
+    if len(kinds) != 1:
+        raise InvalidArgument(
+            f"structured_outputs has {len(kinds)} constraints",
+            action=f"give exactly one of {', '.join(KINDS)}",
+        )
+    (kind,) = kinds
+    makers: dict[str, Callable[[Any], Constraint]] = {
+        "json": lambda value: _json(_read(value, kind), given),
+        "json_object": lambda value: _json_object(value, given),
+        "regex": regex,
+        "choice": lambda value: choice(_read(value, kind)),
+        "grammar": lambda value: ebnf(value) if isinstance(value, str) and "::=" in value else lark(value),
+        "structural_tag": lambda value: structural_tag(_read(value, kind)),
+    }
+    constraint = makers[kind](given[kind])
+    if constraint.needs_document:
+        raise UnsupportedConstraint(
+            "strings that are spans of a document need the document",
+            Problem("#", "contains x-span"),
+            action="name the document's text in the schema, or use constrained.Extractor",
+        )
+    return constraint
+
+
+def _json(schema: Any, given: Mapping[str, Any]) -> Constraint:
+    if given.get("whitespace_pattern"):
+        raise UnsupportedConstraint(
+            "whitespace_pattern cannot be enforced",
+            Problem("whitespace_pattern", "is not supported", given["whitespace_pattern"]),
+            action="leave it out: white space is bounded; or use disable_any_whitespace",
+        )
+    return json_schema(
+        schema,
+        whitespace="none" if given.get("disable_any_whitespace") else "bounded",
+        additional_properties_default=not given.get("disable_additional_properties"),
+    )
+
+
+def _json_object(value: Any, given: Mapping[str, Any]) -> Constraint:
+    if value is not True:
+        raise InvalidConstraint(f"json_object is {value!r}", action="set it to true, or leave it out")
+    return _json({"type": "object"}, given)
+
+
+def _read(value: Any, name: str) -> Any:
+    """A value that may be given as its JSON text."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError) as error:
+        raise InvalidConstraint(
+            f"{name} is not JSON: {error}", action="send an object, or its JSON text"
+        ) from None
+
+
+def check_extra_args(extra: Mapping[str, Any] | None) -> None:
+    """Refuses what the plug-in cannot do, by name: samplers other than local masking, and predicates.
+
+    Args:
+        extra: vLLM's ``extra_args`` of a request (``vllm_xargs`` over HTTP).
+
+    Raises:
+        UnsupportedConstraint: a sampler or predicate is named.
+    """
+    for name in ("sampler", "predicate"):
+        value = (extra or {}).get(name)
+        if value is None or (name == "sampler" and str(value).lower() == "local"):
+            continue
+        what = {
+            "sampler": f"the sampler {value!r} does not run inside vLLM, which masks logits and draws tokens itself",
+            "predicate": "a predicate is Python code, which a server does not take from its clients",
+        }
+        raise UnsupportedConstraint(
+            what[name],
+            Problem(name, "is not supported"),
+            action="use constrained.Generator, or constrained serve",
+        )

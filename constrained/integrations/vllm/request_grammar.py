@@ -1,0 +1,128 @@
+"""The tokens of one request: what vLLM calls a grammar, over an `Automaton`. Does not import vLLM."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import takewhile
+from typing import TYPE_CHECKING
+
+from constrained.automaton.protocol import DEAD, NO_LIMIT
+from constrained.errors import DoesNotFit
+
+if TYPE_CHECKING:
+    from constrained.automaton import Automaton
+
+
+class RequestGrammar:
+    """The state of a request after each of its tokens. A state is a number, so nothing is computed to roll back.
+
+    Attributes:
+        automaton: the compiled constraint.
+        limit: tokens that the request may write, end of sequence included; None: no limit.
+        tokens_before: tokens that the request wrote before the constraint began (reasoning).
+    """
+
+    def __init__(self, automaton: Automaton, limit: int | None = None) -> None:
+        """The grammar of a new request.
+
+        Raises:
+            DoesNotFit: no completion is as short as `limit`.
+        """
+        check_fits(automaton.shortest_completion(automaton.start), limit)
+        self.automaton = automaton
+        self.limit = limit
+        self.tokens_before = 0
+        self._states = [automaton.start]
+        self._ended: int | None = None  # number of tokens with which the sequence ended
+
+    @property
+    def state(self) -> int:
+        """The state after all accepted tokens."""
+        return self._states[-1]
+
+    @property
+    def accepted(self) -> int:
+        """Number of accepted tokens."""
+        return len(self._states) - 1
+
+    @property
+    def budget(self) -> int:
+        """Tokens that may still follow, as for `Automaton.fill_mask_within`.
+
+        One token is kept for the end of sequence if there is room. Where the completion does not fit any more, because
+        reasoning took too long, there is no limit: vLLM cuts it, as it would without a constraint.
+        """
+        if self.limit is None:
+            return NO_LIMIT
+        left = self.limit - self.tokens_before - self.accepted
+        needed = self.automaton.shortest_completion(self.state)
+        return left - 1 if needed < left else left if needed == left else NO_LIMIT
+
+    def accept_tokens(self, request_id: str, tokens: Sequence[int]) -> bool:
+        """Appends tokens; False, and no change, if one of them is not allowed. Padding (-1) ends the list."""
+        states = []
+        state, ended = self.state, self._ended
+        for token in _without_padding(tokens):
+            state = self._next(state, token)
+            if state == DEAD:
+                return False
+            states.append(state)
+            if ended is None and token in self.automaton.vocabulary.eos_ids:
+                ended = self.accepted + len(states)
+        self._states += states
+        self._ended = ended
+        return True
+
+    def validate_tokens(self, tokens: Sequence[int]) -> list[int]:
+        """The longest allowed prefix of some tokens, within the limit and up to the end of sequence. Changes nothing."""
+        if self.is_terminated():
+            return []
+        valid: list[int] = []
+        state, budget = self.state, self.budget
+        for token in _without_padding(tokens):
+            in_vocabulary = 0 <= token < self.automaton.vocabulary.size
+            state = self.automaton.next_within(state, token, budget - len(valid)) if in_vocabulary else DEAD
+            if state == DEAD:
+                break
+            valid.append(token)
+            if token in self.automaton.vocabulary.eos_ids:
+                break
+        return valid
+
+    def rollback(self, num_tokens: int) -> None:
+        """Removes the last tokens."""
+        if num_tokens > 0:
+            del self._states[max(1, len(self._states) - num_tokens) :]
+            if self._ended is not None and self.accepted < self._ended:
+                self._ended = None
+
+    def is_terminated(self) -> bool:
+        """Whether the sequence has ended."""
+        return self._ended is not None
+
+    def reset(self) -> None:
+        """Removes all tokens."""
+        self.rollback(self.accepted)
+
+    def _next(self, state: int, token: int) -> int:
+        return self.automaton.next(state, token) if 0 <= token < self.automaton.vocabulary.size else DEAD
+
+
+def check_fits(needed: int, limit: int | None) -> None:
+    """Compares the length of the shortest completion with a token limit.
+
+    Raises:
+        DoesNotFit: no completion is as short as the limit.
+    """
+    if limit is not None and needed > limit:
+        raise DoesNotFit(
+            f"the shortest valid completion has {needed} tokens, and max_tokens is {limit}",
+            action=f"set max_tokens to {needed + 1} or more",
+            needed=needed,
+            limit=limit,
+        )
+
+
+def _without_padding(tokens: Sequence[int]) -> list[int]:
+    """Token ids up to the first -1, with which vLLM pads drafts."""
+    return list(takewhile(lambda token: token != -1, tokens))

@@ -1,0 +1,177 @@
+"""Runs a function in a separate process with limits of time and memory; for constraints of people who are not trusted.
+
+The process is a new interpreter that imports what the function needs and forks a child, which calls it. If the child is
+killed by its alarm, runs out of memory or crashes, the process forks another one, with all modules loaded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from constrained.vocabulary import Vocabulary
+
+FORKS = hasattr(os, "fork")
+"""Without fork, as on Windows, there is no sandbox."""
+
+_CHILD = "from constrained import sandbox; sandbox.main()"
+
+
+class SandboxTimeout(Exception):
+    """The call took longer than its time limit, and was ended."""
+
+
+class SandboxFailed(Exception):
+    """The process that ran the call ended.
+
+    Attributes:
+        code: its exit status; None if the sandbox is closed.
+    """
+
+    def __init__(self, code: int | None) -> None:
+        super().__init__(f"the process ended with {code}" if code is not None else "the sandbox is closed")
+        self.code = code
+
+
+class Sandbox:
+    """A sandbox process; used by one thread at a time.
+
+    Args:
+        vocabulary: the first argument of each call, sent once and without its tokenizer.
+        seconds: time limit of a call.
+        memory: bytes of address space that calls may allocate.
+        warm: called with the vocabulary before the first fork, so that children inherit loaded modules and tables. A
+            function of a module, as everything that is called here.
+    """
+
+    def __init__(
+        self, vocabulary: Vocabulary, seconds: float, memory: int, warm: Callable[[Vocabulary], None]
+    ) -> None:
+        self._setup = (vocabulary.without_tokenizer(), seconds, memory, warm)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pipe: Connection | None = None
+        self._ended = False
+        self._lock = threading.Lock()  # guards _process, _pipe and _ended
+
+    def start(self) -> None:
+        """Starts the process if it is not running, without waiting for its imports."""
+        with self._lock:
+            if self._ended or self._process is not None:
+                return
+            pipe, theirs = multiprocessing.Pipe()
+            with theirs:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-c", _CHILD, str(theirs.fileno())],
+                    pass_fds=[theirs.fileno()],
+                    stdin=subprocess.DEVNULL,
+                    start_new_session=True,  # not interrupted by Ctrl-C, and killed with its children
+                    env={**os.environ, "PYTHONSAFEPATH": "1"},
+                )
+            self._pipe = pipe
+        with contextlib.suppress(OSError):  # the process has ended already: `run` notices
+            pipe.send(self._setup)
+
+    def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Calls ``function(vocabulary, *arguments)`` in the sandbox.
+
+        Returns:
+            What it returns, pickled and unpickled. An exception counts as a crash.
+
+        Raises:
+            SandboxTimeout: it takes too long.
+            SandboxFailed: the process crashed, or the sandbox is closed.
+        """
+        self.start()
+        pipe, process = self._pipe, self._process
+        if pipe is None or process is None:
+            raise SandboxFailed(None)
+        outcome: tuple[Any] | int
+        try:
+            while pipe.poll():
+                pipe.recv()  # exit status of a child that died while idle
+            pipe.send((function, arguments))
+            outcome = pipe.recv()
+        except (OSError, EOFError):  # the process died, not only its child
+            outcome = -signal.SIGKILL
+        if isinstance(outcome, tuple):
+            return outcome[0]
+        if outcome == -signal.SIGALRM:
+            raise SandboxTimeout
+        self._drop()
+        raise SandboxFailed(outcome)
+
+    def close(self) -> None:
+        """Kills the process; the sandbox cannot be used again."""
+        with self._lock:
+            self._ended = True
+        self._drop()
+
+    def _drop(self) -> None:
+        with self._lock:
+            process, self._process, self._pipe = self._process, None, None
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+# ---------------------------------------------------------------- inside the sandbox process
+
+
+def main() -> None:
+    """Main loop of the sandbox process: forks a worker again whenever it dies, until the other process exits."""
+    pipe = Connection(int(sys.argv[1]))
+    try:
+        vocabulary, seconds, memory, warm = pipe.recv()
+    except EOFError:
+        return
+    warm(vocabulary)
+    while True:
+        child = os.fork()
+        if child == 0:
+            _work(pipe, vocabulary, seconds, memory)
+            os._exit(0)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if code == 0:
+            return
+        try:
+            pipe.send(code)
+        except OSError:
+            return
+
+
+def _work(pipe: Connection, vocabulary: Vocabulary, seconds: float, memory: int) -> None:
+    """Calls functions until the pipe is closed; sends ``(result,)``."""
+    _limit(memory)
+    while True:
+        try:
+            function, arguments = pipe.recv()
+        except (EOFError, OSError):
+            return
+        signal.setitimer(signal.ITIMER_REAL, seconds)  # no handler: SIGALRM kills the process
+        outcome = function(vocabulary, *arguments)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        try:
+            pipe.send((outcome,))
+        except OSError:
+            return
+
+
+def _limit(memory: int) -> None:
+    """Limits the address space of the process to its present size plus `memory` bytes."""
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        with open("/proc/self/statm", encoding="ascii") as file:
+            pages = int(file.read().split()[0])
+        limit = pages * resource.getpagesize() + memory
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
