@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import math
 import shlex
 import sys
@@ -148,7 +149,12 @@ class FilesRun:
         from constrained.sampling import resolve_sampler
 
         files, decoding = self.files, self.decoding
-        options = {**decoding.settings(), "on_limit": decoding.on_limit.value, **self.extraction.arguments()}
+        options = {
+            **decoding.settings(),
+            "on_limit": decoding.on_limit.value,
+            "details": ",".join(files.detail_names()) or None,
+            **self.extraction.arguments(),
+        }
         if decoding.sampler is not None:
             resolve_sampler(decoding.sampler)  # a wrong name is an error before anything is written
             options["sampler"] = decoding.sampler
@@ -159,6 +165,7 @@ class FilesRun:
             errors=None if files.errors is None else str(files.errors),
             resume=files.resume,
             retry_errors=files.retry_errors,
+            details=files.detail_names(),
         )
 
     def _extractor_arguments(self) -> dict[str, Any]:
@@ -178,7 +185,7 @@ class FilesRun:
         begin()
         documents = (Document(record.id, record.text) for record in records)
         for extraction in extractor.many(documents, **self._settings()):
-            yield result_row(extraction, is_json=self.constraint.is_json)
+            yield result_row(extraction, is_json=self.constraint.is_json, details=self.files.detail_names())
 
     def _ray_rows(self, records: Iterator[Record], begin: Callable[[], None]) -> Iterator[ResultRow]:
         from constrained.extraction import dataset
@@ -200,6 +207,7 @@ class FilesRun:
             device=self.decoding.device,
             extractor=self._extractor_arguments(),
             settings=self._settings(),
+            details=self.files.detail_names(),
             collect_failures=True,
         )
         cores = math.ceil(pool.bounds[1] * pool.cpus)
@@ -208,7 +216,9 @@ class FilesRun:
             begin()
             for row in dataset.iterate_results(documents, job, pool):
                 del row["failure"]
-                yield ResultRow(**row)
+                cells = {name: row.pop(name) for name in job.details}
+                more = {name: None if cell is None else json.loads(cell) for name, cell in cells.items()}
+                yield ResultRow(**row, more=more)
 
     def _say(self, message: str) -> None:
         if not self.quiet and self.files.out != "-":

@@ -48,6 +48,14 @@ class FilesOptions:
             "--errors", metavar="FILE", help="JSON Lines for documents that fail [default: rows of --out]."
         ),
     ] = None
+    details: Annotated[
+        str | None,
+        typer.Option(
+            "--details",
+            metavar="NAMES",
+            help="Further columns: spans (where each value stands), fields (its probability), or spans,fields.",
+        ),
+    ] = None
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with --out: documents that have a result are left out.")
     ] = False
@@ -81,6 +89,16 @@ class FilesOptions:
         ),
     ] = None
 
+    def detail_names(self) -> tuple[str, ...]:
+        """The further columns of results.
+
+        Raises:
+            InvalidArgument: there is no such column.
+        """
+        from constrained.extraction.results import check_details
+
+        return check_details([] if self.details is None else self.details.replace(" ", "").split(","))
+
     def check_no_files(self) -> None:
         """For the extraction of one text.
 
@@ -100,6 +118,7 @@ class FilesOptions:
         Raises:
             BadInput: options contradict each other.
         """
+        self.detail_names()
         if self.backend is BackendOption.local:
             for name in ("actors", "cpus_per_actor", "gpus_per_actor", "address"):
                 if getattr(self, name) is not None:

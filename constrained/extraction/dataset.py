@@ -9,23 +9,25 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from constrained.constraint import as_constraint
 from constrained.errors import DocumentError, InvalidArgument, WorkerError
 from constrained.extraction.options import split_options
-from constrained.extraction.ray_actor import ExtractionActor, ExtractionJob
+from constrained.extraction.ray_actor import (
+    BLOCK_ATTEMPTS,
+    AttemptCounter,
+    ExtractionActor,
+    ExtractionJob,
+)
 from constrained.extraction.ray_cluster import load_ray
 from constrained.extraction.records import Columns, Record
-from constrained.extraction.results import open_run, run_settings
+from constrained.extraction.results import check_details, open_run, run_settings
 
 BATCHES_PER_BLOCK = 4
 """Batches that an actor reads at a time: fewer would leave it waiting, more would be lost with it."""
-
-_TASK_RETRIES = 3
-"""How often a block is read again whose actor was lost, before it is left without results."""
 
 
 def extract_dataset(
@@ -43,6 +45,7 @@ def extract_dataset(
     resume: bool = False,
     engine: str = "builtin",
     device: str | None = None,
+    details: Sequence[str] = (),
     **options: Any,
 ) -> Any:
     """Extracts values from the documents of a `ray.data.Dataset`.
@@ -64,11 +67,13 @@ def extract_dataset(
         resume: with `out`: leave documents out that have a result in the folder.
         engine: what generates in the actors; ``builtin`` is the only one.
         device: of the models; None: the actor's GPU, if it has one.
+        details: further columns, JSON text: ``spans`` (where each value stands), ``fields`` (how likely it was; one more pass
+            of the model for each document).
         options: keyword arguments of `Extractor` and of `extract_many`.
 
     Returns:
         A `ray.data.Dataset` with the columns ``id``, ``value`` (JSON text, or None), ``error``, ``error_type`` (None, if
-        there is no error) and ``attempts``. Without `out` it is computed when it is read.
+        there is no error) and ``attempts``, and those of `details`. Without `out` it is computed when it is read.
 
     Raises:
         InvalidArgument: an argument is out of range or of a wrong type; the engine is another one.
@@ -98,6 +103,7 @@ def extract_dataset(
         device=device,
         extractor=for_extractor,
         settings={**settings, "batch_size": batch_size},
+        details=check_details(details),
         collect_failures=out is not None,
         folder=None if out is None else _folder(os.fspath(out)),
     )
@@ -146,30 +152,27 @@ def mapped(dataset: Any, job: ExtractionJob, pool: ActorPool) -> Any:
         job: what actors do.
         pool: the actors.
     """
+    import ray
     from ray.data import ActorPoolStrategy
 
     least, most = pool.bounds
     block_size = BATCHES_PER_BLOCK * job.settings["batch_size"]
+    counter = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)(AttemptCounter).remote()
     return dataset.map_batches(
         ExtractionActor,
-        fn_constructor_args=(job.dump(),),
+        fn_constructor_args=(job.dump(), counter),
         batch_size=block_size,
         batch_format="pyarrow",
         zero_copy_batch=True,
         compute=ActorPoolStrategy(min_size=least, max_size=most),
         num_cpus=pool.cpus,
         num_gpus=pool.gpus,
-        ray_remote_args_fn=_remote_arguments,
     )
 
 
 def in_blocks(dataset: Any, batch_size: int) -> Any:
     """The dataset in blocks of documents: a block is what is read again when an actor is lost."""
     return dataset.repartition(target_num_rows_per_block=BATCHES_PER_BLOCK * batch_size)
-
-
-def _remote_arguments() -> dict[str, Any]:
-    return {"max_task_retries": _TASK_RETRIES}  # Ray Data's own: without end
 
 
 def records_dataset(records: Iterable[Record], block_size: int) -> Any:
@@ -246,27 +249,28 @@ def _into_folder(dataset: Any, job: ExtractionJob, pool: ActorPool, *, resume: b
         raise DocumentError(
             f"{folder} has results already", action="pass resume=True, or name another folder"
         )
-    settings = run_settings(job.model, job.constraint, {**job.extractor, **job.settings})
+    options = {**job.extractor, **job.settings, "details": ",".join(job.details) or None}
+    settings = run_settings(job.model, job.constraint, options)
     with open_run(os.path.join(folder, "_run.json"), settings, fresh=not parts):
         done = frozenset(row["id"] for part in parts for row in read_rows(part, ("id",)))
         job = replace(job, done=done)
         read = sum(row["read"] for row in iterate_results(dataset, job, pool))
         if not (parts := _parts(folder)):
-            write_results((), os.path.join(folder, "part-empty.parquet"))
+            write_results((), os.path.join(folder, "part-empty.parquet"), job.details)
             parts = _parts(folder)
         lost = dataset.count() - read
         if lost > 0:
             raise WorkerError(
-                f"{lost} documents have no result: their actors were lost {_TASK_RETRIES + 1} times",
+                f"{lost} documents have no result: their actors were lost {BLOCK_ATTEMPTS} times",
                 action="look for the reason in Ray's logs, such as too little memory; then pass resume=True",
             )
         # Ray's own reader needs clients of remote file systems in some versions.
         return ray.data.from_items([{"part": part} for part in parts]).map_batches(
-            _read_parts, batch_size=1, batch_format="pyarrow"
+            _read_parts, batch_size=1, batch_format="pyarrow", fn_args=(job.details,)
         )
 
 
-def _read_parts(table: Any) -> Any:
+def _read_parts(table: Any, details: Sequence[str]) -> Any:
     from constrained.extraction.parquet_files import arrow_table, read_rows
 
-    return arrow_table([row for part in table["part"].to_pylist() for row in read_rows(part)], ())
+    return arrow_table([row for part in table["part"].to_pylist() for row in read_rows(part)], details)

@@ -56,14 +56,15 @@ def read_rows(name: str, columns: Sequence[str] | None = None) -> Iterator[dict[
         raise DocumentError(f"{name} cannot be read as Parquet: {reason:.200}") from None
 
 
-def write_results(rows: Iterable[dict[str, Any]], name: str) -> None:
+def write_results(rows: Iterable[dict[str, Any]], name: str, details: Sequence[str] = ()) -> None:
     """Writes rows of results to a Parquet file: all of them, or no file.
 
     The file gets its name when it is whole and on the disk.
 
     Args:
-        rows: as `ResultRow.columns`; the first one has all columns that there are.
+        rows: as `ResultRow.columns`.
         name: the file, which is replaced.
+        details: columns beyond `RESULT_COLUMNS`.
 
     Raises:
         OSError: it cannot be written.
@@ -71,26 +72,22 @@ def write_results(rows: Iterable[dict[str, Any]], name: str) -> None:
     """
     pyarrow = load_pyarrow()
     rows = iter(rows)
-    first = list(itertools.islice(rows, _GROUP_ROWS))
-    more = [column for column in (first[0] if first else ()) if column not in RESULT_COLUMNS]
     temporary = f"{name}.{os.getpid()}.tmp"
-    with pyarrow.parquet.ParquetWriter(temporary, arrow_table([], more).schema) as writer:
-        group = first
-        while group:
-            writer.write_table(arrow_table(group, more))
-            group = list(itertools.islice(rows, _GROUP_ROWS))
+    with pyarrow.parquet.ParquetWriter(temporary, arrow_table([], details).schema) as writer:
+        while group := list(itertools.islice(rows, _GROUP_ROWS)):
+            writer.write_table(arrow_table(group, details))
     replace_durably(temporary, name)
 
 
-def arrow_table(rows: list[dict[str, Any]], more: Sequence[str]) -> Any:
+def arrow_table(rows: list[dict[str, Any]], details: Sequence[str]) -> Any:
     """Rows of results as an Arrow table.
 
     Args:
         rows: as `ResultRow.columns`.
-        more: columns beyond `RESULT_COLUMNS`; their values become JSON text.
+        details: columns beyond `RESULT_COLUMNS`; their values become JSON text.
     """
     pyarrow = load_pyarrow()
-    columns = {**RESULT_COLUMNS, **dict.fromkeys(more, "string")}
+    columns = {**RESULT_COLUMNS, **dict.fromkeys(details, "string")}
     schema = pyarrow.schema([(column, getattr(pyarrow, type_)()) for column, type_ in columns.items()])
     cells = [{column: _cell(row.get(column)) for column in columns} for row in rows]
     return pyarrow.Table.from_pylist(cells, schema)

@@ -7,13 +7,13 @@ import os
 import site
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from types import ModuleType
 from typing import Any
 
-from constrained.errors import ConstrainedError
+from constrained.errors import ConstrainedError, WorkerError
 from constrained.extraction.records import Columns, make_record
 from constrained.extraction.results import ResultRow, result_row
 
@@ -31,7 +31,7 @@ class ExtractionJob:
         device: of the model; None: the actor's GPU, if it has one.
         extractor: keyword arguments of `Extractor`.
         settings: keyword arguments of `Extractor.many`.
-        details: further columns of the results.
+        details: further columns of the results, see `results.DETAILS`.
         done: ids of documents that are left out.
         folder: where each block of results becomes a Parquet file; None: the results are returned.
         collect_failures: an exception becomes the column ``failure`` of a row; else it is raised.
@@ -89,14 +89,37 @@ def _by_value(cloudpickle: Any, modules: list[ModuleType]) -> Iterator[None]:
             cloudpickle.unregister_pickle_by_value(module)
 
 
+BLOCK_ATTEMPTS = 4
+"""How often a block is begun before it is left without results: Ray Data's own number of attempts has no end, and a document
+may end every process that reads it."""
+
+
+class AttemptCounter:
+    """Counts how often blocks were begun and not ended; an actor of its own, which outlives those that read."""
+
+    def __init__(self) -> None:
+        """Nothing was begun yet."""
+        self._begun: dict[str, int] = {}
+
+    def begin(self, block: str) -> int:
+        """The number of this attempt at a block, from 1."""
+        self._begun[block] = self._begun.get(block, 0) + 1
+        return self._begun[block]
+
+    def end(self, block: str) -> None:
+        """The block was read."""
+        self._begun.pop(block, None)
+
+
 class ExtractionActor:
     """One model with one constraint; called with a block of documents, an Arrow table, returns a table of results."""
 
-    def __init__(self, job: bytes) -> None:
+    def __init__(self, job: bytes, attempts: Any) -> None:
         """Loads the model, once.
 
         Args:
             job: as of `ExtractionJob.dump`.
+            attempts: handle of an `AttemptCounter`.
 
         Raises:
             ConstrainedError: as `load` and `Extractor`, unless the job collects failures.
@@ -104,13 +127,14 @@ class ExtractionActor:
         from ray import cloudpickle
 
         self._job: ExtractionJob = cloudpickle.loads(job)
+        self._attempts = attempts
         self._extractor: Any = None
         self._failure: str | None = None
         with self._collected():
             self._extractor = self._start()
 
     def __call__(self, table: Any) -> Any:
-        """Reads a block of documents.
+        """Reads a block of documents, unless `BLOCK_ATTEMPTS` actors were lost over it.
 
         Args:
             table: Arrow, with the columns of the job.
@@ -118,18 +142,44 @@ class ExtractionActor:
         Returns:
             Arrow table of `ResultRow.columns`, and of ``failure`` if the job collects failures; if the results became a
             file, a row with ``read``, the number of documents.
+
+        Raises:
+            WorkerError: actors were lost over the block, and the job does not collect failures.
         """
+        import ray
+
+        records = table.to_pylist()
+        block = _digest(str(row.get(self._job.columns.id or "id")) for row in records)
+        if ray.get(self._attempts.begin.remote(block)) > BLOCK_ATTEMPTS:
+            return self._given_up(table.num_rows)
+        result = self._read(records)
+        self._attempts.end.remote(block)
+        return result
+
+    def _given_up(self, count: int) -> Any:
+        """No results of a block: who counts them sees that they are missing."""
+        if not self._job.collect_failures:
+            raise WorkerError(
+                f"{count} documents cannot be read: their actors were lost {BLOCK_ATTEMPTS} times",
+                action="look for the reason in Ray's logs, such as too little memory",
+            )
+        return self._result_table([]) if self._job.folder is None else self._read_table(0)
+
+    def _read(self, records: list[dict[str, Any]]) -> Any:
         rows: list[ResultRow] = []
         with self._collected():
-            rows = list(self._results(table.to_pylist()))
+            rows = list(self._results(records))
         if self._job.folder is None:
             return self._result_table(rows)
         if rows and self._failure is None:
             with self._collected():
-                write_part(self._job.folder, rows)
+                write_part(self._job.folder, rows, self._job.details)
+        return self._read_table(len(records))
+
+    def _read_table(self, count: int) -> Any:
         import pyarrow
 
-        return pyarrow.table({"read": [table.num_rows], "failure": _failures(self._failure, 1)})
+        return pyarrow.table({"read": [count], "failure": _failures(self._failure, 1)})
 
     def _start(self) -> Any:
         from constrained.extraction.extractor import Extractor
@@ -187,7 +237,14 @@ def _failures(failure: str | None, count: int) -> Any:
     return pyarrow.array([failure] * count, pyarrow.string())
 
 
-def write_part(folder: str, rows: list[ResultRow]) -> None:
+def _digest(ids: Iterable[str]) -> str:
+    digest = blake2b(digest_size=12)
+    for id in sorted(ids):
+        digest.update(id.encode() + b"\0")
+    return digest.hexdigest()
+
+
+def write_part(folder: str, rows: list[ResultRow], details: Sequence[str] = ()) -> None:
     """Writes a block of results to a Parquet file that is named for the ids in it.
 
     An actor that is started for a lost one reads the same block again; its file then replaces the other's.
@@ -195,11 +252,9 @@ def write_part(folder: str, rows: list[ResultRow]) -> None:
     Args:
         folder: where the file goes.
         rows: at least one.
+        details: their further columns.
     """
     from constrained.extraction.parquet_files import write_results
 
-    digest = blake2b(digest_size=12)
-    for id in sorted(row.id for row in rows):
-        digest.update(id.encode() + b"\0")
-    name = os.path.join(folder, f"part-{digest.hexdigest()}.parquet")
-    write_results((row.columns() for row in rows), name)
+    name = os.path.join(folder, f"part-{_digest(row.id for row in rows)}.parquet")
+    write_results((row.columns() for row in rows), name, details)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import IO, Any
 
 import constrained
 from constrained.constraint import Constraint
-from constrained.errors import DocumentError, Problem
+from constrained.errors import DocumentError, InvalidArgument, Problem
 from constrained.extraction.durable_files import (
     LineFile,
     lock,
@@ -24,6 +25,11 @@ from constrained.extraction.durable_files import (
     rewrite_lines,
 )
 from constrained.extraction.extraction import Extraction
+from constrained.extraction.fields import FieldProbability
+from constrained.extraction.grounding import SpanMatch
+
+DETAILS = ("spans", "fields")
+"""Further columns that results can have: attributes of `Extraction`."""
 
 SUFFIXES = (".jsonl", ".ndjson", ".parquet")
 """Names of files of results end with one of these."""
@@ -39,7 +45,7 @@ class ResultRow:
         error: the message of the error; None if there is none.
         error_type: its class, such as ``Truncated``.
         attempts: completions that were generated.
-        more: further columns as JSON values, such as ``spans``.
+        more: further columns as JSON values, see `DETAILS`; None after an error.
     """
 
     id: str
@@ -114,15 +120,47 @@ def result_row(extraction: Extraction[Any], *, is_json: bool, details: Sequence[
     Args:
         extraction: a value or an error.
         is_json: as of its constraint; other completions become JSON strings.
-        details: names of further columns: attributes of the extraction that are JSON values.
+        details: names of further columns, see `DETAILS`.
+
+    Raises:
+        ConstrainedError: the model cannot be asked for `fields`.
     """
-    more = {name: getattr(extraction, name) for name in details}
     id, error = str(extraction.id), extraction.error
     if error is not None:
-        return ResultRow(id, None, str(error), type(error).__name__, extraction.attempts, more)
+        nothing = dict.fromkeys(details)
+        return ResultRow(id, None, str(error), type(error).__name__, extraction.attempts, nothing)
     text = extraction.text
     value = text if is_json else json.dumps(text, ensure_ascii=False)
+    more = {
+        name: {pointer: _detail(one) for pointer, one in getattr(extraction, name).items()}
+        for name in details
+    }
     return ResultRow(id, value, attempts=extraction.attempts, more=more)
+
+
+def _detail(detail: SpanMatch | FieldProbability) -> dict[str, Any]:
+    """A place or a probability as a JSON value; null for the logarithm of 0, which JSON cannot write."""
+    if isinstance(detail, SpanMatch):
+        return {"start": detail.start, "end": detail.end, "how": detail.how}
+    return {
+        "logprob": detail.logprob if math.isfinite(detail.logprob) else None,
+        "mass": detail.mass,
+        "choice": detail.choice,
+        "alternatives": [list(one) for one in detail.alternatives],
+    }
+
+
+def check_details(names: Sequence[str]) -> tuple[str, ...]:
+    """The names of further columns, each once.
+
+    Raises:
+        InvalidArgument: one is not in `DETAILS`.
+    """
+    if isinstance(names, str) or not all(name in DETAILS for name in names):
+        raise InvalidArgument(
+            f"details is {names!r}", action=f"the details of results are {' and '.join(DETAILS)}"
+        )
+    return tuple(dict.fromkeys(names))
 
 
 class ResultFile:
@@ -146,6 +184,7 @@ class ResultFile:
         errors: str | None = None,
         resume: bool = False,
         retry_errors: bool = False,
+        details: Sequence[str] = (),
     ) -> None:
         """Opens the file of a new run, or of one to go on with.
 
@@ -155,6 +194,7 @@ class ResultFile:
             errors: file of JSON lines for the documents that failed; None: they are rows of the file itself.
             resume: go on with the file if it is there.
             retry_errors: when it is, documents that failed have no result.
+            details: further columns of the rows, see `DETAILS`.
 
         Raises:
             DocumentError: it exists and `resume` is False; it was written with other settings; another process writes
@@ -165,6 +205,7 @@ class ResultFile:
         self.name = name
         self._journal = f"{name}.partial.jsonl" if self._parquet else name
         self._errors = errors
+        self._details = details
         names = [self._journal] if errors is None else [self._journal, errors]
         fresh = not any(_has_content(path) for path in {name, *names})
         if not fresh and not resume:
@@ -215,7 +256,7 @@ class ResultFile:
         from constrained.extraction.parquet_files import write_results
 
         try:
-            write_results(self._all_rows(), self.name)
+            write_results(self._all_rows(), self.name, self._details)
             os.unlink(self._journal)
         except OSError as error:
             raise not_written(self.name, error) from None

@@ -88,6 +88,34 @@ def test_parquet_in_and_out(run: Run) -> None:
     assert "the text is empty" in rows["2"]["error"]
 
 
+@pytest.mark.parametrize("out", ["r.jsonl", "r.parquet"])
+def test_places_and_probabilities_are_columns(run: Run, out: str) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet") if out.endswith("parquet") else None
+    Path("docs.jsonl").write_text('{"id": 0, "text": ""}\n{"id": 1, "text": "From Rome"}\n')
+    assert run("docs.jsonl", "--details", "spans,fields", "--out", out).code == 5
+    documents(3, "more.jsonl")
+    assert run("more.jsonl", "--details", "spans, fields", "--out", out, "--resume").code == 5
+    if parquet:
+        rows = parquet.read_table(out).to_pylist()
+        for row in rows:
+            row |= {name: row[name] and json.loads(row[name]) for name in ("value", "spans", "fields")}
+    else:
+        rows = [json.loads(line) for line in Path(out).read_text().splitlines()]
+    assert {row["id"]: row["spans"] for row in rows} == {
+        "0": None,
+        "1": {"/city": {"start": 5, "end": 9, "how": "exact"}},
+        "2": {"/city": {"start": 5, "end": 10, "how": "exact"}},
+    }
+    failed, *read = sorted(rows, key=lambda row: row["id"])
+    assert failed["fields"] is None
+    for row in read:
+        assert row["fields"].keys() == {"/city"}
+        assert row["fields"]["/city"]["choice"] == row["value"]["city"][0]
+        assert -1e-6 < row["fields"]["/city"]["logprob"] <= 0
+    ended = run("more.jsonl", "--details", "spans", "--out", out, "--resume")
+    assert (ended.code, "details" in ended.err) == (2, True)
+
+
 def test_results_can_go_to_standard_output_and_documents_come_from_standard_input(run: Run) -> None:
     ended = run("-", "--out", "-", stdin=b'{"text": "From Rome"}\n{"id": "x", "text": "From Bonn"}\n')
     assert (ended.code, ended.err) == (0, "")
@@ -153,6 +181,10 @@ def test_a_fault_of_standard_input_keeps_what_came_before(run: Run) -> None:
         (("a", "b"), "2 texts were given\n  -> for files of documents, say where results go: --out"),
         (("x", "--resume"), "--resume needs --out"),
         (("x", "--text-column", "t"), "--text-column needs --out"),
+        (
+            ("docs.jsonl", "--details", "places", "--out", "r.jsonl"),
+            "details of results are spans and fields",
+        ),
         (("--out", "r.jsonl"), "no files were given"),
         (("docs.jsonl", "--out", "r.csv"), "r.csv: results are not written to such a file"),
         (("docs.jsonl", "--out", "-", "--resume"), "--resume and --errors need a file for --out"),

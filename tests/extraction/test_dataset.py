@@ -85,7 +85,7 @@ def test_what_cannot_be_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         extract_dataset(None, None, SCHEMA, out=tmp_path / "file")
 
 
-def test_a_hand_that_is_read_twice_is_one_file(tmp_path: Path) -> None:
+def test_a_block_that_is_read_twice_is_one_file(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     from constrained.extraction.ray_actor import write_part
 
@@ -199,13 +199,15 @@ def test_results_in_a_folder_go_on_after_an_interruption(cluster: Any, pids: Pat
         run(cluster, 30, pids, out=out, resume=True, max_tokens=40)
     (out / "part-torn.parquet.1.tmp").write_bytes(b"PAR1")  # of an actor that was killed while it wrote
     check(run(cluster, 50, pids, out=out, resume=True).take_all(), range(50))
+    with pytest.raises(DocumentError, match="details"):
+        run(cluster, 50, pids, out=out, resume=True, details=("spans",))
     assert parts.items() <= {name: (out / name).stat().st_mtime_ns for name in os.listdir(out)}.items()
 
 
 @SLOW
 @RAY
 @pytest.mark.filterwarnings("default")
-def test_a_document_that_kills_its_workers_costs_its_hand_and_no_more(
+def test_a_document_that_kills_its_workers_costs_its_block_and_no_more(
     cluster: Any, pids: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "results"
@@ -216,6 +218,28 @@ def test_a_document_that_kills_its_workers_costs_its_hand_and_no_more(
     check(rows, there)
     assert 17 not in there
     assert len(there) >= 32, "more than a block was lost"
+
+
+@SLOW
+@RAY
+@pytest.mark.filterwarnings("default")
+def test_details_are_columns_of_the_dataset(cluster: Any, pids: Path, tmp_path: Path) -> None:
+    for more in ({}, {"out": tmp_path / "results"}):
+        rows = run(cluster, 5, pids, details=("spans", "fields"), **more).take_all()
+        check(rows, range(5))
+        for row in rows:
+            assert json.loads(row["spans"]) == {"/city": {"start": 5, "end": 10, "how": "exact"}}
+            assert json.loads(row["fields"])["/city"]["choice"] == "C"
+    with pytest.raises(InvalidArgument, match="details of results are spans and fields"):
+        run(cluster, 5, pids, details="spans")
+
+
+@SLOW
+@RAY
+@pytest.mark.filterwarnings("default")
+def test_without_a_folder_a_document_that_kills_its_workers_is_an_error(cluster: Any, pids: Path) -> None:
+    with pytest.raises(Exception, match="their actors were lost 4 times"):
+        run(cluster, 8, pids, deadly="City3").take_all()
 
 
 @SLOW
@@ -244,7 +268,9 @@ def test_the_command_line_on_a_cluster(cluster: Any, tmp_path: Path, monkeypatch
         "".join(json.dumps({"id": i, "text": f"Ana is {20 + i} years old."}) + "\n" for i in range(6))
         + '{"id": "none", "text": ""}\n'
     )
-    arguments = ("extract", "docs.jsonl", "-t", "kinds.py:Person", "--out", "r.jsonl", "--backend", "ray")
+    arguments = (
+        "extract", "docs.jsonl", "-t", "kinds.py:Person", "--details", "spans", "--out", "r.jsonl", "--backend", "ray",
+    )  # fmt: skip
     with pytest.raises(SystemExit) as ended:
         main([*arguments, "--actors", "2", "--batch-size", "1"])
     assert ended.value.code == 5
@@ -252,6 +278,8 @@ def test_the_command_line_on_a_cluster(cluster: Any, tmp_path: Path, monkeypatch
     assert set(rows) == {*map(str, range(6)), "none"}
     assert rows["none"]["error_type"] == "PromptError"
     assert rows["3"]["value"]["age"] == 23
+    assert rows["3"]["spans"]["/age"] == {"start": 7, "end": 9, "how": "exact"}
+    assert rows["none"]["spans"] is None
     with pytest.raises(SystemExit) as ended:  # and on with this process
         main([*arguments[:-2], "--resume", "--retry-errors"])
     assert ended.value.code == 5

@@ -232,15 +232,12 @@ def test_a_kill_between_the_whole_file_and_the_end_of_its_journal_doubles_nothin
 
 def test_parquet_without_results_has_its_columns() -> None:
     fill("a.parquet")
+    fill("b.parquet", details=("spans",))
     import pyarrow.parquet
 
-    assert pyarrow.parquet.read_schema("a.parquet").names == [
-        "id",
-        "value",
-        "error",
-        "error_type",
-        "attempts",
-    ]
+    names = ["id", "value", "error", "error_type", "attempts"]
+    assert pyarrow.parquet.read_schema("a.parquet").names == names
+    assert pyarrow.parquet.read_schema("b.parquet").names == [*names, "spans"]
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.parquet"])
