@@ -10,7 +10,7 @@ models or samplers. The constructors check their arguments; whether a schema or 
     grammar.py           Lark, GBNF and EBNF grammars
     substring.py         a substring of a document
     free_text.py         free text around structured parts
-    structural_tag.py    structural tags, as vLLM and XGrammar describe them
+    structural/          structural tags, as XGrammar, vLLM and SGLang pass them
     predicate.py         a Python function that accepts or rejects, alone or with one of the others
     coerce.py            `as_constraint`: types, schemas and patterns as constraints
     post_validation.py   validators of keywords that no grammar enforces
@@ -26,7 +26,7 @@ from constrained.constraint.grammar import ebnf, gbnf
 from constrained.constraint.json import Whitespace, json_schema, python_type
 from constrained.constraint.lark_grammar import lark
 from constrained.constraint.predicate import PredicateConstraint, predicate
-from constrained.constraint.structural_tag import structural_tag
+from constrained.constraint.structural import structural_tag
 from constrained.constraint.substring import substring_of
 from constrained.constraint.text import choice, regex
 from grammars.types.span import Span

@@ -3,6 +3,7 @@
     text       regular languages of JSON text: strings, numbers, formats, enumerated values, whitespace and indentation
     source     documents, ``$ref``, dialects, one handler per keyword, the parsed form of a schema
     resolve    ``allOf``, ``anyOf``, ``oneOf``, ``not``, ``if``, ``unevaluated*``: from schemas to disjuncts
+    parameters objects as the parameters of a tool call, in the markup of model families
     emit       rules and terminals: scalars, objects, arrays, ``contains``, ``uniqueItems``, negated objects, lazy rules
 
 Every text of the grammar is the JSON of a valid instance, and every valid instance has a text, with members in the
@@ -28,6 +29,8 @@ from grammars.errors import (
 )
 from grammars.json_schema.emit.lazy_rules import LazySchemaRules
 from grammars.json_schema.emit.lowering import SchemaLowering
+from grammars.json_schema.parameters.lowering import ParameterLowering
+from grammars.json_schema.parameters.styles import PARAMETER_STYLES
 from grammars.json_schema.source.contents import ContentTable
 from grammars.json_schema.source.dialects import SCHEMA_DIALECTS, select_dialect
 from grammars.json_schema.source.document import SchemaDocument, SchemaNode, document_order
@@ -36,12 +39,14 @@ from grammars.json_schema.source.metaschema import require_valid_schema
 from grammars.json_schema.source.registry import SchemaRegistry
 from grammars.json_schema.source.report import KeywordEntry, KeywordReport, noting_digits
 from grammars.json_schema.text.ensure_ascii import restrict_escapes
-from grammars.json_schema.text.punctuation import Separators, Whitespace, punctuation_for
+from grammars.json_schema.text.excluded_substrings import ExcludedSubstrings
+from grammars.json_schema.text.punctuation import Separators, Whitespace, gap_of, punctuation_for
 from grammars.json_schema.text.python import KINDS
 from grammars.transform.lazy_rules import rules_built_so_far
 from grammars.transform.productive import productive_rules
 
 __all__ = [
+    "PARAMETER_STYLES",
     "SCHEMA_DIALECTS",
     "KeywordEntry",
     "KeywordReport",
@@ -58,6 +63,8 @@ UnsupportedKeywordPolicy = Literal["refuse", "check"]
 LAZY_RULES_THRESHOLD = 150
 """Number of subschemas from which on rules are deferred: see `grammars.json_schema.emit.lazy_rules`."""
 _MAX_CONFLICTS = 5
+_MOST_WHITESPACE = 100
+"""A greater `max_whitespace` means this one: nobody writes more."""
 _JSON_TEXTS: ContextVar[tuple[str, ...]] = ContextVar("schemas of the JSON inside strings", default=())
 
 
@@ -96,6 +103,9 @@ def lower_schema(
     max_digits: int | None = None,
     source_text: str | None = None,
     require_grounding: bool = False,
+    style: str = "json",
+    excludes: Sequence[str] = (),
+    max_whitespace: int | None = None,
 ) -> LoweredSchema:
     r"""The grammar of the JSON texts of a schema's instances.
 
@@ -133,6 +143,10 @@ def lower_schema(
         source_text: the text of which strings with ``x-span`` are spans; "": it is not known yet, and they are any strings.
         require_grounding: narrow the schema to strings, numbers and dates that stand in that text: see
             `grammars.json_schema.source.grounded`.
+        style: ``"json"``, or one of `PARAMETER_STYLES`: objects as the parameters of a tool call.
+        excludes: texts that no string without ``pattern`` and ``format`` and no name of a member contains, as it is
+            written.
+        max_whitespace: in place of `whitespace`, any white space of at most so many characters between two tokens.
 
     Raises:
         InvalidConstraint: a malformed schema, a dangling or circular reference, a malformed pattern, or an
@@ -154,7 +168,16 @@ def lower_schema(
         raise InvalidConstraint(
             f"property_order={property_order!r} is not known", action="use 'schema' or 'any'"
         )
-    punctuation = punctuation_for(whitespace, separators)
+    if max_whitespace is not None:
+        max_whitespace = min(max_whitespace, _MOST_WHITESPACE)
+    punctuation = punctuation_for(whitespace, separators, max_whitespace)
+    excluded = ExcludedSubstrings(excludes)
+    markup = PARAMETER_STYLES.get(style)
+    if markup is None and style != "json":
+        raise InvalidConstraint(
+            f"style={style!r} is not known",
+            action=f"use one of {', '.join(map(repr, ('json', *PARAMETER_STYLES)))}",
+        )
 
     def json_text(inner: Any) -> ir.Grammar:
         whole = {**inner, "$defs": schema.get("$defs", {})} if isinstance(inner, dict) else inner
@@ -190,18 +213,27 @@ def lower_schema(
             ordered=property_order == "schema",
             closed=not additional_properties_default,
             max_digits=max_digits,
+            excluded=excluded if markup is None else ExcludedSubstrings((markup.excluded, *excludes)),
         )
 
-    copy = (
-        copy_document(schema)
-        if size >= LAZY_RULES_THRESHOLD and not strict and ensure_ascii is None
-        else None
-    )
+    eager = strict or ensure_ascii is not None or markup is not None or bool(excludes)
+    copy = None if eager or size < LAZY_RULES_THRESHOLD else copy_document(schema)
     lowering = lowering_of(schema if copy is None else copy)
     lazy_rules = (
         None if copy is None else LazySchemaRules(lowering.document, dialect.native_keywords, punctuation)
     )
-    grammar = lowering.run(lazy_rules)
+    if markup is None:
+        grammar = lowering.run(lazy_rules)
+    else:
+        gap = gap_of(whitespace, max_whitespace)
+        grammar = ParameterLowering(
+            lowering,
+            markup,
+            gap,
+            excluded,
+            ordered=property_order == "schema",
+            closed=not additional_properties_default,
+        ).run()
     unchecked = tuple(
         sorted(
             lowering.diagnostics.problems.values(), key=lambda problem: document_order(schema, problem.place)

@@ -32,10 +32,11 @@ def text_without(markers: Sequence[str]) -> ir.Regex:
     return ir.difference(ir.TEXT, ir.concat(ir.TEXT, _any(markers), ir.TEXT))
 
 
-def text_up_to(marker: str, markers: Sequence[str]) -> ir.Regex:
-    """Text that ends with `marker`, the first of the `markers` in it."""
+def text_up_to(marker: str, markers: Sequence[str], excludes: Sequence[str] = ()) -> ir.Regex:
+    """Text that ends with `marker`, the first of the `markers` in it, and contains nothing of `excludes`."""
     earlier = ir.concat(ir.TEXT, _any(markers), ir.repeat(ir.ANY_CHAR, 1))
-    return ir.difference(ir.concat(ir.TEXT, ir.literal(marker)), earlier)
+    unwanted = ir.concat(ir.TEXT, _any(excludes), ir.TEXT)
+    return ir.difference(ir.concat(ir.TEXT, ir.literal(marker)), ir.union(earlier, unwanted))
 
 
 def _any(markers: Sequence[str]) -> ir.Regex:

@@ -7,8 +7,13 @@ from grammars.lexer import reject_lexer_grammar
 from grammars.visit import children, fold, with_children
 
 
-def import_rules(grammar: ir.Grammar, rules: dict[str, ir.Expr]) -> ir.Expr:
+def import_rules(grammar: ir.Grammar, rules: dict[str, ir.Expr], *, place: str = "") -> ir.Expr:
     """Adds the rules of a grammar, renamed where a name is taken; returns the call of its start.
+
+    Args:
+        grammar: the rules to add.
+        rules: where to add them.
+        place: part of a new name, so that many grammars with equal names get theirs at once.
 
     Raises:
         UnsupportedConstraint: the grammar has a lexer.
@@ -17,7 +22,8 @@ def import_rules(grammar: ir.Grammar, rules: dict[str, ir.Expr]) -> ir.Expr:
     names: dict[str, str] = {}
     names_in_use = {*rules, *grammar.rules}
     for name in grammar.rules:
-        names[name] = fresh_name(name, names_in_use) if name in rules else name
+        new = f"{place} {name}" if place else name
+        names[name] = fresh_name(new, names_in_use) if name in rules else name
         names_in_use.add(names[name])
     if all(name == new for name, new in names.items()):
         rules.update(grammar.rules)

@@ -18,7 +18,6 @@ from grammars.json_schema.emit.objects import ObjectLowering
 from grammars.json_schema.emit.scalars import (
     BOOLEAN,
     NULL,
-    STRING,
     ScalarLowering,
 )
 from grammars.json_schema.emit.unique_items import UniqueItemsLowering
@@ -28,6 +27,7 @@ from grammars.json_schema.resolve.validate import InstanceValidator
 from grammars.json_schema.source import constraints as f
 from grammars.json_schema.source.constraints import Conjunction, TypeConstraints
 from grammars.json_schema.source.document import SchemaDocument, SchemaNode
+from grammars.json_schema.text.excluded_substrings import NOTHING_EXCLUDED, ExcludedSubstrings
 from grammars.json_schema.text.punctuation import JsonPunctuation
 from grammars.transform.lazy_rules import LazyRules
 
@@ -35,6 +35,7 @@ MAX_RULES = 200_000
 """Most rules of one grammar."""
 
 _ANY_CONTAINER: dict[tuple[JsonPunctuation, bool, int | None], ir.Expr] = {}
+"""Objects and arrays without constraints, where no substring is excluded."""
 
 
 class SchemaLowering:
@@ -46,6 +47,7 @@ class SchemaLowering:
         ordered: members come in the order of the schema.
         closed: objects with declared members allow no others, unless a keyword mentions others.
         max_digits: bound on the digits of numbers that have no bound.
+        excluded: substrings that strings must not contain.
 
     Attributes:
         diagnostics: keywords that cannot be enforced, and contradictions.
@@ -61,6 +63,7 @@ class SchemaLowering:
         ordered: bool = True,
         closed: bool = False,
         max_digits: int | None = None,
+        excluded: ExcludedSubstrings = NOTHING_EXCLUDED,
     ) -> None:
         self.document = document
         self.punctuation = punctuation
@@ -78,9 +81,14 @@ class SchemaLowering:
             ordered=ordered,
             rules=self.rules,
             max_digits=max_digits,
+            excluded=excluded,
         )
         oracle = SchemaOracle(
-            document, self.conjunction_expr, known_empty, validator.satisfies_all, self.scalars.allowed_keys
+            document,
+            self.conjunction_expr,
+            known_empty,
+            self.scalars.key_allowed,
+            self.scalars.allowed_keys,
         )
         self.objects = ObjectLowering(oracle, self.diagnostics, punctuation, ordered=ordered, closed=closed)
         unique_items = UniqueItemsLowering(
@@ -203,7 +211,7 @@ class SchemaLowering:
         parts = (
             self.scalars.scalars(disjunct, constraints)
             if disjunct
-            else [NULL, BOOLEAN, self.scalars.any_number, STRING]
+            else [NULL, BOOLEAN, self.scalars.any_number, self.scalars.any_string]
         )
         if constraints.types & (f.ARRAY | f.OBJECT):
             name = rule_name(disjunct)
@@ -240,8 +248,11 @@ class SchemaLowering:
     def anything(self, name: str) -> ir.Expr:
         """Objects and arrays without constraints, cached across documents."""
         key = self.punctuation, self.ordered_members, self.scalars.max_digits
-        container = _ANY_CONTAINER.get(key)
+        cached = not self.scalars.excluded.texts
+        container = _ANY_CONTAINER.get(key) if cached else None
         if container is None:
-            container = _ANY_CONTAINER[key] = self.containers(name, (), TypeConstraints())
+            container = self.containers(name, (), TypeConstraints())
+            if cached:
+                _ANY_CONTAINER[key] = container
         self.rule_dependencies[name] = []
         return container

@@ -69,14 +69,8 @@ class ObjectLowering:
         members: list[PropertyMember] = []
         rules: list[str] = []
         for name in names:
-            allowed = not constraints.property_names or self.oracle.key_allowed(
-                constraints.property_names, name
-            )
-            value = (
-                self.oracle.conjunction_expr(member_schemas(constraints, name))
-                if allowed
-                else ir.EMPTY_LANGUAGE
-            )
+            allowed = self.oracle.key_allowed(constraints.property_names, name)
+            value = self.member_value(name, constraints) if allowed else ir.EMPTY_LANGUAGE
             is_required = name in required
             if is_required:
                 if value is ir.EMPTY_LANGUAGE:
@@ -103,8 +97,22 @@ class ObjectLowering:
         ]
         if others:
             require_few_distinct(disjunct, "minProperties", low - len(required))
-        expr = object_expr(members, others, low, high, self.punctuation, ordered=self.ordered_members)
+        expr = self.object_of(members, others, low, high)
         return expr, rules if low <= len(required) else None
+
+    def member_value(self, name: str, constraints: TypeConstraints) -> ir.Expr:
+        """What follows the key of a declared member."""
+        return self.oracle.conjunction_expr(member_schemas(constraints, name))
+
+    def object_of(
+        self,
+        members: Sequence[PropertyMember],
+        others: Sequence[tuple[ir.Regex, ir.Expr]],
+        low: int,
+        high: int | None,
+    ) -> ir.Expr:
+        """`object_expr` in the order and punctuation of this document."""
+        return object_expr(members, others, low, high, self.punctuation, ordered=self.ordered_members)
 
     def negated_object_expr(self, disjunct: Conjunction, constraints: TypeConstraints, place: str) -> ir.Expr:
         """The objects of a disjunct that must violate at least one constraint of each `NegatedObject`."""

@@ -21,6 +21,7 @@ from grammars.json_schema.source import constraints as f
 from grammars.json_schema.source.constraints import Conjunction, TypeConstraints
 from grammars.json_schema.source.document import SchemaNode, child_pointer
 from grammars.json_schema.text import numbers, strings
+from grammars.json_schema.text.excluded_substrings import NOTHING_EXCLUDED, ExcludedSubstrings
 from grammars.json_schema.text.literals import value_expr, value_regex
 from grammars.json_schema.text.multiple_of import multiples_of
 from grammars.json_schema.text.numbers import INTEGRAL_NUMBER, decimal, decimal_spellings, exclude_numbers
@@ -45,14 +46,6 @@ _SHOWN = {
     "patterns": "a pattern or format",
     "not": "not",
 }
-SINGLE_TYPE_TERMINALS: dict[f.ParsedSchema, ir.Expr] = {
-    f.SINGLE_TYPE["null"]: NULL,
-    f.SINGLE_TYPE["boolean"]: BOOLEAN,
-    f.SINGLE_TYPE["string"]: STRING,
-    f.SINGLE_TYPE["number"]: NUMBER,
-    f.SINGLE_TYPE["integer"]: INTEGER,
-}
-"""Terminals of schemas that say a type and nothing else."""
 _CANONICAL_CHARACTER = strings.CANONICAL_ESCAPES.unit(ir.ANY_CHAR.ranges)
 
 
@@ -113,8 +106,10 @@ class ScalarLowering:
         ordered: the members of enumerated objects keep their order.
         rules: of the grammar; those of string contents are added.
         max_digits: bound on the digits of numbers that have no bound.
+        excluded: substrings that strings must not contain.
 
     Attributes:
+        any_string: a string without other constraints.
         any_number: a number without other constraints.
         any_integer: an integer without other constraints.
     """
@@ -129,8 +124,13 @@ class ScalarLowering:
         ordered: bool,
         rules: dict[str, ir.Expr],
         max_digits: int | None = None,
+        excluded: ExcludedSubstrings = NOTHING_EXCLUDED,
     ) -> None:
         self.expansion = expansion
+        self.excluded = excluded
+        self.any_string = (
+            ir.Terminal(excluded.within_quotes(strings.ANY_STRING)) if excluded.texts else STRING
+        )
         self.rules = rules
         self.max_digits = max_digits
         self.any_number: ir.Expr = NUMBER
@@ -138,7 +138,10 @@ class ScalarLowering:
         if max_digits is not None:
             self.any_number = ir.Terminal(numbers.with_digits(max_digits, max_digits))
             self.any_integer = ir.Terminal(numbers.with_digits(max_digits, None))
-        self.single_types = SINGLE_TYPE_TERMINALS | {
+        self.single_types: dict[f.ParsedSchema, ir.Expr] = {
+            f.SINGLE_TYPE["null"]: NULL,
+            f.SINGLE_TYPE["boolean"]: BOOLEAN,
+            f.SINGLE_TYPE["string"]: self.any_string,
             f.SINGLE_TYPE["number"]: self.any_number,
             f.SINGLE_TYPE["integer"]: self.any_integer,
         }
@@ -148,7 +151,7 @@ class ScalarLowering:
         self.diagnostics = diagnostics
         self.punctuation = punctuation
         self.ordered_members = ordered
-        self.strings = ScalarLanguages(expansion, self.string_regex, strings.ANY_STRING)
+        self.strings = ScalarLanguages(expansion, self.string_regex, self.any_string.regex)
         self.numbers = ScalarLanguages(expansion, self.number_regex, numbers.ANY_NUMBER)
         self.enum_exprs: dict[tuple[str, ...], ir.Expr] = {}
 
@@ -213,11 +216,14 @@ class ScalarLowering:
         if plain and set(map(type, constraints.enum_values or ())) == {
             str
         }:  # strings without other constraints need no validation
-            key = tuple(constraints.enum_values or ())
+            key = tuple(filter(self.excluded.allow, constraints.enum_values or ()))
+            if not key:
+                self.diagnostics.conflict(disjunct, "every enumerated value contains an excluded text")
+                return ir.EMPTY_LANGUAGE
             if key not in self.enum_exprs:
                 self.enum_exprs[key] = ir.Terminal(ir.union(*map(strings.encode_json_string, key)))
             return self.enum_exprs[key]
-        values = self.validator.listed(constraints)
+        values = list(filter(self.excluded.allow, self.validator.listed(constraints)))
         if not values:
             self.diagnostics.conflict(disjunct, "none of the enumerated values satisfies the other keywords")
             return ir.EMPTY_LANGUAGE
@@ -335,7 +341,9 @@ class ScalarLowering:
             )
             return ir.EMPTY_LANGUAGE
         if not constraints.patterns:
-            return STRING if low == 0 and high is None else ir.Terminal(strings.string_of_length(low, high))
+            if low == 0 and high is None:
+                return self.any_string
+            return ir.Terminal(self.excluded.within_quotes(strings.string_of_length(low, high)))
         least = max(pattern.shortest for pattern in constraints.patterns)
         most = min((p.longest for p in constraints.patterns if p.longest is not None), default=None)
         if (high is not None and least > high) or (most is not None and (most < low or most < least)):
@@ -358,7 +366,7 @@ class ScalarLowering:
             return ir.EMPTY_SET
         if constraints.enum_values is not None:
             values = [v for v in self.validator.listed(constraints) if isinstance(v, str)]
-            return ir.union(*(strings.encode_json_string(value) for value in values))
+            return ir.union(*map(strings.encode_json_string, filter(self.excluded.allow, values)))
         if constraints.contents:
             self.diagnostics.note_content_unsupported(disjunct, "is not supported for the names of members")
         expr = self.string(disjunct, constraints)
@@ -379,8 +387,13 @@ class ScalarLowering:
             self.rules.update(rules.rules)
         return ir.sequence(ir.Terminal(strings.QUOTE), ir.Call(rules.start), ir.Terminal(strings.QUOTE))
 
+    def key_allowed(self, names: Conjunction, key: str) -> bool:
+        """Whether a key satisfies the schemas of ``propertyNames`` and contains nothing excluded."""
+        return self.excluded.allow(key) and self.validator.satisfies_all(names, key)
+
     def allowed_keys(self, names: Conjunction, keys: ir.Regex) -> ir.Regex:
-        """The keys of a language that satisfy the schemas of ``propertyNames``."""
+        """The keys of a language that satisfy the schemas of ``propertyNames`` and contain nothing excluded."""
+        keys = self.excluded.within_quotes(keys)
         for node in names:
             keys = ir.intersection(keys, self.strings.of((node,)))
         return keys

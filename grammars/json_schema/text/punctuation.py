@@ -30,7 +30,8 @@ _BOUNDED = ir.union(
     _SPACE,
     ir.concat(_NEWLINE, ir.union(ir.repeat(_SPACE, 0, 40), ir.repeat(ir.Literal(b"\t"), 1, 10))),
 )
-_ANY = ir.repeat(ir.chars([(0x20, 0x20), (0x09, 0x0A), (0x0D, 0x0D)]))
+_WHITESPACE = ir.chars([(0x20, 0x20), (0x09, 0x0A), (0x0D, 0x0D)])
+_ANY = ir.repeat(_WHITESPACE)
 _LINE = ir.concat(_NEWLINE, ir.repeat(_SPACE, 0, 40))
 
 
@@ -104,9 +105,23 @@ Separators = tuple[str, str]
 """The item separator and the key separator, as `json.dumps` takes them."""
 
 
+def gap_of(whitespace: Whitespace, max_whitespace: int | None = None) -> ir.Regex:
+    """White space between two tokens of a policy, or any of at most `max_whitespace` characters."""
+    if max_whitespace is not None:
+        return ir.repeat(_WHITESPACE, 0, max_whitespace)
+    return {"none": ir.EMPTY_STRING, "any": _ANY}.get(whitespace, _BOUNDED)
+
+
 @cache
-def punctuation_for(whitespace: Whitespace, separators: Separators | None = None) -> JsonPunctuation:
+def punctuation_for(
+    whitespace: Whitespace, separators: Separators | None = None, max_whitespace: int | None = None
+) -> JsonPunctuation:
     """The terminals of a whitespace policy.
+
+    Args:
+        whitespace: the policy.
+        separators: what is written between items and after keys.
+        max_whitespace: in place of the policy, any white space of at most so many characters in every gap.
 
     Raises:
         InvalidConstraint: the policy is unknown, a separator is not a comma or a colon in whitespace, or separators
@@ -123,6 +138,9 @@ def punctuation_for(whitespace: Whitespace, separators: Separators | None = None
         raise InvalidConstraint(
             f"whitespace={whitespace!r} is not known", action=f"use one of {', '.join(map(repr, gaps))}"
         )
+    if max_whitespace is not None:
+        gaps["any"] = (gap_of(whitespace, max_whitespace),) * 5
+        whitespace = "any"
     inside, before_comma, after_comma, before_colon, after_colon = gaps[whitespace]
     if separators is not None:
         comma, colon = _checked(separators, whitespace)

@@ -73,8 +73,39 @@ def test_the_older_form() -> None:
 
 
 def test_at_least_one() -> None:
-    assert not accepts(triggered(at_least_one=True), "free text")
-    assert accepts(triggered(at_least_one=True), "then <f=one>1</f>")
+    once = triggered(at_least_one=True)
+    assert not accepts(once, "free text")
+    assert accepts(once, "<f=one>1</f> then <f=two>a</f>.")
+    assert not accepts(once, "then <f=one>1</f>")  # as in XGrammar: the text begins with a tag
+
+
+def test_stop_after_first() -> None:
+    first = triggered(stop_after_first=True)
+    assert accepts(first, "so <f=one>1</f>")
+    assert accepts(first, "nothing")
+    assert not accepts(first, "so <f=one>1</f>.")
+    only = triggered(stop_after_first=True, at_least_one=True)
+    assert accepts(only, "<f=one>1</f>")
+    assert not accepts(only, "so <f=one>1</f>")
+    assert not accepts(only, "")
+
+
+@pytest.mark.parametrize(
+    ("excluded", "allowed"),
+    [
+        ("<z>", True),
+        ("<f=one>", True),
+        ("</f>", True),
+        ("> and", True),
+        ("<f=", False),
+        ("f=", False),
+        ("so", False),
+    ],
+)
+def test_free_text_and_triggers_contain_nothing_excluded(excluded: str, allowed: bool) -> None:
+    assert accepts(triggered(excludes=[excluded]), "so <f=one>12</f> and <f=two>ab</f>.") == allowed
+    assert accepts(triggered(excludes=["aba"]), "abab") is False
+    assert accepts(triggered(excludes=["aba"]), "abba") is True
 
 
 def test_the_value_is_a_list_of_what_stands_there() -> None:
@@ -107,7 +138,6 @@ TAG = {"begin": "<f=one>", "content": INTEGER, "end": "</f>"}
         (triggered(triggers=["<f=", "<f"]), "#/format/triggers/1"),
         (triggered(triggers=["<f=", "<g="]), "#/format/triggers/1"),
         (triggered(triggers=["<f=o"]), "#/format/triggers"),
-        (triggered(tags=[TAG, {**TAG, "begin": "<f=x<f="}]), "#/format/triggers"),
         ({**OLDER, "triggers": "<f="}, "#/triggers"),
         ({**OLDER, "structures": [{"begin": "<f=", "end": ">"}]}, "#/structures/0/schema"),
     ],
@@ -120,15 +150,14 @@ def test_what_cannot_be_read_is_named(described: dict[str, Any], place: str) -> 
 
 def test_what_is_not_known_is_refused() -> None:
     for described, place in (
-        (triggered(stop_after_first=True), "#/format/stop_after_first"),
         ({"type": "structural_tag", "format": {"type": "qwen_xml"}}, "#/format/type"),
-        ({"type": "structural_tag", "format": {**INTEGER, "style": "qwen_xml"}}, "#/format/style"),
+        ({"type": "structural_tag", "format": {**INTEGER, "style": "xml"}}, "#/format/style"),
         ({"type": "structural_tag", "format": INTEGER, "strict": True}, "#/strict"),
-        (triggered(excludes=["x"]), "#/format/excludes"),
+        (triggered(exclude=["x"]), "#/format/exclude"),
         (triggered(tags=[{**TAG, "any_order": True}]), "#/format/tags/0/any_order"),
         (
-            triggered(tags=[{**TAG, "content": {**INTEGER, "any_order": True}}]),
-            "#/format/tags/0/content/any_order",
+            triggered(tags=[{**TAG, "content": {**INTEGER, "order": "any"}}]),
+            "#/format/tags/0/content/order",
         ),
         ({**OLDER, "at_least_one": True}, "#/at_least_one"),
     ):

@@ -1,0 +1,139 @@
+"""The constraint of a structural tag, and the value of a text."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from constrained.constraint.base import Constraint, digest, shorten
+from constrained.constraint.free_text import Section
+from constrained.constraint.json_text import copy_schema, read_value
+from constrained.constraint.structural import formats as f
+from constrained.constraint.structural.reader import read_definition
+from constrained.errors import RejectedValue
+
+if TYPE_CHECKING:
+    from grammars.ir import Grammar
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _StructuralTagConstraint(Constraint):
+    """Text of a structural tag.
+
+    `document` is the text that strings with ``x-span`` are spans of; None where there is none yet.
+    """
+
+    _text: str
+    document: str | None = None
+
+    @cached_property
+    def key(self) -> str:
+        return digest("structural_tag", self._text, *([] if self.document is None else [self.document]))
+
+    @cached_property
+    def _read(self) -> f.StructuralFormat:
+        return read_definition(json.loads(self._text))
+
+    @cached_property
+    def grammar(self) -> Grammar:
+        from constrained.constraint.structural.rules import grammar_of
+
+        return grammar_of(self._read, self.document)
+
+    @property
+    def needs_document(self) -> bool:
+        return '"x-span"' in self._text and self.document is None
+
+    def bind(self, document: str, *, require_grounding: bool = False) -> Constraint:
+        if require_grounding:
+            return super().bind(document, require_grounding=True)
+        return replace(self, document=document) if '"x-span"' in self._text else self
+
+    def without_document(self) -> Constraint:
+        return replace(self, document="") if self.needs_document else self
+
+    def parse(self, text: str) -> Any:
+        form = self._read
+        if isinstance(form, f.Content):
+            return form.constraint.parse(text)
+        return _parts(form, text) if isinstance(form, f.TriggeredTags) else text
+
+    def render(self) -> str:
+        return f"text of the structural tag {shorten(self._text)}"
+
+    def __repr__(self) -> str:
+        return f"structural_tag({shorten(self._text)})"
+
+
+def structural_tag(definition: Mapping[str, Any]) -> Constraint:
+    """Text that a structural tag describes, as XGrammar, vLLM and SGLang pass it: tool calls and reasoning in free text.
+
+    The value is a list for ``triggered_tags``, as for `tag`; for a schema alone what `json_schema` gives; otherwise the text.
+    Objects whose schema declares members are closed unless it speaks of others, and numbers have the digits that
+    arguments of tools have. With ``any_order`` every declared member still comes at most once, and required ones do come.
+
+    Args:
+        definition: ``{"type": "structural_tag", "format": {...}}``; the page on constraints lists the formats. Or the
+            older form, ``{"type": "structural_tag", "triggers": [...], "structures": [{"begin", "schema", "end"}]}``.
+
+    Raises:
+        InvalidConstraint: the definition is malformed; names the JSON Pointer.
+        UnsupportedConstraint: a format or a key is unknown, or speaks of tokens rather than of text.
+        ConstraintTooLarge: formats are nested too deeply.
+    """
+    if not isinstance(definition, Mapping):
+        read_definition(definition)
+    read, text = copy_schema(definition)
+    constraint = _StructuralTagConstraint(text)
+    constraint.__dict__["_read"] = read_definition(read)
+    return constraint
+
+
+def _parts(form: f.TriggeredTags, text: str) -> list[str | Section]:
+    """Free text and sections, in order of occurrence."""
+    longest_first = sorted(form.tags, key=lambda tag: -len(tag.begin))
+    marker = re.compile("|".join(re.escape(trigger) for trigger in form.triggers))
+    parts: list[str | Section] = []
+    at = 0
+    while (found := marker.search(text, at)) is not None:
+        section = next(filter(None, (_section(tag, text, found.start()) for tag in longest_first)), None)
+        if section is None:
+            raise RejectedValue(f"the section opened by {found.group()!r} is not closed", text=text)
+        if found.start() > at:
+            parts.append(text[at : found.start()])
+        parts.append(section[0])
+        at = section[1]
+    return [*parts, text[at:]] if at < len(text) else parts
+
+
+def _section(tag: f.Tag, text: str, start: int) -> tuple[Section, int] | None:
+    """The section of a tag at a position, with its end; None if another tag stands there."""
+    if not text.startswith(tag.begin, start):
+        return None
+    inside = start + len(tag.begin)
+    content = tag.content
+    for stop, end in _ends(tag, text, inside):
+        inner = text[inside:stop]
+        if not isinstance(content, f.Content):
+            return Section(tag.begin, inner, inner), end
+        if not content.constraint.is_json or _is_json(inner):
+            return Section(tag.begin, content.constraint.parse(inner), inner), end
+    return None
+
+
+def _ends(tag: f.Tag, text: str, start: int) -> list[tuple[int, int]]:
+    """Where the tag may end: before and after each of its ends, the first one first."""
+    pattern = re.compile("|".join(map(re.escape, sorted(tag.ends, key=len, reverse=True))))
+    return [match.span() for match in pattern.finditer(text, start)]
+
+
+def _is_json(text: str) -> bool:
+    try:
+        read_value(text)
+    except RejectedValue:
+        return False
+    return True

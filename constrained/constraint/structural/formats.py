@@ -1,0 +1,136 @@
+"""The formats of a structural tag: what each matches. `reader` checks them, so they are consistent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from constrained.constraint.base import Constraint
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StructuralFormat:
+    """A part of the output.
+
+    Attributes:
+        place: JSON Pointer of its definition.
+    """
+
+    place: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConstString(StructuralFormat):
+    """Exactly this text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Content(StructuralFormat):
+    """Text of a constraint: a schema, a pattern or a grammar.
+
+    Attributes:
+        constraint: of the text.
+        source: JSON Pointer of what the constraint was made of; places in its errors are below this one.
+        excludes: texts that do not occur in it (patterns only).
+    """
+
+    constraint: Constraint
+    source: str
+    excludes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AnyText(StructuralFormat):
+    """Text that contains neither the excluded texts nor the end of the nearest tag around it.
+
+    Attributes:
+        excludes: these texts.
+        max_chars: maximum number of code points; None: no limit.
+    """
+
+    excludes: tuple[str, ...] = ()
+    max_chars: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SequenceFormat(StructuralFormat):
+    """One format after the other."""
+
+    elements: tuple[StructuralFormat, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OrFormat(StructuralFormat):
+    """One of the formats."""
+
+    elements: tuple[StructuralFormat, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RepeatFormat(StructuralFormat):
+    """A format from `low` to `high` times (None: no bound): ``optional``, ``plus``, ``star`` and ``repeat``."""
+
+    content: StructuralFormat
+    low: int
+    high: int | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tag(StructuralFormat):
+    """A content between `begin` and one of the `ends`."""
+
+    begin: str
+    content: StructuralFormat
+    ends: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TagsWithSeparator(StructuralFormat):
+    """Tags, with a separator between two of them.
+
+    Attributes:
+        tags: each any number of times.
+        separator: between two tags.
+        at_least_one: the empty text is not allowed.
+        stop_after_first: at most one tag.
+    """
+
+    tags: tuple[Tag, ...]
+    separator: str
+    at_least_one: bool
+    stop_after_first: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TriggeredTags(StructuralFormat):
+    """Free text in which each trigger begins a tag.
+
+    Attributes:
+        triggers: each is a prefix of the ``begin`` of some tag, and each tag begins with exactly one.
+        tags: what may begin.
+        excludes: texts that do not occur in the free text; nor does the end of the nearest tag around.
+        at_least_one: the text begins with a tag.
+        stop_after_first: the text ends with the first tag.
+    """
+
+    triggers: tuple[str, ...]
+    tags: tuple[Tag, ...]
+    excludes: tuple[str, ...]
+    at_least_one: bool
+    stop_after_first: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dispatch(StructuralFormat):
+    """Free text in which each pattern is followed by its format.
+
+    Attributes:
+        rules: patterns and formats.
+        loop: free text follows again; otherwise the text ends with the first format.
+        excludes: texts that do not occur in the free text.
+    """
+
+    rules: tuple[tuple[str, StructuralFormat], ...]
+    loop: bool
+    excludes: tuple[str, ...]

@@ -1,0 +1,32 @@
+"""The arguments of a tool call in the markup of a model family; the value is the text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from constrained.constraint.json import _JsonConstraint
+
+if TYPE_CHECKING:
+    from constrained.constraint.base import Constraint
+    from constrained.errors import Problem
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ParametersConstraint(_JsonConstraint):
+    """Parameters of a schema, written as its option ``style`` says."""
+
+    is_json = False
+
+    def parse(self, text: str) -> Any:
+        """The text itself."""
+        return text
+
+    def problems(self, text: str) -> list[Problem]:
+        """None are named: the text is not JSON."""
+        return []
+
+    def optional_members(self, names: Sequence[str] | None = None) -> Constraint:
+        """This constraint: it is not JSON."""
+        return self

@@ -1,0 +1,425 @@
+"""From the definition of a structural tag to its formats.
+
+Every key is read or refused: what is not enforced would be lost in silence. Errors name the JSON Pointer of the definition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from constrained.constraint.grammar import ebnf
+from constrained.constraint.json import MAX_DIGITS, _JsonConstraint, json_schema
+from constrained.constraint.structural import formats as f
+from constrained.constraint.structural.parameters import ParametersConstraint
+from constrained.constraint.text import regex
+from constrained.errors import (
+    ConstraintError,
+    ConstraintTooLarge,
+    InvalidConstraint,
+    Problem,
+    UnsupportedConstraint,
+)
+from grammars.json_pointer import escape
+
+MAX_DEPTH = 64
+"""Maximum depth of formats inside formats."""
+
+T = TypeVar("T")
+
+_TOKEN_FORMATS = ("token", "exclude_token", "any_tokens", "token_triggered_tags", "token_dispatch")
+
+
+def read_definition(definition: Any) -> f.StructuralFormat:
+    """The format of a structural tag.
+
+    Raises:
+        InvalidConstraint: the definition is malformed.
+        UnsupportedConstraint: a format or a key is unknown, or speaks of tokens.
+        ConstraintTooLarge: formats are nested too deeply.
+    """
+    if not isinstance(definition, Mapping) or definition.get("type") != "structural_tag":
+        raise _wrong("#", "is not a structural tag", 'an object with "type": "structural_tag"')
+    fields = _Fields(definition, "#", "structural_tag")
+    if "structures" in definition:
+        tags = tuple(_structure(one, place) for one, place in fields.objects("structures"))
+        return _triggered(fields, tags)
+    form = fields.format("format", 0)
+    fields.close()
+    return form
+
+
+class _Fields:
+    """The keys of one object: each is read once, and `close` refuses the others."""
+
+    def __init__(self, definition: Mapping[str, Any], place: str, what: str) -> None:
+        self.definition = definition
+        self.place = place
+        self.what = what
+        self.known = ["type"]
+
+    def get(self, name: str, default: Any = ...) -> Any:
+        """The value of a key; the default stands for a key that is absent or null."""
+        self.known.append(name)
+        value = self.definition.get(name)
+        if value is None and default is not ...:
+            return default
+        if name not in self.definition:
+            raise _wrong(self.at(name), "is missing", f"{name!r} there")
+        return value
+
+    def at(self, name: str) -> str:
+        """The JSON Pointer of a key."""
+        return f"{self.place}/{escape(name)}"
+
+    def text(self, name: str) -> str:
+        """A text, which may be empty."""
+        return _text(self.get(name), self.at(name))
+
+    def texts(self, name: str, *, required: bool = False) -> tuple[str, ...]:
+        """A list of non-empty texts."""
+        listed = self.get(name, ... if required else [])
+        if not isinstance(listed, (list, tuple)) or (required and not listed):
+            wanted = "a list with at least one text" if required else "a list of texts"
+            raise _wrong(self.at(name), f"is not {wanted}", wanted)
+        read = tuple(_text(one, f"{self.at(name)}/{i}") for i, one in enumerate(listed))
+        for i, one in enumerate(read):
+            if not one:
+                raise _wrong(f"{self.at(name)}/{i}", "is empty", "a non-empty text")
+        return read
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        """True or false."""
+        value = self.get(name, default)
+        if not isinstance(value, bool):
+            raise _wrong(self.at(name), "is neither true nor false", "true or false")
+        return value
+
+    def count(self, name: str, *, low: int = 0, required: bool = False) -> int | None:
+        """A whole number, or None."""
+        value = self.get(name, ... if required else None)
+        if value is None and not required:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int) or value < low:
+            raise _wrong(self.at(name), "is not a count", f"a whole number from {low} on")
+        return value
+
+    def objects(self, name: str) -> list[tuple[Any, str]]:
+        """A non-empty list, each item with its place."""
+        listed = self.get(name)
+        if not isinstance(listed, (list, tuple)) or not listed:
+            raise _wrong(self.at(name), "is not a non-empty list", "a list with at least one item")
+        return [(one, f"{self.at(name)}/{i}") for i, one in enumerate(listed)]
+
+    def format(self, name: str, depth: int) -> f.StructuralFormat:
+        """A format."""
+        return _format(self.get(name), self.at(name), depth)
+
+    def formats(self, name: str, depth: int) -> tuple[f.StructuralFormat, ...]:
+        """A non-empty list of formats."""
+        return tuple(_format(one, place, depth) for one, place in self.objects(name))
+
+    def tags(self, name: str, depth: int) -> tuple[f.Tag, ...]:
+        """A non-empty list of tags, whose type may be left out."""
+        read = []
+        for one, place in self.objects(name):
+            if not isinstance(one, Mapping):
+                raise _wrong(place, "is not a tag", "an object with begin, content and end")
+            if one.get("type", "tag") != "tag":
+                raise _wrong(f"{place}/type", "is not a tag", '"type": "tag"')
+            fields = _Fields(one, place, "tag")
+            read.append(_tag(fields, depth))
+            fields.close()
+        return tuple(read)
+
+    def close(self) -> None:
+        """Refuses the keys that were not read."""
+        for key in self.definition:
+            if key not in self.known:
+                raise UnsupportedConstraint(
+                    "the structural tag cannot be enforced",
+                    Problem(f"{self.place}/{escape(str(key))}", "is unknown", self.definition[key], str(key)),
+                    action=f"leave it out; keys of {self.what}: {', '.join(self.known)}",
+                )
+
+
+def _format(definition: Any, place: str, depth: int) -> f.StructuralFormat:
+    if depth > MAX_DEPTH:
+        raise ConstraintTooLarge(
+            "the structural tag is nested too deeply", Problem(place, f"more than {MAX_DEPTH} formats deep")
+        )
+    if not isinstance(definition, Mapping):
+        raise _wrong(place, "is not a format", 'an object with a "type"')
+    kind = definition.get("type")
+    if not isinstance(kind, str):
+        raise _wrong(
+            f"{place}/type", "is missing" if kind is None else "is not a text", "the type of a format"
+        )
+    if kind in _TOKEN_FORMATS:
+        raise UnsupportedConstraint(
+            "the structural tag cannot be enforced",
+            Problem(f"{place}/type", "speaks of tokens; constraints are of texts", kind, "type"),
+            action="write the token's text: const_string, any_text with excludes, or triggered_tags",
+        )
+    read = _READERS.get(kind)
+    if read is None:
+        raise UnsupportedConstraint(
+            "the structural tag cannot be enforced",
+            Problem(f"{place}/type", "is unknown", kind, "type"),
+            action=f"use one of {', '.join(_READERS)}",
+        )
+    fields = _Fields(definition, place, kind)
+    form = read(fields, depth + 1)
+    fields.close()
+    return form
+
+
+def _const_string(fields: _Fields, depth: int) -> f.StructuralFormat:
+    return f.ConstString(fields.place, fields.text("value"))
+
+
+def _schema(fields: _Fields, depth: int) -> f.StructuralFormat:
+    style = fields.get("style", "json")
+    any_order = fields.flag("any_order")
+    most = fields.count("max_whitespace_cnt")
+    return _schema_content(fields, "json_schema", style, any_order, most, fields.texts("excludes"))
+
+
+def _schema_content(
+    fields: _Fields,
+    name: str,
+    style: Any,
+    any_order: bool = False,
+    max_whitespace: int | None = None,
+    excludes: tuple[str, ...] = (),
+) -> f.Content:
+    """The content of a schema. Objects are closed unless the schema says otherwise, as arguments of tools are."""
+    from grammars.json_schema import PARAMETER_STYLES
+
+    schema = fields.get(name)
+    if not isinstance(schema, (Mapping, bool) if name == "json_schema" else (Mapping, bool, str)):
+        raise _wrong(fields.at(name), "is not a JSON Schema", "an object, true or false")
+    if style != "json" and style not in PARAMETER_STYLES:
+        raise UnsupportedConstraint(
+            "the structural tag cannot be enforced",
+            Problem(fields.at("style"), "is unknown", style, "style"),
+            action=f"use one of json, {', '.join(PARAMETER_STYLES)}",
+        )
+    constraint = below(
+        fields.at(name),
+        lambda: json_schema(
+            schema,
+            property_order="any" if any_order else "schema",
+            additional_properties_default=False,
+            max_digits=MAX_DIGITS,
+        ),
+    )
+    assert isinstance(constraint, _JsonConstraint)
+    more = {
+        "style": None if style == "json" else style,
+        "max_whitespace": max_whitespace,
+        "excludes": list(excludes) or None,
+    }
+    options = {**constraint.options, **{key: value for key, value in more.items() if value is not None}}
+    kind = _JsonConstraint if style == "json" else ParametersConstraint
+    content = kind(constraint._text, constraint.whitespace, options, None)
+    return f.Content(fields.place, content, fields.at(name))
+
+
+def _qwen_parameters(fields: _Fields, depth: int) -> f.StructuralFormat:
+    """The older name of a schema in the style ``qwen_xml``."""
+    return _schema_content(fields, "json_schema", "qwen_xml")
+
+
+def _regex(fields: _Fields, depth: int) -> f.StructuralFormat:
+    pattern = regex(fields.text("pattern"), dialect="ecma")
+    return f.Content(fields.place, pattern, fields.at("pattern"), fields.texts("excludes"))
+
+
+def _grammar(fields: _Fields, depth: int) -> f.StructuralFormat:
+    return f.Content(fields.place, ebnf(fields.text("grammar")), fields.at("grammar"))
+
+
+def _any_text(fields: _Fields, depth: int) -> f.StructuralFormat:
+    excludes, most = fields.texts("excludes"), fields.count("max_chars")
+    if fields.count("max_tokens") is not None:
+        raise UnsupportedConstraint(
+            "the structural tag cannot be enforced",
+            Problem(fields.at("max_tokens"), "counts tokens; constraints are of texts", keyword="max_tokens"),
+            action="use max_chars, or max_tokens of the request",
+        )
+    return f.AnyText(fields.place, excludes, most)
+
+
+def _sequence(fields: _Fields, depth: int) -> f.StructuralFormat:
+    return f.SequenceFormat(fields.place, fields.formats("elements", depth))
+
+
+def _or(fields: _Fields, depth: int) -> f.StructuralFormat:
+    return f.OrFormat(fields.place, fields.formats("elements", depth))
+
+
+def _repeated(low: int, high: int | None) -> Callable[[_Fields, int], f.StructuralFormat]:
+    return lambda fields, depth: f.RepeatFormat(fields.place, fields.format("content", depth), low, high)
+
+
+def _repeat(fields: _Fields, depth: int) -> f.StructuralFormat:
+    low = fields.count("min", required=True)
+    high = fields.count("max", low=-1, required=True)
+    assert low is not None
+    assert high is not None
+    if -1 < high < low:
+        raise _wrong(fields.at("max"), f"is less than min, {low}", "min <= max, or -1 for no limit")
+    return f.RepeatFormat(fields.place, fields.format("content", depth), low, None if high < 0 else high)
+
+
+def _tag(fields: _Fields, depth: int) -> f.Tag:
+    begin = _boundary(fields, "begin")
+    ends = fields.get("end")
+    listed = tuple(ends) if isinstance(ends, (list, tuple)) else (_boundary(fields, "end"),)
+    if not listed:
+        raise _wrong(fields.at("end"), "is an empty list", "a text, or a list of texts")
+    texts = tuple(_text(one, fields.at("end")) for one in listed)
+    return f.Tag(fields.place, begin, fields.format("content", depth), tuple(dict.fromkeys(texts)))
+
+
+def _boundary(fields: _Fields, name: str) -> str:
+    value = fields.get(name)
+    if isinstance(value, Mapping) and value.get("type") == "token":
+        raise UnsupportedConstraint(
+            "the structural tag cannot be enforced",
+            Problem(fields.at(name), "is a token; constraints are of texts", dict(value), "token"),
+            action="write the token's text",
+        )
+    return _text(value, fields.at(name))
+
+
+def _tags_with_separator(fields: _Fields, depth: int) -> f.StructuralFormat:
+    return f.TagsWithSeparator(
+        fields.place,
+        fields.tags("tags", depth),
+        fields.text("separator"),
+        fields.flag("at_least_one"),
+        fields.flag("stop_after_first"),
+    )
+
+
+def _triggered_tags(fields: _Fields, depth: int) -> f.StructuralFormat:
+    return _triggered(
+        fields,
+        fields.tags("tags", depth),
+        fields.texts("excludes"),
+        at_least_one=fields.flag("at_least_one"),
+        stop_after_first=fields.flag("stop_after_first"),
+    )
+
+
+def _triggered(
+    fields: _Fields,
+    tags: tuple[f.Tag, ...],
+    excludes: tuple[str, ...] = (),
+    *,
+    at_least_one: bool = False,
+    stop_after_first: bool = False,
+) -> f.StructuralFormat:
+    triggers = fields.texts("triggers", required=True)
+    fields.close()
+    place = fields.at("triggers")
+    for i, trigger in enumerate(triggers):
+        if any(trigger in other for j, other in enumerate(triggers) if i != j):
+            raise _wrong(
+                f"{place}/{i}", "is contained in another trigger", "triggers of which none contains another"
+            )
+        if not any(tag.begin.startswith(trigger) for tag in tags):
+            raise _wrong(f"{place}/{i}", "is not a prefix of any begin", "a prefix of a tag's begin")
+    for tag in tags:
+        if sum(map(tag.begin.startswith, triggers)) != 1:
+            raise _wrong(
+                place, f"not exactly one trigger is a prefix of {tag.begin!r}", "one trigger for each begin"
+            )
+    return f.TriggeredTags(fields.place, triggers, tags, excludes, at_least_one, stop_after_first)
+
+
+def _structure(definition: Any, place: str) -> f.Tag:
+    """A tag of the older form, with a schema in place of a content."""
+    if not isinstance(definition, Mapping):
+        raise _wrong(place, "is not a structure", "an object with begin, schema and end")
+    fields = _Fields(definition, place, "a structure")
+    begin, end = fields.text("begin"), fields.text("end")
+    tag = f.Tag(place, begin, _schema_content(fields, "schema", "json"), (end,))
+    fields.close()
+    return tag
+
+
+def _dispatch(fields: _Fields, depth: int) -> f.StructuralFormat:
+    rules = []
+    for one, place in fields.objects("rules"):
+        if not isinstance(one, (list, tuple)) or len(one) != 2:
+            raise _wrong(place, "is not a rule", "a pair of a pattern and a format")
+        pattern = _text(one[0], f"{place}/0")
+        if not pattern:
+            raise _wrong(f"{place}/0", "is empty", "a non-empty text")
+        rules.append((pattern, _format(one[1], f"{place}/1", depth)))
+    for i, (pattern, _) in enumerate(rules):
+        if any(pattern in other and pattern != other for other, _ in rules):
+            raise _wrong(
+                f"{fields.at('rules')}/{i}/0",
+                "is contained in another pattern",
+                "patterns of which none contains another",
+            )
+    return f.Dispatch(fields.place, tuple(rules), fields.flag("loop", True), fields.texts("excludes"))
+
+
+def _text(value: Any, place: str) -> str:
+    if not isinstance(value, str):
+        raise _wrong(place, "is not a text", "a text")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise _wrong(place, f"is not valid Unicode: {error.reason}", "text without lone surrogates") from None
+    return value
+
+
+def below(place: str, make: Callable[[], T]) -> T:
+    """What `make` returns; the places in its errors are put below a JSON Pointer."""
+    try:
+        return make()
+    except (ConstraintError, ConstraintTooLarge) as error:
+        problems = [replace(problem, place=_moved(problem.place, place)) for problem in error.problems]
+        raise type(error)(
+            error.summary, problems or Problem(place, "see above"), action=error.action
+        ) from None
+
+
+def _moved(place: str, root: str) -> str:
+    """A place in a content as a place in the definition."""
+    if not place.startswith("#"):
+        return f"{root}, {place}"
+    return " & ".join(root + one[1:] if one.startswith("#") else one for one in place.split(" & "))
+
+
+def _wrong(place: str, reason: str, wanted: str) -> InvalidConstraint:
+    return InvalidConstraint(
+        "the structural tag cannot be read", Problem(place, reason), action=f"give {wanted}"
+    )
+
+
+_READERS: dict[str, Callable[[_Fields, int], f.StructuralFormat]] = {
+    "const_string": _const_string,
+    "json_schema": _schema,
+    "qwen_xml_parameter": _qwen_parameters,
+    "grammar": _grammar,
+    "regex": _regex,
+    "any_text": _any_text,
+    "sequence": _sequence,
+    "or": _or,
+    "optional": _repeated(0, 1),
+    "plus": _repeated(1, None),
+    "star": _repeated(0, None),
+    "repeat": _repeat,
+    "tag": _tag,
+    "triggered_tags": _triggered_tags,
+    "tags_with_separator": _tags_with_separator,
+    "dispatch": _dispatch,
+}

@@ -1,0 +1,183 @@
+"""From the formats of a structural tag to a grammar.
+
+Sequences are concatenations of languages, as in XGrammar: where a text can be split in several ways, each counts. Free text
+excludes the end of the nearest tag around it, so in practice there is one way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from constrained.constraint.structural import formats as f
+from constrained.constraint.structural.reader import below
+from grammars import ir
+from grammars.text.free_text import text_up_to, text_without
+from grammars.transform.imports import fresh_name, import_rules
+from grammars.transform.nullable import remove_nullable_loops
+
+
+def grammar_of(form: f.StructuralFormat, document: str | None = None) -> ir.Grammar:
+    """The grammar of a format.
+
+    Args:
+        form: the format.
+        document: the text that strings with ``x-span`` are spans of; "": they are any strings.
+
+    Raises:
+        ConstraintError: a content cannot be enforced; the place is in the definition.
+        ConstraintTooLarge: a content is too large.
+    """
+    building = _Rules(document)
+    body = building.expr(form, ())
+    name = fresh_name("structural tag", building.rules)
+    building.rules[name] = body
+    return remove_nullable_loops(ir.Grammar(building.rules, name))
+
+
+class _Rules:
+    """The rules so far."""
+
+    def __init__(self, document: str | None) -> None:
+        self.document = document
+        self.rules: dict[str, ir.Expr] = {}
+        self.plain: set[ir.Expr] = (
+            set()
+        )  # terminals of fixed and of free text, which are joined where they meet
+        self.bodies: dict[f.Tag, ir.Expr] = {}
+
+    def expr(self, form: f.StructuralFormat, ends: tuple[str, ...]) -> ir.Expr:
+        """The expression of a format; free text in it excludes `ends`."""
+        match form:
+            case f.ConstString(text=text):
+                return self.fixed(text)
+            case f.Content():
+                return self.content(form)
+            case f.AnyText(excludes=excludes, max_chars=most):
+                allowed = text_without((*excludes, *ends))
+                if most is not None:
+                    allowed = ir.intersection(ir.repeat(ir.ANY_CHAR, 0, most), allowed)
+                return self.free(allowed)
+            case f.SequenceFormat(elements=elements):
+                return self.joined(*(self.expr(one, ends) for one in elements))
+            case f.OrFormat(elements=elements):
+                return ir.choice(*(self.expr(one, ends) for one in elements))
+            case f.RepeatFormat(content=content, low=low, high=high):
+                return ir.loop(self.expr(content, ends), low, high)
+            case f.Tag():
+                return self.joined(self.fixed(form.begin), self.body(form, ends))
+            case f.TagsWithSeparator():
+                return self.separated(form, ends)
+            case f.TriggeredTags():
+                return self.triggered(form, ends)
+            case f.Dispatch():
+                return self.dispatch(form, ends)
+        raise TypeError(f"{type(form).__name__} is not a format")
+
+    def fixed(self, text: str) -> ir.Expr:
+        """Exactly this text."""
+        return self.free(ir.literal(text)) if text else ir.EPSILON
+
+    def free(self, regex: ir.Regex) -> ir.Expr:
+        """A terminal that is joined with its neighbours."""
+        expr = ir.Terminal(regex)
+        self.plain.add(expr)
+        return expr
+
+    def joined(self, *parts: ir.Expr) -> ir.Expr:
+        """A sequence in which fixed and free text that meet are one terminal."""
+        flat: list[ir.Expr] = []
+        for part in parts:
+            for piece in part.parts if isinstance(part, ir.Sequence) else (part,):
+                last = flat[-1] if flat else None
+                if (
+                    piece in self.plain
+                    and last in self.plain
+                    and isinstance(last, ir.Terminal)
+                    and isinstance(piece, ir.Terminal)
+                ):
+                    flat[-1] = self.free(ir.concat(last.regex, piece.regex))
+                else:
+                    flat.append(piece)
+        return ir.sequence(*flat)
+
+    def content(self, form: f.Content) -> ir.Expr:
+        """The rules of a constraint."""
+        constraint = form.constraint
+        if self.document is not None:
+            constraint = constraint.bind(self.document) if self.document else constraint.without_document()
+        grammar = below(form.source, lambda: constraint.grammar)
+        body = grammar.rules[grammar.start]
+        if isinstance(body, ir.Terminal):
+            return ir.Terminal(
+                ir.intersection(body.regex, text_without(form.excludes)) if form.excludes else body.regex
+            )
+        return import_rules(grammar, self.rules, place=form.source)
+
+    def body(self, tag: f.Tag, ends: tuple[str, ...]) -> ir.Expr:
+        """A tag after its ``begin``, as a rule of its own unless it is a terminal."""
+        body = self.bodies.get(tag)
+        if body is None:
+            inner = tuple(end for end in tag.ends if end) or ends
+            content = self.expr(tag.content, inner)
+            if tag.ends == ("",):
+                body = content
+            else:
+                body = self.joined(content, self.free(ir.union(*map(ir.literal, tag.ends))))
+            if not isinstance(body, ir.Terminal):
+                name = fresh_name(tag.place, self.rules)
+                self.rules[name] = body
+                body = ir.call(name)
+            self.bodies[tag] = body
+        return body
+
+    def separated(self, form: f.TagsWithSeparator, ends: tuple[str, ...]) -> ir.Expr:
+        """Tags with a separator between them."""
+        one = self.whole(form.tags, ends)
+        if form.stop_after_first:
+            return ir.loop(one, 0 if not form.at_least_one else 1, 1)
+        name = fresh_name(f"{form.place}/tags", self.rules)
+        self.rules[name] = one
+        call = ir.call(name)
+        several = self.joined(call, ir.loop(self.joined(self.fixed(form.separator), call)))
+        return several if form.at_least_one else ir.choice(ir.EPSILON, several)
+
+    def whole(self, tags: Iterable[f.Tag], ends: tuple[str, ...]) -> ir.Expr:
+        """One of the tags."""
+        return ir.choice(*(self.joined(self.fixed(tag.begin), self.body(tag, ends)) for tag in tags))
+
+    def triggered(self, form: f.TriggeredTags, ends: tuple[str, ...]) -> ir.Expr:
+        """Free text with tags."""
+        if form.at_least_one and form.stop_after_first:
+            return self.whole(form.tags, ends)
+        sections = []
+        for trigger in form.triggers:
+            begun = [
+                self.joined(self.fixed(tag.begin[len(trigger) :]), self.body(tag, ends))
+                for tag in form.tags
+                if tag.begin.startswith(trigger)
+            ]
+            sections.append((trigger, ir.choice(*begun)))
+        text = self.interrupted(sections, (*form.excludes, *ends), loop=not form.stop_after_first)
+        return self.joined(self.whole(form.tags, ends), text) if form.at_least_one else text
+
+    def dispatch(self, form: f.Dispatch, ends: tuple[str, ...]) -> ir.Expr:
+        """Free text with formats after patterns."""
+        sections: dict[str, list[ir.Expr]] = {}
+        for pattern, content in form.rules:
+            sections.setdefault(pattern, []).append(self.expr(content, ends))
+        together = [(pattern, ir.choice(*contents)) for pattern, contents in sections.items()]
+        return self.interrupted(together, form.excludes, loop=form.loop)
+
+    def interrupted(
+        self, sections: list[tuple[str, ir.Expr]], excludes: tuple[str, ...], *, loop: bool
+    ) -> ir.Expr:
+        """Free text in which each marker is followed by its section: any number of them, or at most one at the end."""
+        markers = [marker for marker, _ in sections]
+        begun = [
+            self.joined(self.free(text_up_to(marker, markers, excludes)), section)
+            for marker, section in sections
+        ]
+        rest = self.free(text_without((*markers, *excludes)))
+        if not loop:
+            return ir.choice(*begun, rest)
+        return self.joined(ir.loop(ir.choice(*begun)), rest)

@@ -1,0 +1,379 @@
+"""From the schema of a tool's arguments to the grammar of its parameters in the markup of a model family.
+
+The objects of the schema's root are written parameter by parameter. A string stands as it is, up to the closing text, which it
+cannot contain; every other value is JSON, except that some families write objects and arrays inside in markup too.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from grammars import ir
+from grammars.errors import ConstraintTooLarge, Problem, UnsupportedConstraint
+from grammars.json_schema.emit.arrays import ArrayLowering
+from grammars.json_schema.emit.diagnostics import empty_types_reason, rule_name
+from grammars.json_schema.emit.lowering import SchemaLowering
+from grammars.json_schema.emit.objects import ObjectLowering, PropertyMember
+from grammars.json_schema.parameters.punctuation import ParameterPunctuation, punctuation_of
+from grammars.json_schema.parameters.styles import OTHERS, Kind, ParameterStyle
+from grammars.json_schema.source import constraints as f
+from grammars.json_schema.source.constraints import Conjunction, TypeConstraints
+from grammars.json_schema.source.document import SchemaNode
+from grammars.json_schema.source.members import member_schemas
+from grammars.json_schema.text.excluded_substrings import ExcludedSubstrings
+from grammars.transform.imports import fresh_name
+from grammars.transform.interleave import interleave
+
+_CONTAINERS = f.ARRAY | f.OBJECT
+
+
+class ParameterLowering:
+    """Lowers one document to parameters.
+
+    Args:
+        lowering: of the same document, for the values that are JSON. Its strings exclude what would end a parameter.
+        style: the markup.
+        gap: white space, where there may be some.
+        excluded: substrings that strings must not contain.
+        ordered: parameters come in the order of the schema.
+        closed: objects with declared members allow no others, unless a keyword mentions others.
+    """
+
+    def __init__(
+        self,
+        lowering: SchemaLowering,
+        style: ParameterStyle,
+        gap: ir.Regex,
+        excluded: ExcludedSubstrings,
+        *,
+        ordered: bool,
+        closed: bool,
+    ) -> None:
+        self.json = lowering
+        self.style = style
+        self.gap = gap
+        self.excluded = excluded
+        self.ending = ExcludedSubstrings((style.excluded,))
+        self.both = ExcludedSubstrings((style.excluded, *excluded.texts))
+        self.free = self.both.without(ir.TEXT)
+        self.objects = _ParameterObjects(
+            lowering,
+            punctuation_of(style, gap),
+            self.value,
+            self._unsupported,
+            ordered=ordered,
+            closed=closed,
+        )
+        self.arrays = ArrayLowering(
+            self.item,
+            lowering.expansion.prover.is_empty,
+            lowering.arrays.unique_items,
+            lowering.diagnostics,
+            punctuation_of(style, gap, items=True),
+        )
+        self.values: dict[tuple[SchemaNode | frozenset[SchemaNode], str | None], ir.Expr] = {}
+        self.queue: deque[tuple[str, Conjunction, TypeConstraints]] = deque()
+
+    def run(self) -> ir.Grammar:
+        """The grammar of the parameters.
+
+        Raises:
+            UnsupportedConstraint: the schema allows no object, or lists its values.
+        """
+        root = self.json.document.root
+        bodies = []
+        cases = self.json.expansion.expand((root,))
+        for disjunct in cases:
+            constraints = self.json.expansion.constraints_of(disjunct)
+            self.json.diagnostics.note_unsupported(constraints)
+            if not constraints.types & f.OBJECT:
+                continue
+            if constraints.enum_values is not None:
+                raise self._unsupported(
+                    rule_name(disjunct), "lists whole values, which have no markup of their own"
+                )
+            bodies.append(self.objects.object(disjunct, constraints)[0])
+        if cases and not bodies:
+            raise self._unsupported("#", "allows no object, and only an object has parameters")
+        rules = self.json.rules
+        name = fresh_name("parameters", rules)
+        rules[name] = ir.EMPTY_LANGUAGE
+        self._lower_queued()
+        rules[name] = ir.choice(*bodies)
+        return ir.Grammar(rules, name)
+
+    def _lower_queued(self) -> None:
+        while self.queue or self.json.queue:
+            self.json.lower_queued()
+            if self.queue:
+                name, disjunct, constraints = self.queue.popleft()
+                if constraints.types & f.OBJECT:
+                    self.json.rules[name] = self.objects.object(disjunct, constraints)[0]
+                else:
+                    self.json.rules[name] = self._array(disjunct, constraints)
+
+    def _array(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Expr:
+        if constraints.unique_items and (constraints.max_items is None or constraints.max_items > 1):
+            self.json.diagnostics.note_unique_unsupported(disjunct, f"in the style {self.style.name}")
+            return ir.EMPTY_LANGUAGE
+        return self.arrays.array(disjunct, constraints)
+
+    # ------------------------------------------------------------ values
+
+    def item(self, conjunction: Conjunction) -> ir.Expr:
+        """An item of an array in markup."""
+        assert self.style.item is not None
+        value = self.value(conjunction, None)
+        return ir.sequence(ir.terminal(self.style.item), value)
+
+    def value(self, conjunction: Conjunction, name: str | None) -> ir.Expr:
+        """What follows a parameter's name, or the text before an item: the type, the value and the closing text."""
+        which = conjunction[0] if len(conjunction) == 1 else frozenset(conjunction)
+        key = which, name if "{name}" in self.style.close else None
+        expr = self.values.get(key)
+        if expr is None:
+            expr = self.values[key] = self._value(conjunction, self.style.closing(name))
+        return expr
+
+    def _value(self, conjunction: Conjunction, close: ir.Regex) -> ir.Expr:
+        cases = self.json.expansion.expand(conjunction)
+        if not cases:
+            self.json.diagnostics.conflict(
+                conjunction, "schemas that apply to the same value exclude each other"
+            )
+        free: list[ir.Regex] = []  # by kind of text, so that alternatives of one kind share a terminal
+        limited: list[ir.Regex] = []
+        options: list[ir.Expr] = []
+        for disjunct in cases:
+            constraints = self.json.expansion.constraints_of(disjunct)
+            self.json.diagnostics.note_unsupported(constraints)
+            if not constraints.types:
+                self.json.diagnostics.conflict(disjunct, empty_types_reason(disjunct))
+                continue
+            if constraints.enum_values is not None:
+                strings, others = self._enumerated(disjunct, constraints)
+                limited += strings
+                options += [self._option(kind, expr, close) for kind, expr in others]
+                continue
+            if constraints.types & f.STRING:
+                text = self._string(disjunct, constraints)
+                (free if text is self.free else limited).append(text)
+            options += [self._option(kind, expr, close) for kind, expr in self._others(disjunct, constraints)]
+        return ir.choice(*self._strings(free[:1], limited, close), *options)
+
+    def _strings(self, free: list[ir.Regex], limited: list[ir.Regex], close: ir.Regex) -> Iterable[ir.Expr]:
+        opening = self.style.opening("string", self.gap)
+        limited = [text for text in limited if not isinstance(text, ir.EmptySet)]
+        if limited and not free:
+            gap = self.gap if self.style.spaced_strings else ir.EMPTY_STRING
+            yield ir.Terminal(ir.concat(opening, gap, ir.union(*limited), gap, close))
+        for text in free:  # contains the limited ones, with the white space around them
+            yield ir.sequence(ir.Terminal(opening), ir.Terminal(ir.concat(text, close)))
+
+    def _option(self, kind: Kind, expr: ir.Expr, close: ir.Regex) -> ir.Expr:
+        gap = self.gap if self.style.spaced_values else ir.EMPTY_STRING
+        if kind in ("object", "array") and self.style.nested:
+            gap = ir.EMPTY_STRING  # white space is part of the markup
+        opening = ir.Terminal(ir.concat(self.style.opening(kind, self.gap), gap))
+        return ir.sequence(opening, expr, ir.Terminal(ir.concat(gap, close)))
+
+    # ------------------------------------------------------------ strings
+
+    def _string(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Regex:
+        """The raw texts of the strings of a disjunct."""
+        if constraints.contents:
+            self.json.diagnostics.note_content_unsupported(
+                disjunct, f"is not supported in the style {self.style.name}"
+            )
+            return ir.EMPTY_SET
+        if not isinstance(self.json.scalars.string(disjunct, constraints), ir.Terminal):
+            return ir.EMPTY_SET  # and the reason is noted
+        low, high, patterns = constraints.min_length, constraints.max_length, constraints.patterns
+        unlike = [value for value in constraints.excluded_values if isinstance(value, str)]
+        if not (low or high is not None or patterns or unlike):
+            return self.free
+        texts: list[ir.Regex] = [ir.TEXT, *(pattern.value_language for pattern in patterns)]
+        if low or high is not None:
+            texts.append(ir.repeat(ir.ANY_CHAR, low, high))
+        texts += [ir.complement(_text(value)) for value in unlike]
+        return (self.ending if patterns else self.both).without(ir.intersection(*texts))
+
+    def _enumerated(
+        self, disjunct: Conjunction, constraints: TypeConstraints
+    ) -> tuple[list[ir.Regex], list[tuple[Kind, ir.Expr]]]:
+        """Enumerated values: raw strings, and the others by kind."""
+        strings: list[ir.Regex] = []
+        others: dict[Kind, list[Any]] = {}
+        for value in self.json.scalars.validator.listed(constraints):
+            if isinstance(value, str):
+                if not any(text in value for text in self.both.texts):
+                    strings.append(_text(value))
+            elif self.excluded.allow(value):
+                others.setdefault(_kind(value), []).append(value)
+        if not strings and not others:
+            self.json.diagnostics.conflict(disjunct, "none of the enumerated values can be written")
+        return strings, [(kind, self._listed(kind, values)) for kind, values in others.items()]
+
+    # ------------------------------------------------------------ other values
+
+    def _listed(self, kind: Kind, values: Sequence[Any]) -> ir.Expr:
+        if kind in ("object", "array") and self.style.nested:
+            try:
+                return ir.choice(*map(self._literal, values))
+            except RecursionError:
+                raise ConstraintTooLarge("an enumerated value is nested too deeply") from None
+        return self.json.scalars.enum_values_expr(values)
+
+    def _literal(self, value: Any) -> ir.Expr:
+        """An object or array in markup."""
+        parts: list[ir.Expr] = []
+        if isinstance(value, dict):
+            space = self.objects.punctuation.comma
+            heads: list[tuple[str | None, ir.Terminal, Any]] = [
+                (name, self.objects.punctuation.property_key(name), item) for name, item in value.items()
+            ]
+        else:
+            space = self.arrays.punctuation.comma
+            heads = [(None, ir.Terminal(ir.literal(self.style.item or "")), item) for item in value]
+        for name, head, item in heads:
+            kind = _kind(item)
+            close = self.style.closing(name)
+            if kind == "string":
+                body: ir.Expr = ir.Terminal(ir.concat(self.style.opening(kind, self.gap), _text(item), close))
+            else:
+                body = self._option(kind, self._listed(kind, [item]), close)
+            parts += [*([space] if parts else []), head, body]
+        if not parts:
+            return self.objects.punctuation.empty_object
+        return ir.sequence(
+            self.objects.punctuation.open_object, *parts, self.objects.punctuation.close_object
+        )
+
+    def _others(self, disjunct: Conjunction, constraints: TypeConstraints) -> Iterable[tuple[Kind, ir.Expr]]:
+        """The values of a disjunct that are no strings, by the text that precedes them."""
+        groups: dict[tuple[str, ...], list[Kind]] = {}
+        for kind in OTHERS:
+            if constraints.types & f.TYPES[kind]:
+                alone = (kind,) if self.style.nested and kind in ("object", "array") else ()
+                groups.setdefault(self.style.types[kind] + alone, []).append(kind)
+        for kinds in groups.values():
+            types = 0
+            for kind in kinds:
+                types |= f.TYPES[kind]
+            narrowed = TypeConstraints(**{**vars(constraints), "types": constraints.types & types})
+            if self.style.nested and kinds[0] in ("object", "array"):
+                yield kinds[0], self._nested(kinds[0], disjunct, narrowed)
+                continue
+            parts = self.json.scalars.scalars(disjunct, narrowed)
+            if narrowed.types & _CONTAINERS:
+                parts.append(self._containers(disjunct, narrowed))
+            yield kinds[0], ir.choice(*parts)
+
+    def _nested(self, kind: Kind, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Expr:
+        """Objects or arrays in markup."""
+        name = f"{rule_name(disjunct)} as {kind} of {self.style.name}"
+        if name not in self.json.rules:
+            self.json.rules[name] = ir.EMPTY_LANGUAGE
+            self.queue.append((name, disjunct, constraints))
+        return ir.Call(name)
+
+    def _containers(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Expr:
+        """Objects and arrays as JSON."""
+        name = f"{rule_name(disjunct)} as JSON {constraints.types & _CONTAINERS}"
+        if name not in self.json.rules:
+            self.json.rules[name] = ir.EMPTY_LANGUAGE
+            self.json.rules[name] = self.json.containers(name, disjunct, constraints)
+        return ir.Call(name)
+
+    def _unsupported(self, place: str, reason: str) -> UnsupportedConstraint:
+        return UnsupportedConstraint(
+            f"the schema cannot be written in the style {self.style.name}",
+            Problem(place, reason),
+            action='use "style": "json"',
+        )
+
+
+class _ParameterObjects(ObjectLowering):
+    """Objects whose members are parameters."""
+
+    def __init__(
+        self,
+        lowering: SchemaLowering,
+        punctuation: ParameterPunctuation,
+        value: Callable[[Conjunction, str | None], ir.Expr],
+        refused: Callable[[str, str], Exception],
+        *,
+        ordered: bool,
+        closed: bool,
+    ) -> None:
+        oracle = lowering.objects.oracle._replace(conjunction_expr=lambda conjunction: value(conjunction, ""))
+        super().__init__(oracle, lowering.diagnostics, punctuation, ordered=ordered, closed=closed)
+        self.value = value
+        self.refused = refused
+        self.any_name = punctuation.style.other_names is not None
+        self.place = "#"
+
+    def object(self, disjunct: Conjunction, constraints: TypeConstraints) -> tuple[ir.Expr, list[str] | None]:
+        """The objects of a disjunct, parameter by parameter."""
+        self.place = rule_name(disjunct)
+        if constraints.negated_objects:
+            raise self.refused(constraints.negated_objects[0].place, "says what the parameters must not be")
+        named = any(
+            members.patterns or (members.additional is not None and members.additional.value is not False)
+            for members in constraints.members
+        )
+        if named and not self.any_name:
+            raise self.refused(
+                self.place, "allows names that are not declared, which this markup cannot close"
+            )
+        return super().object(disjunct, constraints)
+
+    def member_value(self, name: str, constraints: TypeConstraints) -> ir.Expr:
+        """What follows the name of a declared parameter."""
+        return self.value(member_schemas(constraints, name), name)
+
+    def object_of(
+        self,
+        members: Sequence[PropertyMember],
+        others: Sequence[tuple[ir.Regex, ir.Expr]],
+        low: int,
+        high: int | None,
+    ) -> ir.Expr:
+        """Declared parameters, and others where the style allows them; a name that is not declared may come twice."""
+        needed = [slot for slot, member in enumerate(members) if member.required]
+        others = others if self.any_name else []
+        if not others or (self.ordered_members and low <= len(needed) + 1):
+            return super().object_of(members, others, low, high)
+        if low > len(needed) + 1:
+            raise self.refused(
+                self.place, "counts names that are not declared (minProperties), which may come twice"
+            )
+        keys = self.punctuation
+        entries = [
+            ir.InterleaveEntry(keys.property_key(member.name), member.value, slot)
+            for slot, member in enumerate(members)
+        ]
+        entries += [ir.InterleaveEntry(keys.key(names), value) for names, value in others]
+        inside = interleave(entries, required=needed, low=max(low, 1), high=high, separator=keys.comma)
+        full = ir.sequence(keys.open_object, inside, keys.close_object)
+        return full if needed or low else ir.choice(keys.empty_object, full)
+
+
+def _text(value: str) -> ir.Regex:
+    """One raw text; a lone surrogate has no UTF-8, so such a text cannot be written."""
+    try:
+        return ir.literal(value)
+    except UnicodeEncodeError:
+        return ir.EMPTY_SET
+
+
+def _kind(value: Any) -> Kind:
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, (dict, list)):
+        return "object" if isinstance(value, dict) else "array"
+    if value is None:
+        return "null"
+    return "string" if isinstance(value, str) else "number"

@@ -1,0 +1,102 @@
+"""The punctuation of objects and arrays in a parameter style, in the shape that the lowering of objects uses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from grammars import ir
+from grammars.json_schema.parameters.styles import PARAMETER_STYLES, ParameterStyle
+from grammars.json_schema.text.punctuation import JsonPunctuation
+from grammars.json_schema.text.strings import QUOTE
+
+_QUOTE = QUOTE.data
+
+
+@dataclass(frozen=True, eq=False)
+class ParameterPunctuation(JsonPunctuation):
+    """Keys are written as the style has them, nothing stands around the parameters but white space."""
+
+    style: ParameterStyle = PARAMETER_STYLES["qwen_xml"]
+
+    def property_key(self, name: str) -> ir.Terminal:
+        """The text up to the end of a declared name."""
+        return ir.Terminal(self._key(ir.literal(self.style.spelled(name))))
+
+    def next_property_key(self, name: str) -> ir.Terminal:
+        """White space and the key."""
+        return ir.Terminal(ir.concat(self.comma.regex, self.property_key(name).regex))
+
+    def key(self, regex: ir.Regex) -> ir.Terminal:
+        """The text up to the end of a name out of a language of JSON strings: those that no style escapes."""
+        names = self.style.other_names
+        if names is None:
+            return ir.Terminal(ir.EMPTY_SET)
+        return ir.Terminal(self._key(ir.intersection(names, unquoted(regex))))
+
+    def _key(self, name: ir.Regex) -> ir.Regex:
+        style = self.style
+        return ir.concat(ir.literal(style.before), name, ir.literal(style.after_name))
+
+
+def punctuation_of(style: ParameterStyle, gap: ir.Regex, *, items: bool = False) -> ParameterPunctuation:
+    """The punctuation of objects, or of arrays (`items`), with `gap` as the white space where there may be some."""
+    space = ir.Terminal(gap)
+    empty = space if style.spaced_values else ir.Terminal(ir.EMPTY_STRING)
+    return ParameterPunctuation(
+        open_object=space,
+        close_object=space,
+        empty_object=empty,
+        open_array=space,
+        close_array=space,
+        empty_array=empty,
+        comma=ir.Terminal(ir.EMPTY_STRING) if items and not style.spaced_items else space,
+        colon=ir.EMPTY_STRING,
+        style=style,
+    )
+
+
+def unquoted(regex: ir.Regex) -> ir.Regex:
+    """The texts that a language of JSON strings has between its quotes.
+
+    Raises:
+        ValueError: an expression of another shape than the lowering of keys makes.
+    """
+    done: dict[ir.Regex, ir.Regex] = {}
+    stack: list[ir.Regex] = [regex]
+    while stack:
+        node = stack[-1]
+        parts: tuple[ir.Regex, ...] = ()
+        if isinstance(node, (ir.Union, ir.Intersection)):
+            parts = node.parts
+        elif isinstance(node, ir.Complement):
+            parts = (node.part,)
+        missing = [part for part in parts if part not in done]
+        if missing:
+            stack += missing
+            continue
+        stack.pop()
+        if isinstance(node, ir.Union):
+            done[node] = ir.union(*(done[part] for part in parts))
+        elif isinstance(node, ir.Intersection):
+            done[node] = ir.intersection(*(done[part] for part in parts))
+        elif isinstance(node, ir.Complement):
+            done[node] = ir.complement(done[node.part])
+        else:
+            done[node] = _between_quotes(node)
+    return done[regex]
+
+
+def _between_quotes(node: ir.Regex) -> ir.Regex:
+    parts = node.parts if isinstance(node, ir.Concat) else (node,)
+    first, last = parts[0], parts[-1]
+    if isinstance(node, ir.EmptySet):
+        return node
+    if isinstance(first, ir.Literal) and isinstance(last, ir.Literal):
+        if len(parts) == 1:
+            data = first.data
+            if len(data) < 2 or data[:1] != _QUOTE or data[-1:] != _QUOTE:
+                return ir.EMPTY_SET
+            return ir.Literal(data[1:-1])
+        if first.data[:1] == _QUOTE and last.data[-1:] == _QUOTE:
+            return ir.concat(ir.Literal(first.data[1:]), *parts[1:-1], ir.Literal(last.data[:-1]))
+    raise ValueError(f"not a language of JSON strings: {type(node).__name__}")
