@@ -3,12 +3,14 @@
     settings.py            what the operator can set: CONSTRAINED_VLLM, or --additional-config
     patch.py               the two names of vLLM that are replaced, after all that is used has been checked
     request_constraint.py  the constraint of a request
+    trial.py               compiles a constraint in a sandbox first
     front_end.py           refuses requests before the engine sees them
     automata.py            compiled automata, shared by all requests
     request_grammar.py     the tokens of one request: accept, validate, roll back, mask
-    backend.py             these two as vLLM's abstract classes
-    manager.py             vLLM's manager of structured outputs with our backend; masks of a step in one native call
+    step_masks.py          the masks of a step
+    backend.py             grammar and automata as vLLM's abstract classes
     drafts.py              draft tokens for requests with a constraint
+    manager.py             vLLM's manager of structured outputs with our backend
 
 vLLM loads `register` from the entry point ``vllm.general_plugins`` in each of its processes. It does nothing unless
 the operator switches it on. Only `patch`, `backend`, `manager` and `front_end` import vLLM.

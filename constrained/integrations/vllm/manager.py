@@ -9,6 +9,7 @@ from vllm.v1.structured_output import StructuredOutputManager
 
 from constrained.errors import ConstrainedError, InvalidArgument
 from constrained.integrations.vllm.backend import ConstrainedBackend, ConstrainedGrammar
+from constrained.integrations.vllm.drafts import PROPOSER, EngineDrafts
 from constrained.integrations.vllm.front_end import BACKEND
 
 if TYPE_CHECKING:
@@ -32,8 +33,9 @@ class ConstrainedManager(StructuredOutputManager):
             InvalidArgument: the configuration contradicts the plug-in.
             VocabularyError: the tokens of the tokenizer have no exact bytes.
         """
-        _check_config(vllm_config)
+        drafts = _drafts(vllm_config)
         super().__init__(vllm_config)
+        self.drafts = EngineDrafts(drafts, adapts=not self.settings.always_draft) if drafts else None
         self.backend_name = BACKEND
         self.ours: ConstrainedBackend | None = None
         if not vllm_config.model_config.skip_tokenizer_init:
@@ -71,13 +73,44 @@ class ConstrainedManager(StructuredOutputManager):
             request = requests[request_id]
             grammar = request.structured_output_request.grammar
             grammar.tokens_before = request.num_output_tokens - grammar.accepted
+        if self.drafts is not None:
+            self.drafts.begin_pass(structured_output_request_ids, scheduled_spec_decode_tokens)
         with self.ours.masks.step():
             return super().grammar_bitmask(
                 requests, structured_output_request_ids, scheduled_spec_decode_tokens
             )
 
+    def accept_tokens(self, request: Any, new_token_ids: list[int]) -> bool:
+        """Appends the tokens that a request got; False if one of them is not allowed."""
+        if self.drafts is None or not request.use_structured_output or not new_token_ids:
+            return bool(super().accept_tokens(request, new_token_ids))
+        grammar = request.structured_output_request.grammar
+        before = grammar.accepted
+        accepted = bool(super().accept_tokens(request, new_token_ids))
+        if count := grammar.accepted - before:
+            if not hasattr(request, "constrained_drafts"):
+                request.constrained_drafts = self.drafts.request(grammar, request.prompt_token_ids or ())
+            if request.constrained_drafts is not None:
+                ends = grammar.automaton.vocabulary.eos_ids
+                self.drafts.commit(request.constrained_drafts, new_token_ids[-count:], ends)
+        return accepted
 
-def _check_config(config: Any) -> None:
+    def validate_tokens(self, request: Any, spec_tokens: list[int]) -> list[int]:
+        """The draft tokens of a request: ours, or those of another proposer as far as the constraint allows them."""
+        if self.drafts is None or not request.use_structured_output:
+            return list(super().validate_tokens(request, spec_tokens))
+        drafts = getattr(request, "constrained_drafts", None)  # there is none while the request reasons
+        return (
+            [] if drafts is None else self.drafts.propose(drafts, request.structured_output_request.grammar)
+        )
+
+
+def _drafts(config: Any) -> int:
+    """How many tokens we draft; 0 if nothing or another proposer drafts.
+
+    Raises:
+        InvalidArgument: the configuration contradicts the plug-in.
+    """
     backend = config.structured_outputs_config.backend
     if backend != "auto":
         raise InvalidArgument(
@@ -91,3 +124,11 @@ def _check_config(config: Any) -> None:
             f"rejection_sample_method is {method!r}, which does not keep the distribution of the model",
             action=f"use one of: {', '.join(_EXACT_REJECTION)}",
         )
+    if getattr(speculative, "model", None) != PROPOSER:
+        return 0
+    if config.scheduler_config.async_scheduling:
+        raise InvalidArgument(
+            "asynchronous scheduling takes no draft tokens from the engine",
+            action="pass --no-async-scheduling",
+        )
+    return int(speculative.num_speculative_tokens)

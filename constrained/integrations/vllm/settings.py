@@ -27,6 +27,7 @@ class VllmSettings:
         max_schema: bytes of the constraint of a request.
         automata: compiled automata that are kept; the least recently used one is evicted.
         memory_limit: bytes of masks and tables, see `Vocabulary`.
+        always_draft: draft in every pass, without measuring whether it pays; for tests and measurements.
 
     Raises:
         InvalidArgument: a setting is out of range.
@@ -37,10 +38,15 @@ class VllmSettings:
     max_schema: int = 1 << 20
     automata: int = 256
     memory_limit: int = 256 << 20
+    always_draft: bool = False
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
+            if field.name == "always_draft":
+                if not isinstance(value, bool):
+                    raise InvalidArgument(f"{field.name} is {value!r}", action="give true or false")
+                continue
             number = (int, float) if field.name == "compile_seconds" else int
             if isinstance(value, bool) or not isinstance(value, number) or value <= 0:
                 raise InvalidArgument(f"{field.name} is {value!r}", action="give a positive number")
