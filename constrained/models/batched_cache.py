@@ -199,11 +199,13 @@ class BatchedCache(HuggingFaceCache):
 
     def _new(self) -> Any:
         from transformers import DynamicCache
-        from transformers.cache_utils import DummyLayer, DynamicLayer
+        from transformers.cache_utils import DynamicLayer
+
+        from constrained.models.cache_layers import EMPTY_LAYER
 
         cache = DynamicCache()
         cache.layers = [
-            DummyLayer() if kind is None else DynamicLayer()  # type: ignore[no-untyped-call]
+            EMPTY_LAYER() if kind is None else DynamicLayer()  # type: ignore[no-untyped-call]
             for kind in self._layout.kinds
         ]
         return cache

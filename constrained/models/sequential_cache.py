@@ -126,10 +126,12 @@ class SequentialCache(HuggingFaceCache):
     @property
     def _crops(self) -> bool:
         """Whether every layer can drop its last tokens exactly."""
-        from transformers.cache_utils import DummyLayer, DynamicLayer
+        from transformers.cache_utils import DynamicLayer
+
+        from constrained.models.cache_layers import EMPTY_LAYERS
 
         return self._cache is not None and all(
-            type(layer) in (DynamicLayer, DummyLayer) for layer in self._cache.layers
+            type(layer) in (DynamicLayer, *EMPTY_LAYERS) for layer in self._cache.layers
         )
 
     def _read(
@@ -162,12 +164,14 @@ def clone_cache(cache: Any) -> Any:
 def _copied(layer: Any) -> Any:
     from transformers import cache_utils as kinds
 
+    from constrained.models.cache_layers import EMPTY_LAYERS
+
     states = (
         kinds.LinearAttentionLayer,
         kinds.LinearAttentionAndFullAttentionLayer,
         kinds.LinearAttentionAndSlidingWindowAttentionLayer,
     )
-    plain = (kinds.DynamicLayer, kinds.DynamicSlidingWindowLayer, kinds.DummyLayer)
+    plain = (kinds.DynamicLayer, kinds.DynamicSlidingWindowLayer, *EMPTY_LAYERS)
     if type(layer) not in (*states, *plain):
         return copy.deepcopy(layer)
     twin = copy.copy(layer)

@@ -6,7 +6,9 @@ import copy
 from typing import Any
 
 import torch
-from transformers.cache_utils import DummyLayer, DynamicLayer
+from transformers.cache_utils import DynamicLayer
+
+from constrained.models.cache_layers import EMPTY_LAYERS
 
 
 class SharedPrefixLayer(DynamicLayer):  # type: ignore[no-untyped-call]
@@ -96,7 +98,7 @@ class SharedPrefixLayer(DynamicLayer):  # type: ignore[no-untyped-call]
 
 def share_prefix(cache: Any, rows: int) -> list[Any] | None:
     """Layers for rows that share the single row of a cache as their prefix; None if its layers are of other kinds."""
-    known = (DynamicLayer, DummyLayer)
+    known = (DynamicLayer, *EMPTY_LAYERS)
     if any(type(layer) not in known or not layer.is_initialized for layer in cache.layers):
         return None
     return [

@@ -125,7 +125,7 @@ def batches() -> list[list[dict[str, Any]]]:
             "seed": seed,
             "max_tokens": 30,
         }
-        for seed in range(DRAWS // 100)
+        for seed in range(0, 1000 * DRAWS, 100_000)  # n counts seeds upwards
     ]
     return [kinds, together, *greedy, *refused, alive, mixed, draws]
 

@@ -65,7 +65,10 @@ def jsonschemabench(
         int, typer.Option("--threads", metavar="N", min=1, help="Threads of each process.")
     ] = 1,
     backend: Annotated[
-        str, typer.Option("--backend", metavar="NAME", help="Where the processes run: local, or ray.")
+        str,
+        typer.Option(
+            "--backend", metavar="NAME", help="Where the processes run: local, or ray; vllm: in vLLM."
+        ),
     ] = "local",
     address: Annotated[
         str | None,

@@ -68,8 +68,16 @@ class ModelWorker(_Worker):
         return r.SchemaBenchRow(**answer["row"])
 
 
+class VllmWorker(ModelWorker):
+    """The process of a vLLM engine."""
+
+    module = "constrained.evaluate.jsonschemabench.vllm_worker"
+
+
 class LocalBackend:
     """The backend ``local``, see `constrained.evaluate.jsonschemabench.run.Backend`."""
+
+    worker: type[ModelWorker] = ModelWorker
 
     def __init__(self, settings: SchemaBenchSettings, out: Path) -> None:
         self.versions: dict[str, str] = {}
@@ -81,7 +89,7 @@ class LocalBackend:
         todo: queue.SimpleQueue[SchemaItem] = queue.SimpleQueue()
         for item in items:
             todo.put(item)
-        shared = _Shared(engine, self._settings, self._out, todo)
+        shared = _Shared(self.worker, engine, self._settings, self._out, todo)
         count = min(self._settings.processes, len(items))
         threads = [threading.Thread(target=shared.work, daemon=True) for _ in range(count)]
         for thread in threads:
@@ -102,6 +110,12 @@ class LocalBackend:
                 thread.join()
 
 
+class VllmBackend(LocalBackend):
+    """The backend ``vllm``: engines are backends of structured outputs inside vLLM."""
+
+    worker = VllmWorker
+
+
 class _Shared:
     """What the processes of one engine have in common.
 
@@ -111,8 +125,14 @@ class _Shared:
     """
 
     def __init__(
-        self, engine: str, settings: SchemaBenchSettings, out: Path, todo: queue.SimpleQueue[SchemaItem]
+        self,
+        worker: type[ModelWorker],
+        engine: str,
+        settings: SchemaBenchSettings,
+        out: Path,
+        todo: queue.SimpleQueue[SchemaItem],
     ) -> None:
+        self._worker_class = worker
         self.found: queue.SimpleQueue[r.SchemaBenchRow | Exception | None] = queue.SimpleQueue()
         self.version = ""
         self._engine = engine
@@ -156,7 +176,7 @@ class _Shared:
             worker.close()
 
     def _start(self) -> ModelWorker:
-        worker = ModelWorker(self._engine, self._settings, self._out)
+        worker = self._worker_class(self._engine, self._settings, self._out)
         with self._lock:
             self._workers.append(worker)
             self.version = worker.ready.version

@@ -93,6 +93,8 @@ def _section(
         line("token, ms", middle(lambda row: row.token_seconds, 1e3)),
         line("tokens of a text", middle(lambda row: row.tokens, 1)),
     ]
+    if any(row.mask_seconds for some in rows.values() for row in some):
+        lines.insert(-1, line("masks, ms of a token", middle(lambda row: row.mask_seconds, 1e3)))
     heads = [f"{engine} {results.versions.get(engine, '')}".strip() for engine in engines]
     return ReportTable(title, heads, lines)
 

@@ -39,6 +39,7 @@ class SchemaBenchRow:
         compile_seconds: from the schema to what the engine calls compiled.
         first_seconds: from the prompt to the first token.
         token_seconds: per token after the first.
+        mask_seconds: per token, of masks and of what follows a token; None where they are not timed apart.
         tokens: of the text.
         text: what was generated.
         cut: whether the limit of tokens cut the text: it had not ended there, or was closed in time.
@@ -67,6 +68,7 @@ class SchemaBenchRow:
     instances: int = 0
     exact: bool | None = None
     lax: bool | None = None
+    mask_seconds: float | None = None
 
     @property
     def declared(self) -> bool:

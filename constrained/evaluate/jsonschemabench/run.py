@@ -28,6 +28,8 @@ from constrained.evaluate.masks.supervise import EngineUnavailable
 
 FACTS = "settings.json"
 SCHEMA_BENCH_ENGINES = ("constrained", "xgrammar", "llguidance", "outlines")
+VLLM_ENGINES = ("constrained", "xgrammar", "guidance", "outlines", "lm-format-enforcer")
+"""Backends of structured outputs inside vLLM."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,8 @@ class SchemaBenchSettings:
         splits: names; none: all.
         sample: schemas of each split; 0: all.
         seed: of the draw.
-        engines: names out of `constrained.evaluate.masks.engines`, or ``module:Class``.
+        engines: names out of `constrained.evaluate.masks.engines`, or ``module:Class``; with the backend ``vllm``, out of
+            `VLLM_ENGINES`.
         model: name or folder, or ``module:function`` that makes one; None: the bundled one.
         device: where the model goes.
         max_tokens: of a text.
@@ -73,7 +76,12 @@ class SchemaBenchSettings:
     def __post_init__(self) -> None:
         check_distinct(self.engines, "engine")
         for name in self.engines:
-            check_engine(name)
+            if self.backend != "vllm":
+                check_engine(name)
+            elif name not in VLLM_ENGINES:
+                raise InvalidArgument(
+                    f"vLLM has no backend {name!r}", action=f"use some of: {', '.join(VLLM_ENGINES)}"
+                )
         if self.backend not in BACKENDS:
             raise InvalidArgument(
                 f"the backend {self.backend!r} is not known", action=f"use one of: {', '.join(BACKENDS)}"
@@ -92,7 +100,8 @@ class SchemaBenchSettings:
     def measured(self) -> dict[str, Any]:
         """The settings that rows depend on; the others may change when a run is resumed."""
         left_out = ("engines", "processes", "sample", "splits", "backend", "address")
-        return {name: value for name, value in asdict(self).items() if name not in left_out}
+        found = {name: value for name, value in asdict(self).items() if name not in left_out}
+        return found | ({"backend": "vllm"} if self.backend == "vllm" else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +145,7 @@ class Backend(Protocol):
 BACKENDS = {
     "local": "constrained.evaluate.jsonschemabench.local:LocalBackend",
     "ray": "constrained.evaluate.jsonschemabench.cluster:RayBackend",
+    "vllm": "constrained.evaluate.jsonschemabench.local:VllmBackend",
 }
 """Name -> module and class, which is called with the settings and the folder of the run."""
 
