@@ -129,6 +129,7 @@ def extract_many(
     Raises:
         InvalidArgument, DoesNotFit: an argument is wrong; raised at once, before a document is read.
         ConstrainedError: as `Extractor`, at once; and the error of a document if `errors` is ``"raise"``.
+        ModelError: the model, or code of the type, failed at 32 documents in a row, whose results were yielded.
     """
     iterate_documents(documents, check_only=True)  # before the model is loaded
     own, settings = split_options(options)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from constrained.decoding import limits
 from constrained.decoding.request_batch import RequestBatch
-from constrained.errors import ConstrainedError, InvalidArgument
+from constrained.errors import ConstrainedError, InvalidArgument, ModelError
 from constrained.extraction.documents import iterate_documents, to_document
 from constrained.extraction.extraction import Document, Extraction
 from constrained.extraction.pipeline import Pipeline
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 BATCH_SIZE = 32
 """Default of `batch_size`."""
+
+_MODEL_FAILURES = 32
+"""So many documents in a row that the model itself fails at end the run: what breaks a model, such as a fault of its device,
+mostly lasts."""
 
 _WINDOW = 4
 """With ``ordered=True``: at most this many batches of documents between the next one to yield and the last one read."""
@@ -139,12 +143,20 @@ def _results(
 def _reported(
     results: Iterator[Extraction[Any]], total: int | None, *, errors: str, progress: bool
 ) -> Iterator[Extraction[Any]]:
+    failures = 0
     with progress_bar(total, shown=progress) as count:
         for result in results:
             count(result.error is not None)
+            failures = failures + 1 if isinstance(result.error, ModelError) else 0
             if errors == "raise" and result.error is not None:
                 name = f"document {result.id!r}: "
                 if not result.error.summary.startswith(name[:-2]):
                     result.error.reword(summary=name + result.error.summary)
                 raise result.error
             yield result
+            if failures == _MODEL_FAILURES:
+                assert result.error is not None
+                raise ModelError(
+                    f"{failures} documents in a row failed; the last one, {result.id!r}: {result.error.summary}",
+                    action="see __cause__; --resume --retry-errors reads the documents again that failed",
+                ) from result.error

@@ -10,6 +10,7 @@ converts a JSON value of that schema to a value of the type. Must not know: auto
     unions.py      selects the member of a union for a JSON value
     scalars.py     str, int, Decimal, datetime, UUID, ...: one table entry each
     records.py     dataclasses, TypedDict, NamedTuple, callables: types with named fields
+    ignored_patterns.py  compiled regular expressions in `Annotated`, which nobody checks
     metadata.py    metadata of `Annotated`: bounds, lengths, descriptions
     contents.py    strings of a constraint or of a type: the schema for the grammar and that for a prompt
     span.py       `Span`: strings that are spans of the document

@@ -13,6 +13,7 @@ from typing import Any
 
 from grammars.errors import InvalidConstraint, Problem
 from grammars.types import containers, contents, metadata, models, records, values
+from grammars.types.ignored_patterns import REASON, ignored_pattern
 from grammars.types.reader import SchemaAndBuilder, TypeNode, TypeReader, name_of
 from grammars.types.scalars import SCALARS
 from grammars.types.unions import union_builder
@@ -57,6 +58,8 @@ def _advice(hint: Any) -> str:
 
 
 def _annotated(reader: TypeReader, hint: Any, path: str) -> TypeNode:
+    if ignored_pattern(hint.__metadata__):
+        return reader.refuse(path, REASON)
     if any(models.is_pydantic(meta) for meta in hint.__metadata__):
         node = _pydantic(reader, hint, path)
     else:

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 from grammars.content import CHECKED_KEYWORD, CONTENT_KEYWORD
 from grammars.types.contents import UnsupportedContent
+from grammars.types.ignored_patterns import REASON, find_ignored_pattern
 from grammars.types.pydantic_contents import (
     checked_bounds,
     content_of_date,
@@ -70,6 +71,8 @@ def validating_builder(adapter: Any) -> Callable[[Any], Any]:
 
 def pydantic_schema(adapter: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     """The schema of a type, its own definitions moved to `definitions` under names that are free there."""
+    if (place := find_ignored_pattern(adapter._type)) is not None:
+        raise PydanticSchemaError(REASON, place)
     for template in _templates():
         try:
             schema = adapter.json_schema(

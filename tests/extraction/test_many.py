@@ -282,6 +282,29 @@ def test_a_document_whose_pass_fails_alone_is_an_error() -> None:
     assert isinstance(results[2].error.__cause__, RuntimeError)
 
 
+def test_a_model_that_is_broken_ends_the_run() -> None:
+    class Breaking(ScriptedModel):
+        """Fails from its 80th pass on, as a device does after an assertion."""
+
+        passes = 0
+
+        def forward(self, tokens: Any, cache: Any) -> Any:
+            self.passes += 1
+            if self.passes >= 80:
+                raise RuntimeError("device-side assert")
+            return super().forward(tokens, cache)
+
+    model = Breaking(byte_vocabulary(), last_word)
+    documents = (f"to w{i}" for i in range(5000))
+    found: list[Any] = []
+    with pytest.raises(
+        constrained.ModelError, match="32 documents in a row failed.*device-side assert"
+    ) as raised:
+        found.extend(extract_many(model, documents, Word, batch_size=4, speculation=None))
+    assert isinstance(raised.value.__cause__, constrained.ModelError)
+    assert int(next(documents).removeprefix("to w")) < 100
+
+
 def test_a_batch_respects_its_bounds() -> None:
     generator = Extractor(scripted(), Word).generator
     batch = RequestBatch(generator.model, generator._drafting, max_rows=10, max_tokens=500)

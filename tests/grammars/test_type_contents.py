@@ -108,6 +108,11 @@ TYPES: dict[str, tuple[Any, list[Any], list[Any]]] = {
     "Base64UrlStr": (pydantic.Base64UrlStr, ["8J-YgA=="], ["_w=="]),
     "Json": (pydantic.Json, ['{"a": [1, "é\\n"]}', "3"], ["{", ""]),
     "Json[list[int]]": (pydantic.Json[list[int]], ["[1, 2]", "[]"], ["[1.5]", "{}"]),
+    "EmailStr": (
+        pydantic.EmailStr,
+        ["ana@example.com", "a.b+c_d@sub.example.org", "x!#$%&'*/=?^`{|}~-@a-b.co"],
+        ["ana", "ana@localhost", "a..b@example.com", ".a@example.com", "a@b@example.com", "a@-b.com", "a@b.test", "a b@c.de"],
+    ),
     "ByteSize": (pydantic.ByteSize, ["1.5 GB", "3kib", "10", "2 kbit", 1024], ["GB", "1 xb", "1e3", -1]),
     "complex": (complex, ["1+2j", "-1.5e3-2J", "3", "j"], ["1 + 2j", "i"]),
     "set": (set[int], [[1, 2], []], [[1, 1]]),
@@ -257,12 +262,28 @@ def test_a_prompt_shows_what_json_schema_can_say_of_a_constraint() -> None:
     assert Model.model_json_schema()["properties"]["code"]["pattern"] == "^(?:[ab]{3})$"
 
 
+COMPILED = Annotated[str, re.compile("[ab]+")]
+
+
 @pytest.mark.parametrize(
     ("hint", "place", "reason"),
     [
         (Annotated[int, CODE], "int", "only to str"),
         (Annotated[str, CODE, DEEP], "str", "second constraint"),
         (pydantic.create_model("Count", n=(Annotated[int, CODE], ...)), "Count.n", "only to str"),
+        (dataclasses.make_dataclass("Order", [("id", COMPILED)]), "Order.id", r"constrained\.regex"),
+        (pydantic.create_model("Order", id=(COMPILED, ...)), "Order.id", r"constrained\.regex"),
+        (
+            pydantic.create_model("Order", ids=(list[COMPILED | None], ...)),
+            "Order.ids",
+            r"constrained\.regex",
+        ),
+        (
+            pydantic.create_model("Order", of=(pydantic.create_model("Id", x=(COMPILED, ...)), ...)),
+            "Order.of.x",
+            "Field",
+        ),
+        (Annotated[str, Field(min_length=2), re.compile("[ab]+")], "str", r"constrained\.regex"),
         (pydantic.create_model("Import", n=(pydantic.ImportString, ...)), "Import.n", "imported"),
     ],
 )
