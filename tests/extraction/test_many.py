@@ -298,7 +298,7 @@ def test_a_model_that_is_broken_ends_the_run() -> None:
     documents = (f"to w{i}" for i in range(5000))
     found: list[Any] = []
     with pytest.raises(
-        constrained.ModelError, match="32 documents in a row failed.*device-side assert"
+        constrained.ModelError, match=r"32 documents in a row failed.*device-side assert"
     ) as raised:
         found.extend(extract_many(model, documents, Word, batch_size=4, speculation=None))
     assert isinstance(raised.value.__cause__, constrained.ModelError)
