@@ -107,8 +107,8 @@ def run_generation(
         show_status("loading the model")
         model = load_model(options.model, options.device, watched=verbosity.progress)
         from constrained.automaton import compile
-        from constrained.decoding import Generator
         from constrained.decoding.cut import check_on_limit, truncation_first
+        from constrained.extraction.extractor import value_generator
 
         on_limit = check_on_limit(options.on_limit.value)
         show_status("compiling the constraint")
@@ -116,7 +116,7 @@ def run_generation(
         automaton = compile(constraint, model.vocabulary)
         compile_seconds = time.perf_counter() - start
         speculation = resolve_speculation_option(options.speculation)
-        generator = Generator(model, automaton, sampler=sampler, speculation=speculation)
+        generator = value_generator(model, automaton, sampler, speculation)
         show_status("reading the prompt")
         output = None
         tokens = 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,11 +34,15 @@ class AutomatonCandidates(Candidates):
         self.automaton = automaton
         self.state = state
         self.budget = budget
-        self.expensive_membership = automaton.expensive_membership
         self.checks = 0
-        self._eos = automaton.vocabulary.eos_ids
+        self.eos_ids = automaton.vocabulary.eos_ids
         self._ids: NDArray[np.intp] | None = None
         self._limit_refused = False
+
+    @property
+    def expensive_membership(self) -> bool:  # type: ignore[override]
+        """As of the automaton, except where only ends can follow: these are known."""
+        return self.automaton.expensive_membership and not self.only_ends
 
     @property
     def cached(self) -> bool:
@@ -50,13 +56,13 @@ class AutomatonCandidates(Candidates):
             self._mask = self.automaton.new_mask()
             self.automaton.fill_mask_within(self.state, self._mask, self.budget)
             self._ids = unpack_ids(self._mask)
-            self.checks += self.automaton.vocabulary.size if self.expensive_membership else 1
+            self.checks += self.automaton.vocabulary.size if self.automaton.expensive_membership else 1
         return self._ids
 
     def permits(self, token: int) -> bool:
         """Whether one token is allowed, by one transition."""
         self.checks += 1
-        if token in self._eos:
+        if token in self.eos_ids:
             return self.automaton.accepts(self.state)
         if self.budget > 0 and self.automaton.next_within(self.state, token, self.budget) != DEAD:
             return True
@@ -71,6 +77,9 @@ class AutomatonCandidates(Candidates):
             return self._limit_refused
         if not self.automaton.limit_may_exclude(self.state, self.budget):
             return False
+        if self.only_ends:
+            self._limit_refused = not self.without_limit().only_ends
+            return self._limit_refused
         mask = self.automaton.new_mask()
         self.automaton.fill_mask(self.state, mask)
         self._limit_refused = not np.array_equal(mask, self._mask)
@@ -80,15 +89,22 @@ class AutomatonCandidates(Candidates):
         """The candidates of the state without a budget."""
         return AutomatonCandidates(self.automaton, self.state, NO_LIMIT)
 
-    def only_eos(self) -> bool:
-        """Whether only an end of sequence can follow. Computes no mask where the text is not complete."""
-        if self.expensive_membership:
-            return self.automaton.only_eos(self.state, self.budget)
-        if not self.automaton.accepts(self.state):
-            return False
-        return self.budget < 1 or only_eos_ids(self.ids, self._eos)
+    @cached_property
+    def only_ends(self) -> bool:  # type: ignore[override]
+        """Whether only an end of sequence can follow. Computes no mask where the text is not complete.
+
+        Under a predicate, as far as its grammar and the token limit tell: the predicate is not asked about every token.
+        """
+        if self.automaton.expensive_membership:
+            only = self.automaton.only_eos(self.state, self.budget)
+        elif not self.automaton.accepts(self.state):
+            only = False
+        else:
+            only = self.budget < 1 or _is_subset(self.ids, self.eos_ids)
+        if only and self._ids is None:
+            self._ids = np.array(sorted(self.eos_ids), dtype=np.intp)
+        return only
 
 
-def only_eos_ids(ids: NDArray[np.intp], eos: tuple[int, ...] | list[int]) -> bool:
-    """Whether there are ends of sequence among the ids and nothing else."""
+def _is_subset(ids: NDArray[np.intp], eos: Sequence[int]) -> bool:
     return 0 < len(ids) <= len(eos) and all(int(token) in eos for token in ids)

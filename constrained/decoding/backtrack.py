@@ -35,6 +35,7 @@ class FilteredCandidates(Candidates):
         self._candidates = candidates
         self._forbidden = np.array(sorted(forbidden), dtype=np.intp)
         self.expensive_membership = candidates.expensive_membership
+        self.only_ends, self.eos_ids = candidates.only_ends, candidates.eos_ids
 
     @property
     def checks(self) -> int:  # type: ignore[override]

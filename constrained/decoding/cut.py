@@ -39,7 +39,7 @@ class Cut:
         byte_offset: number of bytes before it.
         pointer: JSON pointer of the value that was open there; None if the constraint is not JSON.
         token: id of the token that the limit excluded; None if the limit ended the completion where it was complete,
-            so that the model was not asked whether it would go on.
+            and the model was not asked whether it would go on (`constrained.sampling.ends`).
         token_text: characters of that token; empty for None and for an end of sequence.
     """
 

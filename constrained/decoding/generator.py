@@ -204,7 +204,7 @@ class Generator(Generic[ValueT]):
             ConstrainedError: as `__call__`, before the first token; with several prompts it names the prompt's index.
         """
         began = time.perf_counter()
-        tasks = self._tasks(prompts, sequences, seed, **settings)
+        tasks = self._tasks(prompts, sequences, seed, self.sampler, **settings)
         answers = self._written(tasks, began)
         outputs = []
         for i, answer in enumerate(answers):
@@ -232,7 +232,7 @@ class Generator(Generic[ValueT]):
             An iterator of chunks; the last one carries the `Output`. Closing it early stops the model.
         """
         began = time.perf_counter()
-        (task,) = self._tasks([prompt], [sequence], seed, **settings)
+        (task,) = self._tasks([prompt], [sequence], seed, self.sampler, **settings)
         return self._chunks(task, began)
 
     def sample(
@@ -262,13 +262,14 @@ class Generator(Generic[ValueT]):
         began = time.perf_counter()
         if limits.nonnegative_int("n", n) < 1:
             raise InvalidArgument(f"n is {n!r}", action="pass a whole number >= 1")
-        (task,) = self._tasks([prompt], [sequence], seed, **settings)
+        sampler = self.sampler.weighted()
+        (task,) = self._tasks([prompt], [sequence], seed, sampler, **settings)
         if task.params.warp.greedy:
             raise InvalidArgument(
                 "all completions of a greedy set would be equal", action="pass temperature=1.0"
             )
         pool = task.particle_batch(self.model)
-        drawn = self.sampler.draw(pool, n)
+        drawn = sampler.draw(pool, n)
         texts: list[TokenSequence] = [text for text in drawn.texts if text.log_weight > -math.inf]
         if not texts:
             raise dead_end_error(drawn.attempts, self.constraint)
@@ -337,7 +338,7 @@ class Generator(Generic[ValueT]):
         **settings: Unpack[GenerationSettings],
     ) -> DecodingRequest:
         """The request of a call, checked and encoded, for a `RequestBatch`; arguments and errors as in `__call__`."""
-        return self._tasks([prompt], [sequence], seed, **settings)[0]
+        return self._tasks([prompt], [sequence], seed, self.sampler, **settings)[0]
 
     def _decode(self, request: DecodingRequest, began: float) -> Output[ValueT]:
         """Decodes one request; `began` (of `time.perf_counter`) is when the call began."""
@@ -377,12 +378,14 @@ class Generator(Generic[ValueT]):
         prompts: Sequence[Prompt],
         sequences: Sequence[int] | None,
         seed: int | None,
+        sampler: Sampler,
+        /,
         *,
         max_tokens: int | None = None,
         **warp: Any,
     ) -> list[DecodingRequest]:
         limits.check_names(warp)
-        rules = DecodingParams(self.automaton, self.sampler.warper(**warp))
+        rules = DecodingParams(self.automaton, sampler.warper(**warp), sampler.certain_ends)
         if isinstance(prompts, str | bytes) or not isinstance(prompts, Sequence):
             raise InvalidArgument(
                 f"prompts are a {type(prompts).__name__}",

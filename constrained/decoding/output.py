@@ -20,7 +20,7 @@ else:  # a default needs Python 3.13 at run time
     ValueT = TypeVar("ValueT")
 
 Finish = Literal["complete", "end", "limit", "dead"]
-"""``complete``: nothing could follow, so the model was not asked; ``end``: the model chose to end the completion here;
+"""``complete``: nothing could follow; ``end``: the model chose to end the completion here;
 ``limit``: the token limit changed or ended it, see `Output.cut`; it is complete, as always. ``dead``: a sequence that a
 sampler rejected, or that reached a dead end of a predicate; samplers do not return it."""
 
@@ -106,9 +106,9 @@ class Output(Generic[ValueT]):
         value: the typed value.
         text: the completion that it was parsed from.
         tokens: its token ids, without an end of sequence.
-        logprob: log-probability of the tokens under the model after temperature (greedy: temperature 1), in
-            nats, with its end of sequence where the model was asked for one. Where nothing but the end can follow,
-            and at `max_tokens`, the end has probability 1.
+        logprob: log-probability of the completion under the model after temperature (greedy: temperature 1), in nats:
+            of its tokens and of its end, all EOS tokens together. With certain ends (`constrained.sampling.ends`;
+            `Local(weights=False)`, `extract`, `generate`) the end counts only where something else could have followed.
         log_weight: importance weight of the completion under the model's conditional distribution, see
             `constrained.sampling`: the mean of exp(log_weight) h(text) estimates the model's mean of h over valid
             completions, times P(L). For ``local`` it is log P(text) / Q(text), or (`AWRS`) the log of an unbiased estimate

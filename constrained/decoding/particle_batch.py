@@ -72,6 +72,7 @@ class CachedParticleBatch:
             self.prompt,
             getattr(constraint, "key", repr(constraint)),
             self.params.warp,
+            self.params.certain_ends,
             self.limit,
         )
         return hashlib.sha256(repr(parts).encode()).hexdigest()

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained.automaton.protocol import NO_LIMIT
 from constrained.decoding.allowed_tokens import AutomatonCandidates
 from constrained.decoding.output import Finish, Stats
 from constrained.decoding.tree_logits import TreeLogits
@@ -35,10 +34,13 @@ class DecodingParams:
     Attributes:
         automaton: the compiled constraint.
         warp: the logits warper: temperature and truncation.
+        certain_ends: an end has probability 1 where only the end can follow, and at the token limit; otherwise it is
+            drawn, and counts, everywhere. See `constrained.sampling.ends`.
     """
 
     automaton: Automaton
     warp: LogitsWarper
+    certain_ends: bool
 
 
 @dataclass(slots=True)
@@ -64,7 +66,7 @@ class TokenSequence:
     """Prompt and completion of one request, with the automaton's state and the importance weight.
 
     One step: `position` of the model's logits -> a sampler's draw -> `commit`. `commit` computes the candidate tokens
-    of the next position at once, so a finished sequence needs no further forward pass.
+    of the next position at once, so a sequence whose end is certain needs no further forward pass.
 
     Attributes:
         prompt: token ids of the prompt.
@@ -160,7 +162,8 @@ class TokenSequence:
         if draw.token is None:
             self.finish = "dead"
         elif draw.token in automaton.vocabulary.eos_ids:
-            self.finish = "end" if self.cut is None else "limit"
+            chosen = not self.candidates.only_ends or self.candidates.limit_excludes
+            self.finish = "limit" if self.cut is not None else "end" if chosen else "complete"
         else:
             if self.drafter is not None:
                 self.drafter.commit(draw.token)
@@ -222,15 +225,16 @@ class TokenSequence:
         return self.limit - len(self.tokens)
 
     def _look(self) -> None:
-        """Prepares the next position; sets `finish` if only EOS tokens are allowed."""
-        budget = self.remaining_tokens
-        following = AutomatonCandidates(self.params.automaton, self.state, budget)
-        self.candidates: Candidates = following
-        if following.only_eos():
-            if self.cut is None and self._goes_on():
+        """Prepares the next position; sets `finish` if only EOS tokens are allowed and their probability is 1."""
+        self.candidates: Candidates = AutomatonCandidates(
+            self.params.automaton, self.state, self.remaining_tokens
+        )
+        if self.params.certain_ends and self.candidates.only_ends:
+            if self.cut is None and self.candidates.limit_excludes:
                 self.cut = len(self.tokens), None
             self.finish = "complete" if self.cut is None else "limit"
 
-    def _goes_on(self) -> bool:
-        """Whether the completion could continue without the token limit."""
-        return not AutomatonCandidates(self.params.automaton, self.state, NO_LIMIT).only_eos()
+    @property
+    def awaits_end(self) -> bool:
+        """Whether only an EOS token can follow: it is drawn for its probability."""
+        return not self.finish and self.candidates.only_ends

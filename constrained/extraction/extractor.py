@@ -18,7 +18,7 @@ from constrained.extraction.extraction import Document, Extraction
 from constrained.extraction.many import extract_documents, extract_one
 from constrained.extraction.partial import Partial, item_parser, stream_item_values, stream_partials
 from constrained.extraction.prompt import Messages, PromptExtras, check_text, extraction_prompt
-from constrained.sampling import Local
+from constrained.sampling import AWRS, Local
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -233,10 +233,15 @@ def value_generator(
     sampler: str | Sampler | None,
     speculation: str | Speculation | None,
 ) -> Generator[Any]:
-    """A generator whose values are wanted, and not their weights: it draws the same tokens, mostly without masks."""
+    """A generator whose values are wanted, and not their weights.
+
+    It draws the same tokens, mostly without masks, and without a forward pass for an end that must come.
+    """
     generator = Generator(model, constraint, sampler=sampler, speculation=speculation)
     if generator.sampler == Local():
         generator.sampler = Local(weights=False)
+    elif generator.sampler == AWRS():
+        generator.sampler = AWRS(ends="certain")
     return generator
 
 

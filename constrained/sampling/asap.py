@@ -8,6 +8,7 @@ from typing import Any
 from constrained.sampling.attempts import require_positive_ints
 from constrained.sampling.base import ParticleBatch, SampleBatch, Sampler, estimate_evidence
 from constrained.sampling.cars import run_through_trie
+from constrained.sampling.ends import Ends, check_ends
 from constrained.sampling.trie import Trie, TrieOutdated, Tries
 from constrained.sampling.trie_walk import WeightByRatio
 from constrained.sampling.warpers import LogitsWarper, untruncated_warper
@@ -23,12 +24,15 @@ class ASAp(Sampler):
     Attributes:
         parallel: sequences that are drawn in one batch; they learn only from earlier batches.
         tries: tries of earlier calls; None: each call starts with an empty trie.
+        ends: see `constrained.sampling.ends`.
     """
 
     parallel: int = 1
     tries: Tries | None = None
+    ends: Ends = "model"
 
     def __post_init__(self) -> None:
+        check_ends(self.ends)
         require_positive_ints(parallel=self.parallel)
 
     def warper(self, **settings: Any) -> LogitsWarper:

@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 
 from constrained.errors import InvalidArgument
 from constrained.sampling.base import Draw, Position, TokenSampler
+from constrained.sampling.ends import Ends, check_ends
+from constrained.sampling.local import impossible_end
 from constrained.sampling.warpers import LogitsWarper, refuse_truncation
 from spec.scores import log_sum_exp
 
@@ -40,14 +42,17 @@ class AWRS(TokenSampler):
         when_exhausted: ``"mask"``: after `patience` visits the token is drawn by the mask, with W = Z. ``"drop"``: the
             sequence ends with weight 0, and a larger weight of draws at the last visit compensates.
         cached: use the mask, with W = Z, where it is already computed.
+        ends: see `constrained.sampling.ends`.
     """
 
     checks: int = 4
     patience: int | None = None
     when_exhausted: Literal["mask", "drop"] = "mask"
     cached: bool = True
+    ends: Ends = "model"
 
     def __post_init__(self) -> None:
+        check_ends(self.ends)
         for name in ("checks", "patience"):
             value = getattr(self, name)
             if value is None and name == "patience":
@@ -73,7 +78,7 @@ class AWRS(TokenSampler):
         Nothing is drawn where no token is both permitted and possible for the model.
         """
         candidates = position.candidates
-        if self.cached and candidates.cached:
+        if candidates.only_ends or (self.cached and candidates.cached):
             return draw_from_mask(position)
         logs = position.log_probs
         possible = int(np.count_nonzero(logs > -np.inf))
@@ -148,6 +153,8 @@ def draw_from_mask(position: Position) -> Draw:
     """The token of local masking, by the mask, with W = Z."""
     logs = position.log_probs[position.allowed]
     mass = log_sum_exp(logs)
+    if mass == -np.inf and position.candidates.only_ends:
+        return impossible_end(position)
     if mass == -np.inf:
         return Draw(None, -np.inf, -np.inf, position.candidates.checks, (0.0, 0.0))
     best = int(np.argmax(logs)) if position.warper.greedy else position.pick(logs, position.allowed)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained.errors import ModelError
+from constrained.sampling.ends import Ends
 from constrained.sampling.randomness import TOKENS, Ids, Randomness, Scores
 from constrained.sampling.warpers import LogitsWarper
 from spec.scores import log_sum_exp, top_indices
@@ -24,10 +25,14 @@ class Candidates(ABC):
         expensive_membership: a membership query is expensive (a parser, a predicate), and `ids` takes one query per
             token of the vocabulary; otherwise `ids` counts as one query.
         checks: membership queries so far.
+        only_ends: only ends of sequence can follow (within the token limit); then `ids` takes no query.
+        eos_ids: all ends of sequence; the probabilities of several count together.
     """
 
     expensive_membership: bool = False
     checks: int = 0
+    only_ends: bool = False
+    eos_ids: Sequence[int] = ()
 
     @property
     @abstractmethod
@@ -208,6 +213,13 @@ class Position:
         """The log-probabilities log p, float64 [V]."""
         return self.distribution.log_probs
 
+    def log_prob(self, token: int) -> float:
+        """Log p of a token; of an end of sequence: of all ends together, since the completion is the same."""
+        ends = self.candidates.eos_ids
+        if len(ends) < 2 or token not in ends:
+            return self.distribution.log_prob(token)
+        return log_sum_exp(np.array([self.distribution.log_prob(end) for end in ends]))
+
     def gumbel_top_k(self, count: int) -> Sequence[int]:
         """See `Distribution.gumbel_top_k`."""
         return self.distribution.gumbel_top_k(self.randomness, self.position_id, count)
@@ -241,7 +253,8 @@ class Draw:
 
     Attributes:
         token: id; None in a dead end, whose weight is 0.
-        logprob: log p(token), under the model after temperature, over the whole vocabulary (nats).
+        logprob: log p(token), under the model after temperature, over the whole vocabulary (nats); after
+            `TokenSampler.draw_token` that of an end is of all ends together, see `Position.log_prob`.
         log_weight: log W(u), see the table in `constrained.sampling`.
         checks: membership queries, see `Candidates.checks`.
         bounds: guaranteed lower and upper bound of Z(u); None where the sampler has none.
@@ -338,7 +351,22 @@ class SampleBatch:
 
 
 class Sampler(ABC):
-    """The configuration of a sampling method; `draw` runs it."""
+    """The configuration of a sampling method; `draw` runs it.
+
+    Attributes:
+        ends: see `constrained.sampling.ends`.
+    """
+
+    ends: Ends | None = "model"
+
+    @property
+    def certain_ends(self) -> bool:
+        """Whether an end has probability 1 where only the end can follow, and at the token limit."""
+        return self.ends == "certain"
+
+    def weighted(self) -> Sampler:
+        """This sampler with weights: the one that draws sets."""
+        return self
 
     def warper(self, **settings: Any) -> LogitsWarper:
         """Temperature and truncations out of the settings of a call.
@@ -391,6 +419,9 @@ class TokenSampler(Sampler):
         Where the limit excluded a token, the draw is repeated without the limit, with the same logits and noise.
         """
         draw = self.propose(position)
+        ends = position.candidates.eos_ids
+        if len(ends) > 1 and draw.token is not None and draw.token in ends:
+            draw = replace(draw, logprob=position.log_prob(draw.token))
         if not position.limit_may_change_draw:
             return draw
         unlimited = self.propose(position.without_limit()).token

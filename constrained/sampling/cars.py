@@ -13,6 +13,7 @@ from constrained.sampling.attempts import (
     sample_until_valid,
 )
 from constrained.sampling.base import ParticleBatch, SampleBatch, Sampler
+from constrained.sampling.ends import Ends, check_ends
 from constrained.sampling.trie import ROOT, Trie, TrieOutdated, Tries
 from constrained.sampling.trie_walk import AcceptByRatio, RatioPolicy, TrieWalk
 from constrained.sampling.warpers import LogitsWarper, untruncated_warper
@@ -29,13 +30,16 @@ class CARS(Sampler):
         attempts: greatest number of attempts per requested sequence.
         parallel: greatest number of attempts in one batch.
         tries: tries of earlier calls; None: each call starts with an empty trie.
+        ends: see `constrained.sampling.ends`.
     """
 
     attempts: int = DEFAULT_ATTEMPTS
     parallel: int = DEFAULT_PARALLEL
     tries: Tries | None = None
+    ends: Ends = "model"
 
     def __post_init__(self) -> None:
+        check_ends(self.ends)
         require_positive_ints(attempts=self.attempts, parallel=self.parallel)
 
     def warper(self, **settings: Any) -> LogitsWarper:

@@ -27,6 +27,7 @@ from constrained.sampling.base import (
     SampleBatch,
     TokenSampler,
 )
+from constrained.sampling.ends import Ends, check_ends
 from constrained.sampling.warpers import LogitsWarper
 from spec.scores import log_sum_exp
 
@@ -42,13 +43,26 @@ class Local(TokenSampler):
         weights: report Z. Without it `log_weight` is NaN, tokens and `logprob` do not change, and masks are computed
             only where a truncation needs them or none of the tokens with the largest keys is allowed. A set of
             sequences (`draw`) always has weights.
+        ends: see `constrained.sampling.ends`; by default ``"model"`` with weights, and ``"certain"`` without, so that no
+            forward pass is spent on an end that nothing competes with.
     """
 
     weights: bool = True
+    ends: Ends | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.weights, bool):
             raise InvalidArgument(f"weights is {self.weights!r}", action="pass True or False")
+        check_ends(self.ends, optional=True)
+
+    @property
+    def certain_ends(self) -> bool:
+        """See `Sampler.certain_ends`."""
+        return self.ends == "certain" or (self.ends is None and not self.weights)
+
+    def weighted(self) -> Local:
+        """This sampler with weights."""
+        return replace(self, weights=True)
 
     def top_count(self, warper: LogitsWarper) -> int:
         """`TOP_COUNT` without weights and truncations."""
@@ -56,13 +70,14 @@ class Local(TokenSampler):
 
     def draw(self, batch: ParticleBatch, count: int) -> SampleBatch:
         """Independent sequences; the mean of their weights estimates P(L)."""
-        return TokenSampler.draw(replace(self, weights=True), batch, count)
+        return TokenSampler.draw(self.weighted(), batch, count)
 
     def propose(self, position: Position) -> Draw:
         """One token of p f / Z, with W = Z (greedy: the most likely allowed token, with the same Z).
 
         With truncations Z is the mass, under the model after temperature, of the tokens that could be drawn.
-        So exp(logprob - log_weight) is the probability of the draw in every case but greedy.
+        So exp(logprob - log_weight) is the probability of the draw in every case but greedy. Where only ends can
+        follow there is nothing to truncate, and an end that the model rules out is drawn with weight 0.
 
         Raises:
             ModelError: the logits are not a distribution, or give no allowed token a probability.
@@ -76,10 +91,12 @@ class Local(TokenSampler):
         scaled = position.scaled[ids]
         if not len(scaled):
             return Draw(None, -np.inf, -np.inf, position.candidates.checks)
-        if position.warper.truncates:
+        if position.warper.truncates and not position.candidates.only_ends:
             kept = position.warper.truncation_mask(scaled)
             ids, scaled = ids[kept], scaled[kept]
         mass = log_sum_exp(scaled)
+        if mass == -np.inf and position.candidates.only_ends:
+            return impossible_end(position)
         if mass == -np.inf:
             raise NoPossibleToken(
                 "the model gives probability 0 to every token that the constraint allows",
@@ -100,6 +117,11 @@ class Local(TokenSampler):
         if warper.greedy:
             return "greedy"
         return "local-truncated" if warper.truncates else "local"
+
+
+def impossible_end(position: Position) -> Draw:
+    """The end where only ends can follow and the model rules them out: the completion is valid, its weight is 0."""
+    return Draw(int(position.allowed[0]), -np.inf, -np.inf, position.candidates.checks, (0.0, 0.0))
 
 
 def draw_from_top(position: Position) -> Draw | None:

@@ -31,6 +31,7 @@ from constrained.sampling.base import (
     draw_or_end,
     estimate_evidence,
 )
+from constrained.sampling.ends import Ends, check_ends, check_proposal_ends
 from constrained.sampling.local import Local
 from constrained.sampling.randomness import CUTS, MOVES, Randomness, bernoulli
 from constrained.sampling.warpers import LogitsWarper, untruncated_warper
@@ -66,14 +67,17 @@ class MCMC(Sampler):
             the model was uncertain, v = entropy (nats) + floor.
         floor: minimum of v under ``"priority"``, so that every position can be chosen.
         proposal: completes the sequences.
+        ends: see `constrained.sampling.ends`; it holds for the proposal too.
     """
 
     steps: int = 10
     cut: Literal["restart", "uniform", "priority"] = "restart"
     floor: float = 0.1
     proposal: TokenSampler = field(default_factory=Local)
+    ends: Ends = "model"
 
     def __post_init__(self) -> None:
+        check_ends(self.ends)
         require_positive_ints(steps=self.steps)
         if self.cut not in ("restart", "uniform", "priority"):
             raise InvalidArgument(f"cut is {self.cut!r}", action="use one of: restart, uniform, priority")
@@ -84,6 +88,7 @@ class MCMC(Sampler):
                 f"proposal is {self.proposal!r}",
                 action="pass a sampler of tokens that weighs them, like AWRS() or Local()",
             )
+        check_proposal_ends("MCMC", self.certain_ends, self.proposal.certain_ends)
 
     def warper(self, **settings: Any) -> LogitsWarper:
         """Temperature 1 where none is given; no truncation."""
@@ -137,9 +142,11 @@ class MCMC(Sampler):
 
     def _cut(self, state: ChainState, randomness: Randomness) -> ChainState:
         """A state to be completed from a position of this one; from the start if this one ended dead."""
-        if self.cut == "restart" or state.text.finish == "dead" or not state.values:
+        if self.cut == "restart" or state.text.finish == "dead" or not any(state.values):
             return ChainState(None)
-        cut = randomness.pick(np.log(state.values), np.arange(len(state.values)), 0, CUTS)
+        with np.errstate(divide="ignore"):
+            values = np.log(state.values)
+        cut = randomness.pick(values, np.arange(len(state.values)), 0, CUTS)
         return ChainState(None, state.values[:cut], cut)
 
     def _write(self, batch: ParticleBatch, states: Sequence[ChainState]) -> None:
@@ -157,6 +164,8 @@ class MCMC(Sampler):
     def _value(self, position: Position, place: int) -> float:
         if self.cut == "restart":
             return float(place == 0)
+        if position.candidates.only_ends:
+            return 0.0  # nothing but the same sequence could be proposed from here
         if self.cut == "uniform":
             return 1.0
         logs, p = position.distribution.log_probs, position.distribution.probs

@@ -23,6 +23,7 @@ from constrained.sampling.base import (
     TokenSampler,
     run_particles,
 )
+from constrained.sampling.ends import Ends, check_ends
 from constrained.sampling.warpers import LogitsWarper, untruncated_warper
 
 
@@ -33,12 +34,15 @@ class Rejection(Sampler):
     Attributes:
         attempts: greatest number of attempts per requested sequence.
         parallel: greatest number of attempts in one batch.
+        ends: see `constrained.sampling.ends`.
     """
 
     attempts: int = DEFAULT_ATTEMPTS
     parallel: int = DEFAULT_PARALLEL
+    ends: Ends = "model"
 
     def __post_init__(self) -> None:
+        check_ends(self.ends)
         require_positive_ints(attempts=self.attempts, parallel=self.parallel)
 
     def warper(self, **settings: Any) -> LogitsWarper:

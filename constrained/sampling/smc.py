@@ -19,6 +19,7 @@ from constrained.errors import InvalidArgument
 from constrained.sampling.attempts import require_positive_ints
 from constrained.sampling.awrs import AWRS
 from constrained.sampling.base import ParticleBatch, SampleBatch, Sampler, TokenSampler, draw_or_end
+from constrained.sampling.ends import Ends, check_ends, check_proposal_ends
 from constrained.sampling.randomness import CHOICES, Scores
 from constrained.sampling.resampling import RESAMPLINGS
 from constrained.sampling.warpers import LogitsWarper, untruncated_warper
@@ -42,6 +43,7 @@ class SMC(Sampler):
         potential: makes sequences with a high score more likely: the distribution becomes P(w) exp(potential(w, True))
             over valid sequences. Its values for unfinished sequences guide the particles without a change of the
             distribution: they are divided out one token later.
+        ends: see `constrained.sampling.ends`; it holds for the proposal too.
     """
 
     particles: int = 16
@@ -49,8 +51,10 @@ class SMC(Sampler):
     threshold: float = 0.25
     resampling: Literal["multinomial", "residual", "stratified", "systematic"] = "systematic"
     potential: Potential | None = None
+    ends: Ends = "model"
 
     def __post_init__(self) -> None:
+        check_ends(self.ends)
         require_positive_ints(particles=self.particles)
         if not isinstance(self.threshold, float | int) or not 0 <= self.threshold <= 1:
             raise InvalidArgument(f"threshold is {self.threshold!r}", action="pass a number from 0 to 1")
@@ -63,6 +67,7 @@ class SMC(Sampler):
                 f"proposal is {self.proposal!r}",
                 action="pass a sampler of tokens that weighs them, like AWRS() or Local()",
             )
+        check_proposal_ends("SMC", self.certain_ends, self.proposal.certain_ends)
 
     def warper(self, **settings: Any) -> LogitsWarper:
         """Temperature 1 where none is given; no truncation."""

@@ -81,7 +81,8 @@ class TrieWalk:
                 token, logprob = int(ids[index]), float(logs[index])
             else:
                 log_weight = -np.inf
-        draw = Draw(token, logprob, log_weight, candidates.checks)
+        drawn = logprob if token is None else position.log_prob(token)
+        draw = Draw(token, drawn, log_weight, candidates.checks)
         text.commit(replace(draw, unlimited_token=self._unlimited_token(position, token)))
         parent = self.node
         if token is not None and not text.finish:

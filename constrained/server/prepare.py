@@ -138,7 +138,8 @@ def prepare_request(
             f"the request needs {len(prompts) * copies} completions; at most {settings.max_batch} are allowed",
         )
     try:
-        rules = DecodingParams(automaton, _warp(request))
+        sampler = Local(weights=False)
+        rules = DecodingParams(automaton, _warp(request), sampler.certain_ends)
         seed = None if request.seed is None else request.seed % 2**64
         seed = limits.make_noise(seed, 0, greedy=rules.warp.greedy).seed
         wanted = _max_tokens(request, settings)
@@ -155,7 +156,7 @@ def prepare_request(
             decoding = [DecodingRequest(rules, ids, limit, seed, first + i, drafting) for i in range(copies)]
             groups.append(
                 [
-                    SequenceStream(base + i, one.new_sequence(), Local(weights=False), _top(request))
+                    SequenceStream(base + i, one.new_sequence(), sampler, _top(request))
                     for i, one in enumerate(decoding)
                 ]
             )

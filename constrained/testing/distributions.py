@@ -144,7 +144,9 @@ def sequence_distribution(
     known: dict[tuple[int, ...], TokenDistribution] = {}
 
     def play(dice: EnumeratedRandomness) -> TokenSequence:
-        answer = TokenSequence(DecodingParams(automaton, warp), model.encode(""), dice, limit)
+        answer = TokenSequence(
+            DecodingParams(automaton, warp, sampler.certain_ends), model.encode(""), dice, limit
+        )
         for _ in decode_sequences(model, [answer], _MeanWeightSampler(sampler, answer, known)):
             pass
         return answer
@@ -164,6 +166,7 @@ class _MeanWeightSampler(TokenSampler):
         self, inner: TokenSampler, answer: TokenSequence, known: dict[tuple[int, ...], TokenDistribution]
     ) -> None:
         self.inner = inner
+        self.ends = inner.ends
         self.answer = answer
         self.known = known  # distributions of positions, by the tokens before them
 

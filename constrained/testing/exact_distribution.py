@@ -46,11 +46,11 @@ def exact_distributions(
     prompt: Prompt = "",
     temperature: float = 1.0,
     budget: int = 50_000,
+    certain_ends: bool = False,
 ) -> ExactDistributions:
     """Enumerates the token sequences that the automaton allows, breadth first.
 
-    As in generation, an end has probability 1 where only the end can follow, and at `limit`. The probabilities of
-    sequences with equal bytes are summed.
+    The probabilities of sequences with equal bytes are summed, and so are those of several ends.
 
     Args:
         model: the model.
@@ -59,6 +59,8 @@ def exact_distributions(
         prompt: of all completions.
         temperature: above 0.
         budget: greatest number of prefixes.
+        certain_ends: an end has probability 1 where only the end can follow, and at `limit`, as with
+            ``ends="certain"``.
 
     Raises:
         TooManySequences: there are more.
@@ -75,9 +77,9 @@ def exact_distributions(
         if prefixes > budget:
             raise TooManySequences(f"there are more than {budget} prefixes of at most {limit} tokens")
         steps = [_steps(automaton, state, limit - length) for _, state, _, _ in level]
-        asked = [i for i, (ends, after) in enumerate(steps) if after]
+        asked = [i for i, (ends, after) in enumerate(steps) if after or (ends and not certain_ends)]
         for i, (ends, after) in enumerate(steps):
-            if ends and not after:  # nothing but the end can follow: it has probability 1
+            if certain_ends and ends and not after:
                 _add(whole, level[i][0], level[i][2], level[i][3])
         if not asked:
             break
@@ -92,11 +94,11 @@ def exact_distributions(
             logs = _log_softmax(rows[row], temperature)
             allowed = [*after, *(eos if ends else ())]
             log_z = _log_sum(logs[allowed])
-            if log_z == -np.inf:
+            if log_z == -np.inf and after:
                 continue
             if ends:
                 end = _log_sum(logs[list(eos)])
-                _add(whole, text, log_p + end, log_q + end - log_z)
+                _add(whole, text, log_p + end, log_q + (end - log_z if after else 0.0))
             for token, state in after.items():
                 if logs[token] > -np.inf:
                     following.append(
@@ -104,10 +106,10 @@ def exact_distributions(
                     )
                     parents.append(row)
                     unread.append([token])
+        if not following:
+            break
         cache.keep(parents)
         level = following
-        if not level:
-            break
     mass = math.fsum(p for p, _ in whole.values())
     reached = math.fsum(q for _, q in whole.values())  # less than 1 where a predicate leads into dead ends
     names = {text: text.decode() for text in whole}

@@ -248,10 +248,14 @@ class EnumerableModel(FunctionModel):
         lengths = range(self.depth + 1)
         return [text for n in lengths for text in itertools.product(range(self.eos), repeat=n)]
 
-    def distributions(self, language: Collection[bytes]) -> EnumeratedDistributions:
+    def distributions(
+        self, language: Collection[bytes], *, certain_ends: bool = False
+    ) -> EnumeratedDistributions:
         """The distributions for a language, from their definitions and the list of its strings, without an automaton.
 
-        As in generation, an end has probability 1 where only the end can follow.
+        Args:
+            language: the valid strings.
+            certain_ends: an end has probability 1 where only the end can follow, as with ``ends="certain"``.
         """
         valid = {text: self.vocabulary.decode(text) in language for text in self.sequences()}
         viable = {text[:n] for text, good in valid.items() if good for n in range(len(text) + 1)}
@@ -265,10 +269,10 @@ class EnumerableModel(FunctionModel):
                 f = [valid[prefix] if a == self.eos else (*prefix, a) in viable for a in range(self.eos + 1)]
                 only_end = valid[prefix] and sum(f) == 1
                 a = text[n] if n < len(text) else self.eos
-                if only_end:
+                if only_end and certain_ends:
                     row = self._end
                 p *= row[a]
-                q *= row[a] * f[a] / math.fsum(row[f]) if any(f) else 0.0
+                q *= f[a] if only_end else row[a] * f[a] / math.fsum(row[f]) if any(f) else 0.0
             name = self.vocabulary.decode(text)
             model[name] = float(p)
             if valid[text]:

@@ -31,7 +31,9 @@ class Writer:
     def __init__(
         self, generator: Generator, prompt: str, limit: int, number: int = 0, temperature: float = 1.0
     ) -> None:
-        (task,) = generator._tasks([prompt], [number], 7, max_tokens=limit, temperature=temperature)
+        (task,) = generator._tasks(
+            [prompt], [number], 7, generator.sampler, max_tokens=limit, temperature=temperature
+        )
         self.takes = 0
         self.sequence = task.new_sequence()
         self.sampler: Any = generator.sampler

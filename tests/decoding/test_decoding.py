@@ -15,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import constrained
-from constrained import Generator
+from constrained import Generator, Local
 from constrained.decoding.partial_json import partial_json
 from constrained.errors import (
     DoesNotFit,
@@ -71,11 +71,26 @@ def test_the_constraint_wins_over_the_model():
 
 def test_a_text_that_cannot_go_on_ends_without_asking_the_model():
     vocabulary = byte_vocabulary()
-    out = Generator(ScriptedModel(vocabulary, "yes"), FiniteAutomaton(["yes", "no"], vocabulary))("sure?")
-    assert out.finish == "complete"
-    assert out.stats.forwards == len(out.tokens) == 3
-    empty = Generator(ScriptedModel(vocabulary, "yes"), FiniteAutomaton([""], vocabulary))("sure?")
-    assert (empty.text, empty.finish, empty.stats.forwards, empty.logprob) == ("", "complete", 0, 0.0)
+    model = ScriptedModel(vocabulary, "yes")
+    for sampler in (Local(weights=False), Local(ends="certain")):
+        out = Generator(model, FiniteAutomaton(["yes", "no"], vocabulary), sampler=sampler)("sure?")
+        assert out.finish == "complete"
+        assert out.stats.forwards == len(out.tokens) == 3
+        empty = Generator(model, FiniteAutomaton([""], vocabulary), sampler=sampler)("sure?")
+        assert (empty.text, empty.finish, empty.stats.forwards, empty.logprob) == ("", "complete", 0, 0.0)
+
+
+def test_with_weights_the_model_is_asked_for_the_probability_of_an_end_that_must_come():
+    vocabulary = byte_vocabulary()
+    model = ScriptedModel(vocabulary, "yes")
+    end = -math.log1p((vocabulary.size - 1) * math.exp(-30))  # the margin of a script
+    for sampler in (None, Local(weights=False, ends="model")):
+        out = Generator(model, FiniteAutomaton(["yes", "no"], vocabulary), sampler=sampler)("sure?")
+        assert (out.text, out.finish, out.stats.forwards) == ("yes", "complete", 4)
+        assert out.logprob == pytest.approx(4 * end, abs=1e-12)
+    empty = Generator(model, FiniteAutomaton([""], vocabulary))("sure?")
+    assert (empty.text, empty.finish, empty.stats.forwards) == ("", "complete", 1)
+    assert empty.logprob == pytest.approx(-30 + end)
 
 
 def test_where_the_text_may_go_on_the_model_decides_whether_it_ends():
@@ -84,7 +99,7 @@ def test_where_the_text_may_go_on_the_model_decides_whether_it_ends():
     short = Generator(ScriptedModel(vocabulary, "ab"), language)("p")
     assert (short.text, short.finish, short.stats.forwards) == ("ab", "end", 3)
     long = Generator(ScriptedModel(vocabulary, "abc"), language)("p")
-    assert (long.text, long.finish, long.stats.forwards) == ("abc", "complete", 3)
+    assert (long.text, long.finish, long.stats.forwards) == ("abc", "complete", 4)
 
 
 @pytest.mark.parametrize("temperature", [None, 0.7, 1.5])
@@ -95,8 +110,7 @@ def test_logprob_and_log_weight_are_those_of_the_text_under_the_model(temperatur
     logprob = log_weight = 0.0
     state = automaton.start
     # Independently: every prefix is read from its start, every token is checked by the automaton.
-    steps = [*out.tokens, vocabulary.eos_ids[0]] if out.finish == "end" else list(out.tokens)
-    for n, token in enumerate(steps):
+    for n, token in enumerate([*out.tokens, vocabulary.eos_ids[0]]):
         ids = prompt + list(out.tokens[:n])
         logits = llama().forward([ids], llama().cache(1))[0].astype(np.float64) / (temperature or 1.0)
         p = np.exp(logits - logits.max())
@@ -228,14 +242,17 @@ def test_the_real_automaton_closes_at_every_limit(limit):
         assert len(out.tokens) <= limit
 
 
-def test_at_the_limit_the_end_costs_nothing():
+@pytest.mark.parametrize("weights", [False, True])
+def test_at_the_limit_the_end_costs_nothing_without_weights(weights):
     model = EagerTalker(byte_vocabulary())
-    out = Generator(model, FiniteAutomaton(["aaaa", "aa", "aaa"], model.vocabulary))("p", max_tokens=3)
+    language = FiniteAutomaton(["aaaa", "aa", "aaa"], model.vocabulary)
+    gen = Generator(model, language, sampler=Local(weights=weights))
+    out = gen("p", max_tokens=3)
     assert (out.text, out.finish) == ("aaa", "limit")
-    assert model.calls == out.stats.forwards == 3
+    assert model.calls == out.stats.forwards == 3 + weights
     model.calls = 0
-    full = Generator(model, FiniteAutomaton(["aaaa", "aa", "aaa"], model.vocabulary))("p", max_tokens=4)
-    assert (full.text, full.finish, model.calls) == ("aaaa", "complete", 4)
+    full = gen("p", max_tokens=4)
+    assert (full.text, full.finish, model.calls) == ("aaaa", "complete", 4 + weights)
 
 
 def test_the_models_context_is_a_limit_too():
@@ -293,6 +310,8 @@ def test_a_stream_is_the_text_in_pieces_with_the_value_so_far():
 def test_a_stream_of_bare_text_has_the_text_as_its_value():
     vocabulary = byte_vocabulary()
     gen = Generator(ScriptedModel(vocabulary, "yes"), FiniteAutomaton(["yes"], vocabulary))
+    assert [chunk.value for chunk in gen.stream("p")] == ["y", "ye", "yes", "yes"]  # and the end
+    gen = Generator(gen.model, gen.automaton, sampler=Local(weights=False))
     assert [chunk.value for chunk in gen.stream("p")] == ["y", "ye", "yes"]
 
 

@@ -94,7 +94,7 @@ def a_request_to_the_server(model: CountingModel) -> None:
 
 def a_set(model: CountingModel) -> None:
     generator = Generator(model, WORDS, chat=False)
-    (request,) = generator._tasks(["Say:"], None, 1, temperature=1.0)
+    (request,) = generator._tasks(["Say:"], None, 1, generator.sampler, temperature=1.0)
     batch = request.particle_batch(model)
     (sequence,) = batch.start([batch.randomness(0)])
     run_particles(batch, [sequence], UNWEIGHED)

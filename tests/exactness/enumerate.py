@@ -63,13 +63,12 @@ class TableModel(LanguageModel):
         return np.stack(found)
 
     def mass(self, language: Collection[bytes]) -> dict[bytes, float]:
-        """P of each text of a finite language over one-byte tokens, where the end is certain if nothing else can follow."""
+        """P of each text of a finite language over one-byte tokens, with its end."""
         found = {}
         for text in language:
             ids = tuple(self.vocabulary.tokens.index(bytes([byte])) for byte in text)
             p = math.prod(float(self.distribution(ids[:i])[token]) for i, token in enumerate(ids))
-            longer = any(other.startswith(text) and other != text for other in language)
-            found[text] = p * (float(self.distribution(ids)[self.end]) if longer else 1.0)
+            found[text] = p * float(self.distribution(ids)[self.end])
         return found
 
 

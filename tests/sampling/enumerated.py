@@ -20,10 +20,10 @@ class ExpensiveAutomaton(FiniteAutomaton):
     expensive_membership = True
 
 
-def pool_of(model, language, chance, *, costly=False, limit=None):
+def pool_of(model, language, chance, *, costly=False, limit=None, certain_ends=False):
     """A pool whose attempts all use one chance."""
     make = ExpensiveAutomaton if costly else FiniteAutomaton
-    rules = DecodingParams(make(language, model.vocabulary), LogitsWarper(1.0))
+    rules = DecodingParams(make(language, model.vocabulary), LogitsWarper(1.0), certain_ends)
     return CachedParticleBatch(model, rules, [model.eos], limit or model.depth, lambda attempt: chance)
 
 

@@ -124,7 +124,7 @@ def test_every_step_comes_closer(cut):
     rows = kernel(model, LANGUAGE, sampler, states)
     distribution = {x: chance for x, (chance, _) in states.items()}
     distances = []
-    for _ in range(30):
+    for _ in range(60):
         distances.append(sum(abs(p - distributions.conditional[x[0]]) for x, p in distribution.items()) / 2)
         distribution = {y: math.fsum(distribution[x] * rows[x].get(y, 0.0) for x in states) for y in states}
     assert distances[0] > 0.3
@@ -161,13 +161,13 @@ def generator(sampler):
 
 @pytest.mark.parametrize("cut", CUTS)
 def test_long_chains_fit_the_conditional_distribution_and_short_ones_do_not(cut):
-    distributions, gen = generator(MCMC(steps=20, cut=cut))
+    distributions, gen = generator(MCMC(steps=40, cut=cut))
     drawn = gen.sample("", 100, seed=1)
     counts = Counter(out.text.encode() for out in drawn)
     assert g_test(counts, distributions.conditional) > 1e-5
     assert g_test(counts, distributions.local) < 1e-5
     assert drawn.distribution == "mcmc"
-    assert drawn.attempts == 100 * 21
+    assert drawn.attempts == 100 * 41
     assert (
         abs(math.exp(drawn.log_evidence) - distributions.mass)
         < 4.5 * distributions.mass * drawn.log_evidence_error

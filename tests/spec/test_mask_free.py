@@ -28,7 +28,7 @@ from tests.spec.speculating import facts, fresh, generator, letters, words
 from tests.support.examples import examples
 from tests.support.tokenizers_fixtures import small_bpe_vocabulary
 
-FREE, MASKED = Local(weights=False), Local()
+FREE, MASKED = Local(weights=False), Local(ends="certain")
 PLACE = 11
 seeds = st.integers(0, 2**31)
 

@@ -100,19 +100,15 @@ def genlm_rows(
 
 
 def _task(measured: TaskMeasurement) -> dict[str, Any]:
-    """The distribution as a table; the end has probability 1 where no letter can follow, and at the limit."""
-    model, limit = measured.model, measured.task.limit
+    """The distribution as a table: the model's log-probabilities after every prefix of a text."""
+    model = measured.model
     letters = [piece.decode() for piece in model.vocabulary.tokens if piece]
     texts = list(measured.exact.conditional)
     prefixes = {text[:n] for text in texts for n in range(len(text) + 1)}
-    ended = [text for text in texts if not any(text + letter in prefixes for letter in letters)]
     place = {letter: i for i, letter in enumerate(letters)}
     rows: dict[str, list[float | None]] = {}
     for text in prefixes:
-        if text in ended or len(text) == limit:
-            rows[text] = [None] * len(letters) + [0.0]
-            continue
         logits: Any = model.logits([], [place[letter] for letter in text])  # type: ignore[attr-defined]
         logs = logits - np.log(np.exp(logits).sum())
         rows[text] = [float(value) if np.isfinite(value) else None for value in logs]
-    return {"letters": letters, "limit": limit, "rows": rows, "texts": texts, "ended": ended}
+    return {"letters": letters, "limit": measured.task.limit, "rows": rows, "texts": texts}

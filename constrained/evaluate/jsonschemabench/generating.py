@@ -16,6 +16,7 @@ from constrained.evaluate.masks.engines import CompiledSchema
 from constrained.evaluate.masks.engines.text import EngineStuck, MaskedSequence
 from constrained.models import LanguageModel
 from constrained.prompting import schema_text as prompts
+from constrained.sampling import Local
 
 _BUDGETS = (4000, 2000, 1000, 400, 100)
 
@@ -105,7 +106,8 @@ def generate_with_masks(
 def compile_constrained(model: LanguageModel, schema: Any) -> Generator:
     """This library's compiled schema, read a token at a time, as the other engines' are."""
     constraint: Constraint = json_schema(schema)
-    return Generator(model, constraint, speculation=None)
+    # As the other engines do, it spends no pass on an end that must come.
+    return Generator(model, constraint, sampler=Local(ends="certain"), speculation=None)
 
 
 def _timed(

@@ -43,7 +43,7 @@ def required_draws(automaton: Automaton, tokens: Sequence[int]) -> list[int] | N
     states = automaton.walk(automaton.start, tokens)
     if len(states) < len(tokens) or not states or not automaton.accepts(states[-1]):
         return None
-    ends = AutomatonCandidates(automaton, states[-1], NO_LIMIT).only_eos()
+    ends = AutomatonCandidates(automaton, states[-1], NO_LIMIT).only_ends
     return list(tokens) if ends else [*tokens, _END]
 
 

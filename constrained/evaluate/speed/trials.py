@@ -18,6 +18,7 @@ from constrained.evaluate.harness.settings import Progress, no_progress
 from constrained.evaluate.speed.cases import cases
 from constrained.evaluate.speed.run import SpeedSettings, build_model
 from constrained.models.hugging_face import HuggingFaceModel
+from constrained.sampling import Local
 
 EXTRACTIONS, NOISE = "extractions", "noise"
 _HOT = 4.0
@@ -119,7 +120,10 @@ def _job(
     model: HuggingFaceModel, constraint: Any, prompts: list[list[int]], limit: int, **settings: Any
 ) -> Job:
     made = {
-        draft: Generator(model, constraint, speculation="auto" if draft else None) for draft in (True, False)
+        draft: Generator(
+            model, constraint, sampler=Local(ends="certain"), speculation="auto" if draft else None
+        )
+        for draft in (True, False)
     }
     return {
         draft: lambda one=one: one.batch(prompts, max_tokens=limit, **settings)  # type: ignore[misc]

@@ -22,6 +22,7 @@ from constrained.evaluate.speed.cases import SpeedCase
 from constrained.integrations.transformers import ConstraintLogitsProcessor
 from constrained.integrations.transformers.processor import forbidden_tokens
 from constrained.models.hugging_face import HuggingFaceModel
+from constrained.sampling import Local, Sampler
 
 if TYPE_CHECKING:
     import torch
@@ -121,14 +122,16 @@ def decoding_methods(
     found["generate + constrained"] = lambda case: _processor(model, case, limit)
     drafts: dict[str, Any] = {"": None, " auto": "auto", " 64": Speculation(adapts=False)}
     for name, draft in drafts.items():
-        found[f"constrained{name}"] = _ours(model, limit, "local", draft)
+        found[f"constrained{name}"] = _ours(model, limit, Local(ends="certain"), draft)
     if exact:
         for name in ("", " auto"):
             found[f"cars{name}"] = _ours(model, limit, "cars", drafts[name], temperature=1.0, seed=0)
     return found
 
 
-def _ours(model: HuggingFaceModel, limit: int, sampler: str, draft: Any, **settings: Any) -> DecodingMethod:
+def _ours(
+    model: HuggingFaceModel, limit: int, sampler: str | Sampler, draft: Any, **settings: Any
+) -> DecodingMethod:
     def way(case: SpeedCase) -> DecodeCall:
         made = Generator(model, json_schema(case.schema), sampler=sampler, speculation=draft)
 

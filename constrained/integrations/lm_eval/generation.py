@@ -161,7 +161,8 @@ class BatchWriter:
         """
         ids = self._ids(one)
         limit = limits.token_limit(self._model, automaton, len(ids), one.limit)
-        rules = DecodingParams(automaton, sampler.warper(**one.settings))
+        # The completion alone is wanted: the probability of an end that must come needs no forward pass.
+        rules = DecodingParams(automaton, sampler.warper(**one.settings), certain_ends=True)
         return DecodingRequest(rules, ids, limit, self._seed, one.sequence).new_sequence()
 
     def _single(self, one: EvalRequest, constraint: Constraint) -> str:
