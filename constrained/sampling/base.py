@@ -293,6 +293,10 @@ class Particle(Protocol):
     def logprob(self) -> float:
         """Log-probability under the model, see `Output`."""
 
+    @property
+    def awaits_end(self) -> bool:
+        """Whether only an EOS token can follow, drawn for its probability."""
+
     def commit(self, draw: Draw) -> None:
         """Appends a drawn token, or ends the sequence."""
 

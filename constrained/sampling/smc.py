@@ -4,6 +4,9 @@ The weight of a particle is multiplied by the W of its proposal after every toke
 particles are resampled by weight, and all weights become their mean. So the mean weight at the end is an unbiased
 estimate of P(L) for any number of resampling steps, and the weighted particles approximate the conditional distribution
 (Lew et al. 2023; Loula et al. 2025).
+
+The probability of an end that must come is multiplied in at the very end. Otherwise resampling would remove the particles
+that finish first: they would have paid for their ends, and the others not yet.
 """
 
 from __future__ import annotations
@@ -104,6 +107,7 @@ class SMC(Sampler):
         streams = [batch.randomness(i) for i in range(count)]
         judge = batch.randomness(count)
         texts: list[Any] = batch.start(streams)
+        ends = np.zeros(count)  # log-probabilities of the ends that had to come
         scores = [self._score(text) if text.finish else 0.0 for text in texts]
         for text, score in zip(texts, scores, strict=True):
             text.log_weight += score
@@ -111,7 +115,10 @@ class SMC(Sampler):
         step = resampled = 0
         while writing := [i for i, text in enumerate(texts) if not text.finish]:
             for i, position in zip(writing, batch.forward([texts[i] for i in writing]), strict=True):
+                log_weight, must_end = texts[i].log_weight, texts[i].awaits_end
                 texts[i].commit(draw_or_end(proposal, position))
+                if must_end and log_weight > -np.inf:
+                    ends[i], texts[i].log_weight = texts[i].log_weight - log_weight, log_weight
                 score = self._score(texts[i])
                 texts[i].log_weight += score - scores[i] if texts[i].log_weight > -np.inf else 0.0
                 scores[i] = score
@@ -120,17 +127,19 @@ class SMC(Sampler):
             step += 1
             weights = np.array([text.log_weight for text in texts])
             total = log_sum_exp(weights)
-            if total == -np.inf or all(text.finish for text in texts):
+            if total == -np.inf or all(text.finish or text.awaits_end for text in texts):
                 continue
             share = np.exp(weights - total)
             if 1.0 / float((share**2).sum()) >= self.threshold * count:
                 continue
             kept = RESAMPLINGS[self.resampling](share, judge, step)
             texts = [texts[i].copy(randomness) for i, randomness in zip(kept, streams, strict=True)]
-            scores, eves = [scores[i] for i in kept], [eves[i] for i in kept]
+            scores, eves, ends = [scores[i] for i in kept], [eves[i] for i in kept], ends[kept]
             for text in texts:
                 text.log_weight = total - math.log(count)
             resampled += 1
+        for text, end in zip(texts, ends, strict=True):
+            text.log_weight += end
         return texts, eves, resampled
 
     def _score(self, text: Any) -> float:
