@@ -24,6 +24,7 @@ from constrained import decoding, models, server
 from constrained.cli import main
 from constrained.cli.generation import indent_json
 from constrained.decoding.speculation import Speculation
+from constrained.extraction import extractor
 from tests.tools.cli_driver import replace_models
 
 PERSON = {
@@ -381,7 +382,7 @@ def test_commands_speculate_by_default_as_the_functions_do(
             super().__init__(*args, **options)
             made.append(self)
 
-    monkeypatch.setattr(decoding, "Generator", Recorded)
+    monkeypatch.setattr(extractor, "Generator", Recorded)
     assert cli(command, "Ada", "--schema", "person.json", *arguments).out == ADA + "\n"
     assert [generator.speculation for generator in made] == [expected]
 

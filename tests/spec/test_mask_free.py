@@ -212,7 +212,7 @@ def test_no_mask_is_made_while_leaders_are_allowed(monkeypatch) -> None:
 def test_weights_are_there_where_they_are_needed() -> None:
     model = words(b'{"name": "bob", "tags": ["a"]}')
     settings = {"max_tokens": 40, "temperature": 1.0, "seed": 3}
-    wanted = generator(model, SCHEMA, MASKED, None).sample("Bob", 3, **settings)
+    wanted = generator(model, SCHEMA, Local(), None).sample("Bob", 3, **settings)
     found = generator(model, SCHEMA, FREE, None).sample("Bob", 3, **settings)
     assert [one.log_weight for one in found] == [one.log_weight for one in wanted]
     truncated = generator(model, SCHEMA, FREE, None)("Bob", top_k=3, **settings)
