@@ -13,7 +13,7 @@ SOURCES := pyproject.toml constraints.txt CMakeLists.txt $(wildcard constrained/
 help:
 	@echo "demo       set up, then extract typed data from a text with the bundled model"
 	@echo "test       set up, then run the tests"
-	@echo "test-all   these, those of the benches, and all random examples: what CI runs"
+	@echo "test-all   these, those of the benches, more cases and all random examples: what CI runs"
 	@echo "test-slow  the long and statistical tests"
 	@echo "test-engines  set up vLLM on the CPU (2 GB) and run the tests inside it"
 	@echo "api        write the public API that tests/test_api_surface.py compares with"
@@ -46,11 +46,12 @@ demo: $(VENV)/.run
 	@echo "==> constrained demo"
 	@$(BIN)/constrained demo
 
-# As many processes as there are cores; the tests of one file share a process and its fixtures.
-PYTEST := $(BIN)/pytest -n auto --dist loadfile
+# As many processes as there are cores; the tests of one file share a process and its fixtures. Each process imports every
+# file of tests: where Python may keep their bytecode, that takes half of the time from the second run on.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n auto --dist loadfile
 
 test: $(VENV)/.dev
-	$(PYTEST) -m "not slow and not bench"
+	$(PYTEST) -m "not slow and not bench and not ci" --ignore tests/evaluate
 
 test-all: $(VENV)/.dev
 	CONSTRAINED_ALL_EXAMPLES=1 $(PYTEST) -m "not slow" --listed-skips-only

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import signal
@@ -23,6 +24,8 @@ os.environ["CONSTRAINED_CACHE"] = ""
 import pytest
 from hypothesis import settings
 
+from tests.support.examples import examples
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -34,9 +37,19 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long an example takes says nothing about right or wrong, and a busy machine must not fail a test. A run must
 # say the same thing each time, so the examples come from a fixed seed; `--hypothesis-profile=explore` draws new ones.
-settings.register_profile("default", deadline=None, derandomize=True)
+settings.register_profile("default", deadline=None, derandomize=True, max_examples=examples(100))
 settings.register_profile("explore", deadline=None, derandomize=False)
 settings.load_profile("default")
+
+
+def pytest_collection_finish() -> None:
+    """What imports have left stays: collecting garbage takes half a second where it goes through all of torch."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # the native modules report what is not freed at the end
 
 
 # ---------------------------------------------------------------- skips

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -198,6 +199,12 @@ app.command()(report)
 app.add_typer(bench, name="bench")
 
 
+@cache
+def _command() -> Any:
+    """The commands as Typer builds them, once: it reads the signature and type hints of each."""
+    return typer.main.get_command(app)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command `constrained`.
 
@@ -207,4 +214,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Raises:
         SystemExit: always, with a code listed in `constrained.cli.exit_status.EXIT_CODES`.
     """
-    app(args=list(sys.argv[1:] if arguments is None else arguments), prog_name="constrained")
+    _command()(args=list(sys.argv[1:] if arguments is None else arguments), prog_name="constrained")

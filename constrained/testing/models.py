@@ -138,6 +138,7 @@ class ScriptedModel(FunctionModel):
         self.script = script
         self.margin = margin
         self.context = context
+        self._next_tokens: dict[bytes, dict[int, list[int]]] = {}  # by script and offset
 
     def encode(self, prompt: Prompt, *, chat: bool = True) -> list[int]:
         """The bytes of the text (of a chat: its contents, a line each) as tokens; ids are passed on.
@@ -156,11 +157,27 @@ class ScriptedModel(FunctionModel):
         """`margin` for the next token of the script, 0 for all others."""
         script = self._script(self.vocabulary.decode(prompt).decode("utf-8", "replace"))
         text = self.vocabulary.decode(completion)
-        rest = script[len(text) :] if script.startswith(text) else b""
+        wanted = self._next_token(script, len(text)) if script.startswith(text) else []
         logits = np.zeros(self.vocabulary.size)
-        wanted = self.vocabulary.encode(rest)[:1] or list(self.vocabulary.eos_ids)
-        logits[wanted] = self.margin
+        logits[wanted or list(self.vocabulary.eos_ids)] = self.margin
         return logits
+
+    def _next_token(self, script: bytes, offset: int) -> list[int]:
+        """The canonical first token of the script from an offset; none at its end."""
+        if len(self._next_tokens) > 64:
+            self._next_tokens.clear()
+        known = self._next_tokens.setdefault(script, {})
+        if offset not in known:
+            ids = self.vocabulary.encode(script[offset:])
+            known[offset] = ids[:1]
+            if (
+                self.vocabulary._encoder is None and script.isascii()
+            ):  # then a tail of the ids is canonical, too
+                for i, token in enumerate(ids):
+                    known[offset] = ids[i : i + 1]
+                    offset += len(self.vocabulary.tokens[token])
+                return ids[:1]
+        return known[offset]
 
     def _script(self, prompt: str) -> bytes:
         script = self.script

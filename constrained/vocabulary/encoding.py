@@ -48,12 +48,12 @@ def encode_fewest(vocabulary: Vocabulary, data: bytes) -> list[int]:
         VocabularyError: no tokens spell it.
     """
     index = vocabulary.ids_by_bytes
-    longest = max(map(len, index))
+    lengths = vocabulary._token_lengths
     unreachable = len(data) + 1
     cost = [unreachable] * len(data) + [0]
     step = [0] * len(data)
     for at in range(len(data) - 1, -1, -1):
-        for end in range(min(len(data), at + longest), at, -1):
+        for end in (at + length for length in lengths if length <= len(data) - at):
             if cost[end] + 1 < cost[at] and data[at:end] in index:
                 cost[at], step[at] = cost[end] + 1, end
     if cost[0] == unreachable:

@@ -328,6 +328,13 @@ class Vocabulary:
         return table
 
     @cached_property
+    def _token_lengths(self) -> tuple[int, ...]:
+        """The lengths that tokens have, in bytes, the longest first; without empty ones."""
+        return tuple(
+            np.unique(np.diff(self.tokens.offsets))[::-1].tolist()[: -1 if b"" in self.tokens else None]
+        )
+
+    @cached_property
     def unspelled_bytes(self) -> bytes:
         """The bytes that occur in tokens, and are no token by themselves; ascending. Empty for most vocabularies."""
         offsets = self.tokens.offsets

@@ -30,6 +30,7 @@ from constrained.decoding.partial_json import open_pointer
 from constrained.errors import BudgetExhausted, DoesNotFit, InvalidArgument, RejectedValue, Truncated
 from constrained.testing import ScriptedModel
 from tests.spec.speculating import letters, words
+from tests.support.examples import examples
 from tests.support.finite import byte_vocabulary
 
 AMPLE = 250
@@ -82,8 +83,8 @@ def check_against_ample(short: Output[Any], ample: Output[Any], eos: tuple[int, 
 def test_a_cut_is_the_first_token_that_a_larger_limit_changes(number: int) -> None:
     constraint, script = SCRIPTS[number]
     rng = random.Random(number)
-    changed = 0
-    for trial in range(24):
+    changed, trials = 0, examples(24)
+    for trial in range(trials):
         sampler = SAMPLERS[trial % len(SAMPLERS)]
         shape = rng.choice([*SHAPES, *TRUNCATIONS] if isinstance(sampler, Local) else SHAPES)
         speculation = Speculation(nodes=8, adapts=False) if trial % 3 == 0 else None
@@ -99,7 +100,7 @@ def test_a_cut_is_the_first_token_that_a_larger_limit_changes(number: int) -> No
             if limit >= needed:
                 short = generator("A list:", seed=seed, max_tokens=limit, **shape)
                 changed += check_against_ample(short, ample, eos)
-    assert changed > 20
+    assert changed > 3 * trials // 4
 
 
 def test_calls_batches_and_streams_agree() -> None:
@@ -118,8 +119,8 @@ def test_calls_batches_and_streams_agree() -> None:
 
 
 def test_particles_without_resampling_are_cut_where_larger_limits_change_them() -> None:
-    changed = 0
-    for seed in range(12):
+    changed, seeds = 0, examples(12)
+    for seed in range(seeds):
         for pattern in ("[abc]{1,6}", "a(b|c){0,4}a?", "(ab|ba|c){1,3}"):
             for sampler in (SMC(threshold=0.0), SMC(threshold=0.0, proposal=Local()), Local(), AWRS()):
                 generator = Generator(letters(seed), constrained.regex(pattern), sampler=sampler)
@@ -128,13 +129,13 @@ def test_particles_without_resampling_are_cut_where_larger_limits_change_them() 
                 ample = generator.sample("", 3, max_tokens=AMPLE, **settings)
                 for one, other in zip(short, ample, strict=True):
                     changed += check_against_ample(one, other, generator.automaton.vocabulary.eos_ids)
-    assert changed > 50
+    assert changed > 4 * seeds
 
 
 @pytest.mark.parametrize("sampler", [CARS(), ASAp(), Rejection(), MCMC(steps=2), SMC(particles=4)])
 def test_samplers_of_sets_say_where_the_limit_ended_or_changed_the_path_of_a_sequence(sampler: Any) -> None:
     found = 0
-    for seed in range(10):
+    for seed in range(examples(12)):
         generator = Generator(letters(seed), constrained.regex("[abc]{1,6}"), sampler=sampler)
         for output in generator.sample("", 3, max_tokens=2, seed=seed):
             # Two letters are complete, and others could follow.
@@ -155,7 +156,7 @@ def has_double_c(text: str) -> bool:
     return "cc" in text
 
 
-@pytest.mark.parametrize("shape", [{}, {"temperature": 1.0}])
+@pytest.mark.parametrize("shape", [pytest.param({}, marks=pytest.mark.ci), {"temperature": 1.0}])
 def test_restarts_and_backtracking_count_as_changes(shape: dict[str, Any]) -> None:
     """Three letters without "cc" are a dead end where no fourth one fits: another completion takes their place."""
     constraint = constrained.regex("[abc]{1,6}") & predicate(prefix_ok=any_prefix, complete_ok=has_double_c)

@@ -7,6 +7,7 @@ import itertools
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from constrained import Document, Extractor, InvalidArgument, PromptError, extra
 from constrained.decoding.request_batch import BatchedRequest, RequestBatch
 from constrained.testing import ScriptedModel
 from tests.support.finite import byte_vocabulary
-from tests.support.tiny_models import random_llama
+from tests.support.tiny_models import llama, random_llama
 from tests.support.tokenizers_fixtures import small_bpe_tokenizer
 
 
@@ -43,17 +44,20 @@ def scripted(script: Any = last_word) -> ScriptedModel:
     return ScriptedModel(byte_vocabulary(), script)
 
 
-TEXTS = [f"text number {i} ends in w{i}" + " and" * (i % 5) for i in range(23)]
+TEXTS = [f"text number {i} ends in w{i}" + " and" * (i % 5) for i in range(8)]
+
+
+@cache
+def extracted_alone(*settings: tuple[str, Any]) -> list[Word]:
+    return [extract(llama(), text, Word, **dict(settings)) for text in TEXTS]
 
 
 @pytest.mark.parametrize("batch_size", [1, 3, 64])
 @pytest.mark.parametrize("settings", [{}, {"temperature": 1.0, "seed": 5}])
 def test_each_result_is_that_of_a_single_extraction(batch_size: int, settings: dict[str, Any]) -> None:
-    model = constrained.load(random_llama(), small_bpe_tokenizer())
     settings = {**settings, "max_tokens": 40, "on_limit": "close"}
-    alone = [extract(model, text, Word, **settings) for text in TEXTS]
-    found = extract_many(model, TEXTS, Word, batch_size=batch_size, ordered=True, **settings)
-    assert [result.value for result in found] == alone
+    found = extract_many(llama(), TEXTS, Word, batch_size=batch_size, ordered=True, **settings)
+    assert [result.value for result in found] == extracted_alone(*settings.items())
 
 
 @pytest.mark.parametrize("sampler", ["awrs", "rejection"])
@@ -157,14 +161,14 @@ def test_a_slow_document_does_not_let_results_pile_up() -> None:
     read = itertools.count()
 
     def texts() -> Iterator[str]:
-        yield "to " + "x" * 3000
+        yield "to " + "x" * 300
         while True:
             yield f"to w{next(read)}"
 
     found = extract_many(
-        scripted(), texts(), Word, batch_size=4, ordered=True, max_tokens=4000, speculation=None
+        scripted(), texts(), Word, batch_size=4, ordered=True, max_tokens=400, speculation=None
     )
-    assert len(next(found).value.word) == 3000
+    assert len(next(found).value.word) == 300
     assert next(read) <= 4 * 4
 
 
@@ -172,10 +176,11 @@ def test_documents_are_not_kept() -> None:
     class Text(str):
         __slots__ = ("__weakref__",)
 
+    gc.freeze()  # what is there already need not be looked at 30 times
     alive: weakref.WeakSet[Text] = weakref.WeakSet()
 
     def texts() -> Iterator[Text]:
-        for i in range(60):
+        for i in range(30):
             text = Text(f"to w{i}")
             alive.add(text)
             yield text

@@ -263,9 +263,9 @@ def test_python_lark_accepts_the_same_texts(name: str, lexer: str, prefer: str) 
     pair = Pair(grammar, lexer, prefer)
     rng = random.Random(name)
     letters = "".join(sorted({letter for text in texts for letter in text if letter.isascii()}))
-    made = [pair.some_text(rng, letters.encode()) for _ in range(60)]
+    made = [pair.some_text(rng, letters.encode()) for _ in range(examples(60))]
     candidates = [*texts, *made]
-    candidates += [changed(rng.choice(candidates), rng, letters) for _ in range(250)]
+    candidates += [changed(rng.choice(candidates), rng, letters) for _ in range(examples(250))]
     verdicts = {text: pair.lark_accepts(text) for text in candidates}
     assert {text: pair.accepts(text) for text in candidates} == verdicts
     assert all(verdicts[text] for text in made)
@@ -286,10 +286,11 @@ _POOL = [
 
 
 @pytest.mark.parametrize("lexer", ["contextual", "basic"])
-@pytest.mark.parametrize("block", range(3))
+@pytest.mark.parametrize("block", range(2))
 def test_the_order_of_lark_is_kept_whatever_the_terminals(lexer: str, block: int) -> None:
     told_apart = 0
-    for seed in range(block * 15, block * 15 + 15):
+    count = examples(20)
+    for seed in range(block * count, block * count + count):
         rng = random.Random(seed)
         names = [f"T{index}" for index in range(rng.randint(2, 5))]
         lines = [
@@ -301,12 +302,13 @@ def test_the_order_of_lark_is_kept_whatever_the_terminals(lexer: str, block: int
         text = "\n".join([f"start: ({' | '.join(bodies)})+", *lines, *rng.choice([[], ['%ignore " "']])])
         pair = Pair(text, lexer, "lark")
         words = [
-            "".join(letters) for size in range(1, 5) for letters in itertools.product("abcAB ", repeat=size)
+            "".join(letters) for size in range(1, 4) for letters in itertools.product("abcAB ", repeat=size)
         ]
+        words += ["".join(rng.choices("abcAB ", k=rng.randint(4, 6))) for _ in range(examples(1000))]
         theirs = [word for word in words if pair.lark_accepts(word)]
         assert [word for word in words if pair.accepts(word)] == theirs, text
         told_apart += 0 < len(theirs) < len(words)
-    assert told_apart > 6
+    assert told_apart > count // 3
 
 
 # ---------------------------------------------------------------- comments
@@ -349,7 +351,7 @@ def test_comments_say_nothing(name: str) -> None:
     grammar, _ = GRAMMARS[name]
     wanted = rules_of(grammar)
     rng = random.Random(name)
-    for _ in range(examples(60)):
+    for _ in range(examples(16)):
         lines = grammar.split("\n")
         for _ in range(rng.randint(1, 3)):
             lines.insert(rng.randint(0, len(lines)), rng.choice(["", "    "]) + rng.choice(_COMMENTS))

@@ -21,6 +21,7 @@ from grammars.transform.inline_regular import MAX_TERMINAL_SIZE, inline_regular_
 from grammars.visit import postorder, strongly_connected_components
 from tests.support import paths
 from tests.support import strategies as some
+from tests.support.examples import examples
 
 try:
     import tomllib
@@ -112,7 +113,7 @@ GBNF = random.Random(1)
 
 @pytest.mark.parametrize("notation", ["gbnf", "ebnf"])
 @given(made=random_grammars)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_what_is_written_is_read(notation: Notation, made: ir.Grammar) -> None:
     rng = EBNF if notation == "ebnf" else GBNF
     text = "\n".join(f"{name} ::= {written(body, rng)}" for name, body in made.rules.items())
@@ -130,7 +131,7 @@ def test_what_is_written_is_read(notation: Notation, made: ir.Grammar) -> None:
 
 
 @given(made=random_grammars, limit=st.integers(0, 6))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_where_terminals_begin_changes_nothing(made: ir.Grammar, limit: int) -> None:
     sets = some.Languages(b"ab]", 4)
     assert sets.grammar(inline_regular_rules(made, limit=limit)) == sets.grammar(made)

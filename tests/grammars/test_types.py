@@ -23,6 +23,7 @@ from typing_extensions import Doc, TypeAliasType, TypedDict
 
 from grammars.errors import InvalidConstraint, UnsatisfiableConstraint, UnsupportedConstraint
 from grammars.types import type_spec
+from tests.support.examples import examples
 from tests.support.type_examples import (
     Address,
     Box,
@@ -597,7 +598,7 @@ MAKERS: dict[str, Any] = {
 }  # fmt: skip
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.data())
 def test_any_value_of_any_type_comes_back(data: st.DataObject) -> None:
     hint, values = data.draw(typed_values())

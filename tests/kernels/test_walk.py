@@ -13,6 +13,7 @@ from spec.kernels.compaction import compact_kv_torch
 from spec.kernels.masking import apply_masks_torch
 from spec.noise import GumbelNoise
 from tests.kernels.reference import Row, bits
+from tests.support.examples import examples
 
 VOCABULARY = 40
 
@@ -111,7 +112,7 @@ def check(walk, rows, trees, limit: int) -> None:
         start += len(mine)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.integers(0, 2**32), st.lists(st.integers(1, 12), min_size=1, max_size=4), st.integers(1, 6))
 def test_the_twin_follows_the_rule(seed, sizes, limit):
     rows, trees, drawn, (table, places), arrays = forest(seed, sizes)
@@ -170,7 +171,7 @@ def moved(cache: np.ndarray, source: np.ndarray, start: np.ndarray) -> np.ndarra
     return out
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.integers(0, 2**32), st.integers(1, 3), st.integers(1, 9))
 def test_the_twin_moves_rows_whatever_overlaps(seed, requests, width):
     draw = np.random.default_rng(seed)

@@ -32,15 +32,19 @@ QUICK = {
     "LFM2", "Falcon-H1", "Mamba", "Zamba 2", "GPT",
 }  # fmt: skip
 """One of each kind; the others are tested with all that is slow."""
+FEW = {"Llama, eager", "Gemma 3", "GPT-2", "Llama 4, not scaled", "Bloom", "Mamba 2", "Mamba", "GPT"}
+"""One of each way to read, with and without windows and states; CI tests the others of `QUICK`."""
+
+
+def marks(name: str) -> tuple[pytest.MarkDecorator, ...]:
+    if name in FEW:
+        return ()
+    return (pytest.mark.ci if name in QUICK else pytest.mark.slow,)
 
 
 def named(*ways: str) -> list[Any]:
     """The families that are read in one of some ways."""
-    return [
-        pytest.param(name, marks=() if name in QUICK else pytest.mark.slow)
-        for name, family in FAMILIES.items()
-        if family.way in ways
-    ]
+    return [pytest.param(name, marks=marks(name)) for name, family in FAMILIES.items() if family.way in ways]
 
 
 ALL, DRAFTS, STEPS = named(*families.WAYS), named("trees", "chains", "whole"), named("steps")
@@ -136,7 +140,7 @@ def test_draft_tokens_have_the_logits_of_their_branches_and_can_be_rejected(name
 
 @pytest.mark.parametrize(
     ("name", "seeds"),
-    [(name, 1) for name in sorted(QUICK) if FAMILIES[name].way != "steps"]
+    [pytest.param(name, 1, marks=marks(name)) for name in sorted(QUICK) if FAMILIES[name].way != "steps"]
     + [pytest.param(*one.values, 3, marks=pytest.mark.slow) for one in DRAFTS],
 )
 def test_completions_with_speculation_are_those_without(name: str, seeds: int) -> None:

@@ -28,6 +28,7 @@ from constrained.testing import (
     sequence_distribution,
     token_distribution,
 )
+from tests.support.examples import examples
 from tests.support.finite import FiniteAutomaton
 
 LOCAL = Local()
@@ -198,7 +199,7 @@ def test_completions_follow_the_local_distribution_exactly(seed):
     assert sum(weighted for _, weighted in drawn.values()) == pytest.approx(distributions.mass, abs=1e-12)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.sets(st.text("abc", max_size=4).map(str.encode), min_size=1, max_size=12), st.integers(0, 2**32))
 def test_any_language_is_drawn_by_its_local_distribution(language, seed):
     model = EnumerableModel(seed=seed, spread=0.3)

@@ -221,7 +221,11 @@ def test_minus_infinity_ends_a_particle_and_nothing_left_is_an_error():
 # ---------------------------------------------------------------- end to end
 
 
-@pytest.mark.parametrize("proposal", [Local(), AWRS(cached=False)], ids=["local", "awrs"])
+@pytest.mark.parametrize(
+    "proposal",
+    [Local(), pytest.param(AWRS(cached=False), marks=pytest.mark.ci)],
+    ids=["local", "awrs"],
+)
 def test_many_particles_come_close_to_the_conditional_distribution(proposal):
     model = EnumerableModel(seed=1)
     distributions = model.distributions(LANGUAGE)

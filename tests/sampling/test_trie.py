@@ -226,8 +226,8 @@ def counts_of(outs):
     [
         ("cars", 800),
         ("rejection", 800),
-        (CARS(parallel=1), 800),
-        (CARS(parallel=64), 800),
+        pytest.param(CARS(parallel=1), 800, marks=pytest.mark.ci),
+        pytest.param(CARS(parallel=64), 800, marks=pytest.mark.ci),
         pytest.param("cars", 20_000, marks=pytest.mark.slow),
         pytest.param("rejection", 20_000, marks=pytest.mark.slow),
     ],

@@ -66,7 +66,7 @@ def test_speculation_changes_no_completion() -> None:
     schema = {"type": "object", "properties": {"a": {"enum": ["red", "green"]}}, "required": ["a"]}
     request = [
         {"prompt": f"Say {i % 3}:", "seed": i % 3, "max_tokens": 40, **wanted}
-        for i in range(9)
+        for i in range(6)
         for wanted in ({"structured_outputs": {"json": schema}}, {"max_tokens": 12})
     ]
     texts, steps = [], []
@@ -241,7 +241,7 @@ main(sys.argv[1:])
 """
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("how", [pytest.param(signal.SIGTERM, marks=pytest.mark.ci), signal.SIGINT])
 def test_the_command_serves_until_it_is_stopped(how: signal.Signals) -> None:
     here = str(ROOT)
     process = subprocess.Popen(
@@ -274,6 +274,7 @@ DIES = SERVE.replace(
 )
 
 
+@pytest.mark.ci
 def test_the_command_ends_when_its_scheduler_dies() -> None:
     """Whoever supervises the process can start a fresh one."""
     process = subprocess.Popen(

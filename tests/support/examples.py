@@ -1,4 +1,4 @@
-"""How many random examples the long property tests draw."""
+"""How many random examples tests draw, and how many random cases they go through."""
 
 from __future__ import annotations
 

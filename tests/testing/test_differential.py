@@ -304,14 +304,14 @@ def compare_on_data(vocabulary: Vocabulary, pairs: int) -> str:
 def test_schemas_on_a_trained_vocabulary(record_property: Any) -> None:
     from tests.support.tokenizers_fixtures import small_bpe_vocabulary
 
-    record_property("pairs", compare_on_data(small_bpe_vocabulary(), 200))
+    record_property("pairs", compare_on_data(small_bpe_vocabulary(), examples(200)))
 
 
 @needs_data
 def test_schemas_on_a_real_vocabulary(record_property: Any) -> None:
     from tests.support.tokenizers_fixtures import tekken_vocabulary
 
-    record_property("pairs", compare_on_data(tekken_vocabulary(), 24))
+    record_property("pairs", compare_on_data(tekken_vocabulary(), examples(24)))
 
 
 @needs_data

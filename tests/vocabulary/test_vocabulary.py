@@ -115,7 +115,10 @@ def test_every_token_is_what_its_decoder_adds_to_a_text(kind: str) -> None:
     byte_ids = {token[0]: i for i, token in reversed(list(enumerate(table.tokens))) if len(token) == 1}
     fragments: list[bytes] = []
     samples: list[tuple[list[int], str]] = []  # ids that are whole characters, and their text
-    for i, token in enumerate(table.tokens):
+    step = (
+        4 // examples(4) if table.size > 20_000 else 1
+    )  # each fourth token, or all where all examples are drawn
+    for i, token in list(enumerate(table.tokens))[::step]:
         if i in special or i in table.eos_ids:
             assert token == b"", f"special id {i} must never be allowed"
             continue

@@ -19,6 +19,7 @@ from constrained.testing.judge import ReferenceRecognizer
 from grammars.errors import ConstraintTooLarge, UnsatisfiableConstraint, UnsupportedConstraint
 from grammars.json_schema import lower_schema
 from tests.grammars.json_schema.official_suite import VOCABULARY, TokenAutomaton, accepts
+from tests.support.examples import examples
 
 KEYS = ["a", "b", "ab"]
 scalars = st.sampled_from([None, True, False, 0, 1, 2, 1.5, -1, "", "a", "ab", "b"])
@@ -99,7 +100,7 @@ def check(schema: Any, definition: Any, instances: list[Any]) -> None:
 @given(schemas, st.one_of(st.just({"properties": {"a": {"$ref": "#/$defs/x"}}}), leaves), st.lists(values))
 @example({"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}, True, [{}, {"a": 1}, {"a": 1, "b": 1}])
 @example({"not": {"properties": {"a": {"$ref": "#/$defs/x"}}}}, {"type": "null"}, [{"a": 1}, {"a": None}, {}])
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_the_automaton_agrees_with_jsonschema(schema: Any, definition: Any, instances: list[Any]) -> None:
     assume(definition != {"$ref": "#/$defs/x"})  # a circle that says nothing
     check(schema, definition, instances)
@@ -107,7 +108,7 @@ def test_the_automaton_agrees_with_jsonschema(schema: Any, definition: Any, inst
 
 @pytest.mark.slow
 @given(schemas, leaves, st.lists(values, min_size=5, max_size=15))
-@settings(max_examples=3000)
+@settings(max_examples=examples(3000))
 def test_the_automaton_agrees_with_jsonschema_at_length(
     schema: Any, definition: Any, instances: list[Any]
 ) -> None:

@@ -19,6 +19,7 @@ from grammars.errors import ConstraintTooLarge, UnsatisfiableConstraint
 from grammars.json_schema import PropertyOrder, lower_schema
 from grammars.json_schema.emit import objects
 from tests.grammars.json_schema.official_suite import VOCABULARY, TokenAutomaton, accepts
+from tests.support.examples import examples
 
 ORDERS: tuple[PropertyOrder, ...] = ("any", "schema")
 KINDS = ["point", "line", "area"]
@@ -106,14 +107,14 @@ def check(schema: Any, found: list[dict[str, Any]]) -> None:
     },
     [{"at": 1}, {"at": True}, {}, {"at": 2}],
 )
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_tagged_alternatives_are_exact_in_any_order(schema: Any, found: list[dict[str, Any]]) -> None:
     check(schema, found)
 
 
 @pytest.mark.slow
 @given(schemas, st.lists(instances, min_size=15, max_size=15))
-@settings(max_examples=600)
+@settings(max_examples=examples(600))
 def test_tagged_alternatives_are_exact_at_length(schema: Any, found: list[dict[str, Any]]) -> None:
     check(schema, found)
 

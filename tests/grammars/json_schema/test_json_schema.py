@@ -43,6 +43,7 @@ from grammars.json_schema.text.numbers import (
 from grammars.json_schema.text.strings import strings_excluding
 from grammars.regex.matching import matches
 from tests.support import paths
+from tests.support.examples import examples
 
 try:
     import tomllib
@@ -176,7 +177,7 @@ _limits = st.one_of(st.none(), _numbers.map(decimal))
 
 
 @given(_limits, st.booleans(), _limits, st.booleans(), st.lists(_numbers, min_size=12, max_size=12))
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_number_ranges_are_exact(
     low: Any, low_strict: bool, high: Any, high_strict: bool, values: Any
 ) -> None:
@@ -194,7 +195,7 @@ def test_number_ranges_are_exact(
 
 
 @given(_numbers.map(decimal), st.lists(_numbers.map(decimal), min_size=8, max_size=8))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_the_texts_of_one_number_and_of_all_others(number: Any, others: Any) -> None:
     same = decimal_spellings(number)
     rest = exclude_numbers(ANY_NUMBER, [same])
@@ -212,7 +213,7 @@ _keys = st.text('abé"\\/\n😀', max_size=4)
 
 
 @given(st.sets(_keys, max_size=8), st.lists(_keys, min_size=4, max_size=4))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_other_keys_are_distinguished_in_every_spelling(names: set[str], keys: list[str]) -> None:
     regex = strings_excluding(names)
     for key in [*names, *keys]:
@@ -235,14 +236,14 @@ ANY_VALUE = ReferenceRecognizer(lower_schema(True).grammar)
 
 
 @given(_values, st.sampled_from([None, 1, 2, 4, 8, "\t"]), st.booleans())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_whatever_python_writes_is_json(value: Any, indent: Any, ascii_only: bool) -> None:
     text = json.dumps(value, indent=indent, ensure_ascii=ascii_only)
     assert ANY_VALUE.accepts(text.encode())
 
 
 @given(_values)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_a_constant_is_written_as_itself(value: Any) -> None:
     judge = ReferenceRecognizer(lower_schema({"const": value}).grammar)
     assert judge.accepts(json.dumps(value).encode())

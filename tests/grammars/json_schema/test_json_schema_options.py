@@ -20,6 +20,7 @@ from constrained.constraint import Constraint
 from constrained.errors import InvalidConstraint, RejectedValue, UnsupportedConstraint
 from constrained.testing.judge import ReferenceRecognizer
 from grammars.json_schema import lower_schema
+from tests.support.examples import examples
 from tests.support.finite import byte_vocabulary
 
 # ---------------------------------------------------------------- which texts
@@ -39,7 +40,7 @@ def anything(separators: tuple[str, str] | None, ensure_ascii: bool | None) -> R
 
 
 @given(_values, st.sampled_from(SEPARATORS), st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_what_python_writes_with_these_options_and_nothing_else(
     value: Any, separators: Any, ensure_ascii: bool
 ) -> None:
@@ -62,7 +63,7 @@ def test_what_python_writes_with_these_options_and_nothing_else(
 
 
 @given(_texts, st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_declared_text_patterns_and_keys_follow_ensure_ascii(text: str, ensure_ascii: bool) -> None:
     schema = {
         "type": "object",

@@ -17,6 +17,7 @@ from grammars.json_schema import lower_schema
 from grammars.json_schema.emit import scalars
 from tests.grammars.json_schema.official_suite import VOCABULARY, TokenAutomaton, accepts
 from tests.grammars.json_schema.test_random_walks import walk
+from tests.support.examples import examples
 
 STRINGS = ["".join(letters) for size in range(4) for letters in product("ab1", repeat=size)]
 NUMBERS = [*range(-3, 31), 0.5, 1.5, -2.5, 7.25]
@@ -80,14 +81,14 @@ def agree(schema: Any, values: list[Any]) -> None:
 
 
 @given(st.lists(combined(strings), min_size=3, max_size=4))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_strings(parts: list[Any]) -> None:
     some = [{"anyOf": [part, {"const": "aa"}]} for part in parts]
     agree({"type": "string", "allOf": some}, STRINGS)
 
 
 @given(st.lists(combined(numbers), min_size=3, max_size=4))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_numbers(parts: list[Any]) -> None:
     some = [{"oneOf": [part, {"const": 9}]} for part in parts]
     agree({"type": ["number", "null", "boolean"], "allOf": some}, [*NUMBERS, None, True, False])

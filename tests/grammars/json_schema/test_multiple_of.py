@@ -18,6 +18,7 @@ from grammars.errors import ConstraintTooLarge
 from grammars.json_schema.text.multiple_of import multiples_of
 from grammars.json_schema.text.numbers import ANY_INTEGER, ANY_NUMBER, UNBOUNDED, Bounds, exclude_numbers
 from grammars.regex.matching import matches
+from tests.support.examples import examples
 from tests.support.finite import byte_vocabulary
 
 _steps = st.builds(
@@ -66,7 +67,7 @@ def walk(automaton: TokenAutomaton, text: str) -> bool:
     st.booleans(),
     st.lists(_values, min_size=6, max_size=6),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_the_numbers_written_are_the_multiples_within_bounds(
     steps: list[Decimal], bounds: Bounds, whole: bool, values: list[Fraction]
 ) -> None:
@@ -86,7 +87,7 @@ def test_the_numbers_written_are_the_multiples_within_bounds(
 
 
 @given(_steps, st.booleans(), st.lists(_values, min_size=6, max_size=6))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_all_other_numbers(step: Decimal, whole: bool, values: list[Fraction]) -> None:
     multiples = multiples_of((step,), UNBOUNDED, whole)
     regex = exclude_numbers(ANY_INTEGER if whole else ANY_NUMBER, [multiples])
@@ -97,7 +98,7 @@ def test_all_other_numbers(step: Decimal, whole: bool, values: list[Fraction]) -
 
 
 @given(_steps, _bounds, st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_every_prefix_has_a_completion(step: Decimal, bounds: Bounds, whole: bool) -> None:
     """From every state that is reached, some text of at most so many bytes completes the number: as the judge says."""
     regex = multiples_of((step,), bounds, whole)
