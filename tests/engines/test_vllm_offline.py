@@ -10,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import constrained
@@ -264,3 +265,36 @@ def test_additional_config_switches_it_on_and_nothing_else_does(tmp_path: Path) 
     assert (
         run_engine([], tmp_path, environment={"CONSTRAINED_VLLM": ""})["manager"] == "StructuredOutputManager"
     )
+
+
+def test_reasoning_is_free_and_counts_and_then_the_constraint_holds(tmp_path: Path) -> None:
+    free: list[int] = []
+    cache = model.cache(1)
+    unread = PROMPTS[0]
+    while len(free) < 12:
+        free.append(int(np.argmax(model.forward([unread], cache)[0])))
+        unread = free[-1:]
+    marker = next(token for i, token in enumerate(free) if i >= 3 and token not in free[:i])
+    thought = free.index(marker) + 1
+    requests = [
+        {"prompt": PROMPTS[0], "structured": wanted, "temperature": 0.0, "max_tokens": thought + 40}
+        for wanted in ({"json": PERSON}, {"choice": ["yes", "no"]}, {"regex": "[ab]{5,}"})
+    ]
+    done = run_engine(
+        [requests],
+        tmp_path,
+        speculative=DRAFTS,
+        structured_outputs_config={
+            "reasoning_parser": "marker",
+            "reasoning_parser_plugin": str(Path(__file__).with_name("marker_parser.py")),
+        },
+        environment={"CONSTRAINED_VLLM": '{"always_draft": true}', "CONSTRAINED_TEST_MARKER": str(marker)},
+    )
+    assert "failed" not in done, done["failed"][-3000:]
+    for request, one in zip(requests, done["results"][0], strict=True):
+        assert one["tokens"][:thought] == free[:thought]
+        automaton = constrained.compile(request_constraint(request["structured"]), model.vocabulary)
+        states = automaton.walk(automaton.start, one["tokens"][thought:-1])
+        assert len(states) == len(one["tokens"]) - thought - 1
+        assert automaton.accepts(states[-1])
+        assert one["finish"] == "stop"
