@@ -31,7 +31,7 @@ PERSON = {
     "additionalProperties": False,
 }
 ASK: list[Any] = [{"role": "user", "content": "Ana Novak was born in 1987."}]
-TOOL: Any = {"type": "function", "function": {"name": "save", "parameters": PERSON}}
+TOOL: Any = {"type": "function", "function": {"name": "save", "parameters": PERSON, "strict": True}}
 
 
 @pytest.fixture(scope="module")
