@@ -12,12 +12,20 @@ reason, and a next step. All messages have one form.
 
 from __future__ import annotations
 
+import enum
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-MISSING: Any = object()
+
+class _Missing(enum.Enum):
+    """The type of `MISSING`: a member of an enumeration is the same object in other processes too."""
+
+    MISSING = "missing"
+
+
+MISSING: Any = _Missing.MISSING
 _VALUE_LIMIT = 80
 
 

@@ -41,6 +41,11 @@ def test_every_error_survives_pickling_with_what_it_carries(kind: type[Constrain
         assert vars(copied) == vars(error)
 
 
+def test_a_problem_without_a_value_has_none_after_pickling() -> None:
+    problem = pickle.loads(pickle.dumps(Problem("#/a", "for a reason")))
+    assert (problem, str(problem)) == (Problem("#/a", "for a reason"), "#/a     for a reason")
+
+
 def test_the_tree_in_the_docstring_is_the_tree() -> None:
     assert errors.__doc__ is not None
     drawn = re.findall(r"^([ │├└─]*)(\w+)(?: \((\w+)\))?  +\S", errors.__doc__, re.MULTILINE)
