@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 from collections.abc import Iterator
@@ -140,6 +141,21 @@ def test_the_corpus_is_varied(train: list[Example]) -> None:
     assert sum(letter in text for letter in "éñłßüšő") >= 5
     assert any(len(e.value) < len(e.schema["properties"]) for e in train if "properties" in e.schema)
     assert {example.domain for example in train} >= {domain.name for domain in domains.TRAIN_DOMAINS}
+
+
+def test_training_leaves_fields_out_more_often(train: list[Example], unseen: list[Example]) -> None:
+    """The held-out shares stay as they are, so that figures of different weights can be compared."""
+    trained, scored = (sum(leaves_out(e.schema, e.value) for e in part) / COUNT for part in (train, unseen))
+    assert 0.08 < scored < 0.17
+    assert 2 * scored < trained < 0.4
+
+
+def test_the_scored_documents_stay_the_same() -> None:
+    """Another digest means other documents: every recorded score has to be measured anew."""
+    digest = hashlib.sha256()
+    for example in heldout_examples(100, seed=1):
+        digest.update(json.dumps([example.text, example.schema, example.completion]).encode())
+    assert digest.hexdigest()[:16] == "32db03ffaccf2d92"
 
 
 def test_the_first_lessons_are_short() -> None:

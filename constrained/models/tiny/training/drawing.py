@@ -19,6 +19,25 @@ from constrained.models.tiny.training.writing import (
 
 
 @dataclass(frozen=True)
+class FieldShares:
+    """How often documents ask for fields that need not be told, and leave them out."""
+
+    all_required: float  # of the documents: every field is required and none may be null
+    optional: float  # of the fields of the other documents
+    nullable: float  # likewise
+    silent: float  # of the optional and nullable fields: the text does not tell them
+
+    @staticmethod
+    def of(split: Split) -> FieldShares:
+        """Training leaves fields out more often: a model that rarely meets an untold field makes up a value for it."""
+        return _TRAIN_SHARES if split == "train" else _HELDOUT_SHARES
+
+
+_HELDOUT_SHARES = FieldShares(all_required=0.6, optional=0.3, nullable=0.2, silent=0.3)
+_TRAIN_SHARES = FieldShares(all_required=0.4, optional=0.4, nullable=0.3, silent=0.45)
+
+
+@dataclass(frozen=True)
 class SyntheticDocument:
     """A text, the schema that asks for part of it, and what it answers."""
 
@@ -37,7 +56,8 @@ class DocumentGenerator:
         self.level = level
         self.writer = ProseWriter(rng, level)
         self.casing = rng.choices(_CASINGS, (68, 16, 12, 2, 2))[0]
-        self.all_required = rng.random() < 0.6
+        self.shares = FieldShares.of(split)
+        self.all_required = rng.random() < self.shares.all_required
         self.described = rng.random() < 0.06 * level
         self.phrased = False
         self.closed = rng.random() < 0.6
@@ -160,9 +180,13 @@ class DocumentGenerator:
             key = self.casing(label)
             if key in properties:
                 continue
-            optional = not self.all_required and self.writer.flip(0.3)
-            nullable = not self.all_required and isinstance(item, DomainField) and self.writer.flip(0.2)
-            silent = (optional or nullable) and self.writer.flip(0.3)
+            optional = not self.all_required and self.writer.flip(self.shares.optional)
+            nullable = (
+                not self.all_required
+                and isinstance(item, DomainField)
+                and self.writer.flip(self.shares.nullable)
+            )
+            silent = (optional or nullable) and self.writer.flip(self.shares.silent)
             schema, drawn = self.property(item, label, domain, TextPlan() if silent else sayings)
             if nullable:
                 schema = _nullable(schema, self.writer.flip(0.5))
