@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import subprocess
 import sys
@@ -309,6 +310,16 @@ def test_hostile_constraints_cost_a_bounded_time_once() -> None:
                 trial.shortest(hostile)
         with pytest.raises(ConstrainedError, match="the limit is 200000"):
             trial.shortest({"choice": ["a" * 200_000]})
+        deep: Any = {}
+        for _ in range(300):
+            deep = {"items": deep}
+        for nested in (deep, json.dumps(deep), "[" * 100_000, '{"a": "\\"[", "b": ' * 300):
+            with pytest.raises(ConstrainedError, match="nested too deeply"):
+                trial.shortest({"json": nested})
+        with pytest.raises(ConstrainedError, match="is not JSON"):
+            trial.shortest({"json": '{"a": "' + "[" * 300 + '\\"' * 40_000})  # in linear time
+        assert trial.shortest({"json": {"const": "[" * 300}}) == 302
+        assert trial.shortest({"regex": "[[]" * 300 + "x"}) == 301
         with pytest.raises(ConstrainedError, match="#/properties/a/pattern"):
             trial.shortest({"json": {"properties": {"a": {"pattern": "(a)\\1"}}}})
         assert trial.shortest({"regex": "a{4,}"}) == 4

@@ -120,7 +120,8 @@ class VllmBench:
             raise
         except BaseException as error:  # a panic of a Rust extension is not an Exception
             known = isinstance(error, (VLLMValidationError, ValueError)) and row.phase == "compile"
-            row.status = r.REFUSED if known else r.CRASH
+            row.cut = known and getattr(error, "parameter", None) == "max_tokens"  # no completion is as short
+            row.status = r.TRUNCATED if row.cut else r.REFUSED if known else r.CRASH
             row.message = error_text(error, with_type=True)
             return row
         row.compile_seconds = sum(timer.seconds for timer in self._compiling)

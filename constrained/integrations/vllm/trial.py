@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import threading
 from collections.abc import Mapping
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from constrained.automaton import compile
@@ -21,6 +23,11 @@ if TYPE_CHECKING:
 
 _OUTCOMES = 4096
 """Constraints whose outcome is remembered; the least recently used one is evicted."""
+
+_MAX_NESTING = 200
+"""Levels of arrays and objects: what encodes requests for the engine recurses, and so do other front ends."""
+
+_NO_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"?|[^][{}]')  # a string that does not end is taken whole: linear
 
 
 class Trial:
@@ -47,13 +54,14 @@ class Trial:
         Raises:
             ConstrainedError: the constraint cannot be enforced, or is not compiled within the limits.
         """
-        digest = self._digest(given)
+        text = self._text(given)
+        digest = hashlib.sha256(text.encode()).digest()
         outcome = self._outcomes.get(digest)
         if outcome is None:
             with self._lock:
                 outcome = self._outcomes.get(digest)
                 if outcome is None:
-                    outcome = self._try(given)
+                    outcome = self._try(text)
                     self._outcomes.put(digest, outcome)
         if isinstance(outcome, ConstrainedError):
             raise outcome.with_traceback(None)
@@ -63,9 +71,9 @@ class Trial:
         """Kills the process."""
         self._sandbox.close()
 
-    def _digest(self, given: Mapping[str, Any]) -> bytes:
+    def _text(self, given: Mapping[str, Any]) -> str:
         try:
-            text = json.dumps(given, sort_keys=False)
+            text = json.dumps(given)
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidConstraint(
                 f"structured_outputs is not JSON: {error}", action="send JSON values"
@@ -76,13 +84,17 @@ class Trial:
                 f"the constraint has {size} bytes, and the limit is {limit}",
                 action="send a smaller one, or raise max_schema",
             )
-        return hashlib.sha256(text.encode()).digest()
+        check_nesting(text)
+        for name in ("json", "structural_tag"):
+            if isinstance(value := given.get(name), str):
+                check_nesting(value)
+        return text
 
-    def _try(self, given: Mapping[str, Any]) -> int | ConstrainedError:
+    def _try(self, text: str) -> int | ConstrainedError:
         if not FORKS:
-            return _outcome(self._vocabulary, dict(given))
+            return _outcome(self._vocabulary, text)
         try:
-            outcome: int | ConstrainedError = self._sandbox.run(_outcome, dict(given))
+            outcome: int | ConstrainedError = self._sandbox.run(_outcome, text)
         except SandboxTimeout:
             return ConstraintTooLarge(
                 f"the constraint was not compiled within {self._settings.compile_seconds:g} seconds",
@@ -95,15 +107,30 @@ class Trial:
         return outcome
 
 
+def check_nesting(text: str) -> None:
+    """Compares the depth of a JSON text with what vLLM can send to its engine.
+
+    Raises:
+        ConstraintTooLarge: arrays and objects are nested too deeply.
+    """
+    brackets = _NO_BRACKETS.sub("", text)
+    depth = max(accumulate((1 if one in "[{" else -1 for one in brackets), initial=0))
+    if depth > _MAX_NESTING:
+        raise ConstraintTooLarge(
+            f"the constraint is nested too deeply: {depth} levels, and the limit is {_MAX_NESTING}",
+            action="use $ref and $defs",
+        )
+
+
 def _warm(vocabulary: Vocabulary) -> None:
     grammars = (ebnf('root ::= "a"'), lark('start: "a"'))
     for constraint in (json_schema({"properties": {"a": {"pattern": "a"}}}), *grammars):
         compile(constraint, vocabulary)
 
 
-def _outcome(vocabulary: Vocabulary, given: Mapping[str, Any]) -> int | ConstrainedError:
+def _outcome(vocabulary: Vocabulary, text: str) -> int | ConstrainedError:
     try:
-        automaton = compile(request_constraint(given), vocabulary)
+        automaton = compile(request_constraint(json.loads(text)), vocabulary)
         automaton.fill_mask(automaton.start, automaton.new_mask())
         return automaton.shortest_completion(automaton.start)
     except MemoryError:
