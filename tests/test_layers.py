@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -57,10 +58,18 @@ def modules(package: str) -> Iterator[tuple[str, Path]]:
         yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
 
 
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """The imports and classes of a module, anywhere in its text."""
+    wanted = (ast.Import, ast.ImportFrom, ast.ClassDef)
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return tuple(node for node in ast.walk(tree) if isinstance(node, wanted))
+
+
 def imports(path: Path, name: str) -> set[str]:
     """Dotted names that a module imports anywhere in its text; ``from a import b`` counts as ``a.b``."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -114,7 +123,7 @@ def test_no_class_name_stands_for_two_things() -> None:
     homes: dict[str, list[str]] = {}
     for package in ("constrained", "grammars", "spec"):
         for name, path in modules(package):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for node in nodes(path):
                 if isinstance(node, ast.ClassDef):
                     homes.setdefault(node.name, []).append(name)
     assert not {name: found for name, found in homes.items() if len(found) > 1}

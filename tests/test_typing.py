@@ -57,6 +57,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> str:
     return found
 
 
+@pytest.mark.ci  # mypy reads all packages
 def test_mypy_sees_types_in_a_users_script(python: str, tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT, encoding="utf-8")
     (tmp_path / "values.py").write_text(REVEALING, encoding="utf-8")

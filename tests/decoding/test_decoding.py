@@ -132,8 +132,8 @@ def test_logprob_and_log_weight_are_those_of_the_text_under_the_model(temperatur
     "settings",
     [
         {},
-        {"temperature": 1.0, "seed": 0},
-        {"temperature": 0.7, "seed": 12345, "top_k": 20},
+        pytest.param({"temperature": 1.0, "seed": 0}, marks=pytest.mark.ci),
+        pytest.param({"temperature": 0.7, "seed": 12345, "top_k": 20}, marks=pytest.mark.ci),
         {"temperature": 1.3, "seed": 2**64 - 1, "top_p": 0.9, "min_p": 0.01, "max_tokens": 9},
     ],
 )
@@ -233,7 +233,7 @@ class EagerTalker(ScriptedModel):
         return logits
 
 
-@pytest.mark.parametrize("limit", range(4, 14))
+@pytest.mark.parametrize("limit", [4, 5, 7, 13])
 def test_the_real_automaton_closes_at_every_limit(limit):
     gen = Generator(llama(), constrained.regex(r'\["[a-z]*"(, "[a-z]*")*\]'))
     for seed in range(5):

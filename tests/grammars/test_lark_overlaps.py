@@ -94,7 +94,7 @@ def test_a_pattern_that_cannot_be_read_is_named() -> None:
     assert all("cannot read" in reason for _, reason in report.not_compared)
 
 
-@pytest.mark.parametrize("pattern", ["a{0,4000}", "a{4000}", "a{3,4000}?b", "(b{2,}){51}", "x" * 501])
+@pytest.mark.parametrize("pattern", ["a{0,4000}", "(b{2,}){51}", "x" * 501])
 def test_large_patterns_are_named_and_not_compared(pattern: str) -> None:
     report = terminal_overlaps(f"start: A | B | C\nA: /{pattern}b/\nB: /[a-c]+/\nC: /c/")
     assert [name for name, _ in report.not_compared] == ["A"]

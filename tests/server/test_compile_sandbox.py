@@ -112,7 +112,7 @@ def test_processes_that_were_killed_are_replaced(sandbox: CompileSandbox) -> Non
 
 def test_twenty_hostile_constraints_in_a_row_leave_the_server_to_the_others() -> None:
     with (
-        served(scripted("hello"), compile_seconds=0.3, compile_threads=2) as server,
+        served(scripted("hello"), sandbox=True, compile_seconds=0.3, compile_threads=2) as server,
         ThreadPoolExecutor(20) as clients,
     ):
         assert server.chat(structured_outputs={"regex": "[a-z]+"}).status_code == 200

@@ -95,9 +95,10 @@ def check(sampler: str, guesser: str, nodes: int, number: int, seed: int) -> int
     return sum(one.stats.accepted for one in with_drafts)
 
 
-def test_a_hundred_texts_are_the_same_with_and_without_speculation() -> None:
-    accepted = sum(check(*case) for case in cases(120, 0))
-    assert accepted > 50  # drafts were followed, not only made
+@pytest.mark.parametrize("count", [40, pytest.param(120, marks=pytest.mark.ci)])
+def test_texts_are_the_same_with_and_without_speculation(count: int) -> None:
+    accepted = sum(check(*case) for case in cases(count, 0))
+    assert accepted > count // 3  # drafts were followed, not only made
 
 
 def test_threads_can_share_a_generator_with_speculation() -> None:
