@@ -275,7 +275,8 @@ def compile(constraint: Any, vocabulary: Vocabulary, *, memory_limit: int = _MEM
     Args:
         constraint: a `Constraint`, a Python type, or a JSON Schema as a dict or bool.
         vocabulary: the model's. If the constraint has special tokens in its texts, the automaton is over
-            `Vocabulary.with_special_tokens`.
+            `Vocabulary.with_special_tokens`, and if it has names of special tokens in its fixed texts, over
+            `Vocabulary.with_special_texts`.
         memory_limit: bytes above which a `TokenAutomaton` evicts what it can compute again. States are not evicted.
 
     Returns:
@@ -297,6 +298,8 @@ def compile(constraint: Any, vocabulary: Vocabulary, *, memory_limit: int = _MEM
     grammar = constraint.grammar
     if constraint.special_tokens:
         vocabulary = vocabulary.with_special_tokens(constraint.special_tokens)
+    elif texts := "\0".join(constraint.fixed_texts):
+        vocabulary = vocabulary.with_special_texts(name for name in vocabulary.special if name in texts)
     missing = vocabulary.unspelled_bytes
     inner = complete_vocabulary(vocabulary, missing) if missing else vocabulary
     automaton = (

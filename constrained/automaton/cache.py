@@ -48,10 +48,9 @@ def compile_cached(target: Any, vocabulary: Vocabulary) -> tuple[Constraint, Aut
 
 
 def _checked_constraint(automaton: Automaton, vocabulary: Vocabulary) -> Constraint:
-    special_tokens = automaton.vocabulary.special_tokens
-    if automaton.vocabulary != (
-        vocabulary.with_special_tokens(special_tokens) if special_tokens else vocabulary
-    ):
+    tokens, texts = automaton.vocabulary.special_tokens, automaton.vocabulary.special_texts
+    expected = vocabulary.with_special_tokens(tokens) if tokens else vocabulary
+    if automaton.vocabulary != (expected.with_special_texts(texts) if texts else expected):
         raise ModelMismatch(
             f"the automaton was compiled for {automaton.vocabulary!r}, the model has {vocabulary!r}",
             action="compile it with model.vocabulary, or pass the constraint itself",

@@ -11,6 +11,7 @@ Must not know: grammars, automata, torch.
 
 from __future__ import annotations
 
-from constrained.vocabulary.vocabulary import TokenBytes, Vocabulary, encode_with_special
+from constrained.vocabulary.special_tokens import encode_with_special
+from constrained.vocabulary.vocabulary import TokenBytes, Vocabulary
 
 __all__ = ["TokenBytes", "Vocabulary", "encode_with_special"]

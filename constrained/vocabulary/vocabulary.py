@@ -17,6 +17,7 @@ import numpy as np
 from constrained.errors import ModelMismatch, VocabularyError
 from constrained.vocabulary import encoding, eos
 from constrained.vocabulary.shards import ShardPool
+from constrained.vocabulary.special_tokens import letters, marked_tokens
 from constrained.vocabulary.table_cache import open_tables
 from constrained.vocabulary.tokenizer_info import Encoder
 
@@ -27,24 +28,7 @@ MEMORY_LIMIT = 256 << 20
 """Default limit, in bytes, for the masks and language tables of one vocabulary."""
 
 
-_MARKS = bytes((*range(0xFF, 0xF4, -1), 0xC1, 0xC0))
-"""Bytes that are in no UTF-8 text."""
-
-_marking = Lock()
-
-
-def encode_with_special(text: str, special: Iterable[str]) -> bytes:
-    """Encodes a text whose special tokens are written by name, for the grammar of a `Constraint`."""
-    data = text.encode()
-    for name, mark in _letters(special).items():
-        data = data.replace(name.encode(), mark)
-    return data
-
-
-def _letters(names: Iterable[str]) -> dict[str, bytes]:
-    """The byte that stands for each of some special tokens; a name before those that are part of it."""
-    ordered = sorted(names, key=lambda name: (-len(name), name))
-    return {name: bytes((mark,)) for name, mark in zip(ordered, _MARKS, strict=False)}
+_deriving = Lock()
 
 
 class TokenBytes(Sequence[bytes]):
@@ -93,11 +77,13 @@ class Vocabulary:
         eos_ids: ids that end a sequence, ascending; at least one.
         special: ids of the tokenizer's special tokens, by name. They do not affect equality.
         special_tokens: names of the special tokens that can stand in texts, see `with_special_tokens`; none by default.
+        special_texts: names of the special tokens that spell their name, see `with_special_texts`; none by default.
         memory_limit: bytes of the shared masks and language tables; see `core`.
         shards: groups of automata that never wait for each other; see `core`.
     """
 
     special_tokens: frozenset[str] = frozenset()
+    special_texts: frozenset[str] = frozenset()
 
     def __init__(
         self,
@@ -136,6 +122,7 @@ class Vocabulary:
         self._encoder = encoder
         self.special = dict(special or {})
         self._marked: dict[frozenset[str], Vocabulary] = {}
+        self._spelled: WeakValueDictionary[frozenset[str], Vocabulary] = WeakValueDictionary()
         if not self.tokens.blob:
             raise VocabularyError(
                 "no token of this vocabulary is text", action="pass at least one non-empty token"
@@ -259,7 +246,7 @@ class Vocabulary:
                     action="pass ids of this vocabulary's model",
                 )
         data = b"".join([self.tokens[token] for token in numbers])
-        for name, mark in _letters(self.special_tokens).items():
+        for name, mark in letters(self.special_tokens).items():
             data = data.replace(mark, name.encode())
         return data
 
@@ -278,27 +265,38 @@ class Vocabulary:
         wanted = frozenset(names)
         if wanted == self.special_tokens:
             return self
-        with _marking:
+        with _deriving:
             if wanted not in self._marked:
-                self._marked[wanted] = self._with_marks(wanted)
+                marked = self._with_tokens(marked_tokens(self.tokens, self.special, self.eos_ids, wanted))
+                marked.special_tokens = wanted
+                self._marked[wanted] = marked
             return self._marked[wanted]
 
-    def _with_marks(self, names: frozenset[str]) -> Vocabulary:
-        letters = _letters(names)
-        if len(letters) < len(names):
-            raise VocabularyError(
-                f"{len(names)} special tokens in texts", action=f"use at most {len(_MARKS)}"
-            )
-        mark_bytes = set(b"".join(letters.values()))
-        tokens = [b"" if mark_bytes.intersection(token) else token for token in self.tokens]
-        for name, mark in letters.items():
-            token = self.special.get(name)
-            if token is None or token in self.eos_ids:
-                what = "ends a sequence" if token is not None else "is not a special token of this tokenizer"
-                known = ", ".join(list(self.special)[:8]) or "none"
-                raise VocabularyError(f"{name!r} {what}", action=f"use another one; known: {known}")
-            tokens[token] = mark
-        vocabulary = Vocabulary(
+    def with_special_texts(self, names: Iterable[str]) -> Vocabulary:
+        """The vocabulary in which these special tokens have their name as bytes, as structural tags take them.
+
+        A name can then be written as the special token, or by ordinary tokens. Names that are no special token, or one
+        that ends a sequence, change nothing.
+
+        Args:
+            names: of special tokens.
+        """
+        wanted = frozenset(name for name in names if self.special.get(name) not in (None, *self.eos_ids))
+        if wanted == self.special_texts:
+            return self
+        with _deriving:
+            vocabulary = self._spelled.get(wanted)
+            if vocabulary is None:
+                tokens = list(self.tokens)
+                for name in wanted:
+                    tokens[self.special[name]] = name.encode()
+                vocabulary = self._with_tokens(tokens)
+                vocabulary.special_texts = wanted
+                self._spelled[wanted] = vocabulary
+            return vocabulary
+
+    def _with_tokens(self, tokens: list[bytes]) -> Vocabulary:
+        return Vocabulary(
             tokens,
             self.eos_ids,
             encoder=self._encoder,
@@ -306,8 +304,6 @@ class Vocabulary:
             memory_limit=self.memory_limit,
             shards=self.shards,
         )
-        vocabulary.special_tokens = names
-        return vocabulary
 
     def encode(self, text: bytes | str) -> list[int]:
         """Token ids whose bytes are exactly `text`, as the tokenizer would write it in the middle of a text.
@@ -407,12 +403,12 @@ class Vocabulary:
 
     def __getstate__(self) -> dict[str, Any]:
         # Derived tables are not pickled: the native one cannot be, and the index is as large as the rest.
-        return {k: v for k, v in self.__dict__.items() if k not in ("core", "ids_by_bytes", "shard_pool")} | {
-            "_marked": {}
-        }
+        derived = ("core", "ids_by_bytes", "shard_pool", "_spelled")
+        return {k: v for k, v in self.__dict__.items() if k not in derived} | {"_marked": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        self._spelled = WeakValueDictionary()
         self.tokens.offsets.setflags(write=False)
 
 

@@ -341,6 +341,32 @@ def test_every_adapter_tells_valid_from_invalid(name: str) -> None:
             assert replayer.batch(compiled, case.instances, done, 8) is not None
 
 
+TAG = {
+    "type": "structural_tag",
+    "format": {
+        "type": "tag",
+        "begin": "<",
+        "content": {"type": "json_schema", "json_schema": {"type": "integer"}},
+        "end": ">",
+    },
+}
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_structural_tags_with_texts_of_their_own(name: str) -> None:
+    pytest.importorskip(PACKAGES[name])
+    tests = [{"valid": True, "text": "<12>"}, {"valid": False, "text": "<x>"}]
+    case = workload.prepare({"id": "tag", "schema": TAG, "tests": tests}, byte_vocabulary("")[0])
+    engine = load_engine(name)(byte_vocabulary("")[1], 1)
+    assert getattr(engine, "structural_tags", False) == (PACKAGES[name] in ("constrained", "xgrammar"))
+    if PACKAGES[name] not in ("constrained", "xgrammar"):
+        return
+    replayer = Replayer(WORDS, BYTES.eos_ids)
+    compiled, state, took = replayer.first(partial(engine.compile, TAG, case.schema))
+    done = replayer.replay(compiled, state, took, case.instances)
+    assert [replay.accepted for replay in done.replays] == [True, False]
+
+
 def test_masks_of_an_independent_engine_are_ours(tmp_path: Path) -> None:
     pytest.importorskip("llguidance")
     tokens = byte_vocabulary("")[1]

@@ -1,8 +1,9 @@
-"""Writes the structural tags that XGrammar makes for each model format to ``tests/cases/structural_tags.json``.
+"""The structural tags that XGrammar makes for each model format, for tests and for `constrained bench masks`.
 
-    python -m tests.tools.structural_tags --write
+    python -m tests.tools.structural_tags --write         writes tests/cases/structural_tags.json; XGrammar is needed
+    python -m tests.tools.structural_tags --bench FILE    writes the tags and their texts as data of the bench
 
-XGrammar must be installed. Plain tests read the file and so check the tags without it.
+Plain tests read the file and so check the tags without XGrammar.
 """
 
 from __future__ import annotations
@@ -11,6 +12,11 @@ import json
 import sys
 from pathlib import Path
 from typing import Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 PATH = Path(__file__).parent.parent / "cases" / "structural_tags.json"
 
@@ -56,8 +62,36 @@ def model_tags(tools: list[dict[str, Any]], **options: Any) -> dict[str, dict[st
     return tags
 
 
+def read_tags() -> dict[str, dict[str, Any]]:
+    """The tags of the file, by name."""
+    tags: dict[str, dict[str, Any]] = json.loads(PATH.read_text(encoding="utf-8"))
+    return tags
+
+
+def texts(name: str) -> tuple[str, str]:
+    """A text that a tag accepts, written by hand, and one with a wrong value in the call."""
+    model, choice, reasoning = name.split("/")
+    case = tomllib.loads(PATH.with_suffix(".toml").read_text(encoding="utf-8"))[model]
+    before = case["reasoning"] if reasoning == "reasoning" else case.get("plain", "")
+    call = case.get("required", case["call"]) if choice == "required" else case["call"]
+    end = case.get("end", "")
+    return before + call + end, before + call.replace("3", "three") + end
+
+
+def write_bench(path: Path) -> None:
+    """Writes data for ``constrained bench masks --data``."""
+    with path.open("w", encoding="utf-8") as lines:
+        for name, tag in read_tags().items():
+            good, bad = texts(name)
+            tests = [{"valid": True, "text": good}, {"valid": False, "text": bad}]
+            lines.write(json.dumps({"id": name, "schema": tag, "tests": tests}) + "\n")
+
+
 def main() -> None:
-    """Writes the file."""
+    """Writes a file."""
+    if len(sys.argv) == 3 and sys.argv[1] == "--bench":
+        write_bench(Path(sys.argv[2]))
+        return
     if sys.argv[1:] != ["--write"]:
         raise SystemExit(__doc__)
     lines = [

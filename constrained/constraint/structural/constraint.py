@@ -44,6 +44,10 @@ class _StructuralTagConstraint(Constraint):
 
         return grammar_of(self._read, self.document)
 
+    @cached_property
+    def fixed_texts(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(f.fixed_texts(self._read)))
+
     @property
     def needs_document(self) -> bool:
         return '"x-span"' in self._text and self.document is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from constrained.constraint.base import Constraint
@@ -33,11 +34,13 @@ class Content(StructuralFormat):
         constraint: of the text.
         source: JSON Pointer of what the constraint was made of; places in its errors are below this one.
         excludes: texts that do not occur in it (patterns only).
+        texts: the pattern or grammar, or the markup of a schema's style: texts that may occur in it as they are.
     """
 
     constraint: Constraint
     source: str
     excludes: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,3 +137,31 @@ class Dispatch(StructuralFormat):
     rules: tuple[tuple[str, StructuralFormat], ...]
     loop: bool
     excludes: tuple[str, ...]
+
+
+def fixed_texts(form: StructuralFormat) -> Iterator[str]:
+    """The texts that a format names: constants, begins and ends, separators, patterns and markup."""
+    match form:
+        case ConstString(text=text):
+            yield text
+        case Content(texts=texts):
+            yield from texts
+        case SequenceFormat(elements=elements) | OrFormat(elements=elements):
+            for element in elements:
+                yield from fixed_texts(element)
+        case RepeatFormat(content=content):
+            yield from fixed_texts(content)
+        case Tag(begin=begin, content=content, ends=ends):
+            yield from (begin, *ends)
+            yield from fixed_texts(content)
+        case TagsWithSeparator(tags=tags, separator=separator):
+            yield separator
+            for tag in tags:
+                yield from fixed_texts(tag)
+        case TriggeredTags(tags=tags):
+            for tag in tags:
+                yield from fixed_texts(tag)
+        case Dispatch(rules=rules):
+            for pattern, content in rules:
+                yield pattern
+                yield from fixed_texts(content)

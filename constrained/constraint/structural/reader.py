@@ -224,7 +224,8 @@ def _schema_content(
     options = {**constraint.options, **{key: value for key, value in more.items() if value is not None}}
     kind = _JsonConstraint if style == "json" else ParametersConstraint
     content = kind(constraint._text, constraint.whitespace, options, None)
-    return f.Content(fields.place, content, fields.at(name))
+    texts = () if style == "json" else PARAMETER_STYLES[style].texts
+    return f.Content(fields.place, content, fields.at(name), texts=texts)
 
 
 def _qwen_parameters(fields: _Fields, depth: int) -> f.StructuralFormat:
@@ -233,12 +234,14 @@ def _qwen_parameters(fields: _Fields, depth: int) -> f.StructuralFormat:
 
 
 def _regex(fields: _Fields, depth: int) -> f.StructuralFormat:
-    pattern = regex(fields.text("pattern"), dialect="ecma")
-    return f.Content(fields.place, pattern, fields.at("pattern"), fields.texts("excludes"))
+    source = fields.text("pattern")
+    pattern = regex(source, dialect="ecma")
+    return f.Content(fields.place, pattern, fields.at("pattern"), fields.texts("excludes"), (source,))
 
 
 def _grammar(fields: _Fields, depth: int) -> f.StructuralFormat:
-    return f.Content(fields.place, ebnf(fields.text("grammar")), fields.at("grammar"))
+    source = fields.text("grammar")
+    return f.Content(fields.place, ebnf(source), fields.at("grammar"), texts=(source,))
 
 
 def _any_text(fields: _Fields, depth: int) -> f.StructuralFormat:

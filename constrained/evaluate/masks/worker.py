@@ -15,13 +15,14 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from constrained.errors import UnsupportedConstraint
 from constrained.evaluate.harness.machine import peak_bytes, resident_bytes
 from constrained.evaluate.harness.worker_io import error_text, private_output, send
 from constrained.evaluate.masks import rows as r
 from constrained.evaluate.masks.engines import CompiledSchema, Engine, load_engine
 from constrained.evaluate.masks.engines.base import MaskTable
 from constrained.evaluate.masks.replay import Replayer
-from constrained.evaluate.masks.workload import Instance, VocabularyData
+from constrained.evaluate.masks.workload import Instance, VocabularyData, is_structural_tag
 
 
 def main() -> None:
@@ -63,6 +64,8 @@ def serve(
         send(output, {"phase": phase})
 
     def compile() -> CompiledSchema:
+        if is_structural_tag(schema) and not getattr(engine, "structural_tags", False):
+            raise UnsupportedConstraint("structural tags are not measured with this engine")
         return engine.compile(schema, text)
 
     compiled = None

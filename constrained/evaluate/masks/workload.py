@@ -69,7 +69,7 @@ class Instance:
 
     Attributes:
         valid: whether it satisfies the schema.
-        tokens: canonical ids of ``json.dumps(value, ensure_ascii=False)``.
+        tokens: canonical ids of ``json.dumps(value, ensure_ascii=False)``, or of the text of a structural tag.
     """
 
     valid: bool
@@ -78,11 +78,11 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class SchemaCase:
-    """One schema and the values recorded for it.
+    """One schema or structural tag, and the values or texts recorded for it.
 
     Attributes:
         id: its name in the data.
-        schema: the schema as JSON text.
+        schema: the schema or the tag as JSON text.
         instances: recorded values, valid and invalid ones.
         unencodable: number of values left out because the vocabulary cannot encode them (lone surrogates).
     """
@@ -93,11 +93,17 @@ class SchemaCase:
     unencodable: int = 0
 
 
+def is_structural_tag(schema: Any) -> bool:
+    """Whether a row's schema is a structural tag."""
+    return isinstance(schema, dict) and schema.get("type") == "structural_tag"
+
+
 def sample(path: Path, count: int, seed: int) -> list[dict[str, Any]]:
     """A random sample of the rows of a file, in random order; all rows if `count` is 0.
 
     Args:
-        path: ``{"id", "schema", "tests": [{"valid", "data"}]}`` a line, plain or gzipped.
+        path: ``{"id", "schema", "tests": [{"valid", "data"}]}`` a line, plain or gzipped. A test may have ``text`` in
+            place of ``data``, for a structural tag in place of the schema.
         count: number of rows.
         seed: of the sample.
 
@@ -132,12 +138,13 @@ def prepare(row: dict[str, Any], vocabulary: Vocabulary) -> SchemaCase:
     """A row with its values as token ids.
 
     Raises:
-        InvalidArgument: a test of the row has no ``valid`` or ``data``.
+        InvalidArgument: a test of the row has no ``valid``, or neither ``data`` nor ``text``.
     """
     instances, unencodable = [], 0
     for test in row["tests"]:
         try:
-            text, valid = json.dumps(test["data"], ensure_ascii=False), bool(test["valid"])
+            text = test["text"] if "text" in test else json.dumps(test["data"], ensure_ascii=False)
+            valid = bool(test["valid"])
         except (KeyError, TypeError) as error:
             raise InvalidArgument(f"a test of {row['id']} is malformed: {error!r}") from None
         try:

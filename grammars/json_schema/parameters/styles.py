@@ -64,6 +64,12 @@ class ParameterStyle:
         """Whether objects and arrays inside are written in markup too, not as JSON."""
         return self.item is not None
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The texts of the markup."""
+        typed = [text for texts in self.types.values() for text in texts]
+        return (self.before, self.after_name, *typed, self.close, self.item or "")
+
     def spelled(self, name: str) -> str:
         """A parameter's name as it is written."""
         return "".join(self.escapes.get(char, char) for char in name)

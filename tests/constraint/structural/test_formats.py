@@ -13,6 +13,7 @@ from constrained import (
     InvalidConstraint,
     Section,
     UnsupportedConstraint,
+    Vocabulary,
     compile,
     structural_tag,
 )
@@ -233,3 +234,32 @@ def test_spans_of_a_document() -> None:
     assert accepts(automaton, '<a>{"q": "in Brno"}</a>')
     assert not accepts(automaton, '<a>{"q": "in Wien"}</a>')
     assert accepts(compile(constraint.without_document(), BYTES), '<a>{"q": "in Wien"}</a>')
+
+
+def test_special_tokens_spell_the_texts_of_a_tag() -> None:
+    names = {"<|call|>": 256, "<|end|>": 257, "<|open|>": 258, "<|pad|>": 259, "<|eos|>": 260}
+    tokens = [*(bytes([i]) for i in range(256)), *[b""] * 5]
+    vocabulary = Vocabulary(tokens, [260], special=names)
+    content = {"type": "json_schema", "json_schema": {"type": "object"}, "style": "kimi_k3_xml"}
+    form = {
+        "type": "sequence",
+        "elements": [ANY, tag("<|call|>", {"type": "optional", "content": content}, ["<|end|>", "<|eos|>"])],
+    }
+    constraint = structural_tag(of(form))
+    automaton = compile(constraint, vocabulary)
+    assert automaton.vocabulary.special_texts == {"<|call|>", "<|end|>", "<|open|>"}
+    written = [*b"so ", 256, 257]
+    states = automaton.walk(automaton.start, written)
+    assert len(states) == len(written)
+    assert automaton.accepts(states[-1])
+    assert automaton.next(states[-1], 260)
+    assert not automaton.next(states[2], 259)  # a special token that the tag does not name is no text
+    assert not automaton.next(states[2], 260)
+    assert automaton.next(states[3], 258)  # `<|open|>` is markup of the style
+    plain = [*b"so <|call|>", 257]
+    assert len(automaton.walk(automaton.start, plain)) == len(plain)
+    assert automaton.vocabulary.decode(written) == b"so <|call|><|end|>"
+    assert compile(constraint, vocabulary).vocabulary is automaton.vocabulary
+    again = pickle.loads(pickle.dumps(vocabulary))
+    assert again.with_special_texts(names) == vocabulary.with_special_texts(names)
+    assert vocabulary.with_special_texts(["<|eos|>", "other"]) is vocabulary

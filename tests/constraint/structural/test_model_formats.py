@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from constrained import compile, structural_tag
 from tests.support.structural_tags import BYTES, accepts
-from tests.tools.structural_tags import PATH
+from tests.tools.structural_tags import PATH, read_tags
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-TAGS: dict[str, dict[str, Any]] = json.loads(PATH.read_text(encoding="utf-8"))
-FORMATS = tomllib.loads((Path(PATH).with_suffix(".toml")).read_text(encoding="utf-8"))
+TAGS = read_tags()
+FORMATS = tomllib.loads(PATH.with_suffix(".toml").read_text(encoding="utf-8"))
 
 WRONG = [
     ("weather", "wether"),  # another tool

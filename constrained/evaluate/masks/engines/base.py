@@ -54,6 +54,8 @@ class Engine(Protocol):
 
     Attributes:
         version: what is measured, for the record.
+
+    An engine whose `compile` takes structural tags in place of schemas has ``structural_tags = True``.
     """
 
     version: str

@@ -6,9 +6,9 @@ from typing import Any
 
 import constrained
 from constrained.automaton import compile as compile_automaton
-from constrained.constraint import json_schema
+from constrained.constraint import json_schema, structural_tag
 from constrained.evaluate.masks.engines.base import CompiledSchema, mask_slices
-from constrained.evaluate.masks.workload import VocabularyData
+from constrained.evaluate.masks.workload import VocabularyData, is_structural_tag
 from constrained.vocabulary import Vocabulary
 
 
@@ -16,6 +16,7 @@ class ConstrainedEngine:
     """States are ints; nothing is copied, nothing changes in place."""
 
     version = constrained.__version__
+    structural_tags = True
 
     def __init__(self, tokens: VocabularyData, threads: int) -> None:
         self.vocabulary = Vocabulary.from_bytes(tokens.tokens, tokens.eos_ids)
@@ -28,7 +29,8 @@ class ConstrainedEngine:
 
     def compile(self, schema: Any, text: str) -> CompiledSchema:
         """An `Automaton`."""
-        automaton = compile_automaton(self.constraint(schema), self.vocabulary)
+        constraint = structural_tag(schema) if is_structural_tag(schema) else self.constraint(schema)
+        automaton = compile_automaton(constraint, self.vocabulary)
         return CompiledSchema(
             start=lambda: automaton.start,
             fill=automaton.fill_mask,

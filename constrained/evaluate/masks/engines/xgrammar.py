@@ -8,13 +8,14 @@ from typing import Any
 import xgrammar as package
 
 from constrained.evaluate.masks.engines.base import CompiledSchema, MaskTable, table_indices
-from constrained.evaluate.masks.workload import VocabularyData
+from constrained.evaluate.masks.workload import VocabularyData, is_structural_tag
 
 
 class XGrammar:
     """``strict_mode=False``: objects stay open unless the schema closes them, as JSON Schema has it."""
 
     version = version("xgrammar")
+    structural_tags = True
 
     def __init__(self, tokens: VocabularyData, threads: int) -> None:
         info = package.TokenizerInfo(
@@ -28,7 +29,10 @@ class XGrammar:
 
     def compile(self, schema: Any, text: str) -> CompiledSchema:
         """A compiled grammar, with one matcher for all texts."""
-        compiled = self.compiler.compile_json_schema(text, any_whitespace=True, strict_mode=False)
+        if is_structural_tag(schema):
+            compiled = self.compiler.compile_structural_tag(schema)
+        else:
+            compiled = self.compiler.compile_json_schema(text, any_whitespace=True, strict_mode=False)
         matcher = package.GrammarMatcher(compiled)
 
         def start() -> Any:
