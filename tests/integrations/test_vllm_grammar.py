@@ -25,6 +25,7 @@ from constrained.integrations.vllm.request_grammar import RequestGrammar
 from constrained.integrations.vllm.settings import VllmSettings
 from constrained.integrations.vllm.step_masks import StepMasks
 from constrained.integrations.vllm.trial import Trial
+from tests.support.finite import FiniteAutomaton
 
 BYTES = Vocabulary.from_bytes([bytes([i]) for i in range(256)] + [b"<e>", b"ab", b'":', b"true"], [256])
 SCHEMA = {
@@ -78,7 +79,7 @@ def test_random_walks_agree_with_the_automaton(given: dict[str, Any], limit: int
             if grammar.is_terminated():
                 break
             row = FakeTensor(3, BYTES.size // 32 + 1)
-            masks.add(automaton, grammar.state, grammar.budget, row, 1)
+            masks.add(grammar, row, 1)
             ids = unpack_ids(row.array[1]).tolist()
             assert ids == allowed(grammar)
             assert (row.array[[0, 2]] == -1).all()
@@ -176,34 +177,34 @@ def test_the_masks_of_a_step_are_those_of_single_calls() -> None:
     """Rows out of order, two vocabularies, limits, a state that occurs twice."""
     automata = Automata(BYTES, VllmSettings())
     made = [automata.compile(given) for given in GIVEN] + [automata.compile(GIVEN[0], [10])]
-    rows = [
-        (7, made[0], 30),
-        (0, made[1], 9),
-        (3, made[2], 4),
-        (4, made[0], 30),
-        (5, made[6], 12),
-        (9, made[4], 1),
-    ]
+    grammars = {
+        7: RequestGrammar(made[0], 30),
+        0: RequestGrammar(made[1], 9),
+        3: RequestGrammar(made[2], 4),
+        4: RequestGrammar(made[0]),
+        5: RequestGrammar(made[6], 12),
+        9: RequestGrammar(made[4], 1),
+    }
     tensor = FakeTensor(10, BYTES.size // 32 + 1)
     masks = StepMasks()
     with masks.step():
-        for row, automaton, budget in rows:
-            masks.add(automaton, automaton.start, budget, tensor, row)
+        for row, grammar in grammars.items():
+            masks.add(grammar, tensor, row)
         assert (tensor.array == -1).all()
-    for row, automaton, budget in rows:
-        alone = automaton.new_mask()
-        automaton.fill_mask_within(automaton.start, alone, budget)
+    for row, grammar in grammars.items():
+        alone = grammar.automaton.new_mask()
+        grammar.automaton.fill_mask_within(grammar.state, alone, grammar.budget)
         assert (tensor.array[row] == alone).all()
     assert (tensor.array[[1, 2, 6, 8]] == -1).all()
 
 
 def test_a_step_that_fails_leaves_nothing_to_the_next_one() -> None:
-    automaton = Automata(BYTES, VllmSettings()).compile({"regex": "a"})
+    grammar = RequestGrammar(Automata(BYTES, VllmSettings()).compile({"regex": "a"}))
     masks, tensor = StepMasks(), FakeTensor(2, BYTES.size // 32 + 1)
 
     def failing_step() -> None:
         with masks.step():
-            masks.add(automaton, automaton.start, 9, tensor, 0)
+            masks.add(grammar, tensor, 0)
             raise KeyError
 
     with pytest.raises(KeyError):
@@ -211,6 +212,34 @@ def test_a_step_that_fails_leaves_nothing_to_the_next_one() -> None:
     with masks.step():
         pass
     assert (tensor.array == -1).all()
+
+
+class Broken(FiniteAutomaton):
+    """Fails in the state after a `b`."""
+
+    def next(self, state: int, token: int) -> int:
+        if self.prefixes[state - 2] == b"b":
+            raise RuntimeError("too large")
+        return super().next(state, token)
+
+
+def test_a_request_that_fails_disturbs_no_other_one() -> None:
+    good = RequestGrammar(Automata(BYTES, VllmSettings()).compile({"regex": "a+"}))
+    bad = RequestGrammar(Broken(["abc", "bcd"], BYTES))
+    masks, tensor = StepMasks(), FakeTensor(2, BYTES.size // 32 + 1)
+    assert bad.accept_tokens("bad", [ord("b")])
+    assert bad.validate_tokens([ord("c")]) == []
+    bad.failure = None
+    with masks.step():
+        masks.add(bad, tensor, 0)
+        masks.add(good, tensor, 1)
+    assert (tensor.array[0] == -1).all()
+    assert unpack_ids(tensor.array[1]).tolist() == [ord("a")]
+    assert "too large" in str(bad.failure)
+    assert not bad.accept_tokens("bad", [ord("c")])
+    assert bad.validate_tokens([ord("c")]) == []
+    assert good.failure is None
+    assert good.accept_tokens("good", [ord("a")])
 
 
 class Params:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
+from vllm.logger import init_logger
 from vllm.v1.structured_output.backend_types import (
     StructuredOutputBackend,
     StructuredOutputGrammar,
@@ -22,6 +23,8 @@ from constrained.integrations.vllm.trial import Trial
 if TYPE_CHECKING:
     from constrained.automaton import Automaton
     from constrained.integrations.vllm.settings import VllmSettings
+
+logger = init_logger("vllm.constrained")
 
 _FIELDS = {
     StructuredOutputOptions.JSON: "json",
@@ -42,14 +45,17 @@ class ConstrainedGrammar(RequestGrammar, StructuredOutputGrammar):
 
     def accept_tokens(self, request_id: str, tokens: Sequence[int]) -> bool:
         """See `RequestGrammar.accept_tokens`."""
+        known = self.failure
         accepted = super().accept_tokens(request_id, tokens)
         if not accepted:
             self._masks.write()  # vLLM copies the last mask now
+        if self.failure is not known:
+            logger.error("Request %s fails: %s", request_id, self.failure)
         return accepted
 
     def fill_bitmask(self, bitmask: torch.Tensor, batch_index: int) -> None:
         """Writes the mask of the present state, int32 ``[rows, words]``; during a step, at its end."""
-        self._masks.add(self.automaton, self.state, self.budget, bitmask, batch_index)
+        self._masks.add(self, bitmask, batch_index)
 
 
 class ConstrainedBackend(StructuredOutputBackend):

@@ -88,21 +88,36 @@ class ConstrainedManager(StructuredOutputManager):
         before = grammar.accepted
         accepted = bool(super().accept_tokens(request, new_token_ids))
         if count := grammar.accepted - before:
+            self._commit(request, grammar, new_token_ids[-count:])
+        return accepted
+
+    def _commit(self, request: Any, grammar: ConstrainedGrammar, tokens: list[int]) -> None:
+        assert self.drafts is not None
+        try:
             if not hasattr(request, "constrained_drafts"):
                 request.constrained_drafts = self.drafts.request(grammar, request.prompt_token_ids or ())
             if request.constrained_drafts is not None:
-                ends = grammar.automaton.vocabulary.eos_ids
-                self.drafts.commit(request.constrained_drafts, new_token_ids[-count:], ends)
-        return accepted
+                self.drafts.commit(request.constrained_drafts, tokens, grammar.automaton.vocabulary.eos_ids)
+        except Exception:
+            self._stop_drafting(request)
+
+    def _stop_drafting(self, request: Any) -> None:
+        """A request without drafts is slower; an exception would end the engine."""
+        logger.exception("Request %s goes on without draft tokens", request.request_id)
+        request.constrained_drafts = None
 
     def validate_tokens(self, request: Any, spec_tokens: list[int]) -> list[int]:
         """The draft tokens of a request: ours, or those of another proposer as far as the constraint allows them."""
         if self.drafts is None or not request.use_structured_output:
             return list(super().validate_tokens(request, spec_tokens))
         drafts = getattr(request, "constrained_drafts", None)  # there is none while the request reasons
-        return (
-            [] if drafts is None else self.drafts.propose(drafts, request.structured_output_request.grammar)
-        )
+        if drafts is None:
+            return []
+        try:
+            return self.drafts.propose(drafts, request.structured_output_request.grammar)
+        except Exception:
+            self._stop_drafting(request)
+            return []
 
 
 def _drafts(config: Any) -> int:

@@ -11,6 +11,7 @@ import inspect
 import logging
 import sys
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 from constrained.errors import ConstrainedError, Problem
@@ -118,7 +119,8 @@ def watch_additional_config() -> None:
         return
 
     def create_engine_config(self: Any, *args: Any, **kwargs: Any) -> Any:
-        wanted = (getattr(self, "additional_config", None) or {}).get(CONFIG_KEY)
+        config = getattr(self, "additional_config", None)
+        wanted = config.get(CONFIG_KEY) if isinstance(config, Mapping) else None
         if wanted is not None and wanted is not False:
             settings = VllmSettings.from_mapping(wanted, f"additional_config[{CONFIG_KEY!r}]")
             settings.to_environment()

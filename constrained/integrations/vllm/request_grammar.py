@@ -19,6 +19,8 @@ class RequestGrammar:
     Attributes:
         automaton: the compiled constraint.
         limit: tokens that the request may write, end of sequence included; None: no limit.
+        failure: why the request cannot go on: an error while a mask or a state was computed. Nothing is accepted then, so
+            that vLLM ends this request and no other one.
         tokens_before: tokens that the request wrote before the constraint began (reasoning).
     """
 
@@ -32,6 +34,7 @@ class RequestGrammar:
         self.automaton = automaton
         self.limit = limit
         self.tokens_before = 0
+        self.failure: Exception | None = None
         self._states = [automaton.start]
         self._ended: int | None = None  # number of tokens with which the sequence ended
 
@@ -64,7 +67,7 @@ class RequestGrammar:
         state, ended = self.state, self._ended
         for token in _without_padding(tokens):
             state = self._next(state, token)
-            if state == DEAD:
+            if state == DEAD or self.failure is not None:
                 return False
             states.append(state)
             if ended is None and token in self.automaton.vocabulary.eos_ids:
@@ -75,13 +78,12 @@ class RequestGrammar:
 
     def validate_tokens(self, tokens: Sequence[int]) -> list[int]:
         """The longest allowed prefix of some tokens, within the limit and up to the end of sequence. Changes nothing."""
-        if self.is_terminated():
+        if self.is_terminated() or self.failure is not None:
             return []
         valid: list[int] = []
         state, budget = self.state, self.budget
         for token in _without_padding(tokens):
-            in_vocabulary = 0 <= token < self.automaton.vocabulary.size
-            state = self.automaton.next_within(state, token, budget - len(valid)) if in_vocabulary else DEAD
+            state = self._next(state, token, budget - len(valid))
             if state == DEAD:
                 break
             valid.append(token)
@@ -104,8 +106,16 @@ class RequestGrammar:
         """Removes all tokens."""
         self.rollback(self.accepted)
 
-    def _next(self, state: int, token: int) -> int:
-        return self.automaton.next(state, token) if 0 <= token < self.automaton.vocabulary.size else DEAD
+    def _next(self, state: int, token: int, budget: int = NO_LIMIT) -> int:
+        if not 0 <= token < self.automaton.vocabulary.size:
+            return DEAD
+        try:
+            if budget == NO_LIMIT:
+                return self.automaton.next(state, token)
+            return self.automaton.next_within(state, token, budget)
+        except Exception as error:  # the engine must go on
+            self.failure = error
+            return DEAD
 
 
 def check_fits(needed: int, limit: int | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,33 +13,47 @@ from constrained.automaton import fill_masks
 
 if TYPE_CHECKING:
     from constrained.automaton import Automaton
+    from constrained.integrations.vllm.request_grammar import RequestGrammar
+
+
+class _Row(NamedTuple):
+    place: int
+    automaton: Automaton
+    state: int
+    budget: int
+    grammar: RequestGrammar
 
 
 class StepMasks:
     """Collects which mask goes to which row, and writes all of them at the end of the step.
 
-    Outside of `step` a mask is written at once.
+    Outside of `step` a mask is written at once. A mask that cannot be computed allows everything, and its request fails: see
+    `RequestGrammar.failure`.
     """
 
     def __init__(self) -> None:
         self._collecting = False
-        self._rows: list[tuple[int, Automaton, int, int]] = []  # row, automaton, state, budget
+        self._rows: list[_Row] = []
         self._masks: Any = None
         self._lock = threading.Lock()  # vLLM fills the masks of large batches in several threads
 
-    def add(self, automaton: Automaton, state: int, budget: int, masks: Any, row: int) -> None:
-        """Writes a mask, now or at the end of the step.
+    def add(self, grammar: RequestGrammar, masks: Any, place: int) -> None:
+        """Writes the mask of a request's present state, now or at the end of the step.
 
         Args:
-            automaton: of the request.
-            state: one of its states.
-            budget: see `Automaton.fill_mask_within`.
+            grammar: of the request.
             masks: tensor int32 ``[rows, words]`` in host memory; the same one during a step.
-            row: where the mask goes.
+            place: the row of the mask.
         """
+        try:
+            row = _Row(place, grammar.automaton, grammar.state, grammar.budget, grammar)
+        except Exception as error:  # the engine must go on
+            grammar.failure = error
+            masks.numpy()[place] = -1
+            return
         with self._lock:
             self._masks = masks
-            self._rows.append((row, automaton, state, budget))
+            self._rows.append(row)
         if not self._collecting:
             self.write()
 
@@ -62,15 +76,34 @@ class StepMasks:
         if not rows:
             return
         out = self._masks.numpy()
-        by_vocabulary: dict[int, list[tuple[int, Automaton, int, int]]] = {}
-        for entry in rows:  # requests with other stop ids or special tokens have vocabularies of their own
-            by_vocabulary.setdefault(id(entry[1].vocabulary), []).append(entry)
+        by_vocabulary: dict[int, list[_Row]] = {}
+        for row in rows:  # requests with other stop ids or special tokens have vocabularies of their own
+            by_vocabulary.setdefault(id(row.automaton.vocabulary), []).append(row)
         for group in by_vocabulary.values():
-            places, automata, states, budgets = (list(column) for column in zip(*group, strict=True))
-            first, count = places[0], len(places)
-            if places == list(range(first, first + count)):
-                fill_masks(automata, states, out[first : first + count], budgets)
-            else:
-                masks = np.empty((count, out.shape[1]), dtype=np.int32)
-                fill_masks(automata, states, masks, budgets)
-                out[places] = masks
+            try:
+                _write(group, out)
+            except Exception:
+                _write_singly(group, out)
+
+
+def _write(rows: list[_Row], out: Any) -> None:
+    """Writes masks of one vocabulary by one native call."""
+    first, count = rows[0].place, len(rows)
+    places = [row.place for row in rows]
+    adjacent = places == list(range(first, first + count))
+    masks = out[first : first + count] if adjacent else np.empty((count, out.shape[1]), dtype=np.int32)
+    fill_masks(
+        [row.automaton for row in rows], [row.state for row in rows], masks, [row.budget for row in rows]
+    )
+    if not adjacent:
+        out[places] = masks
+
+
+def _write_singly(rows: list[_Row], out: Any) -> None:
+    """Writes the masks that can be computed; the other requests fail."""
+    for row in rows:
+        try:
+            row.automaton.fill_mask_within(row.state, out[row.place], row.budget)
+        except Exception as error:
+            row.grammar.failure = error
+            out[row.place] = -1
