@@ -30,6 +30,7 @@ from constrained.decoding.step import decode_sequences
 from constrained.errors import InvalidArgument, PromptError, RejectedValue
 from constrained.models import LanguageModel, Prompt, load
 from constrained.sampling import Sampler, TokenSampler, resolve_sampler
+from constrained.sampling.warpers import drop_full_top_k
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -385,6 +386,7 @@ class Generator(Generic[ValueT]):
         **warp: Any,
     ) -> list[DecodingRequest]:
         limits.check_names(warp)
+        warp = drop_full_top_k(warp, self.automaton.vocabulary.size)
         rules = DecodingParams(self.automaton, sampler.warper(**warp), sampler.certain_ends)
         if isinstance(prompts, str | bytes) or not isinstance(prompts, Sequence):
             raise InvalidArgument(

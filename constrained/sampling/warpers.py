@@ -108,6 +108,13 @@ class LogitsWarper:
         return np.sort(order)
 
 
+def drop_full_top_k(settings: Mapping[str, Any], tokens: int) -> dict[str, Any]:
+    """The settings without a `top_k` that keeps every one of the `tokens`: it truncates nothing."""
+    top_k = settings.get("top_k")
+    full = isinstance(top_k, numbers.Integral) and not isinstance(top_k, bool) and int(top_k) >= tokens
+    return {**settings, "top_k": None} if full else dict(settings)
+
+
 def refuse_truncation(warper: LogitsWarper, sampler: str) -> LogitsWarper:
     """Returns the warper if it has no truncation.
 
@@ -149,10 +156,14 @@ def _softmax(scaled: NDArray[np.float64]) -> NDArray[np.float64]:
 def _check(name: str, value: Any, wanted: str, good: Any) -> None:
     if value is None:
         return
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, numbers.Real)
-        or not math.isfinite(value)
-        or not good(value)
-    ):
+    try:
+        valid = (
+            isinstance(value, numbers.Real)
+            and not isinstance(value, bool)
+            and math.isfinite(value)
+            and good(value)
+        )
+    except OverflowError:  # a whole number beyond every float
+        valid = False
+    if not valid:
         raise InvalidArgument(f"{name} is {value!r}", action=f"pass {wanted}, or None")

@@ -19,6 +19,7 @@ from constrained.decoding.request import DecodingRequest
 from constrained.decoding.sequence import DecodingParams
 from constrained.models import LanguageModel
 from constrained.sampling import Local, LogitsWarper
+from constrained.sampling.warpers import drop_full_top_k
 from constrained.server.errors import ApiError, invalid_field_error, to_api_error, unsupported_field_error
 from constrained.server.requests import (
     ApiRequest,
@@ -139,7 +140,7 @@ def prepare_request(
         )
     try:
         sampler = Local(weights=False)
-        rules = DecodingParams(automaton, _warp(request), sampler.certain_ends)
+        rules = DecodingParams(automaton, _warp(request, automaton.vocabulary.size), sampler.certain_ends)
         seed = None if request.seed is None else request.seed % 2**64
         seed = limits.make_noise(seed, 0, greedy=rules.warp.greedy).seed
         wanted = _max_tokens(request, settings)
@@ -309,17 +310,14 @@ def _prompts(
     return [model.encode(one, chat=False) for one in prompts]
 
 
-def _warp(request: ApiRequest) -> LogitsWarper:
-    """The logits warper of a request; the default temperature is 1, as in OpenAI's API."""
+def _warp(request: ApiRequest, tokens: int) -> LogitsWarper:
+    """The logits warper of a request; the default temperature is 1, as in OpenAI's API. `tokens`: of the vocabulary."""
     temperature = 1.0 if request.temperature is None else request.temperature
     if temperature == 0:
         return LogitsWarper()  # greedy: cutting the distribution cannot change the most likely token
-    return LogitsWarper(
-        temperature=temperature,
-        top_k=None if request.top_k in (None, -1, 0) else request.top_k,
-        top_p=None if request.top_p == 1 else request.top_p,
-        min_p=None if request.min_p == 0 else request.min_p,
-    )
+    top_k = None if request.top_k in (-1, 0) else request.top_k
+    settings = {"top_k": top_k, "top_p": request.top_p, "min_p": request.min_p}
+    return LogitsWarper(temperature, **drop_full_top_k(settings, tokens))
 
 
 def _max_tokens(request: ApiRequest, settings: ServerSettings) -> int | None:

@@ -9,6 +9,8 @@
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__)
 #define SPEC_WIDE __attribute__((target_clones("avx512f", "avx2", "default")))
+#define SPEC_AVX2 __attribute__((target("avx2")))
+#include <immintrin.h>
 #else
 #define SPEC_WIDE
 #endif
@@ -129,36 +131,71 @@ __attribute__((always_inline)) inline void exponential(Lanes& x) {
 constexpr size_t kBlocks = 8, kGroup = 4 * kBlocks;
 struct Group {
     uint32_t words[kGroup];
-    uint8_t able[kGroup];
-};
+    alignas(8) uint8_t able[kGroup];
 
-/// The counters of blocks, word by word, which `run` replaces by the blocks' words.
-template <size_t kCount>
-struct Counters {
-    uint64_t c0[kCount], c1[kCount], c2[kCount], c3[kCount];
-
-    __attribute__((always_inline)) inline void start(size_t i, const NoiseKey& key, uint64_t block) {
-        c0[i] = block;
-        c1[i] = key.position;
-        c2[i] = key.sequence;
-        c3[i] = key.purpose;
-    }
-
-    __attribute__((always_inline)) inline void run(uint64_t seed) {
-        auto k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
-        for (int round = 0; round < 10; ++round) {
-            for (size_t i = 0; i < kCount; ++i) {
-                const uint64_t p0 = kMultiply0 * (c0[i] & 0xFFFFFFFF), p1 = kMultiply1 * (c2[i] & 0xFFFFFFFF);
-                c0[i] = (p1 >> 32) ^ c1[i] ^ k0;
-                c1[i] = p1 & 0xFFFFFFFF;
-                c2[i] = (p0 >> 32) ^ c3[i] ^ k1;
-                c3[i] = p0 & 0xFFFFFFFF;
+    /// Calls use(i) for every token that is able, in order.
+    template <class Use>
+    void each(Use use) const {
+        for (size_t part = 0; part < kGroup; part += 8) {
+            uint64_t eight;
+            __builtin_memcpy(&eight, able + part, sizeof eight);
+            if (!eight) continue;
+            for (size_t i = part; i < part + 8; ++i) {
+                if (able[i]) use(i);
             }
-            k0 += kStep0;
-            k1 += kStep1;
         }
     }
 };
+
+#ifdef SPEC_AVX2
+/// `words_of_blocks` in registers of four 64-bit lanes. Products read the lower halves of lanes; the upper halves of the
+/// counters hold anything.
+SPEC_AVX2 void words_of_blocks_avx2(const NoiseKey& key, const uint32_t* blocks, uint32_t* words) {
+    const __m256i multiply0 = _mm256_set1_epi64x(kMultiply0), multiply1 = _mm256_set1_epi64x(kMultiply1);
+    __m256i c0[2], c1[2], c2[2], c3[2];
+    for (int half = 0; half < 2; ++half) {
+        c0[half] = _mm256_cvtepu32_epi64(_mm_loadu_si128(reinterpret_cast<const __m128i*>(blocks + 4 * half)));
+        c1[half] = _mm256_set1_epi64x(key.position);
+        c2[half] = _mm256_set1_epi64x(key.sequence);
+        c3[half] = _mm256_set1_epi64x(key.purpose);
+    }
+    auto k0 = static_cast<uint32_t>(key.seed), k1 = static_cast<uint32_t>(key.seed >> 32);
+    for (int round = 0; round < 10; ++round) {
+        const __m256i step0 = _mm256_set1_epi64x(k0), step1 = _mm256_set1_epi64x(k1);
+        for (int half = 0; half < 2; ++half) {
+            const __m256i p0 = _mm256_mul_epu32(c0[half], multiply0), p1 = _mm256_mul_epu32(c2[half], multiply1);
+            c0[half] = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(p1, 32), c1[half]), step0);
+            c1[half] = p1;
+            c2[half] = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(p0, 32), c3[half]), step1);
+            c3[half] = p0;
+        }
+        k0 += kStep0;
+        k1 += kStep1;
+    }
+    for (int half = 0; half < 2; ++half) {
+        const __m256i front = _mm256_blend_epi32(c0[half], _mm256_slli_epi64(c1[half], 32), 0xAA);
+        const __m256i back = _mm256_blend_epi32(c2[half], _mm256_slli_epi64(c3[half], 32), 0xAA);
+        const __m256i even = _mm256_unpacklo_epi64(front, back), odd = _mm256_unpackhi_epi64(front, back);
+        auto* const out = reinterpret_cast<__m256i*>(words + 16 * half);
+        _mm256_storeu_si256(out, _mm256_permute2x128_si256(even, odd, 0x20));
+        _mm256_storeu_si256(out + 1, _mm256_permute2x128_si256(even, odd, 0x31));
+    }
+}
+
+const bool kHasAvx2 = __builtin_cpu_supports("avx2");
+#endif
+
+/// The first words of the tokens of `kBlocks` blocks, four of each block, in order.
+void words_of_blocks(const NoiseKey& key, const uint32_t* blocks, uint32_t* words) {
+#ifdef SPEC_AVX2
+    static_assert(kBlocks == 8);
+    if (kHasAvx2) return words_of_blocks_avx2(key, blocks, words);
+#endif
+    for (size_t i = 0; i < kBlocks; ++i) {
+        const auto four = philox(key, blocks[i]);
+        std::copy(four.begin(), four.end(), words + 4 * i);
+    }
+}
 
 /// Finds out which of the tokens of a group, whose words are there, can have keys as large as `least`.
 template <class Score>
@@ -174,37 +211,45 @@ __attribute__((always_inline)) inline void judge(const Score* scores, double sca
     }
 }
 
-/// A group of tokens with neighbouring ids: four of them share a block.
-template <class Score>
-__attribute__((always_inline)) inline void fill(const NoiseKey& key, const Score* scores, uint32_t first, double scale,
-                                                double least, Group& group) {
-    Counters<kBlocks> blocks;
-    for (size_t i = 0; i < kBlocks; ++i) blocks.start(i, key, first / 4 + i);
-    blocks.run(key.seed);
-    for (size_t i = 0; i < kBlocks; ++i) {
-        group.words[4 * i] = static_cast<uint32_t>(blocks.c0[i]);
-        group.words[4 * i + 1] = static_cast<uint32_t>(blocks.c1[i]);
-        group.words[4 * i + 2] = static_cast<uint32_t>(blocks.c2[i]);
-        group.words[4 * i + 3] = static_cast<uint32_t>(blocks.c3[i]);
+/// The first words of a group of tokens with neighbouring ids, `first` a multiple of 4: four of them share a block.
+void words_of(const NoiseKey& key, uint32_t first, uint32_t* words) {
+    uint32_t blocks[kBlocks];
+    for (size_t i = 0; i < kBlocks; ++i) blocks[i] = first / 4 + static_cast<uint32_t>(i);
+    words_of_blocks(key, blocks, words);
+}
+
+/// The first words of a group of tokens with any ids: each has a block of its own.
+void words_of(const NoiseKey& key, const int64_t* ids, uint32_t* words) {
+    for (size_t part = 0; part < kGroup; part += kBlocks) {
+        uint32_t blocks[kBlocks], fours[4 * kBlocks];
+        for (size_t i = 0; i < kBlocks; ++i) blocks[i] = static_cast<uint32_t>(static_cast<uint64_t>(ids[part + i]) >> 2);
+        words_of_blocks(key, blocks, fours);
+        for (size_t i = 0; i < kBlocks; ++i) words[part + i] = fours[4 * i + static_cast<size_t>(ids[part + i] & 3)];
     }
+}
+
+/// Fills a group: its words, and which of its tokens can have keys as large as `least`. `from`: its first id, or its ids.
+template <class Score, class From>
+__attribute__((always_inline)) inline void fill(const NoiseKey& key, const Score* scores, From from, double scale,
+                                                double least, Group& group) {
+    words_of(key, from, group.words);
     judge(scores, scale, least, group);
 }
 
-/// A group of tokens with any ids: each has a block of its own.
-template <class Score>
-__attribute__((always_inline)) inline void fill(const NoiseKey& key, const Score* scores, const int64_t* ids, double scale,
-                                                double least, Group& group) {
-    for (size_t part = 0; part < kGroup; part += kBlocks) {
-        Counters<kBlocks> blocks;
-        for (size_t i = 0; i < kBlocks; ++i) blocks.start(i, key, static_cast<uint64_t>(ids[part + i]) >> 2);
-        blocks.run(key.seed);
-        for (size_t i = 0; i < kBlocks; ++i) {
-            const int64_t id = ids[part + i];
-            const uint64_t even = id & 2 ? blocks.c2[i] : blocks.c0[i], odd = id & 2 ? blocks.c3[i] : blocks.c1[i];
-            group.words[part + i] = static_cast<uint32_t>(id & 1 ? odd : even);
-        }
+/// The numbers v of a group of tokens by their first words alone; whether some of them need further words.
+SPEC_WIDE bool coarse_uniforms(const NoiseKey& key, const int64_t* ids, uint32_t* words, double* out) {
+    bool neighbours = !(ids[0] & 3), small = false;
+    for (size_t i = 0; i < kGroup; ++i) neighbours &= ids[i] == ids[0] + static_cast<int64_t>(i);
+    if (neighbours) {
+        words_of(key, static_cast<uint32_t>(ids[0]), words);
+    } else {
+        words_of(key, ids, words);
     }
-    judge(scores, scale, least, group);
+    for (size_t i = 0; i < kGroup; ++i) {
+        out[i] = (static_cast<double>(words[i]) + 0.5) * 0x1p-32;
+        small |= words[i] < kCoarse;
+    }
+    return small;
 }
 
 SPEC_WIDE void look(const NoiseKey& key, const float* scores, uint32_t first, double scale, double least, Group& group) {
@@ -218,6 +263,18 @@ SPEC_WIDE void look(const NoiseKey& key, const float* scores, const int64_t* ids
 }
 SPEC_WIDE void look(const NoiseKey& key, const double* scores, const int64_t* ids, double scale, double least, Group& group) {
     fill(key, scores, ids, scale, least, group);
+}
+
+/// Which of the scores of a group are at least `least`; see `Group::each`.
+template <class Score>
+__attribute__((always_inline)) inline void compare_each(const Score* scores, double scale, double least, Group& group) {
+    for (size_t i = 0; i < kGroup; ++i) group.able[i] = static_cast<double>(scores[i]) * scale >= least;
+}
+SPEC_WIDE void compare(const float* scores, double scale, double least, Group& group) {
+    compare_each(scores, scale, least, group);
+}
+SPEC_WIDE void compare(const double* scores, double scale, double least, Group& group) {
+    compare_each(scores, scale, least, group);
 }
 
 template <class Score>
@@ -310,7 +367,16 @@ void philox_words(const NoiseKey& key, std::span<const int64_t> ids, uint32_t le
 }
 
 void uniforms(const NoiseKey& key, std::span<const int64_t> ids, double* out) {
-    each_word(key, ids, 0, [&](size_t i, uint32_t word) { out[i] = uniform(key, static_cast<uint64_t>(ids[i]), word); });
+    const auto refine = [&](size_t i, uint32_t word) { out[i] = uniform(key, static_cast<uint64_t>(ids[i]), word); };
+    uint32_t words[kGroup];
+    size_t at = 0;
+    for (; at + kGroup <= ids.size(); at += kGroup) {
+        if (!coarse_uniforms(key, ids.data() + at, words, out + at)) continue;
+        for (size_t i = 0; i < kGroup; ++i) {
+            if (words[i] < kCoarse) refine(at + i, words[i]);
+        }
+    }
+    each_word(key, ids.subspan(at), 0, [&](size_t i, uint32_t word) { refine(at + i, word); });
 }
 
 template <class Score>
@@ -323,25 +389,30 @@ std::vector<int64_t> gumbel_candidates(std::span<const Score> scores, double sca
     Leaders leaders(key, count, top);
     const auto id = [&](size_t i) { return ids ? ids[i] : static_cast<int64_t>(i); };
     // The likely ones first: after them little can still lead, and the noise of most others is never made.
-    for (size_t i = 0; i < scores.size(); ++i) {
+    const auto likely = [&](size_t i) {
         const double score = static_cast<double>(scores[i]) * scale;
         if (score >= top - kNear) leaders.look(static_cast<int64_t>(i), id(i), score);
-    }
-    const auto rest = [&](double score) {
-        return score >= leaders.least() - kMostNoise && score < top - kNear && score > -kInfinity;
     };
     Group group;
     size_t at = 0;
     for (; at + kGroup <= scores.size(); at += kGroup) {
+        compare(scores.data() + at, scale, top - kNear, group);
+        group.each([&](size_t i) { likely(at + i); });
+    }
+    for (; at < scores.size(); ++at) likely(at);
+    const auto rest = [&](double score) {
+        return score >= leaders.least() - kMostNoise && score < top - kNear && score > -kInfinity;
+    };
+    for (at = 0; at + kGroup <= scores.size(); at += kGroup) {
         if (ids) {
             look(key, scores.data() + at, ids + at, scale, leaders.least(), group);
         } else {
             look(key, scores.data() + at, static_cast<uint32_t>(at), scale, leaders.least(), group);
         }
-        for (size_t i = 0; i < kGroup; ++i) {
+        group.each([&](size_t i) {
             const double score = static_cast<double>(scores[at + i]) * scale;
-            if (group.able[i] && rest(score)) leaders.judge(static_cast<int64_t>(at + i), id(at + i), group.words[i], score);
-        }
+            if (rest(score)) leaders.judge(static_cast<int64_t>(at + i), id(at + i), group.words[i], score);
+        });
     }
     for (; at < scores.size(); ++at) {
         const double score = static_cast<double>(scores[at]) * scale;

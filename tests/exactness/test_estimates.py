@@ -218,5 +218,9 @@ def test_small_settings_say_what_is_wrong_with_them():
     with pytest.raises(InvalidArgument, match="temperature is 1e-320"):
         gen("", temperature=1e-320)
     assert gen("", seed=1, top_p=1.0, min_p=0.0).distribution == "conditional"
+    for everything in (len(LETTERS) + 1, 10**9, 10**400, np.int64(10**9)):
+        assert gen("", seed=1, top_k=everything).distribution == "conditional"
+    with pytest.raises(InvalidArgument, match="top_k, top_p and min_p cannot be used"):
+        gen("", seed=1, top_k=len(LETTERS))
     local = constrained.Generator(model, constrained.choice(["a", "b"]))
     assert local("", seed=1, temperature=1.0, top_p=1.0).distribution == "local"

@@ -150,6 +150,8 @@ def test_impossible_logits_are_the_models_fault_and_say_so():
         {"temperature": True},
         {"temperature": 1.0, "top_k": 0},
         {"temperature": 1.0, "top_k": 1.5},
+        {"temperature": 1.0, "top_p": 10**400},
+        {"temperature": 10**400},
         {"temperature": 1.0, "top_p": 0.0},
         {"temperature": 1.0, "top_p": 1.1},
         {"temperature": 1.0, "min_p": -0.1},
