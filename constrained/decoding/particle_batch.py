@@ -1,7 +1,8 @@
 """Particles of one prompt, decoded together over a shared KV cache.
 
 Particles with equal tokens share one row of the cache and of the forward pass; the row is copied when their tokens
-differ. The prompt is read once.
+differ. The prompt is read once, and so is every prefix for samplers that ask for it (`CachedParticleBatch.reuse_logits`): a
+sequence gets a row of the cache when it leaves the prefixes that are known, and that row reads all of its tokens at once.
 """
 
 from __future__ import annotations
@@ -10,11 +11,15 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from constrained.decoding.known_logits import MAX_BYTES, KnownLogits
 from constrained.decoding.sequence import DecodingCost, DecodingParams, TokenSequence
 from constrained.decoding.speculation import DraftScheduler
 from constrained.decoding.step import DecodingStep
 from constrained.models import Cache, LanguageModel
 from constrained.sampling import Distribution, Draw, Position, Randomness, TokenSampler
+
+_NO_ROW = -1
+"""`TokenSequence.cache_row` of a sequence that no row of the cache has read."""
 
 
 class CachedParticleBatch:
@@ -56,6 +61,7 @@ class CachedParticleBatch:
         self.speculation = drafting
         self._drafter = None if drafting is None else drafting.lazy_drafter(self.prompt)
         self._laws: dict[tuple[int, int], Distribution] = {}  # by row and node
+        self._known: KnownLogits | None = None
 
     @property
     def forwards(self) -> int:
@@ -82,11 +88,12 @@ class CachedParticleBatch:
     ) -> list[TokenSequence]:
         """New sequences, each with its draws committed again."""
         self._step.cache = None
-        texts = []
+        texts: list[TokenSequence] = []
         for i, chance in enumerate(chances):
             drafter = None if self._drafter is None else self._drafter.copy()
             text = TokenSequence(self.params, self.prompt, chance, self.limit, self.cost, drafter)
             text.unread.clear()
+            text.cache_row = _NO_ROW
             for draw in draws[i] if draws else ():
                 text.commit(replace(draw, checks=0))  # these checks were counted when the draw was made
                 self.cost.tokens -= 1
@@ -94,40 +101,81 @@ class CachedParticleBatch:
         self.cost.attempts += len(texts)
         return texts
 
+    def reuse_logits(self, max_bytes: int = MAX_BYTES) -> None:
+        """Reads each prefix once from now on, also after another `start`, as far as its logits fit into memory.
+
+        Without effect where the model's caches cannot append rows: sequences leave the known prefixes one by one.
+        """
+        if self._known is None:
+            self._known = KnownLogits(max_bytes)
+
     def forward(self, texts: Sequence[TokenSequence], sampler: TokenSampler | None = None) -> list[Position]:
-        """The next position of each sequence: one forward pass, or none where all last draws were accepted draft tokens."""
+        """The next position of each sequence: one forward pass, or none where all logits are known.
+
+        Logits are known of the prompt, of accepted draft tokens, and after `reuse_logits` of prefixes that were read.
+        """
         if self._root is None:
             self._root = self.model.cache(1)
+            if type(self._root).join is Cache.join:
+                self._known = None
             self._first = Distribution(self.model.forward([self.prompt], self._root)[0], self.params.warp)
             self._count(1)
-        fresh = self._step.cache is None
-        if fresh and not any(text.tokens for text in texts):
-            assert self._first is not None
-            for text in texts:
-                text.stats.forwards += 1
-            return [text.position(self._first) for text in texts]
-        if not fresh and self._step.follow(texts):
-            return [text.position(self._law(text)) for text in texts]
-        assert all(text.unread for text in texts), "sequences with and without tokens were started together"
-        prefixes: dict[tuple[int, ...], list[TokenSequence]] = {}
-        for text in texts:
-            prefixes.setdefault(tuple(text.tokens), []).append(text)
-        rows = list(prefixes.values())
-        if fresh:
-            self._step.cache = self._root.fork([0] * len(rows))
-        else:
-            self._step.settle([row[0] for row in rows])
+        prefixes = [tuple(text.tokens) for text in texts]
+        known: dict[tuple[int, ...], Distribution] = {}
+        unknown: dict[tuple[int, ...], list[TokenSequence]] = {}
+        for text, prefix in zip(texts, prefixes, strict=True):
+            found = known.get(prefix) or self._recall(prefix)
+            if found is None:
+                unknown.setdefault(prefix, []).append(text)
+                continue
+            known[prefix] = found
+            text.cache_row, text.node, text.tree_logits = _NO_ROW, 0, None
+            text.stats.forwards += 1
+        if unknown:
+            self._read(list(unknown.values()), sampler)
+        return [
+            text.position(known[prefix] if prefix in known else self._law(text, prefix))
+            for text, prefix in zip(texts, prefixes, strict=True)
+        ]
+
+    def _recall(self, prefix: tuple[int, ...]) -> Distribution | None:
+        """The distribution after a prefix, if its logits are known."""
+        if not prefix:
+            return self._first
+        logits = None if self._known is None else self._known.get(prefix)
+        return None if logits is None else Distribution(logits, self.params.warp)
+
+    def _read(self, rows: list[list[TokenSequence]], sampler: TokenSampler | None) -> None:
+        """Reads sequences, those with equal tokens as one row, unless all their last tokens were accepted draft tokens."""
+        held = [row for row in rows if row[0].cache_row != _NO_ROW]
+        new = [row for row in rows if row[0].cache_row == _NO_ROW]
+        if not new and self._step.follow([text for row in rows for text in row]):
+            return
+        assert self._root is not None
+        if held:
+            self._step.settle([row[0] for row in held])
+        if new:
+            added = self._root.fork([0] * len(new))
+            for row in new:
+                row[0].unread[:] = row[0].tokens
+            if held:
+                assert self._step.cache is not None
+                self._step.cache.join(added)
+            else:
+                self._step.cache = added
+        rows = held + new
         top_count = 0 if sampler is None else sampler.top_count(self.params.warp)
         self._step.forward(rows, [top_count] * len(rows))
         self._laws.clear()
         self._count(len(rows))
-        return [text.position(self._law(text)) for text in texts]
 
-    def _law(self, text: TokenSequence) -> Distribution:
+    def _law(self, text: TokenSequence, prefix: tuple[int, ...]) -> Distribution:
         """The model's next-token distribution of a sequence; sequences at one row and node share it."""
         at = (text.cache_row, text.node)
         if at not in self._laws:
             self._laws[at] = self._step.distribution(text)
+            if self._known is not None and self._known.has_room(prefix, self.model.vocabulary.size):
+                self._known.add(prefix, self._laws[at].logits)
         return self._laws[at]
 
     def _count(self, rows: int) -> None:

@@ -45,6 +45,7 @@ class ASAp(Sampler):
 
     def draw(self, batch: ParticleBatch, count: int) -> SampleBatch:
         """Draws sequences; each depends on the earlier ones only through the trie."""
+        batch.reuse_logits()
         kept = self.tries is not None
         trie = Trie() if self.tries is None else self.tries.of(batch)
 

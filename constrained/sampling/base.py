@@ -322,6 +322,9 @@ class ParticleBatch(Protocol):
                 rows are needed.
         """
 
+    def reuse_logits(self) -> None:
+        """Reads each prefix once from now on, as far as memory allows: for samplers that start sequences repeatedly."""
+
     @property
     def forwards(self) -> int:
         """Sequence positions that the model has evaluated so far."""

@@ -56,6 +56,7 @@ class CARS(Sampler):
         Raises:
             BudgetExhausted: `learned` has a guaranteed upper bound of P(L).
         """
+        batch.reuse_logits()
         kept = self.tries is not None
         trie = Trie() if self.tries is None else self.tries.of(batch)
 

@@ -100,6 +100,7 @@ class MCMC(Sampler):
 
     def draw(self, batch: ParticleBatch, count: int) -> SampleBatch:
         """The last states of `count` independent chains, which run in one batch."""
+        batch.reuse_logits()
         states = [ChainState(text) for text in batch.start([batch.randomness(i) for i in range(count)])]
         self._write(batch, states)
         whole = [state.omega for state in states]

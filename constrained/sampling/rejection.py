@@ -59,6 +59,7 @@ class Rejection(Sampler):
         Raises:
             BudgetExhausted: `learned` has an upper limit of P(L) at 95 % confidence.
         """
+        batch.reuse_logits()
 
         def attempt(texts: Sequence[Any]) -> float:
             run_particles(batch, texts, UnmaskedProposal())

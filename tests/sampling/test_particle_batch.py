@@ -10,10 +10,13 @@ import torch
 
 import constrained
 from constrained import api
-from constrained.decoding import step
+from constrained.decoding import known_logits, step
+from constrained.decoding.particle_batch import CachedParticleBatch
 from constrained.errors import InvalidArgument
 from constrained.sampling import AWRS, CARS, MCMC, SAMPLERS, SMC, Local, TokenSampler
 from constrained.testing import EnumerableModel
+from tests.sampling.enumerated import LANGUAGE
+from tests.support.finite import FiniteAutomaton
 from tests.support.tiny_models import llama, random_llama
 from tests.support.tokenizers_fixtures import small_bpe_tokenizer
 
@@ -196,3 +199,81 @@ def test_a_models_fingerprint_is_that_of_its_weights():
     assert (
         EnumerableModel().fingerprint != EnumerableModel().fingerprint
     )  # nothing is known of it: never shared
+
+
+# ---------------------------------------------------------------- logits that are known
+
+
+class Recorded(EnumerableModel):
+    """Records the completion after which each row of logits was computed."""
+
+    def __init__(self, **settings):
+        super().__init__(**settings)
+        self.contexts = []
+
+    def logits(self, prompt, completion):
+        self.contexts.append(tuple(completion))
+        return super().logits(prompt, completion)
+
+
+REUSING = {
+    "cars": lambda: CARS(),
+    "cars, one at a time": lambda: CARS(parallel=1),
+    "rejection": lambda: constrained.sampling.Rejection(),
+    "asap": lambda: constrained.sampling.ASAp(parallel=3),
+    "mcmc": lambda: MCMC(steps=5),
+    "mcmc, uniform": lambda: MCMC(steps=5, cut="uniform"),
+}
+
+
+@pytest.mark.parametrize("name", REUSING)
+def test_each_prefix_is_read_once_and_the_texts_are_the_same(name, monkeypatch):
+    """Against the batch that reads each prefix again in every attempt, and a batch whose memory is soon full."""
+    found = {}
+    for reads, size in (("again", 0), ("until it is full", 1000), ("once", known_logits.MAX_BYTES)):
+        with monkeypatch.context() as patch:
+            reuse = CachedParticleBatch.reuse_logits
+            patch.setattr(CachedParticleBatch, "reuse_logits", lambda batch, size=size: reuse(batch, size))
+            recorded = Recorded(seed=1)
+            automaton = FiniteAutomaton(LANGUAGE, recorded.vocabulary)
+            gen = constrained.Generator(recorded, automaton, sampler=REUSING[name]())
+            drawn = gen.sample("", 30, seed=2, max_tokens=recorded.depth)
+        texts = [(out.tokens, out.logprob, out.log_weight) for out in drawn]
+        found[reads] = texts, drawn.log_evidence, drawn.forwards, recorded.contexts
+    texts, evidence, rows, contexts = found["once"]
+    for other in ("again", "until it is full"):
+        assert found[other][:2] == (texts, evidence)
+        assert set(found[other][3]) == set(contexts)
+        assert len(found[other][3]) == found[other][2]
+    assert rows == len(contexts) == len(set(contexts))
+    assert rows < found["until it is full"][2] < found["again"][2]
+
+
+@pytest.mark.parametrize("isolate", [False, True], ids=["joined", "separate"])
+@pytest.mark.parametrize("name", ["asap", "mcmc"])
+@pytest.mark.parametrize("speculation", [None, "auto"])
+def test_known_prefixes_do_not_change_what_a_transformer_writes(name, isolate, speculation, monkeypatch):
+    """Rows that begin anew read all of their tokens at once, and beside the draft trees of others."""
+    words = constrained.regex(r"([a-c]{2,3}|the name|a name)")
+    gen = constrained.Generator(model(isolate), words, sampler=CONFIGURED[name], speculation=speculation)
+    once = gen.sample("the name of", 8, seed=5, **SETTINGS)
+    monkeypatch.setattr(CachedParticleBatch, "reuse_logits", lambda batch: None)
+    again = gen.sample("the name of", 8, seed=5, **SETTINGS)
+    assert [out.tokens for out in once] == [out.tokens for out in again]
+    assert [out.logprob for out in once] == pytest.approx([out.logprob for out in again], abs=2e-4)
+    assert once.forwards < again.forwards
+
+
+def test_known_logits_stay_within_their_memory():
+    known = known_logits.KnownLogits(max_bytes=2000)
+    for i in range(100):
+        row = np.full(100, i, np.float32)
+        assert known.has_room([i], 100) == (len(known) < 3)
+        known.add([i], row)
+        row[:] = -1
+    assert len(known) == 3
+    assert known.bytes <= 2000
+    assert known.get([2]).tolist() == [2.0] * 100
+    assert known.get([3]) is None
+    known.add([0], np.zeros(1, np.float32))
+    assert known.get([0]).shape == (100,)
