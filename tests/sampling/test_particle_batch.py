@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partialmethod
 
 import numpy as np
 import pytest
@@ -216,6 +217,7 @@ class Recorded(EnumerableModel):
         return super().logits(prompt, completion)
 
 
+REUSE = CachedParticleBatch.reuse_logits
 REUSING = {
     "cars": lambda: CARS(),
     "cars, one at a time": lambda: CARS(parallel=1),
@@ -232,8 +234,7 @@ def test_each_prefix_is_read_once_and_the_texts_are_the_same(name, monkeypatch):
     found = {}
     for reads, size in (("again", 0), ("until it is full", 1000), ("once", known_logits.MAX_BYTES)):
         with monkeypatch.context() as patch:
-            reuse = CachedParticleBatch.reuse_logits
-            patch.setattr(CachedParticleBatch, "reuse_logits", lambda batch, size=size: reuse(batch, size))
+            patch.setattr(CachedParticleBatch, "reuse_logits", partialmethod(REUSE, size))
             recorded = Recorded(seed=1)
             automaton = FiniteAutomaton(LANGUAGE, recorded.vocabulary)
             gen = constrained.Generator(recorded, automaton, sampler=REUSING[name]())
