@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Generic, Protocol, TypeVar
 
+from constrained.decoding.prompt_prefix import PromptPrefix
 from constrained.decoding.sequence import TokenSequence
 from constrained.decoding.speculation import DraftScheduler
 from constrained.decoding.step import DecodingStep
-from constrained.models import LanguageModel
+from constrained.models import Cache, LanguageModel
 from constrained.sampling import Distribution
 
 
@@ -56,6 +57,7 @@ class ContinuousBatch(Generic[MemberT]):
         speculation: DraftScheduler | None = None,
         *,
         speculation_max_batch: int | None = None,
+        share_prefixes: bool = False,
     ) -> None:
         """An empty batch.
 
@@ -64,11 +66,14 @@ class ContinuousBatch(Generic[MemberT]):
             speculation: decides how many draft tokens a pass verifies, for the sequences of all constraints; all of
                 them have drafters then. None to draft nothing.
             speculation_max_batch: the largest batch in which tokens are drafted; None: any.
+            share_prefixes: read what prompts have in common once, where the model allows it.
         """
         self.sequences: list[MemberT] = []
         self._model = model
         self._speculation_max_batch = speculation_max_batch
         self._step = DecodingStep(model, speculation)
+        self._prefix = PromptPrefix(model) if share_prefixes else None
+        self._arrived: list[Cache] = []  # of the members admitted last, whose rows are not in the cache yet
 
     def add(self, sequences: Sequence[MemberT]) -> None:
         """Admits the sequences of one prompt: the prompt is read once, and each sequence gets its first token.
@@ -79,7 +84,12 @@ class ContinuousBatch(Generic[MemberT]):
         fresh = [member for member in sequences if not member.finished]
         if not fresh:
             return
-        prefill = DecodingStep(self._model, cache=self._model.cache(1))
+        if self._prefix is None:
+            cache = self._model.cache(1)
+        else:
+            cache, known = self._prefix.cache_for(fresh[0].sequence.prompt)
+            del fresh[0].sequence.unread[:known]
+        prefill = DecodingStep(self._model, cache=cache)
         prefill.forward([[member.sequence for member in fresh]], [fresh[0].top_count])
         for member in fresh:
             member.advance(prefill.distribution(member.sequence))
@@ -88,15 +98,13 @@ class ContinuousBatch(Generic[MemberT]):
             return
         prefill.settle([member.sequence for member in unfinished])
         assert prefill.cache is not None
-        if self._step.cache is None:
-            self._step.cache = prefill.cache
-        else:
-            self._step.cache.join(prefill.cache)
+        self._arrived.append(prefill.cache)
         self.sequences += unfinished
         self._number_rows()
 
     def step(self) -> None:
         """One token or more for every member; finished members leave."""
+        self._join_arrived()
         self.remove_finished()
         if not self.sequences:
             return
@@ -121,8 +129,21 @@ class ContinuousBatch(Generic[MemberT]):
     def clear(self) -> None:
         """Removes all members."""
         self.sequences, self._step.cache = [], None
+        self._arrived.clear()
+        if self._prefix is not None:
+            self._prefix.clear()
+
+    def _join_arrived(self) -> None:
+        """Gives all rows one cache: a copy of it for all that arrived together, not for each of them."""
+        arrived, self._arrived = self._arrived, []
+        if arrived and self._step.cache is None:
+            self._step.cache = arrived.pop(0)
+        if arrived:
+            assert self._step.cache is not None
+            self._step.cache.join(*arrived)
 
     def _settle(self) -> None:
+        self._join_arrived()
         self.sequences = [member for member in self.sequences if not member.finished]
         if not self.sequences:
             self._step.cache = None

@@ -113,7 +113,9 @@ class RequestBatch:
         """
         self.max_rows = max_rows
         self.max_tokens = max_tokens
-        self._batch: ContinuousBatch[BatchedRequest] = ContinuousBatch(model, speculation)
+        self._batch: ContinuousBatch[BatchedRequest] = ContinuousBatch(
+            model, speculation, share_prefixes=True
+        )
         self._members: list[BatchedRequest] = []
         self._groups: deque[list[BatchedRequest]] = deque()  # to be run again, each without others
 

@@ -187,7 +187,9 @@ font:15px/1.5 system-ui,sans-serif;color:var(--fg);background:var(--bg);max-widt
 .cx a:hover,.cx a:focus{text-decoration:underline}
 .cx .cx-bad{color:var(--bad);background:var(--badbg);border-radius:3px;padding:.05em .25em}
 .cx .cx-soft{color:var(--soft)}
-@media(max-width:45rem){.cx .cx-two{grid-template-columns:minmax(0,1fr)}.cx .cx-doc{max-height:50vh}}
+@media(max-width:45rem){.cx .cx-two{grid-template-columns:minmax(0,1fr)}.cx .cx-doc{max-height:50vh}
+.cx thead{display:none}.cx tr{display:grid;grid-template-columns:minmax(0,3fr) minmax(0,2fr) auto;border-bottom:1px solid var(--line)}
+.cx td{border:0}.cx td:first-child{grid-column:1/-1;padding-bottom:0}}
 """.replace("\n", "")
 
 
@@ -255,7 +257,7 @@ def _table(views: Sequence[FieldView], key: str) -> str:
         )
         style = "cx-bad" if view.lacks_source else "cx-soft"
         cells = [
-            _escape(view.pointer or "value"),
+            re.sub("([/_.])", r"\1<wbr>", _escape(view.pointer or "value")),  # a long pointer is broken there
             shown,
             f'<span class="{style}">{view.source}{place}</span>',
         ]

@@ -37,8 +37,8 @@ class Pipeline(Generic[KeyT]):
 
     @property
     def wants_more(self) -> bool:
-        """Whether another document could begin at once."""
-        return not self._queue and len(self._batch) < self._batch.max_rows
+        """Whether there is a row for another document, beyond the requests that wait for theirs."""
+        return len(self._queue) + len(self._batch) < self._batch.max_rows
 
     def begin(self, key: KeyT, steps: DocumentSteps) -> None:
         """Begins a document.

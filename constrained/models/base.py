@@ -47,8 +47,8 @@ class Cache(ABC):
         twin.keep(rows)
         return twin
 
-    def join(self, other: Cache) -> None:
-        """Appends the rows of another cache of this model, which must not be used afterwards.
+    def join(self, *others: Cache) -> None:
+        """Appends the rows of other caches of this model, which must not be used afterwards.
 
         Raises:
             NotImplementedError: this kind of cache cannot append rows.
@@ -71,6 +71,10 @@ class LanguageModel(ABC):
     no_chains: str | None = "the model reads one continuation at a time"
     """Why `forward_trees` cannot be called with chains either, in which each token follows the one before it; None
     where it can. Read only if `no_trees` is set."""
+
+    reads_prompts_in_parts: bool = False
+    """Whether `forward` may read a prompt in several passes, into a cache that can be forked between them; prompts of a batch
+    that begin alike are then read once up to there."""
 
     bitwise_reproducible: bool = False
     """Whether logits must be equal bit by bit in every forward pass: no speculation unless a `Speculation` is configured."""

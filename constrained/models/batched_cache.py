@@ -85,34 +85,37 @@ class BatchedCache(HuggingFaceCache):
         self._valid = self._valid[index]
         self._select(index, self._valid.any(dim=0).nonzero().squeeze(1))
 
-    def join(self, other: Cache) -> None:
-        """Appends the rows of another cache; the narrower of the two is padded on the left."""
+    def join(self, *others: Cache) -> None:
+        """Appends the rows of other caches, in one copy; narrower ones are padded on the left."""
         import torch
         from torch.nn.functional import pad
 
-        from constrained.models.shared_prefix import column_count
+        from constrained.models.shared_prefix import append_rows, column_count
 
-        assert isinstance(other, BatchedCache)
-        if not other._lengths or other._cache is None or other._valid is None:
-            assert not other._lengths, "rows that have read nothing cannot be joined to others"
-            return
-        if not self._lengths or self._cache is None or self._valid is None:
+        fresh: list[BatchedCache] = []
+        for other in others:
+            assert isinstance(other, BatchedCache)
+            if other._cache is None or other._valid is None:
+                assert not other._lengths, "rows that have read nothing cannot be joined to others"
+            else:
+                fresh.append(other)
+        if fresh and (self._cache is None or self._valid is None):
             assert not self._lengths, "rows that have read nothing cannot take in others"
-            self.__dict__.update(other.__dict__)
+            self.__dict__.update(fresh.pop(0).__dict__)
+        if not fresh:
             return
-        width = max(self._valid.shape[1], other._valid.shape[1])
-        theirs = {id(layer): twin for (_, layer), (_, twin) in zip(self._held(), other._held(), strict=True)}
-        for kind, layer in self._held():
+        tables = [one._valid for one in (self, *fresh) if one._valid is not None]
+        width = max(table.shape[1] for table in tables)
+        theirs = [[layer for _, layer in one._held()] for one in fresh]
+        for i, (kind, layer) in enumerate(self._held()):
+            twins = [layers[i] for layers in theirs]
             # Columns that one cache has dropped are padding in the other, or out of its layers' sight.
-            gone = width - max(column_count(layer), column_count(theirs[id(layer)]))
-            for name in ("keys", "values"):
-                both = (getattr(layer, name), getattr(theirs[id(layer)], name))
-                wide = [pad(part, (0, 0, width - gone - part.shape[2], 0)) for part in both]
-                setattr(layer, name, torch.cat(wide))
+            gone = width - max(map(column_count, (layer, *twins)))
+            append_rows(layer, twins, width - gone)
             self._gone = self._gone | {kind: gone}
-        valid = [pad(part, (width - part.shape[1], 0)) for part in (self._valid, other._valid)]
-        self._valid = torch.cat(valid)
-        self._lengths = self._lengths + other._lengths
+        self._valid = torch.cat([pad(table, (width - table.shape[1], 0)) for table in tables])
+        for one in fresh:
+            self._lengths = self._lengths + one._lengths
 
     def forward(
         self, run: ForwardFunction, tokens: Sequence[Sequence[int]], device: torch.device
@@ -199,15 +202,12 @@ class BatchedCache(HuggingFaceCache):
 
     def _new(self) -> Any:
         from transformers import DynamicCache
-        from transformers.cache_utils import DynamicLayer
 
         from constrained.models.cache_layers import EMPTY_LAYER
+        from constrained.models.growing_layer import GrowingLayer
 
         cache = DynamicCache()
-        cache.layers = [
-            EMPTY_LAYER() if kind is None else DynamicLayer()  # type: ignore[no-untyped-call]
-            for kind in self._layout.kinds
-        ]
+        cache.layers = [EMPTY_LAYER() if kind is None else GrowingLayer() for kind in self._layout.kinds]
         return cache
 
     def _held(self) -> Iterator[tuple[str, Any]]:

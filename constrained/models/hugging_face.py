@@ -164,6 +164,11 @@ class HuggingFaceModel(LanguageModel):
         return self.capabilities.no_trees
 
     @property
+    def reads_prompts_in_parts(self) -> bool:  # type: ignore[override]
+        """Whether the model's cache holds rows of any lengths, see `BatchedCache`."""
+        return self.capabilities.no_trees is None
+
+    @property
     def no_chains(self) -> str | None:  # type: ignore[override]
         """Why chains cannot be read either: after the prompt the model reads one token at a time."""
         return self.capabilities.no_trees if self.capabilities.mode is ForwardMode.STEPS else None

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch.nn.functional import pad
 from transformers.cache_utils import DynamicLayer
 
 from constrained.models.cache_layers import EMPTY_LAYERS
+from constrained.models.growing_layer import GrowingLayer
 
 
 class SharedPrefixLayer(DynamicLayer):  # type: ignore[no-untyped-call]
@@ -98,21 +101,30 @@ class SharedPrefixLayer(DynamicLayer):  # type: ignore[no-untyped-call]
 
 def share_prefix(cache: Any, rows: int) -> list[Any] | None:
     """Layers for rows that share the single row of a cache as their prefix; None if its layers are of other kinds."""
-    known = (DynamicLayer, *EMPTY_LAYERS)
+    plain = (DynamicLayer, GrowingLayer)
+    known = (*plain, *EMPTY_LAYERS)
     if any(type(layer) not in known or not layer.is_initialized for layer in cache.layers):
         return None
-    return [
-        SharedPrefixLayer(one, rows) if type(one) is DynamicLayer else copy.copy(one) for one in cache.layers
-    ]
+    return [SharedPrefixLayer(one, rows) if type(one) in plain else copy.copy(one) for one in cache.layers]
 
 
 def select_columns(layer: Any, rows: torch.Tensor, columns: torch.Tensor) -> None:
     """Keeps these rows and columns of a layer, in this order."""
-    if isinstance(layer, SharedPrefixLayer) and layer.common:
+    if isinstance(layer, GrowingLayer) or (isinstance(layer, SharedPrefixLayer) and layer.common):
         layer.select(rows, columns)
         return
     layer.keys = layer.keys.index_select(0, rows).index_select(2, columns)
     layer.values = layer.values.index_select(0, rows).index_select(2, columns)
+
+
+def append_rows(layer: Any, others: Sequence[Any], columns: int) -> None:
+    """Appends the rows of other layers; all are padded with zeros on the left to `columns` columns."""
+    if isinstance(layer, GrowingLayer):
+        layer.append_rows(others, columns)
+        return
+    for name in ("keys", "values"):
+        parts = [getattr(one, name) for one in (layer, *others)]
+        setattr(layer, name, torch.cat([pad(part, (0, 0, columns - part.shape[2], 0)) for part in parts]))
 
 
 def column_count(layer: Any) -> int:

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -285,6 +285,22 @@ def test_a_document_whose_pass_fails_alone_is_an_error() -> None:
     assert [result.error is None for result in results] == [True, True, False, True, True]
     assert isinstance(results[2].error, constrained.ModelError)
     assert isinstance(results[2].error.__cause__, RuntimeError)
+
+
+def test_free_rows_are_filled_before_the_next_pass() -> None:
+    class Counting(ScriptedModel):
+        rows: ClassVar[list[int]] = []
+
+        def forward(self, tokens: Any, cache: Any) -> Any:
+            self.rows.append(len(tokens))
+            return super().forward(tokens, cache)
+
+    model = Counting(byte_vocabulary(), last_word)
+    assert len(list(extract_many(model, TEXTS, Word, batch_size=4, speculation=None))) == len(TEXTS)
+    later = [rows for rows in model.rows if rows > 1]
+    assert model.rows[:4] == [1] * 4
+    assert later[0] == 4
+    assert sum(later) / len(later) > 3.5
 
 
 def test_a_model_that_is_broken_ends_the_run() -> None:

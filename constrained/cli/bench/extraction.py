@@ -23,7 +23,7 @@ def extraction(
     ] = "1,8,32",
     documents: Annotated[
         int, typer.Option("--documents", metavar="N", min=1, help="Documents of each run.")
-    ] = 64,
+    ] = 200,
     memory: Annotated[
         str,
         typer.Option(
