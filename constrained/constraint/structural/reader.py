@@ -26,6 +26,9 @@ from grammars.json_pointer import escape
 MAX_DEPTH = 64
 """Maximum depth of formats inside formats."""
 
+MAX_TRIGGERS = 500
+"""Maximum number of triggers or patterns of one format: each stands for a language of its own."""
+
 T = TypeVar("T")
 
 _TOKEN_FORMATS = ("token", "exclude_token", "any_tokens", "token_triggered_tags", "token_dispatch")
@@ -329,6 +332,7 @@ def _triggered(
     triggers = fields.texts("triggers", required=True)
     fields.close()
     place = fields.at("triggers")
+    _check_count(len(triggers), place)
     for i, trigger in enumerate(triggers):
         if any(trigger in other for j, other in enumerate(triggers) if i != j):
             raise _wrong(
@@ -357,6 +361,7 @@ def _structure(definition: Any, place: str) -> f.Tag:
 
 def _dispatch(fields: _Fields, depth: int) -> f.StructuralFormat:
     rules = []
+    _check_count(len(fields.objects("rules")), fields.at("rules"))
     for one, place in fields.objects("rules"):
         if not isinstance(one, (list, tuple)) or len(one) != 2:
             raise _wrong(place, "is not a rule", "a pair of a pattern and a format")
@@ -372,6 +377,15 @@ def _dispatch(fields: _Fields, depth: int) -> f.StructuralFormat:
                 "patterns of which none contains another",
             )
     return f.Dispatch(fields.place, tuple(rules), fields.flag("loop", True), fields.texts("excludes"))
+
+
+def _check_count(count: int, place: str) -> None:
+    if count > MAX_TRIGGERS:
+        raise ConstraintTooLarge(
+            "the structural tag is too large",
+            Problem(place, f"has {count} texts; at most {MAX_TRIGGERS} can be told apart"),
+            action="use a trigger that many tags begin with",
+        )
 
 
 def _text(value: Any, place: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from constrained.constraint.structural import formats as f
 from constrained.constraint.structural.reader import below
 from grammars import ir
-from grammars.text.free_text import text_up_to, text_without
+from grammars.text.free_text import text_without, texts_up_to
 from grammars.transform.imports import fresh_name, import_rules
 from grammars.transform.nullable import remove_nullable_loops
 
@@ -31,7 +31,8 @@ def grammar_of(form: f.StructuralFormat, document: str | None = None) -> ir.Gram
     body = building.expr(form, ())
     name = fresh_name("structural tag", building.rules)
     building.rules[name] = body
-    return remove_nullable_loops(ir.Grammar(building.rules, name))
+    grammar = ir.Grammar(building.rules, name)
+    return remove_nullable_loops(grammar) if building.may_repeat_nothing else grammar
 
 
 class _Rules:
@@ -44,6 +45,7 @@ class _Rules:
             set()
         )  # terminals of fixed and of free text, which are joined where they meet
         self.bodies: dict[f.Tag, ir.Expr] = {}
+        self.may_repeat_nothing = False
 
     def expr(self, form: f.StructuralFormat, ends: tuple[str, ...]) -> ir.Expr:
         """The expression of a format; free text in it excludes `ends`."""
@@ -62,6 +64,7 @@ class _Rules:
             case f.OrFormat(elements=elements):
                 return ir.choice(*(self.expr(one, ends) for one in elements))
             case f.RepeatFormat(content=content, low=low, high=high):
+                self.may_repeat_nothing = True
                 return ir.loop(self.expr(content, ends), low, high)
             case f.Tag():
                 return self.joined(self.fixed(form.begin), self.body(form, ends))
@@ -135,6 +138,7 @@ class _Rules:
         one = self.whole(form.tags, ends)
         if form.stop_after_first:
             return ir.loop(one, 0 if not form.at_least_one else 1, 1)
+        self.may_repeat_nothing |= not form.separator and not all(tag.begin for tag in form.tags)
         name = fresh_name(f"{form.place}/tags", self.rules)
         self.rules[name] = one
         call = ir.call(name)
@@ -174,8 +178,8 @@ class _Rules:
         """Free text in which each marker is followed by its section: any number of them, or at most one at the end."""
         markers = [marker for marker, _ in sections]
         begun = [
-            self.joined(self.free(text_up_to(marker, markers, excludes)), section)
-            for marker, section in sections
+            self.joined(self.free(text), section)
+            for text, (_, section) in zip(texts_up_to(markers, excludes), sections, strict=True)
         ]
         rest = self.free(text_without((*markers, *excludes)))
         if not loop:
