@@ -12,16 +12,15 @@ from typing import Any, TypeVar
 from constrained.constraint.grammar import ebnf
 from constrained.constraint.json import MAX_DIGITS, _JsonConstraint, json_schema
 from constrained.constraint.structural import formats as f
+from constrained.constraint.structural.fields import Fields, checked_text, wrong
 from constrained.constraint.structural.parameters import ParametersConstraint
 from constrained.constraint.text import regex
 from constrained.errors import (
     ConstraintError,
     ConstraintTooLarge,
-    InvalidConstraint,
     Problem,
     UnsupportedConstraint,
 )
-from grammars.json_pointer import escape
 
 MAX_DEPTH = 64
 """Maximum depth of formats inside formats."""
@@ -43,8 +42,8 @@ def read_definition(definition: Any) -> f.StructuralFormat:
         ConstraintTooLarge: formats are nested too deeply.
     """
     if not isinstance(definition, Mapping) or definition.get("type") != "structural_tag":
-        raise _wrong("#", "is not a structural tag", 'an object with "type": "structural_tag"')
-    fields = _Fields(definition, "#", "structural_tag")
+        raise wrong("#", "is not a structural tag", 'an object with "type": "structural_tag"')
+    fields = _Formats(definition, "#", "structural_tag")
     if "structures" in definition:
         tags = tuple(_structure(one, place) for one, place in fields.objects("structures"))
         return _triggered(fields, tags)
@@ -53,67 +52,8 @@ def read_definition(definition: Any) -> f.StructuralFormat:
     return form
 
 
-class _Fields:
-    """The keys of one object: each is read once, and `close` refuses the others."""
-
-    def __init__(self, definition: Mapping[str, Any], place: str, what: str) -> None:
-        self.definition = definition
-        self.place = place
-        self.what = what
-        self.known = ["type"]
-
-    def get(self, name: str, default: Any = ...) -> Any:
-        """The value of a key; the default stands for a key that is absent or null."""
-        self.known.append(name)
-        value = self.definition.get(name)
-        if value is None and default is not ...:
-            return default
-        if name not in self.definition:
-            raise _wrong(self.at(name), "is missing", f"{name!r} there")
-        return value
-
-    def at(self, name: str) -> str:
-        """The JSON Pointer of a key."""
-        return f"{self.place}/{escape(name)}"
-
-    def text(self, name: str) -> str:
-        """A text, which may be empty."""
-        return _text(self.get(name), self.at(name))
-
-    def texts(self, name: str, *, required: bool = False) -> tuple[str, ...]:
-        """A list of non-empty texts."""
-        listed = self.get(name, ... if required else [])
-        if not isinstance(listed, (list, tuple)) or (required and not listed):
-            wanted = "a list with at least one text" if required else "a list of texts"
-            raise _wrong(self.at(name), f"is not {wanted}", wanted)
-        read = tuple(_text(one, f"{self.at(name)}/{i}") for i, one in enumerate(listed))
-        for i, one in enumerate(read):
-            if not one:
-                raise _wrong(f"{self.at(name)}/{i}", "is empty", "a non-empty text")
-        return read
-
-    def flag(self, name: str, default: bool = False) -> bool:
-        """True or false."""
-        value = self.get(name, default)
-        if not isinstance(value, bool):
-            raise _wrong(self.at(name), "is neither true nor false", "true or false")
-        return value
-
-    def count(self, name: str, *, low: int = 0, required: bool = False) -> int | None:
-        """A whole number, or None."""
-        value = self.get(name, ... if required else None)
-        if value is None and not required:
-            return None
-        if isinstance(value, bool) or not isinstance(value, int) or value < low:
-            raise _wrong(self.at(name), "is not a count", f"a whole number from {low} on")
-        return value
-
-    def objects(self, name: str) -> list[tuple[Any, str]]:
-        """A non-empty list, each item with its place."""
-        listed = self.get(name)
-        if not isinstance(listed, (list, tuple)) or not listed:
-            raise _wrong(self.at(name), "is not a non-empty list", "a list with at least one item")
-        return [(one, f"{self.at(name)}/{i}") for i, one in enumerate(listed)]
+class _Formats(Fields):
+    """The keys of a format, with formats below some of them."""
 
     def format(self, name: str, depth: int) -> f.StructuralFormat:
         """A format."""
@@ -128,23 +68,13 @@ class _Fields:
         read = []
         for one, place in self.objects(name):
             if not isinstance(one, Mapping):
-                raise _wrong(place, "is not a tag", "an object with begin, content and end")
+                raise wrong(place, "is not a tag", "an object with begin, content and end")
             if one.get("type", "tag") != "tag":
-                raise _wrong(f"{place}/type", "is not a tag", '"type": "tag"')
-            fields = _Fields(one, place, "tag")
+                raise wrong(f"{place}/type", "is not a tag", '"type": "tag"')
+            fields = _Formats(one, place, "tag")
             read.append(_tag(fields, depth))
             fields.close()
         return tuple(read)
-
-    def close(self) -> None:
-        """Refuses the keys that were not read."""
-        for key in self.definition:
-            if key not in self.known:
-                raise UnsupportedConstraint(
-                    "the structural tag cannot be enforced",
-                    Problem(f"{self.place}/{escape(str(key))}", "is unknown", self.definition[key], str(key)),
-                    action=f"leave it out; keys of {self.what}: {', '.join(self.known)}",
-                )
 
 
 def _format(definition: Any, place: str, depth: int) -> f.StructuralFormat:
@@ -153,10 +83,10 @@ def _format(definition: Any, place: str, depth: int) -> f.StructuralFormat:
             "the structural tag is nested too deeply", Problem(place, f"more than {MAX_DEPTH} formats deep")
         )
     if not isinstance(definition, Mapping):
-        raise _wrong(place, "is not a format", 'an object with a "type"')
+        raise wrong(place, "is not a format", 'an object with a "type"')
     kind = definition.get("type")
     if not isinstance(kind, str):
-        raise _wrong(
+        raise wrong(
             f"{place}/type", "is missing" if kind is None else "is not a text", "the type of a format"
         )
     if kind in _TOKEN_FORMATS:
@@ -172,17 +102,17 @@ def _format(definition: Any, place: str, depth: int) -> f.StructuralFormat:
             Problem(f"{place}/type", "is unknown", kind, "type"),
             action=f"use one of {', '.join(_READERS)}",
         )
-    fields = _Fields(definition, place, kind)
+    fields = _Formats(definition, place, kind)
     form = read(fields, depth + 1)
     fields.close()
     return form
 
 
-def _const_string(fields: _Fields, depth: int) -> f.StructuralFormat:
+def _const_string(fields: _Formats, depth: int) -> f.StructuralFormat:
     return f.ConstString(fields.place, fields.text("value"))
 
 
-def _schema(fields: _Fields, depth: int) -> f.StructuralFormat:
+def _schema(fields: _Formats, depth: int) -> f.StructuralFormat:
     style = fields.get("style", "json")
     any_order = fields.flag("any_order")
     most = fields.count("max_whitespace_cnt")
@@ -190,7 +120,7 @@ def _schema(fields: _Fields, depth: int) -> f.StructuralFormat:
 
 
 def _schema_content(
-    fields: _Fields,
+    fields: _Formats,
     name: str,
     style: Any,
     any_order: bool = False,
@@ -202,7 +132,7 @@ def _schema_content(
 
     schema = fields.get(name)
     if not isinstance(schema, (Mapping, bool) if name == "json_schema" else (Mapping, bool, str)):
-        raise _wrong(fields.at(name), "is not a JSON Schema", "an object, true or false")
+        raise wrong(fields.at(name), "is not a JSON Schema", "an object, true or false")
     if style != "json" and style not in PARAMETER_STYLES:
         raise UnsupportedConstraint(
             "the structural tag cannot be enforced",
@@ -231,23 +161,23 @@ def _schema_content(
     return f.Content(fields.place, content, fields.at(name), texts=texts)
 
 
-def _qwen_parameters(fields: _Fields, depth: int) -> f.StructuralFormat:
+def _qwen_parameters(fields: _Formats, depth: int) -> f.StructuralFormat:
     """The older name of a schema in the style ``qwen_xml``."""
     return _schema_content(fields, "json_schema", "qwen_xml")
 
 
-def _regex(fields: _Fields, depth: int) -> f.StructuralFormat:
+def _regex(fields: _Formats, depth: int) -> f.StructuralFormat:
     source = fields.text("pattern")
     pattern = regex(source, dialect="ecma")
     return f.Content(fields.place, pattern, fields.at("pattern"), fields.texts("excludes"), (source,))
 
 
-def _grammar(fields: _Fields, depth: int) -> f.StructuralFormat:
+def _grammar(fields: _Formats, depth: int) -> f.StructuralFormat:
     source = fields.text("grammar")
     return f.Content(fields.place, ebnf(source), fields.at("grammar"), texts=(source,))
 
 
-def _any_text(fields: _Fields, depth: int) -> f.StructuralFormat:
+def _any_text(fields: _Formats, depth: int) -> f.StructuralFormat:
     excludes, most = fields.texts("excludes"), fields.count("max_chars")
     if fields.count("max_tokens") is not None:
         raise UnsupportedConstraint(
@@ -258,39 +188,39 @@ def _any_text(fields: _Fields, depth: int) -> f.StructuralFormat:
     return f.AnyText(fields.place, excludes, most)
 
 
-def _sequence(fields: _Fields, depth: int) -> f.StructuralFormat:
+def _sequence(fields: _Formats, depth: int) -> f.StructuralFormat:
     return f.SequenceFormat(fields.place, fields.formats("elements", depth))
 
 
-def _or(fields: _Fields, depth: int) -> f.StructuralFormat:
+def _or(fields: _Formats, depth: int) -> f.StructuralFormat:
     return f.OrFormat(fields.place, fields.formats("elements", depth))
 
 
-def _repeated(low: int, high: int | None) -> Callable[[_Fields, int], f.StructuralFormat]:
+def _repeated(low: int, high: int | None) -> Callable[[_Formats, int], f.StructuralFormat]:
     return lambda fields, depth: f.RepeatFormat(fields.place, fields.format("content", depth), low, high)
 
 
-def _repeat(fields: _Fields, depth: int) -> f.StructuralFormat:
+def _repeat(fields: _Formats, depth: int) -> f.StructuralFormat:
     low = fields.count("min", required=True)
     high = fields.count("max", low=-1, required=True)
     assert low is not None
     assert high is not None
     if -1 < high < low:
-        raise _wrong(fields.at("max"), f"is less than min, {low}", "min <= max, or -1 for no limit")
+        raise wrong(fields.at("max"), f"is less than min, {low}", "min <= max, or -1 for no limit")
     return f.RepeatFormat(fields.place, fields.format("content", depth), low, None if high < 0 else high)
 
 
-def _tag(fields: _Fields, depth: int) -> f.Tag:
+def _tag(fields: _Formats, depth: int) -> f.Tag:
     begin = _boundary(fields, "begin")
     ends = fields.get("end")
     listed = tuple(ends) if isinstance(ends, (list, tuple)) else (_boundary(fields, "end"),)
     if not listed:
-        raise _wrong(fields.at("end"), "is an empty list", "a text, or a list of texts")
-    texts = tuple(_text(one, fields.at("end")) for one in listed)
+        raise wrong(fields.at("end"), "is an empty list", "a text, or a list of texts")
+    texts = tuple(checked_text(one, fields.at("end")) for one in listed)
     return f.Tag(fields.place, begin, fields.format("content", depth), tuple(dict.fromkeys(texts)))
 
 
-def _boundary(fields: _Fields, name: str) -> str:
+def _boundary(fields: _Formats, name: str) -> str:
     value = fields.get(name)
     if isinstance(value, Mapping) and value.get("type") == "token":
         raise UnsupportedConstraint(
@@ -298,10 +228,10 @@ def _boundary(fields: _Fields, name: str) -> str:
             Problem(fields.at(name), "is a token; constraints are of texts", dict(value), "token"),
             action="write the token's text",
         )
-    return _text(value, fields.at(name))
+    return checked_text(value, fields.at(name))
 
 
-def _tags_with_separator(fields: _Fields, depth: int) -> f.StructuralFormat:
+def _tags_with_separator(fields: _Formats, depth: int) -> f.StructuralFormat:
     return f.TagsWithSeparator(
         fields.place,
         fields.tags("tags", depth),
@@ -311,7 +241,7 @@ def _tags_with_separator(fields: _Fields, depth: int) -> f.StructuralFormat:
     )
 
 
-def _triggered_tags(fields: _Fields, depth: int) -> f.StructuralFormat:
+def _triggered_tags(fields: _Formats, depth: int) -> f.StructuralFormat:
     return _triggered(
         fields,
         fields.tags("tags", depth),
@@ -322,7 +252,7 @@ def _triggered_tags(fields: _Fields, depth: int) -> f.StructuralFormat:
 
 
 def _triggered(
-    fields: _Fields,
+    fields: _Formats,
     tags: tuple[f.Tag, ...],
     excludes: tuple[str, ...] = (),
     *,
@@ -335,14 +265,14 @@ def _triggered(
     _check_count(len(triggers), place)
     for i, trigger in enumerate(triggers):
         if any(trigger in other for j, other in enumerate(triggers) if i != j):
-            raise _wrong(
+            raise wrong(
                 f"{place}/{i}", "is contained in another trigger", "triggers of which none contains another"
             )
         if not any(tag.begin.startswith(trigger) for tag in tags):
-            raise _wrong(f"{place}/{i}", "is not a prefix of any begin", "a prefix of a tag's begin")
+            raise wrong(f"{place}/{i}", "is not a prefix of any begin", "a prefix of a tag's begin")
     for tag in tags:
         if sum(map(tag.begin.startswith, triggers)) != 1:
-            raise _wrong(
+            raise wrong(
                 place, f"not exactly one trigger is a prefix of {tag.begin!r}", "one trigger for each begin"
             )
     return f.TriggeredTags(fields.place, triggers, tags, excludes, at_least_one, stop_after_first)
@@ -351,27 +281,27 @@ def _triggered(
 def _structure(definition: Any, place: str) -> f.Tag:
     """A tag of the older form, with a schema in place of a content."""
     if not isinstance(definition, Mapping):
-        raise _wrong(place, "is not a structure", "an object with begin, schema and end")
-    fields = _Fields(definition, place, "a structure")
+        raise wrong(place, "is not a structure", "an object with begin, schema and end")
+    fields = _Formats(definition, place, "a structure")
     begin, end = fields.text("begin"), fields.text("end")
     tag = f.Tag(place, begin, _schema_content(fields, "schema", "json"), (end,))
     fields.close()
     return tag
 
 
-def _dispatch(fields: _Fields, depth: int) -> f.StructuralFormat:
+def _dispatch(fields: _Formats, depth: int) -> f.StructuralFormat:
     rules = []
     _check_count(len(fields.objects("rules")), fields.at("rules"))
     for one, place in fields.objects("rules"):
         if not isinstance(one, (list, tuple)) or len(one) != 2:
-            raise _wrong(place, "is not a rule", "a pair of a pattern and a format")
-        pattern = _text(one[0], f"{place}/0")
+            raise wrong(place, "is not a rule", "a pair of a pattern and a format")
+        pattern = checked_text(one[0], f"{place}/0")
         if not pattern:
-            raise _wrong(f"{place}/0", "is empty", "a non-empty text")
+            raise wrong(f"{place}/0", "is empty", "a non-empty text")
         rules.append((pattern, _format(one[1], f"{place}/1", depth)))
     for i, (pattern, _) in enumerate(rules):
         if any(pattern in other and pattern != other for other, _ in rules):
-            raise _wrong(
+            raise wrong(
                 f"{fields.at('rules')}/{i}/0",
                 "is contained in another pattern",
                 "patterns of which none contains another",
@@ -386,16 +316,6 @@ def _check_count(count: int, place: str) -> None:
             Problem(place, f"has {count} texts; at most {MAX_TRIGGERS} can be told apart"),
             action="use a trigger that many tags begin with",
         )
-
-
-def _text(value: Any, place: str) -> str:
-    if not isinstance(value, str):
-        raise _wrong(place, "is not a text", "a text")
-    try:
-        value.encode()
-    except UnicodeEncodeError as error:
-        raise _wrong(place, f"is not valid Unicode: {error.reason}", "text without lone surrogates") from None
-    return value
 
 
 def below(place: str, make: Callable[[], T]) -> T:
@@ -416,13 +336,7 @@ def _moved(place: str, root: str) -> str:
     return " & ".join(root + one[1:] if one.startswith("#") else one for one in place.split(" & "))
 
 
-def _wrong(place: str, reason: str, wanted: str) -> InvalidConstraint:
-    return InvalidConstraint(
-        "the structural tag cannot be read", Problem(place, reason), action=f"give {wanted}"
-    )
-
-
-_READERS: dict[str, Callable[[_Fields, int], f.StructuralFormat]] = {
+_READERS: dict[str, Callable[[_Formats, int], f.StructuralFormat]] = {
     "const_string": _const_string,
     "json_schema": _schema,
     "qwen_xml_parameter": _qwen_parameters,

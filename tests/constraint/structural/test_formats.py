@@ -167,6 +167,16 @@ def test_an_error_in_a_content_names_its_place(content: dict[str, Any], place: s
     assert refused.value.problems[0].place.startswith(f"#/format/elements/1/content{place}")
 
 
+def test_too_many_triggers() -> None:
+    tags = [tag(f"<{i}>", X, "") for i in range(501)]
+    form = {"type": "triggered_tags", "triggers": [one["begin"] for one in tags], "tags": tags}
+    with pytest.raises(ConstraintTooLarge) as refused:
+        structural_tag(of(form))
+    assert refused.value.problems[0].place == "#/format/triggers"
+    with pytest.raises(ConstraintTooLarge):
+        structural_tag(of({"type": "dispatch", "rules": [[f"<{i}>", X] for i in range(501)]}))
+
+
 def test_formats_too_deep() -> None:
     form: dict[str, Any] = X
     for _ in range(200):
