@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 
@@ -11,7 +12,15 @@ import pytest
 import constrained
 from constrained import InvalidArgument, Vocabulary, regex
 from constrained.cli import main
-from constrained.evaluate.fidelity import FidelitySettings, competitors, cost_model, retokenized, rows
+from constrained.evaluate.fidelity import (
+    FidelitySettings,
+    competitors,
+    cost_model,
+    predicates,
+    ranking,
+    retokenized,
+    rows,
+)
 from constrained.evaluate.fidelity.measure import TaskMeasurement
 from constrained.evaluate.fidelity.report import FidelityData, sections
 from constrained.evaluate.fidelity.run import run
@@ -314,6 +323,95 @@ def test_what_cannot_be_written_down_is_skipped_by_name(tmp_path):
     results = run(settings, tmp_path / "out")
     assert "more than 10 prefixes" in results.skipped["bit-vectors/small"]
     assert "Not measured" in (tmp_path / "out" / "summary.md").read_text()
+
+
+def _means(*pairs):
+    return [
+        ranking.SizeMean(i, distance, forwards, forwards, 1.0, 1.0)
+        for i, (forwards, distance) in enumerate(pairs)
+    ]
+
+
+def test_forwards_to_a_distance_are_interpolated_between_sizes():
+    means = _means((10, 0.4), (100, 0.1), (1000, 0.05))
+    between = ranking.forwards_to_reach(0.2, means)
+    assert (between.sign, between.forwards) == ("", pytest.approx(math.sqrt(1000)))  # half way, in logarithms
+    assert ranking.forwards_to_reach(0.1, means) == ranking.Cost(pytest.approx(100))
+    assert ranking.forwards_to_reach(0.5, means) == ranking.Cost(10, "<=")
+    assert ranking.forwards_to_reach(0.01, means) == ranking.Cost(1000, ">")
+    assert ranking.forwards_to_reach(0.1, _means((10, 0.4), (20, 0.0))).sign == ""
+
+
+def test_samplers_are_ranked_beside_genlm_control_and_incomplete_sizes_left_out():
+    def row(sampler, texts, forwards, distance, outcome=rows.COMPLETED):
+        return rows.FidelityRow(
+            "t", sampler, texts, outcome=outcome, forwards=forwards, distance=distance, contexts=forwards
+        )
+
+    found = [
+        row("far", 10, 5, 0.5),
+        row("dear", 10, 40, 0.1),
+        row("cheap", 10, 8, 0.4),
+        row("cheap", 100, 32, 0.1),
+        row("cheap", 300, 99, None, rows.TOO_SLOW),
+        row(competitors.GENLM, 100, 64, 0.2),
+    ]
+    (table,) = ranking.ranking_tables(found, ["t", "no rival"])
+    assert [(name, cells[-2:]) for name, cells in table.lines] == [
+        ("cheap", ["16", "0.25"]),
+        ("dear", ["<=40", "<=0.62"]),
+        (competitors.GENLM, ["64", "1.00"]),
+        ("far", [">5", ">0.08"]),
+    ]
+
+
+def test_rows_and_distinct_contexts_are_counted_apart(bits):
+    plain, drafted = (bits.draw_set(f"smc of awrs{name}", 20, 0, 1) for name in ("", ", drafts"))
+    cars = bits.draw_set("cars", 20, 0, 1)
+    assert plain.distance == drafted.distance
+    assert plain.forwards == plain.contexts
+    assert cars.forwards == cars.contexts
+    assert drafted.forwards < plain.forwards < drafted.contexts
+
+
+def test_columns_exist_in_a_table():
+    """Against all queries of the grammar: a query has its columns in a table, a beginning has a query that does."""
+    known = {"cat": {"name", "age"}, "city": {"name", "size"}}
+    names = ("name", "age", "size")
+    good, bad = [], []
+    for columns in [(a,) for a in names] + [(a, b) for a in names for b in names]:
+        for table, where in itertools.product(known, ("", *names)):
+            query = f"SELECT {','.join(columns)} FROM {table}" + (f" WHERE {where}=1" if where else "")
+            fits = {*columns, *([where] if where else [])} <= known[table]
+            (good if fits else bad).append(query)
+    assert all(predicates.has_columns(query, True) for query in good)
+    assert not any(predicates.has_columns(query, True) for query in bad)
+    beginnings = {query[:n] for query in good for n in range(len(query) + 1)}
+    for query in good + bad:
+        for n in range(len(query) + 1):
+            assert predicates.has_columns(query[:n], False) == (query[:n] in beginnings), query[:n]
+
+
+@pytest.mark.parametrize(
+    ("smiles", "valid"),
+    [
+        ("C", True), ("CC(=O)O", True), ("C=C=C", True), ("O=O", True), ("C1CC1", True), ("N(C)(C)C", True),
+        ("C(C)(C)(C)C", True), ("C1CC1C1CC1", True), ("C(C)(C)(C)(C)C", False), ("O=C=C=O", True),
+        ("OO=C", False), ("N(C)(C)(C)C", False), ("C1C1", False), ("C1CC", False), ("C=O=C", False), ("O1OO1", True),
+        ("O1=CC1", False),
+    ],
+)  # fmt: skip
+def test_atoms_have_at_most_their_bonds(smiles, valid):
+    """Expectations are RDKit's (which also rewrites some nitrogens of five bonds as charged ones)."""
+    assert predicates.has_valences(smiles, True) == valid
+    if valid:
+        assert all(predicates.has_valences(smiles[:n], False) for n in range(1, len(smiles)))
+
+
+def test_a_beginning_of_a_molecule_is_refused_where_its_ring_cannot_close():
+    assert predicates.has_valences("C1(=O", False)
+    assert not predicates.has_valences("N1=O", False)
+    assert not predicates.has_valences("O=O(", False)
 
 
 def test_a_missing_competitor_is_reported(tmp_path):

@@ -89,9 +89,11 @@ def genlm_rows(
             repeat,
             drawn=size,
             forwards=found["forwards"],
+            contexts=found["forwards"],
             checks=found["checks"],
             attempts=size,
             seconds=found["seconds"],
+            cpu_seconds=found["cpu_seconds"],
             distance=total_variation(found["posterior"], exact.conditional),
             divergence=kl_divergence(found["posterior"], exact.conditional),
             evidence=math.exp(found["log_evidence"]) / exact.mass,
@@ -100,11 +102,14 @@ def genlm_rows(
 
 
 def _task(measured: TaskMeasurement) -> dict[str, Any]:
-    """The distribution as a table: the model's log-probabilities after every prefix of a text."""
+    """The distribution as a table: the model's log-probabilities after every prefix that the constraint permits.
+
+    Where a predicate leads into a dead end at the limit, prefixes without a text are among them: neither side knows.
+    """
     model = measured.model
     letters = [piece.decode() for piece in model.vocabulary.tokens if piece]
     texts = list(measured.exact.conditional)
-    prefixes = {text[:n] for text in texts for n in range(len(text) + 1)}
+    prefixes = _permitted_prefixes(measured, letters)
     place = {letter: i for i, letter in enumerate(letters)}
     rows: dict[str, list[float | None]] = {}
     for text in prefixes:
@@ -112,3 +117,18 @@ def _task(measured: TaskMeasurement) -> dict[str, Any]:
         logs = logits - np.log(np.exp(logits).sum())
         rows[text] = [float(value) if np.isfinite(value) else None for value in logs]
     return {"letters": letters, "limit": measured.task.limit, "rows": rows, "texts": texts}
+
+
+def _permitted_prefixes(measured: TaskMeasurement, letters: list[str]) -> list[str]:
+    """The texts that the automaton permits as beginnings of one that ends within the limit."""
+    automaton, limit = measured.automaton, measured.task.limit
+    level, found = [("", automaton.start)], [""]
+    for left in range(limit, 0, -1):
+        level = [
+            (text + letter, after)
+            for text, state in level
+            for token, letter in enumerate(letters)
+            if (after := automaton.next(state, token)) and automaton.shortest_completion(after) < left
+        ]
+        found += [text for text, _ in level]
+    return found

@@ -1,6 +1,6 @@
 """Sets of texts by genlm-control's AWRS and SMC: runs under an interpreter that has it, and needs nothing else.
 
-Reads a task as JSON from standard input, answers with a line of JSON for each set; see `rivals.py`.
+Reads a task as JSON from standard input, answers with a line of JSON for each set; see `competitors.py`.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ async def draw(task: dict[str, Any], size: int, seed: int) -> dict[str, Any]:
     model = TableModel(task["letters"], task["rows"])
     language = FiniteLanguage(task["letters"], task["texts"], list(task["rows"]))
     sampler = AWRS(model, language, seed=seed)
-    began = time.perf_counter()
+    began, used = time.perf_counter(), time.process_time()
     found = await sampler.smc(n_particles=size, ess_threshold=0.5, max_tokens=task["limit"] + 1)
     seconds = time.perf_counter() - began
     posterior = {text: float(weight) for text, weight in found.decoded_posterior.items()}
@@ -82,6 +82,7 @@ async def draw(task: dict[str, Any], size: int, seed: int) -> dict[str, Any]:
         "log_evidence": float(found.log_ml),
         "effective": float(found.ess),
         "seconds": seconds,
+        "cpu_seconds": time.process_time() - used,
         "forwards": len(model.evaluated),
         "checks": language.checks,
     }

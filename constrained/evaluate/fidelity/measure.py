@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from constrained.decoding import Generator
+from constrained.decoding.speculation import speculation_obstacle
 from constrained.errors import BudgetExhausted
 from constrained.evaluate.fidelity import rows as r
 from constrained.evaluate.fidelity.learning import sample_blocks
 from constrained.evaluate.fidelity.rows import BlockCost, FidelityRow, TaskDistribution
 from constrained.evaluate.fidelity.samplers import SAMPLER_ENTRIES
-from constrained.evaluate.fidelity.tasks import FidelityTask
+from constrained.evaluate.fidelity.tasks import FidelityTask, RecordingModel
 from constrained.models import LanguageModel
 from constrained.testing import (
     ExactDistributions,
@@ -49,9 +50,9 @@ class TaskMeasurement:
         self.model = model or task.model()
         self.model_name = "n-gram" if model is None else repr(model)
         self.prompt: Any = self.model.encode(task.prompt)
-        automaton = compile(task.constraint, self.model.vocabulary)
+        self.automaton = compile(task.constraint, self.model.vocabulary)
         self.exact: ExactDistributions = exact_distributions(
-            self.model, automaton, task.limit, prompt=self.prompt, budget=budget
+            self.model, self.automaton, task.limit, prompt=self.prompt, budget=budget
         )
 
     def distribution(self, sizes: Sequence[int]) -> TaskDistribution:
@@ -77,7 +78,12 @@ class TaskMeasurement:
     def sets(
         self, sampler: str, sizes: Sequence[int], repeats: int, seed: int, time_limit: float
     ) -> Iterator[FidelityRow]:
-        """A row for each size and repetition; stops after the first that is too slow."""
+        """A row for each size and repetition; stops after the first that is too slow, or cannot be drawn."""
+        if SAMPLER_ENTRIES[sampler].speculation is not None:
+            obstacle = speculation_obstacle(self.model, self.automaton)
+            if obstacle is not None:
+                yield FidelityRow(self.task.name, sampler, sizes[-1], outcome=r.NO_DRAFTS, message=obstacle)
+                return
         last = 0.0
         for i, size in enumerate(sizes):
             if i and last * size / sizes[i - 1] > time_limit:
@@ -94,7 +100,13 @@ class TaskMeasurement:
         """One set."""
         entry = SAMPLER_ENTRIES[sampler]
         row = FidelityRow(self.task.name, sampler, size, repeat)
-        generator = Generator(self.model, self.task.constraint, sampler=entry.make(), speculation=None)
+        generator = Generator(
+            self.model, self.task.constraint, sampler=entry.make(), speculation=entry.speculation
+        )
+        recording = self.model if isinstance(self.model, RecordingModel) else None
+        if recording is not None:
+            recording.contexts.clear()
+        began = time.process_time()
         try:
             found = generator.sample(
                 self.prompt,
@@ -108,6 +120,8 @@ class TaskMeasurement:
             row.outcome, row.message = r.EXHAUSTED, error.summary
             row.attempts = int(error.diagnostics.get("attempts", 0))
             return row
+        row.cpu_seconds = time.process_time() - began
+        row.contexts = None if recording is None else len(recording.contexts)
         row.drawn = len(found)
         row.forwards, row.checks, row.tokens = found.forwards, found.checks, found.tokens
         row.attempts, row.accepted, row.seconds = found.attempts, found.accepted, found.seconds

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from constrained.evaluate.fidelity.cost_model import CheckCounts, PredicateCost
+from constrained.evaluate.fidelity.ranking import ranking_tables
 from constrained.evaluate.fidelity.rows import COMPLETED, BlockCost, FidelityRow, TaskDistribution
 from constrained.evaluate.harness.machine import summarise_machine
 from constrained.evaluate.harness.report import markdown_page, save_plot
@@ -49,6 +50,7 @@ def sections(found: FidelityData) -> list[ReportTable]:
                 lines.append(("exact samples", [_number(row.floor.get(size)) for row in found.distributions]))
             if lines:
                 sections.append(ReportTable(f"{size} texts: {title}", tasks, lines))
+    sections += ranking_tables(found.rows, tasks)
     for sampler in dict.fromkeys(block.sampler for block in found.blocks):
         sections.append(
             ReportTable(f"{sampler}: forwards per text, as texts come", tasks, _blocks(found, sampler, tasks))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-COMPLETED, EXHAUSTED, TOO_SLOW = "drawn", "exhausted", "too slow"
-"""Outcomes: there is a set; the sampler's budget was spent before; it would have taken longer than allowed."""
+COMPLETED, EXHAUSTED, TOO_SLOW, NO_DRAFTS = "drawn", "exhausted", "too slow", "no drafts"
+"""Outcomes: there is a set; the sampler's budget was spent before; it would have taken longer than allowed; the automaton
+cannot draft, which `FidelityRow.message` explains."""
 
 
 @dataclass(slots=True)
@@ -17,13 +18,15 @@ class FidelityRow:
         texts: how many were wanted.
         repeat: which of several equal measurements.
         outcome: see above.
-        message: of a budget that was spent.
+        message: of a budget that was spent, or why there are no drafts.
         drawn: how many texts there are: of weighted ones those of weight 0 are left out.
         forwards: rows of forward passes.
+        contexts: distinct prefixes after which logits were computed; None where the model does not record them.
         checks: questions put to the constraint.
         tokens: tokens of all texts, those that were given up included.
         attempts, accepted: texts begun, and of these ended well.
         seconds: time taken.
+        cpu_seconds: processor time of the process.
         distance: total variation between the set and the exact distribution.
         divergence: KL(set || exact distribution), nats.
         fit: p-value of the G-test of the set against the exact distribution; None for weighted sets, to which the test does not apply.
@@ -45,6 +48,8 @@ class FidelityRow:
     attempts: int = 0
     accepted: int = 0
     seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    contexts: int | None = None
     distance: float | None = None
     divergence: float | None = None
     fit: float | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from constrained.decoding import Speculation
 from constrained.errors import InvalidArgument
 from constrained.sampling import AWRS, CARS, MCMC, SMC, ASAp, Local, Rejection, Sampler
 
@@ -16,10 +17,12 @@ class SamplerEntry:
     Attributes:
         make: builds it, fresh: nothing is learned from another measurement.
         weighted: its texts count by their weights; otherwise each counts once.
+        speculation: draft tokens; their number does not depend on measured times, so that forwards are reproducible.
     """
 
     make: Callable[[], Sampler]
     weighted: bool = False
+    speculation: Speculation | None = None
 
 
 _AWRS = AWRS(cached=False)
@@ -37,6 +40,9 @@ SAMPLER_ENTRIES: dict[str, SamplerEntry] = {
     "awrs, weighted": SamplerEntry(lambda: _AWRS, weighted=True),
     "smc of local": SamplerEntry(lambda: SMC(proposal=Local()), weighted=True),
     "smc of awrs": SamplerEntry(lambda: SMC(proposal=_AWRS), weighted=True),
+    "smc of awrs, drafts": SamplerEntry(
+        lambda: SMC(proposal=_AWRS), weighted=True, speculation=Speculation(nodes=16, adapts=False)
+    ),
 }
 """Name -> entry, in the order of the tables."""
 

@@ -1,9 +1,11 @@
-"""Tasks whose distributions can be enumerated: small grammars of the three kinds of grammar-aligned decoding, and JSON.
+"""Tasks whose distributions can be enumerated: small languages of the kinds that others measure such samplers on.
 
 The kinds are those of the benchmarks in which masking was found to distort models: expressions over bit vectors and
-over strings (SyGuS), and bracketed constituency trees. Grammars, texts and prompts are our own. Each task has an
-n-gram model that has read a few texts of the language: it writes what looks right from near and forgets what was
-opened, so it leaves the language often. Its tokens are characters: then every text is one sequence of tokens.
+over strings (SyGuS), and bracketed constituency trees; and those of genlm-control's documentation and of the paper on
+AWRS (Lipkin et al. 2025): a pattern, objects of a schema, SQL, molecules. Grammars, predicates, texts and prompts are
+our own, but for the pattern and the schema of its documentation. Each task has an n-gram model that has read a few texts
+of the language: it writes what looks right from near and forgets what was opened, so it leaves the language often. Its
+tokens are characters: then every text is one sequence of tokens.
 """
 
 from __future__ import annotations
@@ -11,11 +13,33 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
-from constrained.constraint import Constraint, gbnf, json_schema
+import numpy as np
+from numpy.typing import NDArray
+
+from constrained.constraint import Constraint, gbnf, json_schema, lark, predicate, regex
 from constrained.errors import InvalidArgument
+from constrained.evaluate.fidelity.predicates import has_columns, has_valences
 from constrained.testing.ngrams import NGramModel
 from constrained.vocabulary import Vocabulary
+
+
+class RecordingModel(NGramModel):
+    """An n-gram model that records what it reads.
+
+    Attributes:
+        contexts: completions after which it has computed logits.
+    """
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.contexts: set[tuple[int, ...]] = set()
+
+    def logits(self, prompt: list[int], said: list[int]) -> NDArray[np.float64]:
+        """See `NGramModel.logits`."""
+        self.contexts.add(tuple(said))
+        return super().logits(prompt, said)
 
 
 @dataclass(frozen=True)
@@ -29,6 +53,7 @@ class FidelityTask:
         limit: tokens of a text at most.
         request: the prompt of a model that reads prompts.
         order: of the n-gram model.
+        strays: texts outside of the language that the model has read too.
     """
 
     name: str
@@ -37,18 +62,19 @@ class FidelityTask:
     limit: int
     request: str
     order: int
+    strays: tuple[str, ...] = ()
 
     @cached_property
     def constraint(self) -> Constraint:
         """The language."""
         return self.make_constraint()
 
-    def model(self) -> NGramModel:
+    def model(self) -> RecordingModel:
         """Its n-gram model, made afresh."""
         letters = sorted({letter for example in self.examples for letter in example})
         vocabulary = Vocabulary.from_bytes([*(letter.encode() for letter in letters), b""], [len(letters)])
-        texts = [[letters.index(letter) for letter in example] for example in self.examples]
-        return NGramModel(vocabulary, texts, order=self.order)
+        texts = [[letters.index(letter) for letter in example] for example in (*self.examples, *self.strays)]
+        return RecordingModel(vocabulary, texts, order=self.order)
 
     @property
     def prompt(self) -> str:
@@ -83,6 +109,42 @@ _RECORD = {
     "required": ["a"],
     "additionalProperties": False,
 }
+
+_PERSON = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "enum": ["Alice", "Bob", "Charlie"]},
+        "age": {"type": "integer", "minimum": 20, "maximum": 80},
+    },
+    "additionalProperties": False,
+}
+
+_SQL = """
+start: "SELECT " columns " FROM " table (" WHERE " column "=" digit)?
+columns: column ("," column)?
+column: "name" | "age" | "size"
+table: "cat" | "city"
+digit: "1" | "2"
+"""
+
+_QUERIES = (
+    "SELECT name FROM cat",
+    "SELECT age,name FROM cat WHERE age=2",
+    "SELECT size FROM city WHERE name=1",
+)
+
+_MOLECULES = """
+root ::= chain
+chain ::= unit ("="? unit)*
+unit ::= [CNO] "1"? ("(" "="? chain ")")*
+"""
+
+
+def _where(grammar: Constraint, holds: Callable[[str, bool], bool]) -> Constraint:
+    return grammar & predicate(
+        prefix_ok=lambda text: holds(text, False), complete_ok=lambda text: holds(text, True)
+    )
+
 
 TASKS = (
     FidelityTask(
@@ -140,6 +202,47 @@ TASKS = (
         22,
         "Records as JSON, one a line:",
         order=3,
+    ),
+    FidelityTask(
+        "json/person",
+        lambda: json_schema(_PERSON, whitespace="none"),
+        ('{"name":"Alice","age":30}', '{"name":"Bob"}', '{"age":42}', '{"name":"Charlie","age":25}'),
+        28,
+        "Persons as JSON, one a line:",
+        order=3,
+    ),
+    FidelityTask(
+        "patterns/opinion",
+        lambda: regex(" SMC is (🔥🔥|😍😍|🤌🤌) with LMs"),
+        (" SMC is 🔥🔥 with LMs", " SMC is 😍😍 with LMs", " SMC is 🤌🤌 with LMs"),
+        20,
+        "Opinions, one a line:",
+        order=3,
+        strays=(" SMC is 🔥 with LMs",) * 9,
+    ),
+    FidelityTask(
+        "sql/grammar",
+        lambda: lark(_SQL),
+        _QUERIES,
+        38,
+        "Queries, one a line:",
+        order=3,
+    ),
+    FidelityTask(
+        "sql/columns",
+        lambda: _where(lark(_SQL), has_columns),
+        _QUERIES,
+        38,
+        "Queries, one a line. The table cat has columns name and age, the table city has name and size:",
+        order=3,
+    ),
+    FidelityTask(
+        "molecules/small",
+        lambda: _where(gbnf(_MOLECULES), has_valences),
+        ("C(O)N", "C1CC1", "CN=CO", "CC=O"),
+        5,
+        "Molecules as SMILES, one a line:",
+        order=2,
     ),
 )
 """All of them, in the order of the tables."""
