@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+
+from constrained.errors import InvalidArgument
+from tests.engines.vllm_worker import DRAFTS
 
 CHECKS = """
 import os
@@ -66,8 +71,6 @@ def test_a_moved_name_is_an_error_and_nothing_is_replaced() -> None:
 def test_the_grammar_fulfils_the_contract_of_the_abstract_classes() -> None:
     """By the classes of vLLM: masks, roll back, the end, without an engine."""
     torch = pytest.importorskip("torch")
-    from types import SimpleNamespace
-
     from vllm.v1.structured_output.backend_types import StructuredOutputOptions as Options
 
     import constrained
@@ -109,3 +112,32 @@ def test_the_grammar_fulfils_the_contract_of_the_abstract_classes() -> None:
         grammar.reset()
         assert not grammar.accept_tokens("r", [0])
     backend.destroy()
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"rejection_sample_method": "synthetic"}, "does not keep the distribution"),
+        ({"rejection_sample_method": "fly"}, "does not keep the distribution"),
+        ({"backend": "xgrammar"}, "constrained is switched on"),
+        ({"async_scheduling": True}, "--no-async-scheduling"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_a_configuration_that_contradicts_the_plug_in_is_refused(
+    changed: dict[str, Any], message: str
+) -> None:
+    from constrained.integrations.vllm.manager import ConstrainedManager
+
+    given = {"rejection_sample_method": "standard", "backend": "auto", "async_scheduling": False, **changed}
+    config = SimpleNamespace(
+        structured_outputs_config=SimpleNamespace(backend=given["backend"]),
+        speculative_config=SimpleNamespace(
+            model=DRAFTS["model"],
+            num_speculative_tokens=8,
+            rejection_sample_method=given["rejection_sample_method"],
+        ),
+        scheduler_config=SimpleNamespace(async_scheduling=given["async_scheduling"]),
+    )
+    with pytest.raises(InvalidArgument, match=message):
+        ConstrainedManager(config)
