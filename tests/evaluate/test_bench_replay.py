@@ -35,7 +35,10 @@ def test_a_replay_takes_as_many_passes_as_generation(nodes) -> None:
     model = ScriptedModel(vocabulary, TEXT)
     automaton = constrained.compile(SCHEMA, vocabulary)
     gen = constrained.Generator(
-        model, automaton, speculation=Speculation(nodes=nodes, adapts=False, sources=("forced", "ngram"))
+        model,
+        automaton,
+        sampler=constrained.Local(ends="certain"),
+        speculation=Speculation(nodes=nodes, adapts=False, sources=("forced", "ngram")),
     )
     out = gen([5, 6, 7], max_tokens=200)
     assert out.text == TEXT

@@ -105,7 +105,10 @@ def test_a_recorded_text_takes_as_many_passes_as_its_replay(nodes: int) -> None:
     automaton = constrained.compile(SCHEMA, model.vocabulary)
     names = ("forced", "ngram", "prompt_lookup")
     gen = constrained.Generator(
-        model, automaton, speculation=Speculation(nodes=nodes, adapts=False, sources=names)
+        model,
+        automaton,
+        sampler=constrained.Local(ends="certain"),
+        speculation=Speculation(nodes=nodes, adapts=False, sources=names),
     )
     with (
         ForwardCounter(model.model) as watch,
