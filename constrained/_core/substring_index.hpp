@@ -69,8 +69,20 @@ public:
         }
         return position + 1;
     }
-    /// Whether what may follow a position depends on the symbol before it.
-    bool looks_back() const { return spaces_ > 0; }
+    /// Whether a position is inside a run of white space: what may follow then depends on the symbol before it.
+    bool inside_space(uint32_t position) const {
+        return position > 0 && position < size() && text_[position] < spaces_ && text_[position - 1] < spaces_;
+    }
+    /// The symbol of a cursor of one symbol and all its occurrences; `kNone` for others.
+    uint32_t only_symbol(const Cursor& cursor) const {
+        if (cursor.hi == 0 || cursor.depth != 1) return kNone;
+        const uint32_t symbol = text_[suffixes_[cursor.lo]];
+        return cursor.lo == buckets_[symbol] && cursor.hi == buckets_[symbol + 1] ? symbol : kNone;
+    }
+    /// The symbol at a position before the end.
+    uint32_t symbol_of(uint32_t position) const { return text_[position]; }
+    /// Where texts may begin, in the order of what follows.
+    std::span<const uint32_t> suffixes() const { return suffixes_; }
     /// Calls `visit(symbol, position)` for each symbol that may come at a position after another symbol, and what follows.
     template <class Visit>
     void expand_at(uint32_t position, Visit&& visit) const {

@@ -79,6 +79,7 @@ private:
     void substring_subtree(LexiconEntry& entry, uint32_t top, RegexId residual);
     struct DocumentTokens;
     DocumentTokens& document_tokens(const SubstringIndex& index);
+    std::span<const std::pair<uint32_t, uint32_t>> leaving(DocumentTokens& document, uint8_t byte);
     void drop_document_tokens();
     bool many_occurrences(LexiconEntry& entry, const RegexStore::SubstringPrefix& prefix, RegexId tail);
     uint32_t spell_subtree(LexiconEntry& entry, uint32_t node, RegexId residual, size_t read);
@@ -110,9 +111,6 @@ private:
     size_t subtree_bytes_ = 0;                                     // of `bytes_`
     std::vector<std::optional<ByteSet>> uniform_;  // by partition
     std::unordered_map<const SubstringIndex*, std::unique_ptr<DocumentTokens>> document_tokens_;
-    std::vector<uint32_t> parents_;  // of the trie's nodes; empty until they are needed
-    std::vector<uint32_t> seen_;     // by trie node: the number of the last search that reached it
-    uint32_t searches_ = 0;
     size_t bytes_ = 0;
 };
 

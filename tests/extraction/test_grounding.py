@@ -105,6 +105,10 @@ def test_how_a_value_stands() -> None:
         "/yes": "none",
         "/empty": "none",
     }
+    assert spans["/firm"].text(document) == "Müller\u00a0 GmbH"
+    assert spans["/quote"].text(document) == "“Q’s”"
+    assert spans["/cold"].text(document) == "−3,5"
+    assert spans["/kg"].text(document) == "12"
     assert spans["/date"].text(document) == "5 January 2026"
     assert spans["/at"].text(document) == "5 January 2026, 9:30 pm"
     assert spans["/sum"].text(document) == "1.234,50"

@@ -7,9 +7,11 @@ import random
 
 import pytest
 
-from constrained.automaton import compile
+from constrained.automaton import DEAD, TokenAutomaton, compile
 from constrained.automaton.bitmask import unpack_ids
 from constrained.constraint import json_schema
+from grammars import ir
+from grammars.text.substring import substring_regex
 from tests.support.finite import byte_vocabulary
 
 
@@ -43,3 +45,37 @@ def test_masks_of_prefixes_with_many_occurrences(space: str, letters: str, least
                 assert allowed >= {
                     piece for piece in pieces if prefix + piece in text and len(prefix + piece) >= least
                 }
+
+
+TAILS = {
+    "nothing": ir.literal(""),
+    "a quote and a letter": ir.concat(ir.literal('"'), ir.chars([(97, 99)])),
+    "any text": ir.repeat(ir.chars([(32, 126)]), 0, 6),
+}
+
+
+@pytest.mark.parametrize("tail", TAILS)
+@pytest.mark.parametrize(
+    "options", [{}, {"any_case": True}, {"any_space": True}, {"any_case": True, "any_space": True}], ids=str
+)
+def test_masks_are_the_tokens_that_can_be_read(options: dict[str, bool], tail: str) -> None:
+    """Bytes are read one by one for `next`, and masks are looked up in the document."""
+    rng = random.Random(f"{options} {tail}")
+    for letters in ("abAB", "ab \n", "ab  c"):
+        text = "".join(rng.choices(letters, k=300))
+        pieces = {"".join(rng.choices(letters + '"', k=rng.randrange(2, 6))) for _ in range(150)}
+        vocabulary = byte_vocabulary(*sorted(pieces))
+        regex = ir.concat(substring_regex(text, **options), TAILS[tail])
+        automaton = TokenAutomaton(ir.Grammar.of(regex), vocabulary)
+        states = {automaton.start}
+        for _ in range(12):
+            state = automaton.start
+            for byte in text[(at := rng.randrange(len(text) - 4)) : at + 4].encode():
+                state = automaton.next(state, byte)
+                states.add(state)
+        for state in states:
+            mask = automaton.new_mask()
+            automaton.fill_mask(state, mask)
+            texts = range(vocabulary.size - 1)
+            allowed = {token for token in texts if automaton.next(state, token) != DEAD}
+            assert allowed == set(unpack_ids(mask).tolist()) - set(vocabulary.eos_ids)
