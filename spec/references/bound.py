@@ -24,7 +24,7 @@ def optimal_acceptance(p: ProbabilityVector, q: ProbabilityVector, k: int) -> fl
         raise ValueError(f"{size} tokens have too many sets: at most {MAX_VOCABULARY}")
     sets = np.arange(1 << size)
     inside = (sets[:, None] >> np.arange(size)) & 1
-    mass = inside @ q
+    outside = (1 - inside) @ q  # not 1 - q(H): that loses the digits of a small rest
     drafted = np.zeros(
         len(sets)
     )  # of each set: the probability that it is the set of the first |set| draft tokens
@@ -32,9 +32,8 @@ def optimal_acceptance(p: ProbabilityVector, q: ProbabilityVector, k: int) -> fl
     for one in range(1, len(sets)):
         for token in np.flatnonzero(inside[one]).tolist():
             before = one ^ (1 << token)
-            left = 1.0 - mass[before]
-            if q[token] > 0 and left > 0:
-                drafted[one] += drafted[before] * q[token] / left
+            if q[token] > 0:
+                drafted[one] += drafted[before] * q[token] / outside[before]
     within = np.where(inside.sum(axis=1) == min(k, np.count_nonzero(q)), drafted, 0.0)
     for token in range(size):  # of each set: the probability that all draft tokens are in it
         has = inside[:, token] == 1

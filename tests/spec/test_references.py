@@ -137,6 +137,13 @@ def test_the_optimum_is_that_of_the_linear_program(seed):
         assert optimal_acceptance(p, q, k) == pytest.approx(brute_optimum(p, q, k), abs=1e-7)
 
 
+def test_the_optimum_keeps_the_digits_of_rare_draft_tokens():
+    p = np.array([0.3, 0.22815, 0.47185])
+    for rare in (1e-3, 1e-10, 1e-14, 1e-17, 1e-300):
+        q = np.array([1 - rare, rare, 0.0])  # two draft tokens without replacement are the first two tokens
+        assert optimal_acceptance(p, q, 2) == pytest.approx(0.52815, abs=1e-12)
+
+
 def test_large_vocabularies_have_no_computed_optimum():
     with pytest.raises(ValueError, match="too many sets"):
         optimal_acceptance(np.full(20, 0.05), np.full(20, 0.05), 2)
