@@ -1,0 +1,217 @@
+"""Every sampler on constraints of every front end, against enumeration (`tests/exactness/battery.py`)."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import constrained
+from constrained import AWRS, CARS, MCMC, SMC, ASAp, Local, Rejection, Speculation
+from constrained.errors import BudgetExhausted
+from tests.exactness.battery import ALL, CASES, Case, fit, z_score
+
+TOKENWISE = [Local(), AWRS(), AWRS(cached=False, checks=1, patience=3)]
+EXACT = [CARS(), CARS(parallel=1), Rejection()]
+WEIGHTED = [
+    *TOKENWISE,
+    AWRS(cached=False, when_exhausted="drop", patience=3),
+    ASAp(),
+    SMC(threshold=0.0),
+    SMC(threshold=0.5, proposal=Local()),
+    SMC(threshold=1.0, resampling="multinomial"),
+    SMC(threshold=1.0, resampling="residual", proposal=Local()),
+    SMC(threshold=0.7, resampling="stratified"),
+]
+CHAINS = [MCMC(steps=1), MCMC(steps=3, proposal=AWRS())]
+LARGEST = [case for case in ALL if case.limit == next(c for c in CASES if c.name == case.name).limit]
+"""Every case at its largest limit."""
+FEW = [case for i, case in enumerate(LARGEST) if i % 4 == 0]
+"""One for each constraint."""
+QUICK = [case for i, case in enumerate(ALL) if case in FEW or i % 8 == 0]
+"""Those, and some at smaller limits; the slow tests try all."""
+
+
+def tolerance(case: Case) -> float:
+    return 1e-9 if case.dtype is np.float64 else 2e-5
+
+
+def generator(case: Case, sampler, **settings):
+    return constrained.Generator(case.model, case.constraint(), sampler=sampler, **settings)
+
+
+def settings_of(case: Case) -> dict:
+    return {"temperature": case.temperature, "max_tokens": case.limit}
+
+
+def counts_of(outputs) -> Counter:
+    return Counter(out.tokens for out in outputs)
+
+
+def check_draws(case: Case, sampler, draws: int) -> None:
+    """Each draw is valid and states the model's probability of it, and `Local` the exact weight."""
+    gen, exact = generator(case, sampler), case.exact
+    for seed in range(draws):
+        out = gen("", seed=seed, **settings_of(case))
+        assert out.tokens in exact.p, f"{out.text!r} is not valid, or has probability 0"
+        assert out.logprob == pytest.approx(math.log(exact.p[out.tokens]), abs=tolerance(case))
+        if isinstance(sampler, Local):
+            weight = math.log(exact.p[out.tokens] / exact.q[out.tokens])
+            assert out.log_weight == pytest.approx(weight, abs=tolerance(case))
+
+
+def check_distribution(case: Case, sampler, expected: dict, draws: int) -> None:
+    """A G-test of one set."""
+    outputs = generator(case, sampler).sample("", draws, seed=case.seed, **settings_of(case))
+    p = fit(counts_of(outputs), expected)
+    assert p > 1e-4, f"p = {p}"
+
+
+def check_evidence(case: Case, sampler, sets: int, size: int) -> None:
+    """The estimate of P(w) is unbiased for every text w, and so is that of P(L)."""
+    gen, exact = generator(case, sampler), case.exact
+    by_text = exact.by_text(exact.p)
+    totals: list[float] = []
+    found: dict[str, list[float]] = {text: [] for text in by_text}
+    for seed in range(sets):
+        try:
+            outputs = gen.sample("", size, seed=seed, **settings_of(case))
+        except BudgetExhausted:
+            evidence, posterior = 0.0, {}
+        else:
+            evidence, posterior = math.exp(outputs.log_evidence), outputs.posterior
+        assert set(posterior) <= set(by_text)
+        totals.append(evidence)
+        for text, values in found.items():
+            values.append(evidence * posterior.get(text, 0.0))
+    assert abs(z_score(totals, exact.mass)) < 4.2
+    for text, p in by_text.items():
+        if sum(value > 0 for value in found[text]) > 20:  # a text that is rarely seen has no normal mean
+            assert abs(z_score(found[text], p)) < 4.5, text
+
+
+@pytest.mark.parametrize("case", QUICK, ids=str)
+def test_every_draw_states_the_probability_and_weight_of_its_tokens(case):
+    for sampler in TOKENWISE[:2]:
+        check_draws(case, sampler, 8)
+
+
+@pytest.mark.parametrize("case", QUICK, ids=str)
+def test_masking_draws_from_the_locally_normalised_distribution(case):
+    for sampler in TOKENWISE[:2]:
+        check_distribution(case, sampler, case.exact.q, 250)
+
+
+@pytest.mark.parametrize("case", QUICK, ids=str)
+def test_cars_and_rejection_draw_from_the_conditional_distribution(case):
+    for sampler in EXACT[:: 2 if case.exact.mass > 0.05 else 3]:
+        check_distribution(case, sampler, case.exact.pi, 250)
+
+
+@pytest.mark.parametrize("case", FEW, ids=str)
+def test_bounds_hold_and_the_estimate_is_inside_of_them(case):
+    for sampler in (CARS(), ASAp()):
+        gen = generator(case, sampler)
+        for n in (1, 10, 60):
+            outputs = gen.sample("", n, seed=n, **settings_of(case))
+            lower, upper = outputs.bounds
+            assert lower <= case.exact.mass * (1 + 1e-9) and case.exact.mass * (1 - 1e-9) <= upper
+            if isinstance(sampler, CARS):
+                assert lower * (1 - 1e-9) <= math.exp(outputs.log_evidence) <= upper * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("case", FEW[::3], ids=str)
+@pytest.mark.parametrize("sampler", WEIGHTED[3:7], ids=repr)
+def test_weighted_sets_are_unbiased(case, sampler):
+    check_evidence(case, sampler, 80, 6)
+
+
+@pytest.mark.parametrize("case", FEW[1::3], ids=str)
+@pytest.mark.parametrize("sampler", CHAINS, ids=repr)
+def test_a_chain_has_the_distribution_of_its_moves(case, sampler):
+    gen = generator(case, sampler)
+    outputs = gen.batch([""] * 150, seed=case.seed, **settings_of(case))
+    if isinstance(sampler.proposal, Local):
+        assert fit(counts_of(outputs), case.exact.after_moves(sampler.steps)) > 1e-4
+    else:
+        assert set(counts_of(outputs)) <= set(case.exact.p)
+
+
+@pytest.mark.parametrize("case", FEW, ids=str)
+def test_drafts_batches_and_streams_do_not_change_a_draw(case):
+    drafts = Speculation(nodes=8, adapts=False)
+    for sampler in (Local(), AWRS(), *EXACT, *CHAINS[:1], ASAp(), SMC(particles=3)):
+        plain = generator(case, sampler)
+        drafted = generator(case, sampler, speculation=drafts)
+        outputs = plain.batch([""] * 3, seed=5, **settings_of(case))
+        for sequence, out in enumerate(outputs):
+            arguments = {"seed": 5, "sequence": sequence} | settings_of(case)
+            *_, last = plain.stream("", **arguments)
+            for other in (plain("", **arguments), drafted("", **arguments), last.output):
+                assert other.tokens == out.tokens
+                assert other.logprob == pytest.approx(out.logprob, abs=tolerance(case))
+
+
+# The whole battery.
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ALL, ids=str)
+def test_all_distributions_over_many_draws(case):
+    for sampler in TOKENWISE:
+        check_draws(case, sampler, 60)
+        check_distribution(case, sampler, case.exact.q, 4000)
+    for sampler in EXACT:
+        if not isinstance(sampler, Rejection) or case.exact.mass > 0.02:
+            check_distribution(case, sampler, case.exact.pi, 4000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", LARGEST[::2], ids=str)
+@pytest.mark.parametrize("sampler", WEIGHTED, ids=repr)
+def test_all_weighted_sets_are_unbiased(case, sampler):
+    check_evidence(case, sampler, 300, 8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", FEW, ids=str)
+@pytest.mark.parametrize("cut", ["restart", "uniform", "priority"])
+def test_a_long_chain_has_the_conditional_distribution(case, cut):
+    gen = generator(case, MCMC(steps=40, cut=cut))
+    outputs = gen.batch([""] * 300, seed=case.seed, **settings_of(case))
+    assert fit(counts_of(outputs), case.exact.pi) > 1e-4
+
+
+# Wrong claims are found.
+
+CONTROLS = [replace(case, temperature=1.0, kind="smooth", dtype=np.float64, seed=7) for case in FEW]
+
+
+def finds(check, *arguments) -> bool:
+    try:
+        check(*arguments)
+    except AssertionError:
+        return True
+    return False
+
+
+def test_the_battery_finds_masking_where_the_conditional_distribution_is_claimed():
+    assert sum(finds(check_distribution, case, Local(), case.exact.pi, 400) for case in CONTROLS) >= 8
+
+
+def test_the_battery_finds_ends_that_are_certain():
+    weighed = [finds(check_draws, case, Local(ends="certain"), 20) for case in CONTROLS]
+    drawn = [finds(check_distribution, case, CARS(ends="certain"), case.exact.pi, 400) for case in CONTROLS]
+    assert all(weighed) and sum(drawn) >= 6
+
+
+def test_the_battery_finds_another_temperature():
+    def check(case):
+        other = replace(case, temperature=1.3)
+        outputs = generator(case, CARS()).sample("", 600, seed=1, **settings_of(other))
+        assert fit(counts_of(outputs), case.exact.pi) > 1e-4
+
+    assert sum(finds(check, case) for case in CONTROLS) >= 4
