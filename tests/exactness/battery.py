@@ -7,7 +7,6 @@ code with `constrained.testing` or `constrained.sampling`.
 
 from __future__ import annotations
 
-import copy
 import itertools
 import json
 import math
@@ -21,80 +20,22 @@ import jsonschema
 import numpy as np
 
 import constrained
-from constrained.models import Cache, LanguageModel
-from constrained.vocabulary import Vocabulary
+from tests.exactness.prefix_model import PrefixModel
 
 Tokens = tuple[int, ...]
 
 
-class Rows(Cache):
-    """The tokens of each row."""
-
-    def __init__(self, rows: list[list[int]]) -> None:
-        self.rows = rows
-        self.trees: list[list[int]] = []
-
-    @property
-    def lengths(self) -> list[int]:
-        return [len(row) for row in self.rows]
-
-    def keep(self, rows: Sequence[int]) -> None:
-        self.rows = [list(self.rows[row]) for row in rows]
-
-    def keep_paths(self, rows: Sequence[int], paths: Sequence[Sequence[int]]) -> None:
-        trees = [self.trees[row] for row in rows]
-        self.keep(rows)
-        for row, tree, path in zip(self.rows, trees, paths, strict=True):
-            row += [tree[i] for i in path]
-
-    def fork(self, rows: Sequence[int]) -> Cache:
-        twin = copy.deepcopy(self)
-        twin.keep(rows)
-        return twin
-
-    def join(self, other: Cache) -> None:
-        assert isinstance(other, Rows)
-        self.rows += other.rows
-
-
-class TableModel(LanguageModel):
-    """A model whose logits after a completion are `table(completion)`; it reads draft trees, too."""
-
-    no_trees = None
+class TableModel(PrefixModel):
+    """A model whose logits after a completion are `table(completion)`."""
 
     def __init__(
         self, pieces: Sequence[bytes], ends: int, table: Callable[[Tokens], np.ndarray], dtype: Any
     ) -> None:
-        self.pieces = tuple(pieces)
-        self.ends = [len(pieces) + i for i in range(ends)]
-        self.vocabulary = Vocabulary.from_bytes([*pieces, *[b""] * ends], self.ends)
+        super().__init__(pieces, ends)
         self.table, self.dtype = table, dtype
-
-    def encode(self, prompt, *, chat=True) -> list[int]:
-        return [self.ends[0]]
-
-    def cache(self, rows: int) -> Cache:
-        return Rows([[] for _ in range(rows)])
 
     def logits(self, completion: Tokens) -> np.ndarray:
         return self.table(completion).astype(self.dtype)
-
-    def forward(self, tokens, cache):
-        assert isinstance(cache, Rows)
-        for row, new in zip(cache.rows, tokens, strict=True):
-            row.extend(new)
-        return np.stack([self.logits(tuple(row[1:])) for row in cache.rows])
-
-    def forward_trees(self, tokens, parents, skip, cache):
-        assert isinstance(cache, Rows)
-        cache.trees = [list(row) for row in tokens]
-        found = []
-        for row, new, before, first in zip(cache.rows, tokens, parents, skip, strict=True):
-            paths: list[Tokens] = []
-            for token, parent in zip(new, before, strict=True):
-                paths.append((*(paths[parent] if parent >= 0 else row), token))
-            found.append(np.stack([self.logits(path[1:]) for path in paths[first:]]))
-        return found
 
 
 @dataclass(frozen=True)
@@ -126,9 +67,7 @@ class Case:
     longest: int = 0
 
     def __str__(self) -> str:
-        return (
-            f"{self.name}-{self.limit}-{self.kind}-{np.dtype(self.dtype).name}-T{self.temperature}-{self.seed}"
-        )
+        return f"{self.name}-{self.limit}-{self.kind}-{np.dtype(self.dtype).name}-T{self.temperature}-{self.seed}"
 
     @property
     def by_function(self) -> bool:
@@ -138,7 +77,11 @@ class Case:
     @cached_property
     def spellings(self) -> list[Tokens]:
         """All sequences of at most `limit` tokens whose text is valid."""
-        return [ids for ids in _spellings(self.pieces, self.valid, self.longest or self.limit) if len(ids) <= self.limit]
+        return [
+            ids
+            for ids in _spellings(self.pieces, self.valid, self.longest or self.limit)
+            if len(ids) <= self.limit
+        ]
 
     def text(self, ids: Tokens) -> bytes:
         return b"".join(self.pieces[i] for i in ids)
@@ -394,36 +337,3 @@ def variants(case: Case) -> list[Case]:
 
 
 ALL = [variant for case in CASES for variant in variants(case)]
-
-
-# Statistics.
-
-
-def chi_square_tail(x: float, freedom: int) -> float:
-    """P(chi-square >= x), by the cube root of Wilson and Hilferty (1931)."""
-    z = ((max(x, 1e-12) / freedom) ** (1 / 3) - (1 - 2 / (9 * freedom))) / math.sqrt(2 / (9 * freedom))
-    return 0.5 * math.erfc(z / math.sqrt(2))
-
-
-def fit(counts: dict[Any, int], exact: dict[Any, float]) -> float:
-    """p-value of the G-test; cells that expect fewer than five draws are one cell."""
-    total = sum(counts.values())
-    strangers = set(counts) - set(exact)
-    assert not strangers, f"drawn, but of probability 0: {strangers}"
-    cells = [(p * total, counts.get(outcome, 0)) for outcome, p in exact.items()]
-    rare = [cell for cell in cells if cell[0] < 5]
-    cells = [cell for cell in cells if cell[0] >= 5]
-    if rare:
-        cells.append((math.fsum(e for e, _ in rare), sum(n for _, n in rare)))
-    if len(cells) < 2:
-        return 1.0
-    g = 2 * math.fsum(n * math.log(n / e) for e, n in cells if n)
-    return chi_square_tail(g, len(cells) - 1)
-
-
-def z_score(values: Sequence[float], expected: float) -> float:
-    """Distance of the mean of independent values from what it should be, in standard errors."""
-    mean, spread = float(np.mean(values)), float(np.std(values, ddof=1)) / math.sqrt(len(values))
-    if spread == 0.0:
-        return 0.0 if math.isclose(mean, expected, rel_tol=1e-6) else math.inf
-    return (mean - expected) / spread

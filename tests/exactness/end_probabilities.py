@@ -5,7 +5,6 @@ Shares no code with `constrained.testing` or `constrained.sampling`.
 
 from __future__ import annotations
 
-import copy
 import math
 import re
 from collections.abc import Sequence
@@ -13,9 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from constrained.models import Cache, LanguageModel
 from constrained.sampling import Randomness
-from constrained.vocabulary import Vocabulary
+from tests.exactness.prefix_model import PrefixModel
 
 PIECES = (b"a", b"b", b"c", b"d", b"ab", b"ca")
 PATTERN = "(a|b)(c(a|b)d?|d(ab)?)?"
@@ -26,46 +24,13 @@ TEXTS = [
 ]  # fmt: skip
 
 
-class Rows(Cache):
-    """The tokens of each row."""
-
-    def __init__(self, rows: list[list[int]]) -> None:
-        self.rows = rows
-        self.trees: list[list[int]] = []
-
-    @property
-    def lengths(self) -> list[int]:
-        return [len(row) for row in self.rows]
-
-    def keep(self, rows: Sequence[int]) -> None:
-        self.rows = [list(self.rows[row]) for row in rows]
-
-    def keep_paths(self, rows: Sequence[int], paths: Sequence[Sequence[int]]) -> None:
-        trees = [self.trees[row] for row in rows]
-        self.keep(rows)
-        for row, tree, path in zip(self.rows, trees, paths, strict=True):
-            row += [tree[i] for i in path]
-
-    def fork(self, rows: Sequence[int]) -> Cache:
-        twin = copy.deepcopy(self)
-        twin.keep(rows)
-        return twin
-
-    def join(self, other: Cache) -> None:
-        assert isinstance(other, Rows)
-        self.rows += other.rows
-
-
-class TwoLayerModel(LanguageModel):
-    """A random transformer of two layers, read anew for each new prefix. `reads` counts rows of forward passes."""
-
-    no_trees = None
+class TwoLayerModel(PrefixModel):
+    """A random transformer of two layers with two ends."""
 
     def __init__(self, seed: int, pieces: Sequence[bytes] = PIECES) -> None:
         from transformers import LlamaConfig, LlamaForCausalLM
 
-        self.pieces, self.ends = pieces, [len(pieces), len(pieces) + 1]
-        self.vocabulary = Vocabulary.from_bytes([*pieces, b"", b""], self.ends)
+        super().__init__(pieces, ends=2)
         config = LlamaConfig(
             vocab_size=len(pieces) + 2, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
             initializer_range=0.3, max_position_embeddings=64, bos_token_id=None, eos_token_id=None,
@@ -74,40 +39,17 @@ class TwoLayerModel(LanguageModel):
             torch.manual_seed(seed)
             self._network = LlamaForCausalLM(config).eval()
         self._known: dict[tuple[int, ...], np.ndarray] = {}
-        self.reads = 0
 
-    def encode(self, prompt, *, chat=True) -> list[int]:
-        return [self.ends[0]]
-
-    def logits(self, ids: tuple[int, ...]) -> np.ndarray:
-        if ids not in self._known:
+    def logits(self, completion: tuple[int, ...]) -> np.ndarray:
+        if completion not in self._known:
+            ids = torch.tensor([(self.ends[0], *completion)])
             with torch.inference_mode():
-                self._known[ids] = self._network(torch.tensor([ids])).logits[0, -1].double().numpy()
-        return self._known[ids]
-
-    def cache(self, rows: int) -> Cache:
-        return Rows([[] for _ in range(rows)])
-
-    def forward(self, tokens, cache):
-        self.reads += len(tokens)
-        for row, new in zip(cache.rows, tokens, strict=True):
-            row += new
-        return np.stack([self.logits(tuple(row)) for row in cache.rows])
-
-    def forward_trees(self, tokens, parents, skip, cache):
-        self.reads += len(tokens)
-        cache.trees = [list(row) for row in tokens]
-        found = []
-        for row, new, before, first in zip(cache.rows, tokens, parents, skip, strict=True):
-            paths: list[tuple[int, ...]] = []
-            for token, parent in zip(new, before, strict=True):
-                paths.append((*(paths[parent] if parent >= 0 else row), token))
-            found.append(np.stack([self.logits(path) for path in paths[first:]]))
-        return found
+                self._known[completion] = self._network(ids).logits[0, -1].double().numpy()
+        return self._known[completion]
 
     def probabilities(self, completion: tuple[int, ...], temperature: float = 1.0) -> np.ndarray:
         """p of each id after a completion."""
-        scaled = self.logits((self.ends[0], *completion)) / temperature
+        scaled = self.logits(completion) / temperature
         p = np.exp(scaled - scaled.max())
         return p / p.sum()
 
@@ -207,23 +149,3 @@ class Odometer(Randomness):
             self.digits[-1] += 1
         self.rewind()
         return bool(self.digits)
-
-
-def fit(counts: dict[str, int], exact: dict[str, float]) -> float:
-    """p-value of the G statistic (Wilson and Hilferty 1931 for the chi-square distribution)."""
-    total = sum(counts.values())
-    assert set(counts) <= set(exact)
-    cells = sorted((p * total, counts.get(text, 0)) for text, p in exact.items())
-    pooled = [(sum(e for e, _ in cells if e < 5), sum(n for e, n in cells if e < 5))]
-    cells = [(e, n) for e, n in pooled + [cell for cell in cells if cell[0] >= 5] if e > 0]
-    g = 2 * math.fsum(n * math.log(n / e) for e, n in cells if n)
-    k = len(cells) - 1
-    z = ((max(g, 1e-12) / k) ** (1 / 3) - (1 - 2 / (9 * k))) / math.sqrt(2 / (9 * k))
-    return 0.5 * math.erfc(z / math.sqrt(2))
-
-
-def fisher(p_values: Sequence[float]) -> float:
-    """Fisher's joint p-value: the chi-square tail with 2 n degrees of freedom in closed form."""
-    half = -math.fsum(math.log(max(p, 1e-300)) for p in p_values)
-    terms = [k * math.log(half) - math.lgamma(k + 1) - half for k in range(len(p_values))]
-    return math.fsum(map(math.exp, terms))

@@ -12,7 +12,8 @@ import pytest
 import constrained
 from constrained import AWRS, CARS, MCMC, SMC, ASAp, Local, Rejection, Speculation
 from constrained.errors import BudgetExhausted
-from tests.exactness.battery import ALL, CASES, Case, fit, z_score
+from tests.exactness.battery import ALL, CASES, Case
+from tests.exactness.goodness_of_fit import fit, z_score
 
 TOKENWISE = [Local(), AWRS(), AWRS(cached=False, checks=1, patience=3)]
 EXACT = [CARS(), CARS(parallel=1), Rejection()]
@@ -31,7 +32,7 @@ LARGEST = [case for case in ALL if case.limit == next(c for c in CASES if c.name
 """Every case at its largest limit."""
 FEW = [case for i, case in enumerate(LARGEST) if i % 4 == 0]
 """One for each constraint."""
-QUICK = [case for i, case in enumerate(ALL) if case in FEW or i % 8 == 0]
+QUICK = [case for i, case in enumerate(ALL) if case in FEW or i % 16 == 0]
 """Those, and some at smaller limits; the slow tests try all."""
 
 UNDRAFTED = ["choice-no-bytes"]
@@ -121,7 +122,8 @@ def test_bounds_hold_and_the_estimate_is_inside_of_them(case):
         for n in (1, 10, 60):
             outputs = gen.sample("", n, seed=n, **settings_of(case))
             lower, upper = outputs.bounds
-            assert lower <= case.exact.mass * (1 + 1e-9) and case.exact.mass * (1 - 1e-9) <= upper
+            assert lower <= case.exact.mass * (1 + 1e-9)
+            assert case.exact.mass * (1 - 1e-9) <= upper
             if isinstance(sampler, CARS):
                 assert lower * (1 - 1e-9) <= math.exp(outputs.log_evidence) <= upper * (1 + 1e-9)
 
@@ -191,7 +193,7 @@ def test_a_long_chain_has_the_conditional_distribution(case, cut):
 
 # Wrong claims are found.
 
-CONTROLS = [replace(case, temperature=1.0, kind="smooth", dtype=np.float64, seed=7) for case in FEW]
+CONTROLS = [replace(case, temperature=1.0, kind="smooth", dtype=np.float64, seed=7) for case in FEW[::2]]
 
 
 def finds(check, *arguments) -> bool:
@@ -203,19 +205,20 @@ def finds(check, *arguments) -> bool:
 
 
 def test_the_battery_finds_masking_where_the_conditional_distribution_is_claimed():
-    assert sum(finds(check_distribution, case, Local(), case.exact.pi, 400) for case in CONTROLS) >= 8
+    assert sum(finds(check_distribution, case, Local(), case.exact.pi, 300) for case in CONTROLS) >= 4
 
 
 def test_the_battery_finds_ends_that_are_certain():
     weighed = [finds(check_draws, case, Local(ends="certain"), 20) for case in CONTROLS]
-    drawn = [finds(check_distribution, case, CARS(ends="certain"), case.exact.pi, 400) for case in CONTROLS]
-    assert all(weighed) and sum(drawn) >= 6
+    drawn = [finds(check_distribution, case, CARS(ends="certain"), case.exact.pi, 300) for case in CONTROLS]
+    assert all(weighed)
+    assert sum(drawn) >= 3
 
 
 def test_the_battery_finds_another_temperature():
     def check(case):
         other = replace(case, temperature=2.0)
-        outputs = generator(case, CARS()).sample("", 400, seed=1, **settings_of(other))
+        outputs = generator(case, CARS()).sample("", 300, seed=1, **settings_of(other))
         assert fit(counts_of(outputs), case.exact.pi) > 1e-4
 
-    assert sum(finds(check, case) for case in CONTROLS) >= 3
+    assert sum(finds(check, case) for case in CONTROLS) >= 2

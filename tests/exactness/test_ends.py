@@ -20,9 +20,8 @@ from tests.exactness.end_probabilities import (
     Enumeration,
     Odometer,
     TwoLayerModel,
-    fisher,
-    fit,
 )
+from tests.exactness.goodness_of_fit import fisher, fit
 from tests.server.serving import MODEL, served
 
 TOKENWISE = [Local(), AWRS(), AWRS(cached=False, checks=2), Local(weights=False, ends="model")]
