@@ -83,7 +83,8 @@ class Automaton(Protocol):
     def shortest_completion(self, state: int) -> int:
         """The number of tokens, end of sequence not counted, of a shortest completion; 0 iff the text is complete.
 
-        A lower bound is allowed where the number is not known, at the price of dead ends under a token limit.
+        Automata of grammars count the tokens of the completion with the fewest bytes, an upper bound: a longer text may
+        take fewer. A lower bound is allowed where the number is not known, at the price of dead ends under a token limit.
         """
         raise NotImplementedError
 
