@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import constrained
-from constrained import api
+from constrained import Speculation, api
 from constrained.decoding import known_logits, step
 from constrained.decoding.particle_batch import CachedParticleBatch
 from constrained.errors import InvalidArgument
@@ -252,14 +252,18 @@ def test_each_prefix_is_read_once_and_the_texts_are_the_same(name, monkeypatch):
 
 @pytest.mark.parametrize("isolate", [False, True], ids=["joined", "separate"])
 @pytest.mark.parametrize("name", ["asap", "mcmc"])
-@pytest.mark.parametrize("speculation", [None, "auto"])
+@pytest.mark.parametrize("speculation", [None, Speculation(nodes=8, adapts=False)], ids=["plain", "drafts"])
 def test_known_prefixes_do_not_change_what_a_transformer_writes(name, isolate, speculation, monkeypatch):
     """Rows that begin anew read all of their tokens at once, and beside the draft trees of others."""
     words = constrained.regex(r"([a-c]{2,3}|the name|a name)")
-    gen = constrained.Generator(model(isolate), words, sampler=CONFIGURED[name], speculation=speculation)
-    once = gen.sample("the name of", 8, seed=5, **SETTINGS)
+
+    def sample():
+        gen = constrained.Generator(model(isolate), words, sampler=CONFIGURED[name], speculation=speculation)
+        return gen.sample("the name of", 8, seed=5, **SETTINGS)
+
+    once = sample()
     monkeypatch.setattr(CachedParticleBatch, "reuse_logits", lambda batch: None)
-    again = gen.sample("the name of", 8, seed=5, **SETTINGS)
+    again = sample()
     assert [out.tokens for out in once] == [out.tokens for out in again]
     assert [out.logprob for out in once] == pytest.approx([out.logprob for out in again], abs=2e-4)
     assert once.forwards < again.forwards
