@@ -96,7 +96,9 @@ def check_evidence(case: Case, sampler, sets: int, size: int) -> None:
                 found[out.tokens][seed] += math.exp(outputs.log_evidence) * weight
     for ids in often:
         assert abs(z_score(found[ids], exact.p[ids])) < 4.5, case.text(ids)
-    assert abs(z_score(sum(found.values()), math.fsum(exact.p[ids] for ids in often))) < 4.5
+    if often:  # where what is drawn and what is likely have nothing in common, only validity is judged
+        expected = math.fsum(exact.p[ids] for ids in often)
+        assert abs(z_score(sum(found.values()), expected)) < 4.5
 
 
 @pytest.mark.parametrize("case", QUICK, ids=str)
