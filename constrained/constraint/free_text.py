@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from constrained.constraint.base import Constraint, digest, shorten
 from constrained.constraint.coerce import as_constraint
-from constrained.constraint.json_text import read_value
+from constrained.constraint.json_text import is_json
 from constrained.errors import (
     InvalidConstraint,
     Problem,
@@ -85,18 +85,10 @@ class _Tag(NamedTuple):
         stop = text.find(self.end, start)
         while stop >= 0:
             inner = text[start:stop]
-            if not self.content.is_json or _is_json(inner):
+            if not self.content.is_json or is_json(inner):
                 return Section(self.begin, self.content.parse(inner), inner), stop + len(self.end)
             stop = text.find(self.end, stop + 1)  # the end marker occurred inside a JSON string
         raise RejectedValue(f"the section opened by {self.begin!r} is not closed", text=text)
-
-
-def _is_json(text: str) -> bool:
-    try:
-        read_value(text)
-    except RejectedValue:
-        return False
-    return True
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -178,6 +178,15 @@ def read_value(text: str) -> Any:
         ) from error
 
 
+def is_json(text: str) -> bool:
+    """Whether `read_value` reads a text."""
+    try:
+        read_value(text)
+    except RejectedValue:
+        return False
+    return True
+
+
 def _integer(digits: str) -> int:
     if len(digits) <= _DIGITS:
         return int(digits)

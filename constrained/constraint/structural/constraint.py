@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from constrained.constraint.base import Constraint, digest, shorten
 from constrained.constraint.free_text import Section
-from constrained.constraint.json_text import copy_schema, read_value
+from constrained.constraint.json_text import copy_schema, is_json
 from constrained.constraint.structural import formats as f
 from constrained.constraint.structural.reader import read_definition
 from constrained.errors import RejectedValue
@@ -124,7 +124,7 @@ def _section(tag: f.Tag, text: str, start: int) -> tuple[Section, int] | None:
         inner = text[inside:stop]
         if not isinstance(content, f.Content):
             return Section(tag.begin, inner, inner), end
-        if not content.constraint.is_json or _is_json(inner):
+        if not content.constraint.is_json or is_json(inner):
             return Section(tag.begin, content.constraint.parse(inner), inner), end
     return None
 
@@ -133,11 +133,3 @@ def _ends(tag: f.Tag, text: str, start: int) -> list[tuple[int, int]]:
     """Where the tag may end: before and after each of its ends, the first one first."""
     pattern = re.compile("|".join(map(re.escape, sorted(tag.ends, key=len, reverse=True))))
     return [match.span() for match in pattern.finditer(text, start)]
-
-
-def _is_json(text: str) -> bool:
-    try:
-        read_value(text)
-    except RejectedValue:
-        return False
-    return True

@@ -10,12 +10,11 @@ from constrained import (
     InvalidConstraint,
     Section,
     UnsupportedConstraint,
-    Vocabulary,
     compile,
     structural_tag,
 )
+from tests.support.structural_tags import BYTES
 
-BYTES = Vocabulary.from_bytes([*(bytes([i]) for i in range(256)), b""], [256])
 INTEGER = {"type": "json_schema", "json_schema": {"type": "integer"}}
 
 
