@@ -1,0 +1,79 @@
+"""Every decoding loop on a pretended device: its texts are those of the CPU, and a step asks of the device what `steps.md` says.
+
+`python -m tests.device.test_steps` writes that table again. A figure may only change in a commit that says why.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from constrained import Speculation
+from constrained.models import load
+from tests.device.loops import DRAFTS, LOOPS
+from tests.device.placed import placed
+from tests.device.pretended import PretendedDevice, pretended_device
+
+TABLE = Path(__file__).with_name("steps.md")
+COLUMNS = ("launches", "copies up", "copies down", "waits", "hidden waits")
+HEAD = f"""# What a step of each decoding loop asks of a device
+
+Counted on the pretended device (`tests/device/pretended.py`), an average of the passes of a short text, the first ones
+too; the bundled model, of 5 layers. A copy to the host is a wait; a wait is hidden where work is queued and no contents are
+asked for.
+
+| loop | {" | ".join(COLUMNS)} |
+|---|{"---:|" * len(COLUMNS)}
+"""
+CASES = [(name, drafts) for name in LOOPS for drafts in (None, DRAFTS)]
+MAIN = (
+    "generator", "generator, drafts", "unweighted, drafts", "serving", "serving, drafts", "set, cars, drafts"
+)  # fmt: skip
+"""What the default suite runs."""
+
+
+def label(name: str, drafts: Speculation | None) -> str:
+    return f"{name}, drafts" if drafts else name
+
+
+def measured(device: PretendedDevice, name: str, drafts: Speculation | None) -> list[str]:
+    """Runs a loop on the CPU and on the device; the entries of its row in the table."""
+    model = load()
+    expected = LOOPS[name](model, drafts)
+    there = placed(device, model)
+    with device.counted() as record:
+        assert LOOPS[name](there, drafts) == expected
+    counts = (
+        record.launches.total(), len(record.uploads), len(record.downloads), len(record.waits), len(record.hidden),
+    )  # fmt: skip
+    return [f"{count / there.passes:.1f}" for count in counts]
+
+
+def table() -> dict[str, list[str]]:
+    rows = [line.strip("| ").split(" | ") for line in TABLE.read_text(encoding="utf-8").splitlines()]
+    return {row[0]: row[1:] for row in rows if len(row) == 1 + len(COLUMNS)}
+
+
+@pytest.mark.parametrize(
+    ("name", "drafts"),
+    [
+        pytest.param(*case, id=label(*case), marks=() if label(*case) in MAIN else pytest.mark.ci)
+        for case in CASES
+    ],
+)
+def test_texts_are_those_of_the_cpu_and_steps_those_of_the_table(device, name, drafts):
+    assert dict(zip(COLUMNS, measured(device, name, drafts), strict=True)) == dict(
+        zip(COLUMNS, table()[label(name, drafts)], strict=True)
+    )
+
+
+def main() -> None:
+    rows = []
+    with pytest.MonkeyPatch.context() as patch, pretended_device(patch) as device:
+        rows = [f"| {' | '.join((label(*case), *measured(device, *case)))} |" for case in CASES]
+    TABLE.write_text(HEAD + "\n".join(rows) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
