@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Generic, Protocol, TypeVar
 
+from constrained.decoding.malloc_trim import MallocTrimmer
 from constrained.decoding.prompt_prefix import PromptPrefix
 from constrained.decoding.sequence import TokenSequence
 from constrained.decoding.speculation import DraftScheduler
@@ -73,6 +74,7 @@ class ContinuousBatch(Generic[MemberT]):
         self._speculation_max_batch = speculation_max_batch
         self._step = DecodingStep(model, speculation)
         self._prefix = PromptPrefix(model) if share_prefixes else None
+        self._trim = MallocTrimmer()
         self._arrived: list[Cache] = []  # of the members admitted last, whose rows are not in the cache yet
 
     def add(self, sequences: Sequence[MemberT]) -> None:
@@ -104,6 +106,7 @@ class ContinuousBatch(Generic[MemberT]):
 
     def step(self) -> None:
         """One token or more for every member; finished members leave."""
+        self._trim()
         self._join_arrived()
         self.remove_finished()
         if not self.sequences:

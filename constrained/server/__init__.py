@@ -7,7 +7,6 @@
     sequence_stream.py   one sequence while it is decoded
     speculation.py       draft tables of the served constraints
     scheduler.py         the thread that owns the model; requests join the batch between two steps
-    malloc_trim.py       returns free memory to the operating system
     responses.py         response bodies and chunks
     stream.py            server-sent events, and clients that disconnect
     errors.py            errors as status and body

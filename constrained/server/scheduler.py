@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from constrained.decoding.continuous_batch import ContinuousBatch
 from constrained.decoding.speculation import DraftScheduler
 from constrained.models import LanguageModel
-from constrained.server.malloc_trim import MallocTrimmer
 from constrained.server.sequence_stream import SequenceDelta, SequenceStream
 
 _log = logging.getLogger(__name__)
@@ -177,9 +176,7 @@ class Scheduler:
         batch: ContinuousBatch[SequenceStream] = ContinuousBatch(
             self._model, self._drafting, speculation_max_batch=self._drafted
         )
-        trimming = MallocTrimmer()
         while self._wait():
-            trimming()
             self._admit(batch)
             try:
                 batch.step()

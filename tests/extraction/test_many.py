@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any, ClassVar
 
 import pytest
+import torch
 
 import constrained
 from constrained import Document, Extractor, InvalidArgument, PromptError, extract, extract_many
@@ -190,6 +191,32 @@ def test_documents_are_not_kept() -> None:
         gc.collect()
         most = max(most, len(alive))
     assert most <= 8
+
+
+def test_what_a_run_holds_does_not_grow_with_the_documents() -> None:
+    """Tensors, objects of the library and tables of the automaton: as much for the tenth batch as for the second."""
+    model = constrained.load(random_llama(), small_bpe_tokenizer())
+    constraint = constrained.json_schema(
+        {"type": "array", "items": {"enum": ["red", "green"]}, "maxItems": 3}, whitespace="none"
+    )
+    gc.collect()
+    gc.freeze()  # what is there already need not be looked at
+
+    def held() -> tuple[int, int]:
+        fresh = gc.get_objects()
+        tensors = {one.untyped_storage().data_ptr(): one for one in fresh if isinstance(one, torch.Tensor)}
+        own = sum(type(one).__module__.split(".")[0] in ("constrained", "spec") for one in fresh)
+        return sum(one.untyped_storage().nbytes() for one in tensors.values()), own
+
+    extractor = Extractor(model, constraint, speculation=None)  # more draft tokens in a pass have more logits
+    seen = []
+    for i, result in enumerate(extractor.many(TEXTS * 4, batch_size=4, max_tokens=30)):
+        assert result.error is None
+        if i >= 4:
+            seen.append((*held(), extractor.generator.automaton.memory["bytes"]))
+    columns = list(zip(*seen, strict=True))
+    assert all(min(column[:-1]) > 0 for column in columns[:2])
+    assert [max(column[12:]) <= max(column[:12]) for column in columns] == [True] * 3, seen
 
 
 def test_what_was_begun_is_finished_when_the_documents_fail() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -83,6 +85,23 @@ def test_the_kernel_in_its_own_sizes(device):
     row = Row(row.z, row.noise, row.position, row.temperature, np.ones(size, dtype=bool))
     logits, keys, temperature, _, _ = arguments([row], words, device)
     check(launch_merge_splits(launch_split_stats(logits, keys, temperature, None, None, m)), [row], m)
+
+
+def test_the_search_goes_on_while_a_bound_is_above_the_keys_found(device):
+    """The first word of `low` is 0: its bound is 87, its key some 23. The best keys lie in between, in other groups."""
+    from spec.kernels.gpu.rows import launch_merge_splits, launch_split_stats
+
+    size, group, m, seed = 512, 16, 2, 5
+    for low, position, sequence, purpose in itertools.islice(places(0, size, seed), 2):
+        noise = GumbelNoise(seed, sequence, purpose)
+        best = [(low // group + i) % (size // group) * group for i in (3, 2, 1)]  # in groups of their own
+        z = np.full(size, -1000, dtype=np.float32)
+        z[low] = 0
+        z[best] = np.array([50, 45, 40], dtype=np.float32) - noise.gumbel(position, np.array(best))
+        row = Row(z, noise, position, 1.0, np.ones(size, dtype=bool))
+        assert row.best(3) == best
+        given = arguments([row], size // 32, device)
+        check(launch_merge_splits(launch_split_stats(*given, m, split=size, group=group)), [row], m)
 
 
 @settings(max_examples=examples(50))
