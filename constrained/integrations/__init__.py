@@ -4,6 +4,8 @@
     langchain        a chat model of LangChain
     lm_eval          a model of lm-evaluation-harness
     vllm             structured outputs inside vLLM
+    llama_cpp        inside `create_completion` of llama-cpp-python
+    mlx              inside mlx-lm
 
-Each package imports its library when it is imported, and none imports another one.
+Each package imports its library when it is imported, and none imports another one; `text_mask` is what processors of one text share.
 """

@@ -10,6 +10,7 @@ from importlib.resources import as_file, files
 from typing import Any
 
 from constrained.errors import ModelError
+from constrained.extras import MissingExtra
 from constrained.models.base import LanguageModel
 from constrained.models.checkpoint import check_device, load_tokenizer, load_weights
 
@@ -27,7 +28,8 @@ def load(
 
     Args:
         model: nothing: the bundled tiny model (offline); a name or folder for transformers' `from_pretrained`; a
-            loaded transformers model, with its `tokenizer`; or a `LanguageModel`, which is returned as it is.
+            loaded transformers model, with its `tokenizer`; the path of a ``.gguf`` file, or a `llama_cpp.Llama`, for
+            llama-cpp-python; or a `LanguageModel`, which is returned as it is.
         tokenizer: the tokenizer of a loaded model, or the name of one where it is not the model's own.
         device: where a model that is loaded here goes (``"cuda"``, ``"cpu"``): by default a GPU, if there is one.
         dtype: its number format (``"bfloat16"``, a torch dtype): by default float32 on CPU, and on a GPU the one
@@ -36,10 +38,10 @@ def load(
         options: passed on to `from_pretrained`. Those that say where the files are and how they are fetched
             (``revision``, ``subfolder``, ``gguf_file``, ``token``, ``trust_remote_code``, ``cache_dir``,
             ``local_files_only``, ...) reach the tokenizer too. With ``device_map``, and for quantised checkpoints,
-            the model stays where transformers puts it.
+            the model stays where transformers puts it. For a ``.gguf`` file they are those of `llama_cpp.Llama`.
 
     Raises:
-        ModelError: it cannot be found, loaded, or is not a causal language model; a device or an option that does not
+        ModelError: it cannot be found, loaded (a ``.gguf`` file: llama-cpp-python is not installed), or is not a causal language model; a device or an option that does not
             exist; damaged or missing weights.
         VocabularyError, ModelMismatch: the tokenizer cannot be used, or is another model's.
     """
@@ -58,6 +60,8 @@ def load(
             return HuggingFaceModel(loaded, tokenizer or load_tokenizer(folder, {}), isolate=isolate)
     if isinstance(model, str | os.PathLike):
         name = os.fspath(model)
+        if name.lower().endswith(".gguf") and "gguf_file" not in options:
+            return _gguf(name, tokenizer, device, {"dtype": dtype, "isolate": isolate}, options)
         # What is quick comes first: a device or a name that does not exist fails before gigabytes are loaded.
         check_device(device)
         if tokenizer is None:
@@ -66,6 +70,11 @@ def load(
             tokenizer = load_tokenizer(os.fspath(tokenizer), options, own=False)
         return HuggingFaceModel(load_weights(name, **settings), tokenizer, isolate=isolate)
     _refuse_settings(settings, "a loaded model")
+    if type(model).__module__.partition(".")[0] == "llama_cpp":
+        from constrained.models.llama_cpp import LlamaCppModel
+
+        _refuse_settings({"isolate": isolate}, "a model of llama.cpp")
+        return LlamaCppModel(model, tokenizer)
     if tokenizer is None:
         raise ModelError(
             f"a {type(model).__name__} was passed without a tokenizer", action="call load(model, tokenizer)"
@@ -73,6 +82,23 @@ def load(
     if isinstance(tokenizer, str | os.PathLike):
         tokenizer = load_tokenizer(os.fspath(tokenizer), {})
     return HuggingFaceModel(model, tokenizer, isolate=isolate)
+
+
+def _gguf(
+    path: str, tokenizer: Any, device: str | None, refused: dict[str, Any], options: dict[str, Any]
+) -> LanguageModel:
+    """The model of a GGUF file, in llama.cpp."""
+    try:
+        from constrained.models.llama_cpp import load_gguf
+    except MissingExtra as error:
+        raise ModelError(
+            f"{path} is read by llama.cpp, but {error.name} is not installed",
+            action="pip install 'constrained-generation[llama-cpp]'; transformers reads it by load(folder, gguf_file=name)",
+        ) from error
+    _refuse_settings(refused, "a GGUF file")
+    if isinstance(tokenizer, str | os.PathLike):
+        tokenizer = load_tokenizer(os.fspath(tokenizer), {})
+    return load_gguf(path, tokenizer, device=device, **options)
 
 
 @contextlib.contextmanager

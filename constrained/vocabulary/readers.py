@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from constrained.errors import VocabularyError
-from constrained.vocabulary import hugging_face, mistral
+from constrained.vocabulary import gguf, hugging_face, mistral
 from constrained.vocabulary.tokenizer_info import TokenizerInfo
 from constrained.vocabulary.verify import verify_tokenizer
 
@@ -17,6 +17,7 @@ _READERS: tuple[tuple[tuple[str, ...], Callable[[Any], TokenizerInfo]], ...] = (
     (("id_to_byte_piece", "special_ids"), mistral.read_tekken),
     (("file_path", "n_words", "is_special"), mistral.read_mistral_sentencepiece),
     (("piece_to_id", "is_byte"), mistral.read_sentencepiece),
+    (("tokenizer_", "model_params", "model_path"), gguf.read_llama),
 )
 # Attributes in which mistral-common, and processors of transformers, hold the tokenizer.
 _WRAPPERS = ("instruct_tokenizer", "tokenizer")

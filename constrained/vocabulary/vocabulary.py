@@ -174,7 +174,8 @@ class Vocabulary:
 
         Args:
             tokenizer: a fast tokenizer of transformers, a `tokenizers.Tokenizer`, a tokenizer of mistral-common
-                (Tekken or SentencePiece, also wrapped in `MistralTokenizer`), or a `SentencePieceProcessor`.
+                (Tekken or SentencePiece, also wrapped in `MistralTokenizer`), a `SentencePieceProcessor`, or a
+                `llama_cpp.Llama`.
             model: the Hugging Face model, if available: its `size` and its EOS ids are used.
             generation_config: its generation configuration, when it is not the model's own.
             size: columns of the logits, where the model pads its vocabulary; by default the model's, or else the

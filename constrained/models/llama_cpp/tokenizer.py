@@ -1,0 +1,63 @@
+"""The tokenizer of a GGUF file with what prompts need of one of transformers: ids of a text, and the chat template."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from constrained.vocabulary.gguf import GgufProcessor
+
+
+class GgufTokenizer:
+    """Encodes prompts.
+
+    Attributes:
+        chat_template: of the file's metadata; None if it has none.
+    """
+
+    def __init__(self, llama: Any) -> None:
+        """Reads the metadata.
+
+        Args:
+            llama: a `llama_cpp.Llama`.
+        """
+        import llama_cpp as api
+
+        self.chat_template: str | None = llama.metadata.get("tokenizer.chat_template")
+        self._processor = GgufProcessor(llama.model_path, llama)
+        vocab = api.llama_model_get_vocab(llama.model)
+        ends = {"bos_token": api.llama_vocab_bos(vocab), "eos_token": api.llama_vocab_eos(vocab)}
+        self._names = {
+            name: api.llama_vocab_get_text(vocab, token).decode(errors="replace") if token >= 0 else ""
+            for name, token in ends.items()
+        }
+
+    def __call__(self, text: str, *, add_special_tokens: bool = True) -> dict[str, list[int]]:
+        """Ids of a text; the names of special tokens in it become these tokens, as in transformers."""
+        return {"input_ids": self._processor.encode(text, begin=add_special_tokens, special=True)}
+
+    def apply_chat_template(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        tokenize: bool = False,
+        tools: Any = None,
+        **variables: Any,
+    ) -> str:
+        """Renders a chat as text; the template sees what it sees in transformers.
+
+        Args:
+            messages: of the chat.
+            tokenize: must be False.
+            tools: definitions in OpenAI's format.
+            variables: of the template.
+        """
+        from transformers.utils import chat_template_utils
+
+        assert not tokenize
+        render: Any = chat_template_utils.render_jinja_template
+        rendered, _ = render(
+            [list(messages)], tools, chat_template=self.chat_template, **self._names, **variables
+        )
+        text: str = rendered[0]
+        return text
