@@ -7,7 +7,6 @@ where `DnfExpansion` would multiply the alternatives.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
@@ -195,8 +194,8 @@ class ScalarLowering:
         if constraints.enum_values is None:
             expr = self.number(disjunct, constraints)
             return expr.regex if isinstance(expr, ir.Terminal) else ir.EMPTY_SET
-        listed = [value for value in self.validator.listed(constraints) if type(value) in (int, float)]
-        exponents = [decimal_spellings(decimal(value)) for value in listed if "e" in json.dumps(value)]
+        listed = [value for value in self.validator.listed(constraints) if type(value) in (int, float, Decimal)]
+        exponents = [decimal_spellings(decimal(value)) for value in listed if "e" in str(value)]
         return ir.union(*(value_regex(value, self.punctuation) for value in listed), *exponents)
 
     def enum_expr(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Expr:

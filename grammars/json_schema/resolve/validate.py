@@ -20,7 +20,7 @@ from grammars.json_schema.source.constraints import (
     type_bit_of,
 )
 from grammars.json_schema.source.document import SchemaNode
-from grammars.json_schema.text.literals import equality_key
+from grammars.json_schema.text.literals import equality_key, with_whole_numbers
 from grammars.json_schema.text.numbers import decimal
 
 
@@ -84,12 +84,27 @@ class InstanceValidator:
         )
 
     def listed(self, constraints: TypeConstraints) -> list[Any]:
-        """The enumerated values that satisfy all other constraints."""
-        return [
-            value
-            for value in constraints.enum_values or ()
-            if self.meets_constraints(constraints, value, listed=True)
-        ]
+        """The enumerated values that satisfy all other constraints.
+
+        In draft 4 the texts 3 and 3.0 are equal values of two types: of an enumerated 3.0 the texts are listed that
+        satisfy the rest, as int, as `Decimal`, or both together as float.
+        """
+
+        def meets(value: Any) -> bool:
+            return self.meets_constraints(constraints, value, listed=True)
+
+        values = constraints.enum_values or ()
+        if self.whole_floats:
+            return [value for value in values if meets(value)]
+        found: list[Any] = []
+        for value in values:
+            whole = with_whole_numbers(value, int)
+            if meets(value):
+                same = whole is value or meets(whole)
+                found.append(value if same else with_whole_numbers(value, lambda number: Decimal(repr(number))))
+            elif whole is not value and meets(whole):
+                found.append(whole)
+        return found
 
     def meets_constraints(
         self, constraints: TypeConstraints, value: Any, possibly: bool = False, *, listed: bool = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from decimal import Decimal
 from typing import Any
 
@@ -12,6 +12,9 @@ from grammars import ir
 from grammars.json_schema.text.punctuation import JsonPunctuation
 from grammars.json_schema.text.strings import encode_json_string
 from grammars.transform.interleave import interleave
+
+_SHORT = 1e16
+"""Floats below it are written without exponent."""
 
 
 def equality_key(value: Any) -> Hashable:
@@ -25,11 +28,29 @@ def equality_key(value: Any) -> Hashable:
     return "object", frozenset((name, equality_key(item)) for name, item in value.items())
 
 
+def with_whole_numbers(value: Any, convert: Callable[[float], Any]) -> Any:
+    """A value whose floats without a fraction, at any depth, are converted; the same object if it has none."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < _SHORT:
+        return convert(value)
+    if isinstance(value, (list, tuple)):
+        items = [with_whole_numbers(item, convert) for item in value]
+        return items if any(a is not b for a, b in zip(items, value, strict=True)) else value
+    if isinstance(value, dict):
+        members = {name: with_whole_numbers(item, convert) for name, item in value.items()}
+        return members if any(members[name] is not item for name, item in value.items()) else value
+    return value
+
+
 def value_regex(value: Any, punctuation: JsonPunctuation) -> ir.Regex:
-    """The texts of one value: members in their order, numbers as `json.dumps` writes them, any allowed whitespace."""
+    """The texts of one value: members in their order, numbers as `json.dumps` writes them, any allowed whitespace.
+
+    A float without a fraction is written with or without `.0`, a `Decimal` as it is.
+    """
     if isinstance(value, str):
         return encode_json_string(value)
-    if isinstance(value, float) and value.is_integer() and abs(value) < 1e16:
+    if isinstance(value, Decimal):
+        return ir.literal(str(value))
+    if isinstance(value, float) and value.is_integer() and abs(value) < _SHORT:
         return ir.concat(ir.literal(str(int(value))), ir.optional(ir.literal(".0")))
     if isinstance(value, (list, tuple)):
         if not value:
