@@ -6,6 +6,7 @@
     vllm             structured outputs inside vLLM
     llama_cpp        inside `create_completion` of llama-cpp-python
     mlx              inside mlx-lm
+    outlines         inside Outlines
 
 Each package imports its library when it is imported, and none imports another one; `text_mask` is what processors of one text share.
 """

@@ -10,6 +10,7 @@ PACKAGES = {
     "test_vllm": ("vllm", "vLLM"),
     "test_llama_cpp": ("llama_cpp", "llama-cpp-python"),
     "test_mlx": ("mlx_lm", "mlx-lm"),
+    "test_outlines": ("outlines", "Outlines"),
 }
 """Package and name of the engine, by the beginning of the file's name."""
 
