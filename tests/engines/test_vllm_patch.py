@@ -17,6 +17,7 @@ import os
 from vllm.sampling_params import SamplingParams, StructuredOutputsParams
 from vllm.v1.engine import core
 from vllm.v1.structured_output import StructuredOutputManager, backend_types
+from constrained.integrations.engines.names import IncompatibleEngine
 from constrained.integrations.vllm import patch, register
 from constrained.integrations.vllm.settings import VllmSettings
 
@@ -25,7 +26,7 @@ validate, manager = SamplingParams._validate_structured_outputs, core.Structured
 def refused(place):
     try:
         patch.install(VllmSettings())
-    except patch.IncompatibleVllm as error:
+    except IncompatibleEngine as error:
         assert place in str(error) and "nothing was changed" in str(error), error
         assert getattr(core, "StructuredOutputManager", manager) in (manager, object)
     else:
@@ -46,7 +47,7 @@ moved(core, "StructuredOutputManager", None, "vllm.v1.engine.core:StructuredOutp
 moved(core, "StructuredOutputManager", object, "is another class")
 moved(StructuredOutputManager, "grammar_bitmask", None, "grammar_bitmask")
 abstract = backend_types.StructuredOutputGrammar.__abstractmethods__
-moved(backend_types.StructuredOutputGrammar, "__abstractmethods__", abstract | {"jump"}, "has other abstract methods")
+moved(backend_types.StructuredOutputGrammar, "__abstractmethods__", abstract | {"jump"}, "has other fields")
 fields = StructuredOutputsParams.__dataclass_fields__
 moved(StructuredOutputsParams, "__dataclass_fields__", {**fields, "xml": None}, "has other fields")
 assert SamplingParams._validate_structured_outputs is validate

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from constrained.errors import InvalidArgument
-from constrained.integrations.vllm.automata import Automata
+from constrained.integrations.engines.automata import Automata
+from constrained.integrations.engines.request_grammar import RequestGrammar
 from constrained.integrations.vllm.drafts import EngineDrafts, Proposer
-from constrained.integrations.vllm.request_grammar import RequestGrammar
 from constrained.integrations.vllm.settings import VllmSettings
 from constrained.vocabulary import Vocabulary
 from tests.support.finite import FiniteAutomaton
@@ -48,7 +48,7 @@ class Engine:
                     new.append(token)
                     if draft != token:
                         break
-                assert grammars[i].accept_tokens(str(i), new)
+                assert grammars[i].append(new)
                 written[i] += new
                 drafts = states[i]
                 assert drafts is not None

@@ -1,17 +1,14 @@
 """Constrained generation inside vLLM: masks, drafts and refusals of this library, in vLLM's engine and server.
 
-    settings.py            what the operator can set: CONSTRAINED_VLLM, or --additional-config
-    patch.py               the two names of vLLM that are replaced, after all that is used has been checked
-    request_constraint.py  the constraint of a request
-    trial.py               compiles a constraint in a sandbox first
-    front_end.py           refuses requests before the engine sees them
-    automata.py            compiled automata, shared by all requests
-    request_grammar.py     the tokens of one request: accept, validate, roll back, mask
-    step_masks.py          the masks of a step
-    backend.py             grammar and automata as vLLM's abstract classes
-    drafts.py              draft tokens for requests with a constraint
-    manager.py             vLLM's manager of structured outputs with our backend
+    settings.py        what the operator can set: CONSTRAINED_VLLM, or --additional-config
+    patch.py           the two names of vLLM that are replaced, after all that is used has been checked
+    request_fields.py  what a request says about its constraint
+    front_end.py       refuses requests before the engine sees them
+    backend.py         grammar and automata as vLLM's abstract classes
+    drafts.py          draft tokens for requests with a constraint
+    manager.py         vLLM's manager of structured outputs with our backend
 
+`constrained.integrations.engines` has the rest: automata, masks, states of requests.
 vLLM loads `register` from the entry point ``vllm.general_plugins`` in each of its processes. It does nothing unless
 the operator switches it on. Only `patch`, `backend`, `manager` and `front_end` import vLLM.
 """
@@ -24,7 +21,7 @@ def register() -> None:
 
     Raises:
         InvalidArgument: `CONSTRAINED_VLLM` cannot be read.
-        IncompatibleVllm: this version of vLLM lacks a name that is needed.
+        IncompatibleEngine: this version of vLLM lacks a name that is needed.
     """
     from constrained.integrations.vllm import patch
     from constrained.integrations.vllm.settings import VllmSettings

@@ -14,11 +14,11 @@ from vllm.v1.structured_output.backend_types import (
 )
 
 from constrained.errors import InvalidArgument
-from constrained.integrations.vllm.automata import Automata, read_vocabulary
-from constrained.integrations.vllm.request_constraint import request_fields
-from constrained.integrations.vllm.request_grammar import RequestGrammar
-from constrained.integrations.vllm.step_masks import StepMasks
-from constrained.integrations.vllm.trial import Trial
+from constrained.integrations.engines.automata import Automata, read_vocabulary
+from constrained.integrations.engines.request_grammar import RequestGrammar
+from constrained.integrations.engines.step_masks import StepMasks
+from constrained.integrations.engines.trial import Trial
+from constrained.integrations.vllm.request_fields import request_fields
 
 if TYPE_CHECKING:
     from constrained.automaton import Automaton
@@ -44,9 +44,9 @@ class ConstrainedGrammar(RequestGrammar, StructuredOutputGrammar):
         self._masks = masks
 
     def accept_tokens(self, request_id: str, tokens: Sequence[int]) -> bool:
-        """See `RequestGrammar.accept_tokens`."""
+        """Appends tokens; False, and no change, if one of them is not allowed."""
         known = self.failure
-        accepted = super().accept_tokens(request_id, tokens)
+        accepted = self.append(tokens)
         if not accepted:
             self._masks.write()  # vLLM copies the last mask now
         if self.failure is not known:

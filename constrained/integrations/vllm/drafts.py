@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from constrained.decoding.speculation import DraftScheduler, Speculation
 from constrained.errors import InvalidArgument
-from constrained.integrations.vllm.settings import VARIABLE, VllmSettings
+from constrained.integrations.vllm.settings import VllmSettings
 from constrained.lru_cache import LRUCache
 from spec.budget import DraftBudget
 from spec.memory import MAX_CONSTRAINTS, DraftMemory
@@ -21,7 +21,7 @@ from spec.sources import DRAFT_SOURCES
 
 if TYPE_CHECKING:
     from constrained.automaton import Automaton
-    from constrained.integrations.vllm.request_grammar import RequestGrammar
+    from constrained.integrations.engines.request_grammar import RequestGrammar
     from spec.drafts import LazyDrafter
 
 PROPOSER = "constrained.integrations.vllm.drafts.Proposer"
@@ -42,7 +42,9 @@ class Proposer:
             InvalidArgument: the plug-in is not switched on, so nothing would be drafted.
         """
         if VllmSettings.from_environment() is None:
-            raise InvalidArgument(f"{PROPOSER} drafts nothing by itself", action=f"set {VARIABLE}=1")
+            raise InvalidArgument(
+                f"{PROPOSER} drafts nothing by itself", action=f"set {VllmSettings.VARIABLE}=1"
+            )
 
     def load_model(self, *arguments: Any, **options: Any) -> None:
         """Loads nothing; vLLM on CPU calls this for every proposer."""

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from vllm.exceptions import VLLMValidationError
 
 from constrained.errors import ConstrainedError
-from constrained.integrations.vllm.automata import read_vocabulary
-from constrained.integrations.vllm.request_constraint import KINDS, check_extra_args, request_fields
-from constrained.integrations.vllm.request_grammar import check_fits
-from constrained.integrations.vllm.trial import Trial
+from constrained.integrations.engines.automata import read_vocabulary
+from constrained.integrations.engines.request_constraint import KINDS
+from constrained.integrations.engines.request_grammar import check_lengths
+from constrained.integrations.engines.trial import Trial
+from constrained.integrations.vllm.request_fields import check_extra_args, request_fields
 
 if TYPE_CHECKING:
     from constrained.integrations.vllm.settings import VllmSettings
@@ -44,7 +45,8 @@ class FrontEnd:
             tokenizer: vLLM's.
 
         Raises:
-            VLLMValidationError: the constraint cannot be enforced, or no completion fits into `max_tokens`.
+            VLLMValidationError: the constraint cannot be enforced, or contradicts `max_tokens`
+                or `min_tokens`.
         """
         wanted = params.structured_outputs
         given = request_fields(wanted, config)
@@ -59,10 +61,12 @@ class FrontEnd:
                     parameter=parameter,
                 )
             needed = self._for(tokenizer, model_config.get_vocab_size()).shortest(given)
-            parameter = (
-                "max_tokens" if params.max_tokens is not None and needed > params.max_tokens else parameter
-            )
-            check_fits(needed, params.max_tokens)
+            if params.max_tokens is not None and needed > params.max_tokens:
+                parameter = "max_tokens"
+            elif needed < params.min_tokens:
+                parameter = "min_tokens"
+            reasons = bool(getattr(config, "reasoning_parser", ""))  # tokens of reasoning count as well
+            check_lengths(needed, params.max_tokens, 0 if reasons else params.min_tokens)
         except ConstrainedError as error:
             raise VLLMValidationError(str(error), parameter=parameter) from None
         wanted._backend = BACKEND

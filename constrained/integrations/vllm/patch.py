@@ -6,17 +6,15 @@ subclass, and `SamplingParams._validate_structured_outputs`, by a function that 
 
 from __future__ import annotations
 
-import importlib
-import inspect
 import logging
 import sys
 import threading
 from collections.abc import Mapping
 from typing import Any
 
-from constrained.errors import ConstrainedError, Problem
-from constrained.integrations.vllm.request_constraint import FLAGS, KINDS
-from constrained.integrations.vllm.settings import CONFIG_KEY, VARIABLE, VllmSettings
+from constrained.integrations.engines.names import NameCheck
+from constrained.integrations.engines.request_constraint import FLAGS, KINDS
+from constrained.integrations.vllm.settings import CONFIG_KEY, VllmSettings
 
 logger = logging.getLogger("vllm.constrained")
 
@@ -65,15 +63,11 @@ _lock = threading.Lock()
 _installed: list[VllmSettings] = []
 
 
-class IncompatibleVllm(ConstrainedError, ImportError):
-    """This version of vLLM lacks a name that the plug-in needs, or has it in another form; nothing was replaced."""
-
-
 def install(settings: VllmSettings) -> None:
     """Replaces both names, once in a process.
 
     Raises:
-        IncompatibleVllm: a name is missing or has changed.
+        IncompatibleEngine: a name is missing or has changed.
     """
     with _lock:
         if _installed:
@@ -114,7 +108,8 @@ def watch_additional_config() -> None:
         return
     if create is None:
         logger.warning(
-            "vLLM has no EngineArgs.create_engine_config: switch constrained on with %s=1", VARIABLE
+            "vLLM has no EngineArgs.create_engine_config: switch constrained on with %s=1",
+            VllmSettings.VARIABLE,
         )
         return
 
@@ -135,53 +130,21 @@ def check() -> None:
     """Compares vLLM with what the plug-in uses.
 
     Raises:
-        IncompatibleVllm: names each difference.
+        IncompatibleEngine: names each difference.
     """
-    problems: list[Problem] = []
-    _check_same(problems)
-    for place, parameters in _PARAMETERS.items():
-        function = _find(place, problems)
-        if (
-            function is not None
-            and tuple(inspect.signature(function).parameters)[: len(parameters)] != parameters
-        ):
-            problems.append(Problem(place, "has other parameters", str(inspect.signature(function))))
+    names = NameCheck()
+    # The engine core must use the manager that the subclass derives from.
+    names.same("vllm.v1.engine.core:StructuredOutputManager", names.find(_MANAGER))
+    names.find("vllm.exceptions:VLLMValidationError")
+    names.parameters(_PARAMETERS)
     for place, methods in _ABSTRACT.items():
-        kind = _find(place, problems)
-        if kind is not None and set(kind.__abstractmethods__) != methods:
-            problems.append(Problem(place, "has other abstract methods", sorted(kind.__abstractmethods__)))
-    params = _find("vllm.sampling_params:StructuredOutputsParams", problems)
-    if params is not None and set(params.__dataclass_fields__) != _FIELDS:
-        differing = sorted(_FIELDS ^ set(params.__dataclass_fields__))
-        problems.append(Problem("StructuredOutputsParams", "has other fields", differing))
-    if problems:
-        version = getattr(sys.modules.get("vllm"), "__version__", "of unknown version")
-        raise IncompatibleVllm(
-            f"vLLM {version} differs from the versions that constrained knows; nothing was changed",
-            problems,
-            action=f"unset {VARIABLE} to serve with vLLM's own backends, or install another version of either",
-        )
-
-
-def _check_same(problems: list[Problem]) -> None:
-    """The engine core must use the manager that the subclass derives from."""
-    used = _find("vllm.v1.engine.core:StructuredOutputManager", problems)
-    manager = _find(_MANAGER, problems)
-    if None not in (used, manager) and used is not manager:
-        problems.append(
-            Problem("vllm.v1.engine.core:StructuredOutputManager", "is another class", repr(used))
-        )
-    _find("vllm.exceptions:VLLMValidationError", problems)
-
-
-def _find(place: str, problems: list[Problem]) -> Any:
-    """The object at ``module:name.name``, or None and a problem."""
-    module, _, path = place.partition(":")
-    try:
-        found: Any = importlib.import_module(module)
-        for name in path.split("."):
-            found = getattr(found, name)
-    except (ImportError, AttributeError) as error:
-        problems.append(Problem(place, f"does not exist: {error}"))
-        return None
-    return found
+        if (kind := names.find(place)) is not None:
+            names.fields(place, set(kind.__abstractmethods__), methods)
+    params = "vllm.sampling_params:StructuredOutputsParams"
+    if (kind := names.find(params)) is not None:
+        names.fields(params, set(kind.__dataclass_fields__), _FIELDS)
+    names.finish(
+        "vLLM",
+        "vllm",
+        f"unset {VllmSettings.VARIABLE} to serve with vLLM's own backends, or install another version of either",
+    )

@@ -194,7 +194,9 @@ class ScalarLowering:
         if constraints.enum_values is None:
             expr = self.number(disjunct, constraints)
             return expr.regex if isinstance(expr, ir.Terminal) else ir.EMPTY_SET
-        listed = [value for value in self.validator.listed(constraints) if type(value) in (int, float, Decimal)]
+        listed = [
+            value for value in self.validator.listed(constraints) if type(value) in (int, float, Decimal)
+        ]
         exponents = [decimal_spellings(decimal(value)) for value in listed if "e" in str(value)]
         return ir.union(*(value_regex(value, self.punctuation) for value in listed), *exponents)
 

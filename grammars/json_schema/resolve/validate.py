@@ -101,7 +101,9 @@ class InstanceValidator:
             whole = with_whole_numbers(value, int)
             if meets(value):
                 same = whole is value or meets(whole)
-                found.append(value if same else with_whole_numbers(value, lambda number: Decimal(repr(number))))
+                found.append(
+                    value if same else with_whole_numbers(value, lambda number: Decimal(repr(number)))
+                )
             elif whole is not value and meets(whole):
                 found.append(whole)
         return found

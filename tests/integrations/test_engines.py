@@ -1,11 +1,9 @@
-"""What vLLM calls a grammar, without vLLM: random walks against the automaton, limits, masks of a step, refusals."""
+"""What plug-ins for engines share: random walks against the automaton, limits, masks of a step, refusals."""
 
 from __future__ import annotations
 
 import json
 import random
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
@@ -15,16 +13,12 @@ import constrained
 from constrained import Vocabulary
 from constrained.automaton.bitmask import unpack_ids
 from constrained.errors import ConstrainedError, DoesNotFit, InvalidArgument, VocabularyError
-from constrained.integrations.vllm.automata import Automata
-from constrained.integrations.vllm.request_constraint import (
-    check_extra_args,
-    request_constraint,
-    request_fields,
-)
-from constrained.integrations.vllm.request_grammar import RequestGrammar
+from constrained.integrations.engines.automata import Automata
+from constrained.integrations.engines.request_constraint import request_constraint
+from constrained.integrations.engines.request_grammar import RequestGrammar
+from constrained.integrations.engines.step_masks import StepMasks
+from constrained.integrations.engines.trial import Trial
 from constrained.integrations.vllm.settings import VllmSettings
-from constrained.integrations.vllm.step_masks import StepMasks
-from constrained.integrations.vllm.trial import Trial
 from tests.support.finite import FiniteAutomaton
 
 BYTES = Vocabulary.from_bytes([bytes([i]) for i in range(256)] + [b"<e>", b"ab", b'":', b"true"], [256])
@@ -87,20 +81,20 @@ def test_random_walks_agree_with_the_automaton(given: dict[str, Any], limit: int
             wrong = rng.choice(sorted(set(range(BYTES.size)) - set(ids)))
             assert not grammar.validate_tokens([wrong])
             if automaton.next(grammar.state, wrong) == 0:  # not only beyond the limit
-                assert not grammar.accept_tokens("r", [wrong])
+                assert not grammar.append([wrong])
             drafts = [token, *(rng.choices(range(BYTES.size), k=3)), -1, token]
             valid = grammar.validate_tokens(drafts)
             assert valid == drafts[: len(valid)]
             assert valid[:1] == [token]
             before = (grammar.state, grammar.accepted)
-            assert grammar.accept_tokens("r", valid)
+            assert grammar.append(valid)
             grammar.rollback(len(valid))
             assert (grammar.state, grammar.accepted) == before
             assert not grammar.is_terminated()
-            assert grammar.accept_tokens("r", [token, -1])
+            assert grammar.append([token, -1])
             written.append(token)
         fresh = RequestGrammar(automaton, limit)
-        assert fresh.accept_tokens("r", written)
+        assert fresh.append(written)
         assert (fresh.state, fresh.is_terminated()) == (grammar.state, grammar.is_terminated())
         if limit is not None:
             assert len(written) <= limit
@@ -115,10 +109,10 @@ def test_random_walks_agree_with_the_automaton(given: dict[str, Any], limit: int
 def test_nothing_follows_the_end_but_further_ends() -> None:
     grammar = RequestGrammar(Automata(BYTES, VllmSettings()).compile({"choice": ["a"]}))
     assert grammar.validate_tokens([97, 256, 97]) == [97, 256]
-    assert grammar.accept_tokens("r", [97, 256])
+    assert grammar.append([97, 256])
     assert grammar.is_terminated()
     assert grammar.validate_tokens([97]) == []
-    assert not grammar.accept_tokens("r", [97])
+    assert not grammar.append([97])
     grammar.rollback(1)
     assert not grammar.is_terminated()
     assert grammar.validate_tokens([256]) == [256]
@@ -127,7 +121,7 @@ def test_nothing_follows_the_end_but_further_ends() -> None:
 @pytest.mark.parametrize("token", [-2, 260, 1 << 40])
 def test_ids_outside_the_vocabulary_are_refused(token: int) -> None:
     grammar = RequestGrammar(Automata(BYTES, VllmSettings()).compile({"regex": "a+"}))
-    assert not grammar.accept_tokens("r", [97, token])
+    assert not grammar.append([97, token])
     assert grammar.accepted == 0
     assert grammar.validate_tokens([97, token]) == [97]
 
@@ -227,7 +221,7 @@ def test_a_request_that_fails_disturbs_no_other_one() -> None:
     good = RequestGrammar(Automata(BYTES, VllmSettings()).compile({"regex": "a+"}))
     bad = RequestGrammar(Broken(["abc", "bcd"], BYTES))
     masks, tensor = StepMasks(), FakeTensor(2, BYTES.size // 32 + 1)
-    assert bad.accept_tokens("bad", [ord("b")])
+    assert bad.append([ord("b")])
     assert bad.validate_tokens([ord("c")]) == []
     bad.failure = None
     with masks.step():
@@ -236,32 +230,10 @@ def test_a_request_that_fails_disturbs_no_other_one() -> None:
     assert (tensor.array[0] == -1).all()
     assert unpack_ids(tensor.array[1]).tolist() == [ord("a")]
     assert "too large" in str(bad.failure)
-    assert not bad.accept_tokens("bad", [ord("c")])
+    assert not bad.append([ord("c")])
     assert bad.validate_tokens([ord("c")]) == []
     assert good.failure is None
-    assert good.accept_tokens("good", [ord("a")])
-
-
-class Params:
-    """As `StructuredOutputsParams`."""
-
-    def __init__(self, **fields: Any) -> None:
-        self.__dict__.update(fields)
-
-
-def test_flags_of_the_server_hold_for_all_requests() -> None:
-    config = Params(disable_any_whitespace=True, disable_additional_properties=False, backend="auto")
-    given = request_fields(
-        Params(json='{"properties": {"a": {}}}', regex=None, disable_additional_properties=True), config
-    )
-    assert given == {
-        "json": '{"properties": {"a": {}}}',
-        "disable_any_whitespace": True,
-        "disable_additional_properties": True,
-    }
-    automaton = constrained.compile(request_constraint(given), BYTES)
-    for text, length in (("{}", 2), ("{ }", 1), ('{"x": 1}', 2)):
-        assert len(automaton.walk(automaton.start, list(text.encode()))) == length
+    assert good.append([ord("a")])
 
 
 @pytest.mark.parametrize(
@@ -289,17 +261,6 @@ def test_flags_of_the_server_hold_for_all_requests() -> None:
 def test_refusals_name_what_is_wrong(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ConstrainedError, match="(?i)" + message.replace("(", r"\(")):
         constrained.compile(request_constraint(given), BYTES)
-
-
-def test_exact_samplers_and_predicates_are_refused_by_name() -> None:
-    check_extra_args(None)
-    check_extra_args({"sampler": "local", "other": 1})
-    with pytest.raises(
-        ConstrainedError, match=r"the sampler 'cars' does not run inside vLLM[\s\S]*constrained serve"
-    ):
-        check_extra_args({"sampler": "cars"})
-    with pytest.raises(ConstrainedError, match="Python code"):
-        check_extra_args({"predicate": "lambda text: True"})
 
 
 @pytest.mark.parametrize(
@@ -354,12 +315,3 @@ def test_hostile_constraints_cost_a_bounded_time_once() -> None:
         assert trial.shortest({"regex": "a{4,}"}) == 4
     finally:
         trial.close()
-
-
-def test_nothing_happens_without_the_switch_and_nothing_heavy_is_imported() -> None:
-    code = (
-        "import sys; from constrained.integrations.vllm import register; register(); register();"
-        "print([name for name in ('vllm', 'torch', 'numpy') if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "[]", "")

@@ -1,4 +1,4 @@
-"""The constraint that a request to vLLM asks for."""
+"""The constraint that a request to an engine asks for."""
 
 from __future__ import annotations
 
@@ -15,31 +15,17 @@ from constrained.errors import (
 )
 
 KINDS = ("json", "json_object", "regex", "choice", "grammar", "structural_tag")
-"""Fields of vLLM's `StructuredOutputsParams` with a constraint."""
+"""Kinds of constraints, by the names of vLLM's fields."""
 
 FLAGS = ("disable_any_whitespace", "disable_additional_properties", "whitespace_pattern")
-"""Fields that change what ``json`` and ``json_object`` mean."""
-
-
-def request_fields(params: Any, config: Any = None) -> dict[str, Any]:
-    """The fields of `StructuredOutputsParams` that determine a constraint, for `request_constraint`.
-
-    Args:
-        params: of the request.
-        config: vLLM's `StructuredOutputsConfig`, whose flags hold for all requests.
-    """
-    given = {name: value for name in KINDS if (value := getattr(params, name, None)) is not None}
-    for name in FLAGS:
-        if value := getattr(params, name, None) or getattr(config, name, None):
-            given[name] = value
-    return given
+"""What changes the meaning of ``json`` and ``json_object``."""
 
 
 def request_constraint(given: Mapping[str, Any]) -> Constraint:
     """The constraint of a request; a grammar with ``::=`` is EBNF or GBNF, another one is Lark.
 
     Args:
-        given: exactly one of `KINDS`, and any of `FLAGS`, as `request_fields` returns them.
+        given: exactly one of `KINDS`, and any of `FLAGS`.
 
     Raises:
         ConstraintError: the constraint is malformed or cannot be enforced.
@@ -48,7 +34,7 @@ def request_constraint(given: Mapping[str, Any]) -> Constraint:
     kinds = [name for name in KINDS if name in given]
     if len(kinds) != 1:
         raise InvalidArgument(
-            f"structured_outputs has {len(kinds)} constraints",
+            f"the request has {len(kinds)} constraints",
             action=f"give exactly one of {', '.join(KINDS)}",
         )
     (kind,) = kinds
@@ -100,27 +86,3 @@ def _read(value: Any, name: str) -> Any:
         raise InvalidConstraint(
             f"{name} is not JSON: {error}", action="send an object, or its JSON text"
         ) from None
-
-
-def check_extra_args(extra: Mapping[str, Any] | None) -> None:
-    """Refuses what the plug-in cannot do, by name: samplers other than local masking, and predicates.
-
-    Args:
-        extra: vLLM's ``extra_args`` of a request (``vllm_xargs`` over HTTP).
-
-    Raises:
-        UnsupportedConstraint: a sampler or predicate is named.
-    """
-    for name in ("sampler", "predicate"):
-        value = (extra or {}).get(name)
-        if value is None or (name == "sampler" and str(value).lower() == "local"):
-            continue
-        what = {
-            "sampler": f"the sampler {value!r} does not run inside vLLM, which masks logits and draws tokens itself",
-            "predicate": "a predicate is Python code, which a server does not take from its clients",
-        }
-        raise UnsupportedConstraint(
-            what[name],
-            Problem(name, "is not supported"),
-            action="use constrained.Generator, or constrained serve",
-        )

@@ -1,4 +1,4 @@
-"""The tokens of one request: what vLLM calls a grammar, over an `Automaton`. Does not import vLLM."""
+"""The tokens of one request: what engines call a grammar, over an `Automaton`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from constrained.automaton.protocol import DEAD, NO_LIMIT
-from constrained.errors import DoesNotFit
+from constrained.errors import DoesNotFit, InvalidArgument
 
 if TYPE_CHECKING:
     from constrained.automaton import Automaton
@@ -20,7 +20,7 @@ class RequestGrammar:
         automaton: the compiled constraint.
         limit: tokens that the request may write, end of sequence included; None: no limit.
         failure: why the request cannot go on: an error while a mask or a state was computed. Nothing is accepted then, so
-            that vLLM ends this request and no other one.
+            that the engine ends this request and no other one.
         tokens_before: tokens that the request wrote before the constraint began (reasoning).
     """
 
@@ -30,13 +30,17 @@ class RequestGrammar:
         Raises:
             DoesNotFit: no completion is as short as `limit`.
         """
-        check_fits(automaton.shortest_completion(automaton.start), limit)
         self.automaton = automaton
+        self.check_lengths(limit)
         self.limit = limit
         self.tokens_before = 0
         self.failure: Exception | None = None
         self._states = [automaton.start]
         self._ended: int | None = None  # number of tokens with which the sequence ended
+
+    def check_lengths(self, limit: int | None, least: int = 0) -> None:
+        """See `check_lengths`."""
+        check_lengths(self.automaton.shortest_completion(self.automaton.start), limit, least)
 
     @property
     def state(self) -> int:
@@ -53,7 +57,7 @@ class RequestGrammar:
         """Tokens that may still follow, as for `Automaton.fill_mask_within`.
 
         One token is kept for the end of sequence if there is room. Where the completion does not fit any more, because
-        reasoning took too long, there is no limit: vLLM cuts it, as it would without a constraint.
+        reasoning took too long, there is no limit: the engine cuts it, as it would without a constraint.
         """
         if self.limit is None:
             return NO_LIMIT
@@ -61,7 +65,7 @@ class RequestGrammar:
         needed = self.automaton.shortest_completion(self.state)
         return left - 1 if needed < left else left if needed == left else NO_LIMIT
 
-    def accept_tokens(self, request_id: str, tokens: Sequence[int]) -> bool:
+    def append(self, tokens: Sequence[int]) -> bool:
         """Appends tokens; False, and no change, if one of them is not allowed. Padding (-1) ends the list."""
         states = []
         state, ended = self.state, self._ended
@@ -118,11 +122,17 @@ class RequestGrammar:
             return DEAD
 
 
-def check_fits(needed: int, limit: int | None) -> None:
-    """Compares the length of the shortest completion with a token limit.
+def check_lengths(needed: int, limit: int | None, least: int = 0) -> None:
+    """Compares the length of the shortest completion with the limits of a request.
+
+    Args:
+        needed: tokens of the shortest completion, end of sequence not counted.
+        limit: tokens that the request may write; None: no limit.
+        least: tokens before which it must not end.
 
     Raises:
         DoesNotFit: no completion is as short as the limit.
+        InvalidArgument: completions may be shorter than `least`, where the engine forbids every end: no token would be left.
     """
     if limit is not None and needed > limit:
         raise DoesNotFit(
@@ -131,8 +141,13 @@ def check_fits(needed: int, limit: int | None) -> None:
             needed=needed,
             limit=limit,
         )
+    if needed < least:
+        raise InvalidArgument(
+            f"a valid completion may have {needed} tokens, and the request must not end before {least}",
+            action="leave that limit out, and state the least length in the constraint",
+        )
 
 
 def _without_padding(tokens: Sequence[int]) -> list[int]:
-    """Token ids up to the first -1, with which vLLM pads drafts."""
+    """Token ids up to the first -1, with which engines pad drafts."""
     return list(takewhile(lambda token: token != -1, tokens))

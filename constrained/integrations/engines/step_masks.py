@@ -1,4 +1,4 @@
-"""The masks of one step of the engine, written in one native call. Does not import vLLM."""
+"""The masks of one step of the engine, written in one native call."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from constrained.automaton import fill_masks
 
 if TYPE_CHECKING:
     from constrained.automaton import Automaton
-    from constrained.integrations.vllm.request_grammar import RequestGrammar
+    from constrained.integrations.engines.request_grammar import RequestGrammar
 
 
 class _Row(NamedTuple):

@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 from constrained.automaton import compile
 from constrained.errors import VocabularyError
-from constrained.integrations.vllm.request_constraint import request_constraint
+from constrained.integrations.engines.request_constraint import request_constraint
 from constrained.lru_cache import LRUCache
 from constrained.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from constrained.automaton import Automaton
-    from constrained.integrations.vllm.settings import VllmSettings
+    from constrained.integrations.engines.settings import EngineSettings
 
 _STOP_SETS = 8
 """Vocabularies that are kept: requests of a server have few different sets of stop ids."""
 
 
 def read_vocabulary(tokenizer: Any, size: int, memory_limit: int) -> Vocabulary:
-    """The vocabulary of a tokenizer of vLLM.
+    """The vocabulary of an engine's tokenizer.
 
     Args:
-        tokenizer: vLLM's; one of mistral-common is wrapped there.
+        tokenizer: of transformers, or of mistral-common, which vLLM wraps.
         size: columns of the logits.
         memory_limit: see `Vocabulary`.
 
@@ -43,7 +43,7 @@ class Automata:
         vocabulary: of the engine's model.
     """
 
-    def __init__(self, vocabulary: Vocabulary, settings: VllmSettings) -> None:
+    def __init__(self, vocabulary: Vocabulary, settings: EngineSettings) -> None:
         self.vocabulary = vocabulary
         self._vocabularies: LRUCache[frozenset[int], Vocabulary] = LRUCache(_STOP_SETS)
         self._automata: LRUCache[tuple[str, str], Automaton] = LRUCache(settings.automata)

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 from constrained.automaton import compile
 from constrained.constraint import ebnf, json_schema, lark
 from constrained.errors import ConstrainedError, ConstraintTooLarge, InvalidConstraint
-from constrained.integrations.vllm.request_constraint import request_constraint
+from constrained.integrations.engines.request_constraint import request_constraint
 from constrained.lru_cache import LRUCache
 from constrained.sandbox import FORKS, Sandbox, SandboxFailed, SandboxTimeout
 
 if TYPE_CHECKING:
-    from constrained.integrations.vllm.settings import VllmSettings
+    from constrained.integrations.engines.settings import EngineSettings
     from constrained.vocabulary import Vocabulary
 
 _OUTCOMES = 4096
@@ -33,7 +33,7 @@ _NO_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"?|[^][{}]')  # a string that does n
 class Trial:
     """Decides whether constraints can be enforced. Safe to share between threads, which wait for each other."""
 
-    def __init__(self, vocabulary: Vocabulary, settings: VllmSettings) -> None:
+    def __init__(self, vocabulary: Vocabulary, settings: EngineSettings) -> None:
         self._vocabulary = vocabulary
         self._settings = settings
         self._sandbox = Sandbox(vocabulary, settings.compile_seconds, settings.compile_memory, _warm)
@@ -108,7 +108,7 @@ class Trial:
 
 
 def check_nesting(text: str) -> None:
-    """Compares the depth of a JSON text with what vLLM can send to its engine.
+    """Compares the depth of a JSON text with what a front end can send to its engine.
 
     Raises:
         ConstraintTooLarge: arrays and objects are nested too deeply.
