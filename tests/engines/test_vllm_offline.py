@@ -185,7 +185,7 @@ def expected() -> list[str]:
 
 
 def test_every_completion_is_valid_and_complete_within_its_limit(run: Run) -> None:
-    assert run.manager == "ConstrainedManager"
+    assert run.manager == "VllmManager"
     assert len(run.kinds) == len(KINDS) * 6
     for i, one in enumerate(run.kinds):
         kind = KINDS[i // 6]
@@ -266,7 +266,7 @@ def test_additional_config_switches_it_on_and_nothing_else_does(tmp_path: Path) 
     ]
     done = run_engine([request], tmp_path, **on)
     assert (done["manager"], done["results"][0][0].get("type")) == (
-        "ConstrainedManager",
+        "VllmManager",
         "VLLMValidationError",
     )
     (tmp_path / "results.json").unlink()

@@ -75,14 +75,14 @@ def test_the_grammar_fulfils_the_contract_of_the_abstract_classes() -> None:
     from vllm.v1.structured_output.backend_types import StructuredOutputOptions as Options
 
     import constrained
-    from constrained.integrations.vllm.backend import ConstrainedBackend
+    from constrained.integrations.vllm.backend import VllmBackend
     from constrained.integrations.vllm.settings import VllmSettings
 
     model = constrained.load()
     flags = {"disable_any_whitespace": False, "disable_additional_properties": False}
     config = SimpleNamespace(structured_outputs_config=SimpleNamespace(backend="auto", **flags))
     size = model.vocabulary.size
-    backend = ConstrainedBackend(config, model.tokenizer, size, VllmSettings())
+    backend = VllmBackend(config, model.tokenizer, size, VllmSettings())
     specifications = {
         Options.JSON: '{"type": "integer", "minimum": 10, "maximum": 12}',
         Options.JSON_OBJECT: "",
@@ -128,7 +128,7 @@ def test_the_grammar_fulfils_the_contract_of_the_abstract_classes() -> None:
 def test_a_configuration_that_contradicts_the_plug_in_is_refused(
     changed: dict[str, Any], message: str
 ) -> None:
-    from constrained.integrations.vllm.manager import ConstrainedManager
+    from constrained.integrations.vllm.manager import VllmManager
 
     given = {"rejection_sample_method": "standard", "backend": "auto", "async_scheduling": False, **changed}
     config = SimpleNamespace(
@@ -141,4 +141,4 @@ def test_a_configuration_that_contradicts_the_plug_in_is_refused(
         scheduler_config=SimpleNamespace(async_scheduling=given["async_scheduling"]),
     )
     with pytest.raises(InvalidArgument, match=message):
-        ConstrainedManager(config)
+        VllmManager(config)

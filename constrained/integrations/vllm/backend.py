@@ -36,7 +36,7 @@ _FIELDS = {
 }
 
 
-class ConstrainedGrammar(RequestGrammar, StructuredOutputGrammar):
+class VllmGrammar(RequestGrammar, StructuredOutputGrammar):
     """A `RequestGrammar` as vLLM's class. Its masks are written when a step's masks are, see `StepMasks`."""
 
     def __init__(self, automaton: Automaton, limit: int | None, masks: StepMasks) -> None:
@@ -58,7 +58,7 @@ class ConstrainedGrammar(RequestGrammar, StructuredOutputGrammar):
         self._masks.add(self, bitmask, batch_index)
 
 
-class ConstrainedBackend(StructuredOutputBackend):
+class VllmBackend(StructuredOutputBackend):
     """Compiles the constraints of all requests of an engine.
 
     Attributes:
@@ -80,7 +80,7 @@ class ConstrainedBackend(StructuredOutputBackend):
 
     def compile_grammar(
         self, request_type: StructuredOutputOptions, grammar_spec: str, stop_token_ids: set[int] | None = None
-    ) -> ConstrainedGrammar:
+    ) -> VllmGrammar:
         """The grammar of a specification, without what else the request says.
 
         Raises:
@@ -89,9 +89,9 @@ class ConstrainedBackend(StructuredOutputBackend):
         field = _FIELDS[request_type]
         given = request_fields(None, self.vllm_config.structured_outputs_config)
         given[field] = True if field == "json_object" else grammar_spec
-        return ConstrainedGrammar(self.automata.compile(given, stop_token_ids), None, self.masks)
+        return VllmGrammar(self.automata.compile(given, stop_token_ids), None, self.masks)
 
-    def compile_request(self, request: Any, *, checked: bool) -> ConstrainedGrammar:
+    def compile_request(self, request: Any, *, checked: bool) -> VllmGrammar:
         """The grammar of a request, with its flags, stop ids and token limit.
 
         Args:
@@ -112,7 +112,7 @@ class ConstrainedBackend(StructuredOutputBackend):
         limit = min(
             request.max_tokens, self.vllm_config.model_config.max_model_len - request.num_prompt_tokens
         )
-        return ConstrainedGrammar(self.automata.compile(given, params.all_stop_token_ids), limit, self.masks)
+        return VllmGrammar(self.automata.compile(given, params.all_stop_token_ids), limit, self.masks)
 
     def allocate_token_bitmask(self, max_num_seqs: int) -> torch.Tensor:
         """Masks that allow everything, int32 ``[max_num_seqs, ceil(vocab_size / 32)]``."""

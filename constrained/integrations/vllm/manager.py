@@ -8,7 +8,7 @@ from vllm.logger import init_logger
 from vllm.v1.structured_output import StructuredOutputManager
 
 from constrained.errors import ConstrainedError, InvalidArgument
-from constrained.integrations.vllm.backend import ConstrainedBackend, ConstrainedGrammar
+from constrained.integrations.vllm.backend import VllmBackend, VllmGrammar
 from constrained.integrations.vllm.drafts import PROPOSER, EngineDrafts
 from constrained.integrations.vllm.front_end import BACKEND
 
@@ -21,7 +21,7 @@ _EXACT_REJECTION = ("standard", "block")
 """Methods of rejection sampling that keep the distribution; vLLM's ``synthetic`` and ``fly`` accept other tokens too."""
 
 
-class ConstrainedManager(StructuredOutputManager):
+class VllmManager(StructuredOutputManager):
     """A manager with one backend, which is there from the start."""
 
     settings: VllmSettings
@@ -37,10 +37,10 @@ class ConstrainedManager(StructuredOutputManager):
         super().__init__(vllm_config)
         self.drafts = EngineDrafts(drafts, adapts=not self.settings.always_draft) if drafts else None
         self.backend_name = BACKEND
-        self.ours: ConstrainedBackend | None = None
+        self.ours: VllmBackend | None = None
         if not vllm_config.model_config.skip_tokenizer_init:
             size = vllm_config.model_config.get_vocab_size()
-            self.ours = ConstrainedBackend(vllm_config, self.tokenizer, size, self.settings)
+            self.ours = VllmBackend(vllm_config, self.tokenizer, size, self.settings)
             self.backend = self.ours
             logger.info("Structured outputs by constrained, %s", self.ours.automata.vocabulary)
 
@@ -53,7 +53,7 @@ class ConstrainedManager(StructuredOutputManager):
         wanted.params._backend = BACKEND  # other front ends name a backend of vLLM's
         super().grammar_init(request)
 
-    def _create_grammar(self, request: Any) -> ConstrainedGrammar:
+    def _create_grammar(self, request: Any) -> VllmGrammar:
         assert self.ours is not None
         try:
             return self.ours.compile_request(request, checked=request.constrained_checked)
@@ -91,7 +91,7 @@ class ConstrainedManager(StructuredOutputManager):
             self._commit(request, grammar, new_token_ids[-count:])
         return accepted
 
-    def _commit(self, request: Any, grammar: ConstrainedGrammar, tokens: list[int]) -> None:
+    def _commit(self, request: Any, grammar: VllmGrammar, tokens: list[int]) -> None:
         assert self.drafts is not None
         try:
             if not hasattr(request, "constrained_drafts"):

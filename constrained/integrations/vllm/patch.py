@@ -77,7 +77,7 @@ def install(settings: VllmSettings) -> None:
         from vllm.v1.engine import core
 
         from constrained.integrations.vllm.front_end import FrontEnd
-        from constrained.integrations.vllm.manager import ConstrainedManager
+        from constrained.integrations.vllm.manager import VllmManager
 
         front_end, original = FrontEnd(settings), SamplingParams._validate_structured_outputs
 
@@ -93,8 +93,8 @@ def install(settings: VllmSettings) -> None:
             else:
                 front_end.check(self, model_config, structured_outputs_config, tokenizer)
 
-        ConstrainedManager.settings = settings
-        core.StructuredOutputManager = ConstrainedManager
+        VllmManager.settings = settings
+        core.StructuredOutputManager = VllmManager
         SamplingParams._validate_structured_outputs = validate
         _installed.append(settings)
 
