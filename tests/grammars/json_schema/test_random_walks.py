@@ -10,15 +10,12 @@ import gzip
 import json
 import os
 import random
-import re
 import warnings
 from collections.abc import Iterator
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import jsonschema
-import numpy as np
 import pytest
 from jsonschema.validators import validator_for
 
@@ -26,6 +23,7 @@ from constrained.automaton import TokenAutomaton
 from grammars.errors import ConstraintError, ConstraintTooLarge
 from grammars.json_schema import lower_schema
 from tests.grammars.json_schema.official_suite import VOCABULARY
+from tests.support.json_walks import is_distinct, walk
 
 _DATA = os.environ.get("CONSTRAINED_DATA")
 needs_data = pytest.mark.skipif(
@@ -33,8 +31,6 @@ needs_data = pytest.mark.skipif(
 )
 FREE = 150
 """Tokens that a walk may spend before it goes straight to the end."""
-DIGITS = 15
-"""Digits that a number may have so that its float differs from its neighbours: the judge computes with floats."""
 HARD = [
     {
         "patternProperties": {"^a": {"type": "integer"}, "b$": {"minimum": 3}},
@@ -53,33 +49,6 @@ HARD = [
 """Different keys and items that are counted."""
 
 
-def walk(automaton: TokenAutomaton, rng: random.Random) -> str:
-    """A random text; fails where nothing is allowed."""
-    state, text, row = automaton.start, b"", automaton.new_mask()
-    budget = automaton.shortest_completion(state) + FREE
-    while True:
-        automaton.fill_mask_within(state, row, budget)
-        allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
-        assert len(allowed), f"nothing may follow {text!r}"
-        token = int(rng.choice(allowed))
-        if not VOCABULARY.tokens[token]:
-            return text.decode()
-        state, text, budget = automaton.next(state, token), text + VOCABULARY.tokens[token], budget - 1
-
-
-def is_distinct(schema: Any, text: str) -> bool:
-    """Whether the judge can tell: numbers have few enough digits, and `re` reads patterns as ECMA-262 does."""
-    numbers: list[Decimal] = []
-
-    def read(digits: str) -> None:
-        numbers.append(Decimal(digits))
-
-    written = json.dumps(json.loads(text, parse_int=read, parse_float=read))  # all in ASCII
-    classes = re.search(r"\\[wdsb]", json.dumps(schema), re.IGNORECASE)
-    strange = re.search(r"\\u" if classes else r"\\[rn]|\\u202[89]", written)
-    return not strange and all(len(number.as_tuple().digits) <= DIGITS for number in numbers)
-
-
 def check(schema: Any, rng: random.Random, walks: int = 1) -> bool:
     """Walks over a schema; False if it is refused."""
     try:
@@ -89,7 +58,7 @@ def check(schema: Any, rng: random.Random, walks: int = 1) -> bool:
     kind = validator_for(schema, default=jsonschema.Draft202012Validator)
     judge = kind(schema, format_checker=kind.FORMAT_CHECKER)
     for _ in range(walks):
-        text = walk(automaton, rng)
+        text = walk(automaton, rng, FREE)
         value = json.loads(text)
         try:
             errors = [error.message for error in judge.iter_errors(value)]
