@@ -75,14 +75,14 @@ def test_the_grammar_fulfils_the_contract_of_the_abstract_classes() -> None:
     from vllm.v1.structured_output.backend_types import StructuredOutputOptions as Options
 
     import constrained
-    from constrained.integrations.vllm.backend import VllmBackend
+    from constrained.integrations.vllm.backend import VllmGrammarBackend
     from constrained.integrations.vllm.settings import VllmSettings
 
     model = constrained.load()
     flags = {"disable_any_whitespace": False, "disable_additional_properties": False}
     config = SimpleNamespace(structured_outputs_config=SimpleNamespace(backend="auto", **flags))
     size = model.vocabulary.size
-    backend = VllmBackend(config, model.tokenizer, size, VllmSettings())
+    backend = VllmGrammarBackend(config, model.tokenizer, size, VllmSettings())
     specifications = {
         Options.JSON: '{"type": "integer", "minimum": 10, "maximum": 12}',
         Options.JSON_OBJECT: "",

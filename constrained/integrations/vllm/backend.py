@@ -58,7 +58,7 @@ class VllmGrammar(RequestGrammar, StructuredOutputGrammar):
         self._masks.add(self, bitmask, batch_index)
 
 
-class VllmBackend(StructuredOutputBackend):
+class VllmGrammarBackend(StructuredOutputBackend):
     """Compiles the constraints of all requests of an engine.
 
     Attributes:

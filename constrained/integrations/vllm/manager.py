@@ -8,7 +8,7 @@ from vllm.logger import init_logger
 from vllm.v1.structured_output import StructuredOutputManager
 
 from constrained.errors import ConstrainedError, InvalidArgument
-from constrained.integrations.vllm.backend import VllmBackend, VllmGrammar
+from constrained.integrations.vllm.backend import VllmGrammar, VllmGrammarBackend
 from constrained.integrations.vllm.drafts import PROPOSER, EngineDrafts
 from constrained.integrations.vllm.front_end import BACKEND
 
@@ -37,10 +37,10 @@ class VllmManager(StructuredOutputManager):
         super().__init__(vllm_config)
         self.drafts = EngineDrafts(drafts, adapts=not self.settings.always_draft) if drafts else None
         self.backend_name = BACKEND
-        self.ours: VllmBackend | None = None
+        self.ours: VllmGrammarBackend | None = None
         if not vllm_config.model_config.skip_tokenizer_init:
             size = vllm_config.model_config.get_vocab_size()
-            self.ours = VllmBackend(vllm_config, self.tokenizer, size, self.settings)
+            self.ours = VllmGrammarBackend(vllm_config, self.tokenizer, size, self.settings)
             self.backend = self.ours
             logger.info("Structured outputs by constrained, %s", self.ours.automata.vocabulary)
 
