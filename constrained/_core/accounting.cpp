@@ -6,7 +6,7 @@ namespace core {
 /// States and their parts: they live as long as the automaton.
 size_t Automaton::permanent_bytes() const {
     return states_.size() * (sizeof(State) + sizeof(Head)) + items_.capacity() * sizeof(Item) + index_.bytes() + exprs_.bytes() + gss_.bytes() +
-           values_.bytes();
+           values_.bytes() + 4 * spelled_by_.capacity();
 }
 
 /// Memos, which can be recomputed.

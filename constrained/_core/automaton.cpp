@@ -46,7 +46,10 @@ uint32_t Automaton::intern(std::vector<Item>& items, bool accepts) {
             Head& head = heads_[heads_.push()];
             head.accepts = accepts;
             head.length = accepts ? 0 : kInfinite;
-            for (const Item& item : items) head.length = std::min(head.length, length_of(item));
+            for (const Item& item : items) {
+                head.length = std::min(head.length, length_of(item));
+                state.tracks_distinct |= gss_.tracks_distinct(item.after);
+            }
             items_.insert(items_.end(), items.begin(), items.end());
             count_.store(id + 1, std::memory_order_release);
             return id;
@@ -266,57 +269,6 @@ void Automaton::follow(uint32_t state, const LexiconEntry& left, TokenSet& token
             for (const uint32_t exit : subtree_entry_.boundary_nodes) go_on(exit, closure(item.after), true);
         }
     }
-}
-
-/// Inner tokens after which the budget surely suffices, as bits.
-const TokenSet* Automaton::within_budget(uint32_t state, uint32_t budget) {
-    TokenSet& tokens = scratch_;
-    tokens.clear();
-    tokens.make_dense();
-    for (uint32_t i = 0; i < states_[state].items_count; ++i) {
-        const Item item = items_[states_[state].items_at + i];
-        const auto [entry, key, extra] = shard_->lexicon.at(item.residual);
-        const uint32_t inside = add_lengths(entry.max_remaining, extra);
-        if (add_lengths(inside, gss_.min_length(item.after)) >= budget) continue;  // even the minimum exceeds it
-        if (gss_.tracks_distinct(item.after) && add_lengths(inside, gss_.min_length_bound_after(item.after)) >= budget) continue;
-        tokens.add(entry.inner_tokens);
-        if (entry.star_tokens) tokens.add(*entry.star_tokens);
-    }
-    return &tokens;
-}
-
-// ---------------------------------------------------------------- completions
-
-/// Every prefix of the canonical completion leads to a state whose canonical completion is the rest, so its first token
-/// always lowers the count by one. All states on the path get their counts: a long completion is spelled once.
-uint32_t Automaton::completion(uint32_t id) {
-    const uint32_t known = heads_[id].completion.load(std::memory_order_relaxed);
-    if (known != kUnset) return known;
-    const uint32_t length = heads_[id].length;
-    if (length > kLongText) {
-        heads_[id].completion.store(length, std::memory_order_release);
-    } else {
-        std::vector<uint8_t> text;
-        std::vector<uint32_t> way{id};
-        for (uint32_t at = id; heads_[at].length > 0; way.push_back(at)) {
-            const ByteSet possible = first(at);
-            uint32_t next = kDead;
-            size_t byte = possible._Find_first();
-            for (; byte < possible.size(); byte = possible._Find_next(byte)) {
-                next = byte_next(at, static_cast<uint8_t>(byte));
-                if (heads_[next].length < heads_[at].length) break;  // exactly one less unless the length is a bound
-            }
-            if (byte == possible.size()) {  // the length was only a bound, see RegexStore::search
-                heads_[id].completion.store(length, std::memory_order_release);
-                return length;
-            }
-            text.push_back(static_cast<uint8_t>(byte));
-            at = next;
-        }
-        const std::vector<uint32_t> fewest = shard_->trie.min_token_counts(text);
-        for (size_t i = 0; i < way.size(); ++i) heads_[way[i]].completion.store(fewest[i], std::memory_order_release);
-    }
-    return heads_[id].completion.load(std::memory_order_relaxed);
 }
 
 }  // namespace core

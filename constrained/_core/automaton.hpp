@@ -28,14 +28,12 @@ public:
     }
 
 private:
-    // Longer completions are not spelled out, because each byte costs a state; they count one token per byte.
-    static constexpr uint32_t kLongText = 1u << 16;
-
     static constexpr uint32_t kFewItems = 4;  // states with at most this many items are stepped as a whole in `follow`
 
     struct State {
         uint32_t items_at = 0, items_count = 0;
         bool has_first = false;
+        bool tracks_distinct = false;  // some continuation depends on the bytes of its terminal
         ByteSet first;  // bytes that may come next
     };
 
@@ -61,7 +59,15 @@ private:
     void walk(uint32_t state, uint32_t node, TokenSet& tokens, uint32_t& worst);
     void follow(uint32_t state, const LexiconEntry& left, TokenSet& tokens, uint32_t& worst);
     const TokenSet* within_budget(uint32_t state, uint32_t budget) final;
-    uint32_t completion(uint32_t state) final;
+    std::pair<uint8_t, uint32_t> step_nearer(uint32_t state) final;
+    // Every item is read; where values must differ, those used before are excluded.
+    uint32_t longest_spelled() const final { return exprs_.tracks_distinct() ? kLongText / 16 : kLongText; }
+    uint32_t spelling_cost(uint32_t state, uint32_t length) const final {
+        return 1 + states_[state].items_count / 8 + (exprs_.tracks_distinct() ? length / 16 : 0);
+    }
+    bool reads_heads(uint32_t state) const final;
+    std::vector<uint32_t> head_exits(uint32_t state) final;
+    uint32_t interchangeable(uint32_t state, uint32_t reach) final;
     size_t permanent_bytes() const final;
     size_t memo_bytes() const final;
     size_t mask_keys() const final { return cached_masks_.size(); }

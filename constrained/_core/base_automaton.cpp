@@ -64,29 +64,6 @@ void BaseAutomaton::merge_items(std::vector<Item>& items) {
     items.resize(kept);
 }
 
-void BaseAutomaton::fill_mask_within(uint32_t state, uint32_t budget, uint32_t* out) {
-    fill_mask(state, out);
-    if (!limit_may_exclude(state, budget)) return;
-    const std::lock_guard guard(shard_->lock);
-    begin_call();
-    const TokenSet* sure = within_budget(state, budget);
-    const auto fits = [&](uint32_t token) {
-        const uint32_t after = token_next(state, token);
-        return after == kFinished || (budget > 0 && [&] {
-            const uint32_t length = heads_[after].length;
-            if (length <= budget - 1) return true;
-            if (length > uint64_t{budget - 1} * shard_->trie.longest()) return false;
-            return completion(after) <= budget - 1;
-        }());
-    };
-    for (uint32_t i = 0; i < shard_->masks.words(); ++i) {
-        for (uint32_t word = out[i] & ~(sure ? sure->bits()[i] : 0); word; word &= word - 1) {
-            const uint32_t bit = std::countr_zero(word);
-            if (!fits(i * 32 + bit)) out[i] &= ~(1u << bit);
-        }
-    }
-}
-
 std::string BaseAutomaton::forced(uint32_t state) {
     const std::lock_guard guard(shard_->lock);
     begin_call();
@@ -99,14 +76,6 @@ std::string BaseAutomaton::forced(uint32_t state) {
         state = byte_next(state, byte);
     }
     return text;
-}
-
-uint32_t BaseAutomaton::shortest_completion(uint32_t state) {
-    const uint32_t known = heads_[state].completion.load(std::memory_order_acquire);
-    if (known != kUnset) return known;
-    const std::lock_guard guard(shard_->lock);
-    begin_call();
-    return completion(state);
 }
 
 BaseAutomaton::Size BaseAutomaton::size() {

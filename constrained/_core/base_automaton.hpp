@@ -48,6 +48,8 @@ public:
         while (!shard_->masks.copy(mask_id(state), out)) continue;  // another thread may evict it in between
     }
     void fill_mask_within(uint32_t state, uint32_t budget, uint32_t* out);
+    /// Whether the last `fill_mask_within` ran out of fuel. For one thread.
+    bool mask_ran_out() const { return fuel_left_ == 0; }
     /// Whether `fill_mask_within` may differ from `fill_mask`, which must have been called for the state.
     bool limit_may_exclude(uint32_t state, uint32_t budget) const {
         return budget == 0 || heads_[state].max_remaining > budget - 1;
@@ -69,6 +71,9 @@ protected:
     static constexpr uint32_t kUnset = UINT32_MAX;
     static constexpr size_t kMemoLimit = size_t{1} << 22;
     static constexpr uint32_t kLongForced = 1u << 14;
+    static constexpr size_t kFewTokens = 64;  // stepped one by one within a budget
+    static constexpr uint32_t kLongText = 1u << 16;
+    static constexpr uint32_t kMaskFuel = 1u << 15;  // bytes of completions that one mask within a budget may spell
 
     struct Item {
         RegexId residual;
@@ -82,6 +87,8 @@ protected:
         bool accepts = false;
         std::atomic<uint32_t> mask{kUnset};
         std::atomic<uint32_t> completion{kUnset};
+        uint32_t nearer = kUnset;  // the next state of the canonical completion, under the lock; kDead: see `completion`
+        uint8_t nearer_byte = 0;
     };
 
     explicit BaseAutomaton(std::shared_ptr<Shard> shard) : shard_(std::move(shard)), scratch_(shard_->size) {}
@@ -91,6 +98,12 @@ protected:
     static uint64_t token_key(uint32_t state, uint32_t token) { return (uint64_t{state} << 32 | token) + 1; }
 
     uint32_t token_next(uint32_t state, uint32_t token);
+    uint32_t completion(uint32_t state);
+    uint32_t nearer(uint32_t state);
+    void add_canonical_tokens(uint32_t state, uint32_t budget, uint32_t* out);
+    bool completes_within(uint32_t state, uint32_t budget);
+    bool affordable(uint32_t state);
+    void keep_within(uint32_t state, uint32_t budget, std::span<const uint32_t> places, uint32_t* out);
     void add_eos(TokenSet& tokens) const {
         for (const uint32_t token : shard_->eos) tokens.add(token);
     }
@@ -106,8 +119,20 @@ protected:
     virtual uint32_t byte_next(uint32_t state, uint8_t byte) = 0;
     virtual ByteSet first_bytes(uint32_t state) = 0;
     virtual void compute_mask(uint32_t state) = 0;
-    virtual uint32_t completion(uint32_t state) = 0;
+    /// The byte of the canonical completion, and the state after it; kDead if `length` is only a bound.
+    virtual std::pair<uint8_t, uint32_t> step_nearer(uint32_t state) = 0;
     virtual const TokenSet* within_budget(uint32_t, uint32_t) { return nullptr; }
+    /// Whether `interchangeable` may return another state for it.
+    virtual bool reads_heads(uint32_t) const { return false; }
+    /// Trie nodes with children where a terminal of the state whose bytes matter later may end.
+    virtual std::vector<uint32_t> head_exits(uint32_t) { return {}; }
+    /// A state with the same canonical completion, also after up to `reach` more bytes or any that end no head: it forgets
+    /// heads that cannot matter.
+    virtual uint32_t interchangeable(uint32_t state, uint32_t) { return state; }
+    /// Longer completions are not spelled out, because each byte costs a state; they count one token per byte.
+    virtual uint32_t longest_spelled() const { return kLongText; }
+    /// Fuel for the first byte of the completion of a state, as part of a completion of this length.
+    virtual uint32_t spelling_cost(uint32_t, uint32_t) const { return 1; }
     virtual size_t permanent_bytes() const = 0;
     virtual size_t memo_bytes() const { return tokens_.bytes(); }
     virtual size_t mask_keys() const { return 0; }
@@ -121,6 +146,9 @@ protected:
     InternTable index_;
     Memo tokens_{kMemoLimit};  // (state, token) -> state
     TokenSet scratch_;
+    std::vector<uint32_t> spelled_by_;  // by state: the last mask within a budget that spelled it, see `affordable`
+    uint32_t masks_within_ = 0;         // number of these masks
+    uint32_t fuel_left_ = kMaskFuel;    // of the current one
     uint32_t start_ = kDead;
 };
 

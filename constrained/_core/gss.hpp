@@ -116,6 +116,14 @@ public:
         return least;
     }
 
+    /// Whether the bytes of the terminal change no shortest completion (`RuleExprStore::head_changes_nothing`).
+    bool head_changes_nothing(ContinuationId id) const {
+        for (const Frame& frame : frames(id)) {
+            if (exprs_.tracks_distinct(frame.expr) && !exprs_.head_changes_nothing(frame.expr)) return false;
+        }
+        return true;
+    }
+
     std::span<const Frame> frames(ContinuationId id) const { return {frames_.data() + nodes_[id.value].at, nodes_[id.value].count}; }
     /// Bytes of the shortest completion.
     uint32_t min_length(ContinuationId id) const { return nodes_[id.value].min_length; }

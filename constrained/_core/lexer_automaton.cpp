@@ -422,26 +422,17 @@ uint32_t LexerAutomaton::walk_mask(uint32_t id) {
 
 // ---------------------------------------------------------------- completions
 
-/// Minimum number of tokens that spell the stored completion. The states on its path store its rest, so its first token
-/// always lowers the count by one.
-uint32_t LexerAutomaton::completion(uint32_t id) {
-    const uint32_t known = heads_[id].completion.load(std::memory_order_relaxed);
-    if (known != kUnset) return known;
-    uint32_t result = heads_[id].length;
-    if (result <= kLongText) {
-        std::vector<uint8_t> text;
-        for (uint32_t at = id; heads_[at].length > 0; at = unproven_next(at, text.back())) text.push_back(states_[at].witness);
-        result = shard_->trie.min_token_counts(text)[0];
-    }
-    heads_[id].completion.store(result, std::memory_order_release);
-    return result;
+/// The states on the path of the stored completion store its rest.
+std::pair<uint8_t, uint32_t> LexerAutomaton::step_nearer(uint32_t id) {
+    const uint8_t byte = states_[id].witness;
+    return {byte, unproven_next(id, byte)};
 }
 
 size_t LexerAutomaton::permanent_bytes() const {
     return states_.size() * (sizeof(State) + sizeof(Head)) + branches_.capacity() * sizeof(Branch) +
                          items_.capacity() * sizeof(Item) + moves_.capacity() * 4 + cells_.size() * sizeof(Cell) + 8 * cell_of_.capacity() +
                          parser_states_.size() * sizeof(ParserState) + index_.bytes() + lexer_.bytes() +
-                         exprs_.bytes() + gss_.bytes();
+                         exprs_.bytes() + gss_.bytes() + 4 * spelled_by_.capacity();
 }
 
 }  // namespace core

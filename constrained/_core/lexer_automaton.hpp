@@ -41,7 +41,6 @@ public:
 
 private:
     friend class LexerMaskWalk;
-    static constexpr uint32_t kLongText = 1u << 22;
     static constexpr uint32_t kLeastFuel = 256;
 
     /// What the parser can read next at a token boundary. Symbols of `RuleExprStore` below the number of tokens are tokens,
@@ -91,7 +90,7 @@ private:
     void spread(Cell& cell);
     void compute_mask(uint32_t state) final;
     uint32_t walk_mask(uint32_t state);
-    uint32_t completion(uint32_t state) final;
+    std::pair<uint8_t, uint32_t> step_nearer(uint32_t state) final;
     size_t permanent_bytes() const final;
 
     RegexStore& regexes_;

@@ -174,6 +174,11 @@ uint32_t RuleExprStore::min_bytes_until_equal(ExprId id) const {
     return add_lengths(add_lengths(interleaves_.values()->min_text_length({node.c}), 1), add_lengths(body, separator));
 }
 
+bool RuleExprStore::head_changes_nothing(ExprId id) const {
+    const Node& node = first_of(id);
+    return interleaves_.values()->min_text_length({node.c}) > interleaves_.longest_needed_value({node.a}, node.b);
+}
+
 void RuleExprStore::declare_lazy_rules(std::span<const LazyRule> lazy_rules) {
     for (const auto& [rule, length] : lazy_rules) {
         if (rule >= rules_.size()) rules_.resize(rule + 1);

@@ -64,6 +64,9 @@ public:
     /// Minimum number of bytes after this head until a later head can equal it; 0 if distinctness may matter earlier.
     uint32_t min_bytes_until_equal(ExprId id) const;
 
+    /// Whether the head is longer than every value that a shortest text after it contains, so that it excludes none of them.
+    bool head_changes_nothing(ExprId id) const;
+
     /// Sets the bodies of the rules, computes minimum lengths and detects left recursion.
     void set_rules(std::vector<ExprId> bodies, std::span<const LazyRule> lazy_rules);
     /// Declares rules without bodies, which expressions may call from now on.

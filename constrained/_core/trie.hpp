@@ -104,6 +104,10 @@ public:
     std::span<const uint32_t> tokens(uint32_t node) const { return run(nodes_[node].begin, nodes_[node].own_end); }
     /// Tokens of the subtree.
     std::span<const uint32_t> subtree_tokens(uint32_t node) const { return run(nodes_[node].begin, nodes_[node].end); }
+    /// The ranges of `subtree_tokens` and `tokens` in the order of all tokens by their bytes: [begin, end), [begin, own_end).
+    const Node& ranges(uint32_t node) const { return nodes_[node]; }
+    /// All tokens in this order.
+    std::span<const uint32_t> in_order() const { return order_; }
     /// Tokens of the subtree that do not end at its root.
     std::span<const uint32_t> descendant_tokens(uint32_t node) const { return run(nodes_[node].own_end, nodes_[node].end); }
     uint32_t child(uint32_t node, uint8_t byte) const {

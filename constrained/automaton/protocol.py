@@ -116,7 +116,11 @@ class Automaton(Protocol):
         self.fill_mask_within(state, mask, NO_LIMIT)
 
     def fill_mask_within(self, state: int, mask: Bitmask, budget: int) -> None:
-        """Writes the mask of the tokens after which at most ``budget - 1`` more tokens complete the text."""
+        """Writes the mask of the tokens after which at most ``budget - 1`` more tokens complete the text.
+
+        Automata of grammars bound the work of a mask: where it runs out, the mask lacks tokens that `next_within` allows,
+        but never all that lead to the end in time, and it does not depend on earlier calls.
+        """
         size = self.vocabulary.size
         mask[:] = pack_ids((token for token in range(size) if self.next_within(state, token, budget)), size)
 

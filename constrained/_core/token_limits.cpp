@@ -1,0 +1,274 @@
+// Token limits: how many tokens complete a text, and masks of the tokens after which a budget suffices.
+//
+// The *canonical completion* of a state is one with the fewest bytes. Every state on its path has the rest of it as its own
+// canonical completion, so the first token of its shortest spelling always lowers the count by one: where a budget suffices,
+// some token leads to a state where the budget without it suffices.
+// Work
+//  * A canonical completion costs a state for each byte until it meets one that is known.
+//  * A mask within a budget walks the trie once, and only to the tokens that bounds in bytes leave open. Tokens that lead
+//    to the same state share its count; states that differ by a head that cannot matter are replaced by one
+//    (`interchangeable`).
+//  * The completions that a mask spells cost fuel (`spelling_cost`). Where it runs out, tokens whose counts are not known
+//    are left out; the tokens of the state's own canonical completion stay, so there is no dead end.
+#include <algorithm>
+
+#include "automaton.hpp"
+
+namespace core {
+
+// ---------------------------------------------------------------- completions
+
+uint32_t BaseAutomaton::shortest_completion(uint32_t state) {
+    const uint32_t known = heads_[state].completion.load(std::memory_order_acquire);
+    if (known != kUnset) return known;
+    const std::lock_guard guard(shard_->lock);
+    begin_call();
+    return completion(state);
+}
+
+/// The next state of the canonical completion; kDead if it is too long to spell, or the length is only a bound.
+uint32_t BaseAutomaton::nearer(uint32_t state) {
+    if (heads_[state].nearer == kUnset) {
+        const auto [byte, next] = step_nearer(state);
+        heads_[state].nearer_byte = byte;
+        heads_[state].nearer = next;
+    }
+    return heads_[state].nearer;
+}
+
+/// Minimum number of tokens that spell the canonical completion. All states on the path get their counts; the path ends
+/// where `longest` states have them, because no token reaches further.
+uint32_t BaseAutomaton::completion(uint32_t id) {
+    if (const uint32_t known = heads_[id].completion.load(std::memory_order_relaxed); known != kUnset) return known;
+    const Trie& trie = shard_->trie;
+    std::vector<uint8_t> text;
+    std::vector<uint32_t> way{id};
+    bool spelled = heads_[id].length <= longest_spelled();
+    size_t fresh = 0;  // states on the way without a count
+    for (uint32_t at = id; spelled && heads_[at].length > 0; way.push_back(at)) {
+        if (heads_[at].completion.load(std::memory_order_relaxed) == kUnset) {
+            fresh = way.size();
+        } else if (way.size() - fresh > trie.longest()) {
+            break;
+        }
+        const uint32_t next = nearer(at);
+        spelled = next != kDead;
+        text.push_back(heads_[at].nearer_byte);
+        at = next;
+    }
+    if (!spelled) {  // too long, or the length is only a bound: one token for each byte
+        heads_[id].nearer = kDead;
+        heads_[id].completion.store(heads_[id].length, std::memory_order_release);
+        return heads_[id].length;
+    }
+    std::vector<uint32_t> fewest(way.size(), kInfinite);
+    for (size_t i = way.size(); i-- > 0;) {
+        fewest[i] = heads_[way[i]].length == 0 ? 0 : heads_[way[i]].completion.load(std::memory_order_relaxed);
+        if (fewest[i] != kUnset) continue;
+        fewest[i] = kInfinite;
+        uint32_t node = Trie::kRoot;
+        for (size_t j = i; j < text.size() && (node = trie.child(node, text[j])) != Trie::kNone; ++j) {
+            if (!trie.tokens(node).empty()) fewest[i] = std::min(fewest[i], add_lengths(fewest[j + 1], 1));
+        }
+        heads_[way[i]].completion.store(fewest[i], std::memory_order_release);
+    }
+    return fewest[0];
+}
+
+/// The byte that lowers the length, the lowest of them.
+std::pair<uint8_t, uint32_t> Automaton::step_nearer(uint32_t id) {
+    const ByteSet possible = first(id);
+    for (size_t byte = possible._Find_first(); byte < possible.size(); byte = possible._Find_next(byte)) {
+        const uint32_t next = byte_next(id, static_cast<uint8_t>(byte));
+        if (heads_[next].length < heads_[id].length) return {static_cast<uint8_t>(byte), next};  // exactly one less unless the length is a bound
+    }
+    return {0, kDead};  // the length was only a bound, see RegexStore::search
+}
+
+// ---------------------------------------------------------------- masks within a budget
+
+void BaseAutomaton::fill_mask_within(uint32_t state, uint32_t budget, uint32_t* out) {
+    fill_mask(state, out);
+    if (!limit_may_exclude(state, budget)) return;
+    const std::lock_guard guard(shard_->lock);
+    begin_call();
+    fuel_left_ = kMaskFuel;
+    const uint32_t words = shard_->masks.words();
+    std::vector<uint32_t> open(out, out + words);  // allowed without a budget, and not known to fit
+    std::fill(out, out + words, 0);
+    const auto move = [&](uint32_t token) {
+        const uint32_t bit = open[token / 32] & 1u << (token % 32);
+        out[token / 32] |= bit;
+        open[token / 32] ^= bit;
+    };
+    for (const uint32_t token : shard_->eos) move(token);
+    if (budget == 0) return;
+    if (const TokenSet* sure = within_budget(state, budget)) {
+        for (uint32_t i = 0; i < words; ++i) {
+            out[i] |= open[i] & sure->bits()[i];
+            open[i] &= ~sure->bits()[i];
+        }
+    }
+    size_t count = 0;
+    for (const uint32_t word : open) count += std::popcount(word);
+    if (count == 0) return;
+    add_canonical_tokens(state, budget, out);
+    if (count <= kFewTokens) {
+        for (uint32_t i = 0; i < words; ++i) {
+            for (uint32_t word = open[i]; word; word &= word - 1) {
+                const uint32_t token = i * 32 + std::countr_zero(word);
+                if (completes_within(token_next(state, token), budget - 1)) out[i] |= 1u << (token % 32);
+            }
+        }
+        return;
+    }
+    std::vector<uint32_t> places;  // of these tokens in the order of the trie
+    places.reserve(count);
+    const std::span<const uint32_t> order = shard_->trie.in_order();
+    for (uint32_t place = 0; place < order.size(); ++place) {
+        const uint32_t token = order[place];
+        if (open[token / 32] >> (token % 32) & 1) places.push_back(place);
+    }
+    keep_within(state, budget, places, out);
+}
+
+/// Adds the tokens on the canonical completion if the budget suffices after them. Its bytes are free: the mask is charged
+/// for what it spells besides, see `affordable`.
+void BaseAutomaton::add_canonical_tokens(uint32_t state, uint32_t budget, uint32_t* out) {
+    const Trie& trie = shard_->trie;
+    ++masks_within_;
+    spelled_by_.resize(std::max<size_t>(spelled_by_.size(), heads_.size()));
+    if (completion(state) > budget) return;
+    spelled_by_.resize(heads_.size());
+    uint32_t node = Trie::kRoot;
+    for (uint32_t at = state; heads_[at].length > 0 && heads_[at].nearer != kUnset && heads_[at].nearer != kDead;) {
+        spelled_by_[at] = masks_within_;
+        if (node != Trie::kNone) node = trie.child(node, heads_[at].nearer_byte);
+        at = heads_[at].nearer;
+        if (node == Trie::kNone || completion(at) >= budget) continue;
+        for (const uint32_t token : trie.tokens(node)) out[token / 32] |= 1u << (token % 32);
+    }
+}
+
+bool BaseAutomaton::completes_within(uint32_t state, uint32_t budget) {
+    const uint32_t length = heads_[state].length;
+    if (length <= budget) return true;
+    return length <= uint64_t{budget} * shard_->trie.longest() && affordable(state) && completion(state) <= budget;
+}
+
+/// Whether the fuel of the current mask suffices to spell the canonical completion. Every byte costs the same in every
+/// call, whether or not an earlier one has spelled it, so a mask does not depend on what was asked before.
+bool BaseAutomaton::affordable(uint32_t state) {
+    const uint32_t length = heads_[state].length;
+    if (length > longest_spelled()) return true;  // it is not spelled
+    for (uint32_t at = state; at != kDead && heads_[at].length > 0; at = nearer(at)) {
+        if (spelled_by_.size() <= at) spelled_by_.resize(heads_.size());
+        if (std::exchange(spelled_by_[at], masks_within_) == masks_within_) break;
+        const uint32_t cost = spelling_cost(at, length);
+        if (fuel_left_ < cost) {
+            fuel_left_ = 0;
+            return false;
+        }
+        fuel_left_ -= cost;
+    }
+    return fuel_left_ > 0;
+}
+
+/// Adds the tokens at these places of the trie's order, all of which the state allows, if the budget suffices after them.
+void BaseAutomaton::keep_within(uint32_t state, uint32_t budget, std::span<const uint32_t> places, uint32_t* out) {
+    struct Visit {
+        uint32_t node, state, depth;
+        bool past_exit;  // a head may have ended
+        std::span<const uint32_t> places;
+    };
+    const Trie& trie = shard_->trie;
+    std::vector<std::pair<uint32_t, uint32_t>> exits;  // (place, node) where a head of the state may end
+    if (reads_heads(state)) {
+        for (const uint32_t node : head_exits(state)) exits.emplace_back(trie.ranges(node).begin, node);
+        std::ranges::sort(exits);
+    }
+    /// Bytes of a token that may follow a head, below a node.
+    const auto reach = [&](const Visit& visit) {
+        if (visit.past_exit) return trie.longest_in_subtree(visit.node) - visit.depth;
+        uint32_t most = 0;
+        auto exit = std::ranges::lower_bound(exits, std::pair{trie.ranges(visit.node).begin, 0u});
+        for (; exit != exits.end() && exit->first < trie.ranges(visit.node).end; ++exit) {
+            most = std::max(most, trie.longest_in_subtree(exit->second) - visit.depth);
+        }
+        return most;
+    };
+    std::vector<Visit> work{{Trie::kRoot, state, 0, false, places}};
+    while (!work.empty()) {
+        const Visit at = work.back();
+        work.pop_back();
+        std::span<const uint32_t> left = at.places;
+        for (uint32_t child = trie.children_begin(at.node); !left.empty(); ++child) {
+            const auto& [unused, begin, own_end, end] = trie.ranges(child);
+            if (left.front() >= end) continue;
+            const auto inside = left.first(std::ranges::lower_bound(left, end) - left.begin());
+            left = left.subspan(inside.size());
+            Visit next{child, byte_next(at.state, trie.byte(child)), at.depth + 1, at.past_exit, inside};
+            if (reads_heads(next.state)) {
+                next.past_exit |= std::ranges::binary_search(exits, std::pair{begin, child});
+                next.state = interchangeable(next.state, reach(next));
+            }
+            if (inside.front() < own_end) {
+                const auto here = inside.first(std::ranges::lower_bound(inside, own_end) - inside.begin());
+                if (completes_within(next.state, budget - 1)) {
+                    for (const uint32_t place : here) {
+                        const uint32_t token = trie.in_order()[place];
+                        out[token / 32] |= 1u << (token % 32);
+                    }
+                }
+                next.places = inside.subspan(here.size());
+            }
+            if (!next.places.empty()) work.push_back(next);
+        }
+    }
+}
+
+/// Inner tokens after which the budget surely suffices, as bits.
+const TokenSet* Automaton::within_budget(uint32_t state, uint32_t budget) {
+    TokenSet& tokens = scratch_;
+    tokens.clear();
+    tokens.make_dense();
+    for (uint32_t i = 0; i < states_[state].items_count; ++i) {
+        const Item item = items_[states_[state].items_at + i];
+        const auto [entry, key, extra] = shard_->lexicon.at(item.residual);
+        const uint32_t inside = add_lengths(entry.max_remaining, extra);
+        if (add_lengths(inside, gss_.min_length(item.after)) >= budget) continue;  // even the minimum exceeds it
+        if (gss_.tracks_distinct(item.after) && add_lengths(inside, gss_.min_length_bound_after(item.after)) >= budget) continue;
+        tokens.add(entry.inner_tokens);
+        if (entry.star_tokens) tokens.add(*entry.star_tokens);
+    }
+    return &tokens;
+}
+
+// ---------------------------------------------------------------- heads
+
+bool Automaton::reads_heads(uint32_t id) const { return states_[id].tracks_distinct; }
+
+std::vector<uint32_t> Automaton::head_exits(uint32_t id) {
+    std::vector<uint32_t> exits;
+    for (uint32_t i = 0; i < states_[id].items_count; ++i) {
+        const Item item = items_[states_[id].items_at + i];
+        if (!gss_.tracks_distinct(item.after)) continue;
+        const std::vector<uint32_t>& nodes = shard_->lexicon.at(item.residual).entry.boundary_nodes;
+        exits.insert(exits.end(), nodes.begin(), nodes.end());
+    }
+    return exits;
+}
+
+uint32_t Automaton::interchangeable(uint32_t id, uint32_t reach) {
+    std::vector<Item> items(this->items(states_[id]).begin(), this->items(states_[id]).end());
+    bool changed = false;
+    for (Item& item : items) {
+        if (!gss_.tracks_distinct(item.after) || !gss_.head_changes_nothing(item.after)) continue;
+        if (reach > 0 && gss_.min_bytes_until_equal(item.after) <= reach) continue;
+        item.after = gss_.assume_distinct(item.after);
+        changed = true;
+    }
+    return changed ? intern(items, heads_[id].accepts) : id;
+}
+
+}  // namespace core
