@@ -89,10 +89,10 @@ def test_greedy_text_of_transformers_is_that_of_the_generator() -> None:
 
 
 def test_the_backend_answers_what_outlines_asks(model: Any) -> None:
-    from constrained.integrations.outlines import ConstrainedBackend
+    from constrained.integrations.outlines import OutlinesBackend
 
     engine, limit = model
-    backend = ConstrainedBackend(engine)
+    backend = OutlinesBackend(engine)
     said = engine.generate(TEXT, backend.get_json_schema_logits_processor(json.dumps(FLAG)), **{limit: 90})
     assert json.loads(said)["ok"] in (True, False)
     assert engine.generate(TEXT, backend.get_regex_logits_processor("ab|cd"), **{limit: 9}) in ("ab", "cd")

@@ -7,6 +7,6 @@ from constrained.extras import require_extra
 with require_extra("outlines"):
     import outlines.backends  # noqa: F401
 
-from constrained.integrations.outlines.backend import ConstrainedBackend, logits_processor
+from constrained.integrations.outlines.backend import OutlinesBackend, logits_processor
 
-__all__ = ["ConstrainedBackend", "logits_processor"]
+__all__ = ["OutlinesBackend", "logits_processor"]

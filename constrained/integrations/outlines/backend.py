@@ -1,4 +1,4 @@
-"""`logits_processor` for a model of Outlines, and `ConstrainedBackend`, its interface for backends."""
+"""`logits_processor` for a model of Outlines, and `OutlinesBackend`, its interface for backends."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def logits_processor(model: Any, constraint: Any, *, max_tokens: int | None = No
     )
 
 
-class ConstrainedBackend(BaseBackend):
+class OutlinesBackend(BaseBackend):
     """What Outlines asks of a backend. Outlines chooses backends by names that it knows: use it directly, or `logits_processor`."""
 
     def __init__(self, model: Any) -> None:
