@@ -47,6 +47,11 @@ def compile_cached(target: Any, vocabulary: Vocabulary) -> tuple[Constraint, Aut
     return constraint, automaton
 
 
+def clear() -> None:
+    """Empties the cache; automata in use live on."""
+    _cache.clear()
+
+
 def _checked_constraint(automaton: Automaton, vocabulary: Vocabulary) -> Constraint:
     tokens, texts = automaton.vocabulary.special_tokens, automaton.vocabulary.special_texts
     expected = vocabulary.with_special_tokens(tokens) if tokens else vocabulary

@@ -8,13 +8,15 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from constrained.chat.tool_format_probe import is_template_format, template_variants
 from constrained.chat.tools import HERMES, Tool, ToolFormat
 from constrained.errors import PromptError
 from constrained.models import LanguageModel, Prompt
-from constrained.prompting.chat_template import apply_template, encode_text
+from constrained.prompting.chat_template import apply_template, encode_text, mark_message
+from constrained.prompting.user_texts import mark
 
 Message = Mapping[str, Any]
 
@@ -33,7 +35,7 @@ def chat_prompt(
 
     A chat template that shows tools, and calls in this format, writes them itself. For others a system message
     lists the tools and says how to call them; earlier calls are shown as text, and their results in messages of the
-    user.
+    user. Texts of messages and tools never become special tokens.
 
     Args:
         model: whose template is used, if it has one.
@@ -51,6 +53,16 @@ def chat_prompt(
     """
     chat = normalize_messages(messages)
     tokenizer = getattr(model, "tokenizer", None)
+    if tokenizer is not None:
+        chat = [mark_message(message, tokenizer) for message in chat]
+        tools = [
+            replace(
+                tool,
+                description=mark(tool.description, tokenizer),
+                parameters=mark(tool.parameters, tokenizer),
+            )
+            for tool in tools
+        ]
     own = is_template_format(model, format)
     if tokenizer is None or not getattr(tokenizer, "chat_template", None):
         return _plain(inline_tool_messages(chat, tools, format), tokenizer)
@@ -197,5 +209,4 @@ def _plain(chat: list[dict[str, str]], tokenizer: Any) -> Prompt:
     if tokenizer is None:
         return chat
     lines = [f"{message['role'].capitalize()}: {message['content']}" for message in chat]
-    text = "\n\n".join([*lines, "Assistant:"])
-    return [int(token) for token in tokenizer(text)["input_ids"]]
+    return encode_text("\n\n".join([*lines, "Assistant:"]), tokenizer)

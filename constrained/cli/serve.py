@@ -22,15 +22,37 @@ def serve(
         int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0: any free port.")
     ] = 8000,
     api_key: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             "--api-key",
             envvar="CONSTRAINED_API_KEY",
             metavar="KEY",
-            help="The key that clients must send [default: $CONSTRAINED_API_KEY, or none].",
+            help="A key that clients may send, several times for several keys; other users of the machine can read it "
+            "[default: those in $CONSTRAINED_API_KEY, between spaces, or none].",
             show_envvar=False,
         ),
     ] = None,
+    api_key_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--api-key-file", metavar="FILE", help="A file of such keys, one in a line.", show_default=False
+        ),
+    ] = None,
+    protect_metrics: Annotated[
+        bool, typer.Option("--protect-metrics", help="/metrics needs a key too.")
+    ] = False,
+    cors_origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--cors-origin",
+            metavar="ORIGIN",
+            help="An origin whose pages may call the server from a browser; several times for several; '*' for all.",
+            show_default=False,
+        ),
+    ] = None,
+    log_requests: Annotated[
+        bool, typer.Option("--log-requests", help="Log a line of JSON for each request, without its texts.")
+    ] = False,
     name: Annotated[
         str | None,
         typer.Option("--name", help="Name of the model for clients [default: MODEL, or constrained-tiny]."),
@@ -74,6 +96,17 @@ def serve(
     max_schema: Annotated[
         float, typer.Option("--max-schema", metavar="MIB", min=0.001, help="Size limit of a schema, as JSON.")
     ] = 1.0,
+    max_client_requests: Annotated[
+        int,
+        typer.Option("--max-client-requests", metavar="N", min=1, help="Open requests of one client."),
+    ] = 64,
+    max_connections: Annotated[
+        int, typer.Option("--max-connections", metavar="N", min=1, help="Open connections.")
+    ] = 1024,
+    request_time: Annotated[
+        float,
+        typer.Option("--request-time", metavar="SECONDS", min=0.01, help="Time limit of a whole request."),
+    ] = 600.0,
     compile_time: Annotated[
         float,
         typer.Option(
@@ -116,10 +149,16 @@ def serve(
         raise BadInput(f"the tool format {tool_format!r} is not known", action=f"use {', '.join(FORMATS)}")
     settings = ServerSettings(
         name=name or (Path(model).name if model and Path(model).is_dir() else model) or "constrained-tiny",
-        api_key=api_key,
+        api_key=_keys(api_key, api_key_file),
+        protect_metrics=protect_metrics,
+        cors_origins=tuple(cors_origin or ()),
+        log_requests=log_requests,
         max_batch=max_batch,
         max_queue=max_queue,
         max_tokens=max_tokens,
+        max_client_requests=max_client_requests,
+        max_connections=max_connections,
+        request_seconds=request_time,
         max_body=round(max_body * 2**20),
         max_schema=round(max_schema * 2**20),
         compile_seconds=compile_time,
@@ -144,3 +183,16 @@ def serve(
 
     format = None if tool_format is None else FORMATS[tool_format]
     run(loaded, settings, host=host, port=port, format=format, on_ready=on_ready)
+
+
+def _keys(given: list[str] | None, file: Path | None) -> tuple[str, ...] | None:
+    """The keys of the command line and of a file; None: no authentication."""
+    keys = [*(given or ())]
+    if file is not None:
+        try:
+            keys += file.read_text(encoding="utf-8").split()
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadInput(f"cannot read the keys in {file}: {error}") from None
+        if not keys:
+            raise BadInput(f"there is no key in {file}", action="write one in each line")
+    return tuple(keys) or None

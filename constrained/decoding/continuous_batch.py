@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from constrained.decoding.malloc_trim import MallocTrimmer
@@ -42,6 +42,28 @@ class BatchedSequence(Protocol):
 MemberT = TypeVar("MemberT", bound=BatchedSequence)
 
 
+class Drawing(Protocol[MemberT]):
+    """Draws the tokens of a step, perhaps not all of them at once."""
+
+    def draw(
+        self,
+        members: Sequence[MemberT],
+        distributions: Sequence[Distribution],
+        follow: Callable[[MemberT], Distribution | None],
+    ) -> Sequence[MemberT]:
+        """Draws a token for each member, and more as long as `follow` gives a distribution.
+
+        Returns:
+            The members that are parked: they get their token later, in another thread.
+        """
+
+    def returned(self) -> Sequence[MemberT]:
+        """The parked members that have got their tokens since the last call."""
+
+    def expire(self) -> Sequence[MemberT]:
+        """The parked members that have ended without a token since the last call."""
+
+
 class ContinuousBatch(Generic[MemberT]):
     """Sequences of different requests in one forward pass. For one thread.
 
@@ -59,6 +81,7 @@ class ContinuousBatch(Generic[MemberT]):
         *,
         speculation_max_batch: int | None = None,
         share_prefixes: bool = False,
+        drawing: Drawing[MemberT] | None = None,
     ) -> None:
         """An empty batch.
 
@@ -68,6 +91,7 @@ class ContinuousBatch(Generic[MemberT]):
                 them have drafters then. None to draft nothing.
             speculation_max_batch: the largest batch in which tokens are drafted; None: any.
             share_prefixes: read what prompts have in common once, where the model allows it.
+            drawing: draws the tokens; None: here, one after the other.
         """
         self.sequences: list[MemberT] = []
         self._model = model
@@ -75,6 +99,8 @@ class ContinuousBatch(Generic[MemberT]):
         self._step = DecodingStep(model, speculation)
         self._prefix = PromptPrefix(model) if share_prefixes else None
         self._trim = MallocTrimmer()
+        self._drawing = drawing
+        self._parked: dict[int, Cache] = {}  # rows of the members that wait for their token, by id
         self._arrived: list[Cache] = []  # of the members admitted last, whose rows are not in the cache yet
 
     def add(self, sequences: Sequence[MemberT]) -> None:
@@ -93,12 +119,11 @@ class ContinuousBatch(Generic[MemberT]):
             del fresh[0].sequence.unread[:known]
         prefill = DecodingStep(self._model, cache=cache)
         prefill.forward([[member.sequence for member in fresh]], [fresh[0].top_count])
-        for member in fresh:
-            member.advance(prefill.distribution(member.sequence))
-        unfinished = [member for member in fresh if not member.finished]
+        parked = self._draw(fresh, prefill, follow=False)
+        unfinished = [member for member in fresh if not (member in parked or member.finished)]
+        self._keep(prefill, unfinished, parked)
         if not unfinished:
             return
-        prefill.settle([member.sequence for member in unfinished])
         assert prefill.cache is not None
         self._arrived.append(prefill.cache)
         self.sequences += unfinished
@@ -107,6 +132,7 @@ class ContinuousBatch(Generic[MemberT]):
     def step(self) -> None:
         """One token or more for every member; finished members leave."""
         self._trim()
+        self._return_parked()
         self._join_arrived()
         self.remove_finished()
         if not self.sequences:
@@ -117,22 +143,23 @@ class ContinuousBatch(Generic[MemberT]):
             [member.top_count for member in self.sequences],
             speculate=small,
         )
-        for member in self.sequences:
-            while True:
-                member.advance(self._step.distribution(member.sequence))
-                if member.finished or not self._step.follow([member.sequence]):
-                    break
-        self._settle()
+        self._settle(self._draw(self.sequences, self._step, follow=True))
 
     def remove_finished(self) -> None:
         """Removes the finished members, and frees their rows of the cache."""
         if any(member.finished for member in self.sequences):
             self._settle()
 
+    @property
+    def parked(self) -> int:
+        """Members that wait for their token; they are none of the `sequences`, and come back to them."""
+        return len(self._parked)
+
     def clear(self) -> None:
         """Removes all members."""
         self.sequences, self._step.cache = [], None
         self._arrived.clear()
+        self._parked.clear()
         if self._prefix is not None:
             self._prefix.clear()
 
@@ -145,13 +172,54 @@ class ContinuousBatch(Generic[MemberT]):
             assert self._step.cache is not None
             self._step.cache.join(*arrived)
 
-    def _settle(self) -> None:
+    def _draw(self, members: Sequence[MemberT], step: DecodingStep, *, follow: bool) -> Sequence[MemberT]:
+        """Draws the tokens that a forward pass has logits for; returns the parked members."""
+
+        def further(member: MemberT) -> Distribution | None:
+            if member.finished or not (follow and step.follow([member.sequence])):
+                return None
+            return step.distribution(member.sequence)
+
+        if self._drawing is not None:
+            distributions = [step.distribution(member.sequence) for member in members]
+            return self._drawing.draw(members, distributions, further)
+        for member in members:
+            distribution: Distribution | None = step.distribution(member.sequence)
+            while distribution is not None:
+                member.advance(distribution)
+                distribution = further(member)
+        return ()
+
+    def _keep(self, step: DecodingStep, staying: Sequence[MemberT], parked: Sequence[MemberT]) -> None:
+        """Keeps the rows of these members; those of the parked ones in caches of their own."""
+        if not (staying or parked):
+            return
+        step.settle([member.sequence for member in (*staying, *parked)])
+        assert step.cache is not None
+        for row, member in enumerate(parked, len(staying)):
+            self._parked[id(member)] = step.cache.fork([row])
+        if parked and staying:
+            step.cache.keep(range(len(staying)))
+
+    def _return_parked(self) -> None:
+        if self._drawing is None:
+            return
+        for member in self._drawing.expire():
+            self._parked.pop(id(member), None)
+        for member in self._drawing.returned():
+            cache = self._parked.pop(id(member), None)
+            if cache is not None and not member.finished:
+                self._arrived.append(cache)
+                self.sequences.append(member)
+        self._number_rows()
+
+    def _settle(self, parked: Sequence[MemberT] = ()) -> None:
         self._join_arrived()
-        self.sequences = [member for member in self.sequences if not member.finished]
+        self.sequences = [member for member in self.sequences if not (member in parked or member.finished)]
+        self._keep(self._step, self.sequences, parked)
         if not self.sequences:
             self._step.cache = None
             return
-        self._step.settle([member.sequence for member in self.sequences])
         self._number_rows()
 
     def _number_rows(self) -> None:

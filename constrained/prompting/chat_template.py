@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from constrained.errors import PromptError
+from constrained.prompting.user_texts import encode_marked, mark
 
 
 def apply_template(
@@ -67,20 +68,31 @@ def render_chat(messages: Sequence[Mapping[str, str]], tokenizer: Any) -> str:
 def encode_chat(messages: Sequence[Mapping[str, str]], tokenizer: Any) -> list[int]:
     """Encodes a chat as the token ids of a prompt.
 
-    A chat template writes its own special tokens; without a template the tokenizer adds its own, such as BOS.
+    A chat template writes its own special tokens; without a template the tokenizer adds its own, such as BOS. Texts of the
+    messages never become special tokens.
 
     Raises:
         PromptError: the chat template refuses the chat; half a surrogate pair.
     """
     templated = bool(getattr(tokenizer, "chat_template", None))
-    return encode_text(render_chat(messages, tokenizer), tokenizer, special=not templated)
+    marked = [mark_message(message, tokenizer) for message in messages]
+    return encode_text(render_chat(marked, tokenizer), tokenizer, special=not templated)
+
+
+def mark_message(message: Mapping[str, Any], tokenizer: Any) -> dict[str, Any]:
+    """A message in whose texts nothing can become a special token; see `constrained.prompting.user_texts`."""
+    own = message.get("role") == "assistant"  # templates look for markup such as <think> in its content
+    return {
+        name: value if name == "role" else mark(value, tokenizer, special_only=own and name == "content")
+        for name, value in message.items()
+    }
 
 
 def encode_text(text: str, tokenizer: Any, *, special: bool = True) -> list[int]:
     """Token ids of a text.
 
     Args:
-        text: what the model reads.
+        text: what the model reads; a template may have rendered it from marked messages.
         tokenizer: a Hugging Face tokenizer.
         special: whether it adds its special tokens.
 
@@ -94,4 +106,4 @@ def encode_text(text: str, tokenizer: Any, *, special: bool = True) -> list[int]
             f"character {error.start} of the prompt, {text[error.start]!r}, is half a surrogate pair and has no bytes",
             action="text.encode('utf-8', 'replace').decode() writes ? for it",
         ) from None
-    return [int(token) for token in tokenizer(text, add_special_tokens=special)["input_ids"]]
+    return encode_marked(text, tokenizer, special=special)

@@ -6,11 +6,15 @@
     compile_sandbox.py   processes that compile a new constraint first, with limits of time and memory
     sequence_stream.py   one sequence while it is decoded
     speculation.py       draft tables of the served constraints
+    lane.py              draws tokens in a thread that is left behind with a slow one
     scheduler.py         the thread that owns the model; requests join the batch between two steps
     responses.py         response bodies and chunks
     stream.py            server-sent events, and clients that disconnect
     errors.py            errors as status and body
     metrics.py           Prometheus metrics
+    memory.py            whether enough memory is free
+    connections.py       limits of connections
+    logs.py              request ids, and log lines as JSON
     settings.py          limits and names
     app.py               the endpoints
     run.py               the process

@@ -8,13 +8,14 @@ import hmac
 import logging
 import math
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator
 from typing import Any, TypeVar
 
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
@@ -23,9 +24,10 @@ from constrained.chat.reply import reply_constraint
 from constrained.chat.tools import ToolFormat
 from constrained.decoding.speculation import resolve_speculation, speculation_obstacle
 from constrained.models import LanguageModel
-from constrained.server import prepare
+from constrained.server import memory, prepare
 from constrained.server.compile_pool import CompilePool
 from constrained.server.errors import ApiError, to_api_error
+from constrained.server.logs import RequestLog
 from constrained.server.metrics import Metrics
 from constrained.server.requests import ChatRequest, CompletionRequest
 from constrained.server.responses import ResponseBuilder
@@ -68,6 +70,15 @@ def create_app(
     app.add_api_route("/v1/models/{name:path}", service.model, methods=["GET"])
     app.add_api_route("/v1/chat/completions", service.chat, methods=["POST"])
     app.add_api_route("/v1/completions", service.completions, methods=["POST"])
+    if service.settings.cors_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(service.settings.cors_origins),
+            allow_methods=["GET", "POST"],
+            allow_headers=["Authorization", "Content-Type", "X-Request-Id"],
+            expose_headers=["X-Request-Id"],
+        )
+    app.add_middleware(RequestLog, enabled=service.settings.log_requests)
     app.add_exception_handler(ApiError, _refusal)
     app.add_exception_handler(HTTPException, _http)
     return app
@@ -91,7 +102,7 @@ def _stopped(error: ServerStopped) -> ApiError:
 class _RequestLifecycle:
     """A request from its body to the end of its response."""
 
-    def __init__(self, service: _Service, endpoint: str) -> None:
+    def __init__(self, service: _Service, endpoint: str, client: str) -> None:
         self.began = time.perf_counter()
         self.jobs: list[Job] = []
         self.deltas: asyncio.Queue[list[SequenceDelta]] = asyncio.Queue()
@@ -99,20 +110,29 @@ class _RequestLifecycle:
         self._endpoint = endpoint
         self._loop = asyncio.get_running_loop()
         self._closed = False
+        self._timer = self._loop.call_later(service.settings.request_seconds, self._expire)
+        self._client = client
         service.open += 1
+        service.clients[client] += 1
 
     def tell(self, pieces: list[SequenceDelta]) -> None:
         """Queues deltas; called by the scheduler thread."""
         with contextlib.suppress(RuntimeError):  # the event loop is closed
             self._loop.call_soon_threadsafe(self.deltas.put_nowait, pieces)
 
+    def _expire(self) -> None:
+        what = f"the request took more than {self._service.settings.request_seconds:g} seconds"
+        self.deltas.put_nowait([SequenceDelta(0, error=ApiError(504, what, code="request_timeout"))])
+
     def close(self, status: int) -> None:
         """Cancels unfinished jobs and records metrics; later calls do nothing."""
         if self._closed:
             return
         self._closed = True
+        self._timer.cancel()
         service = self._service
         service.open -= 1
+        service.clients -= Counter((self._client,))  # without clients that have no request
         for job in self.jobs:
             if not job.finished:
                 service.scheduler.cancel(job)
@@ -136,20 +156,24 @@ class _Service:
         drafts = SpeculationCache(speculation, model) if enabled and speculation else None
         shared = None if drafts is None else drafts.shared
         self.scheduler = Scheduler(
-            model, settings.max_batch, shared, speculation_max_batch=settings.speculation_max_batch
+            model,
+            settings.max_batch,
+            shared,
+            speculation_max_batch=settings.speculation_max_batch,
+            draw_seconds=settings.draw_seconds,
         )
         self.compile_pool = CompilePool(model, settings, format, drafts)
         self.metrics = Metrics(self.scheduler)
         self.open = 0
+        self.clients: Counter[str] = Counter()  # open requests
         self.recent: deque[float] = deque(maxlen=32)
         self._created = int(time.time())
 
     def warm(self) -> None:
         """Loads modules and tables before the first request."""
         self.compile_pool.warm()
-        model = self.language_model
         for constraint in ({"type": "object"}, reply_constraint()):
-            compile_cached(constraint, model.vocabulary)
+            compile_cached(constraint, self.compile_pool.vocabulary)
 
     async def health(self) -> Response:
         """``GET /health``: status, running and waiting requests; 503 if the scheduler failed."""
@@ -159,8 +183,10 @@ class _Service:
             return JSONResponse(body)
         return JSONResponse({**body, "status": "dead", "reason": scheduler.failure}, 503)
 
-    async def metrics_page(self) -> Response:
+    async def metrics_page(self, request: Request) -> Response:
         """``GET /metrics`` in the Prometheus text format."""
+        if self.settings.protect_metrics:
+            self._check_key(request)
         return Response(self.metrics.page(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def models(self, request: Request) -> dict[str, Any]:
@@ -192,28 +218,35 @@ class _Service:
         """``POST /v1/completions``."""
         return await self._answer(request, CompletionRequest)
 
-    def _check_key(self, request: Request) -> None:
-        key = self.settings.api_key
-        if key is None:
-            return
+    def _check_key(self, request: Request) -> str:
+        """The client of a request: its key if there are several, else its address.
+
+        Raises:
+            ApiError: 401; all keys are compared, each in constant time.
+        """
+        keys = self.settings.api_keys
         shown = request.headers.get("authorization", "").encode("latin-1")  # the bytes of the header
-        if not hmac.compare_digest(shown, f"Bearer {key}".encode()):
+        equal = [hmac.compare_digest(shown, f"Bearer {key}".encode()) for key in keys]
+        if keys and not any(equal):
             raise ApiError(
                 401,
                 "the API key is missing or wrong",
                 code="invalid_api_key",
                 headers={"WWW-Authenticate": "Bearer"},
             )
+        if len(keys) > 1:
+            return f"key {equal.index(True)}"
+        return request.client.host if request.client else ""
 
     async def _answer(self, request: Request, kind: type[_Body]) -> Response:
         endpoint = request.url.path
         try:
-            self._check_key(request)
-            self._check_room()
+            client = self._check_key(request)
+            self._check_room(client)
         except ApiError as refused_at_once:
             self.metrics.requests.labels(endpoint, str(refused_at_once.status)).inc()
             raise
-        mine = _RequestLifecycle(self, endpoint)
+        mine = _RequestLifecycle(self, endpoint, client)
         status = 500
         try:
             response = await self._opened(mine, request, kind)
@@ -233,24 +266,48 @@ class _Service:
                 mine.close(status)
         return response
 
-    def _check_room(self) -> None:
-        """Raises 429 if the queue is full."""
-        if self.open < self.settings.max_batch + self.settings.max_queue:
-            return
-        mean = sum(self.recent) / len(self.recent) if self.recent else 1.0
-        rounds = 1 + self.settings.max_queue / self.settings.max_batch
-        raise ApiError(
-            429,
-            f"{self.open} requests are running or queued; try again later",
-            code="queue_full",
-            headers={"Retry-After": str(max(1, math.ceil(mean * rounds)))},
-        )
+    def _check_room(self, client: str) -> None:
+        """Raises 429 if the queue is full or the client has too many requests, and 503 if memory is low."""
+        settings = self.settings
+        if self.clients[client] >= settings.max_client_requests:
+            raise ApiError(
+                429,
+                f"{settings.max_client_requests} requests of this client are open; try again later",
+                code="too_many_requests",
+                headers={"Retry-After": "1"},
+            )
+        if self.open >= settings.max_batch + settings.max_queue:
+            mean = sum(self.recent) / len(self.recent) if self.recent else 1.0
+            rounds = 1 + settings.max_queue / settings.max_batch
+            raise ApiError(
+                429,
+                f"{self.open} requests are running or queued; try again later",
+                code="queue_full",
+                headers={"Retry-After": str(max(1, math.ceil(mean * rounds)))},
+            )
+        if memory.is_low(settings.min_free_memory):
+            raise ApiError(
+                503,
+                "the server has too little free memory; try again later",
+                code="low_memory",
+                headers={"Retry-After": "5"},
+            )
 
     async def _opened(self, mine: _RequestLifecycle, request: Request, kind: type[_Body]) -> Response:
-        read = await read_request_body(request, self.settings.max_body)
+        settings = self.settings
+        try:
+            read = await asyncio.wait_for(
+                read_request_body(request, settings.max_body), settings.body_seconds
+            )
+        except (TimeoutError, asyncio.TimeoutError):
+            what = f"the body did not come within {settings.body_seconds:g} seconds"
+            raise ApiError(408, what, code="body_timeout", headers={"Connection": "close"}) from None
         if read is None:
             raise ApiError(
-                413, f"the body is larger than {self.settings.max_body} bytes", code="body_too_large"
+                413,
+                f"the body is larger than {settings.max_body} bytes",
+                code="body_too_large",
+                headers={"Connection": "close"},
             )
         wanted = kind.model_validate_json(read)
         prepare.check_request(wanted, self.settings)
@@ -275,7 +332,9 @@ class _Service:
             raise _stopped(error) from None
         if wanted.stream:
             return EventStream(
-                self._chunks(mine, wire), lambda gone: mine.close(_CLIENT_GONE if gone else 200)
+                self._chunks(mine, wire),
+                lambda gone: mine.close(_CLIENT_GONE if gone else 200),
+                settings.request_seconds + 1,
             )
         return JSONResponse(await cancel_on_disconnect(request.receive, self._whole(mine, wire)))
 

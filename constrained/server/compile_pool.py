@@ -1,7 +1,7 @@
 """Thread pool that compiles constraints and encodes prompts, with a deadline.
 
 A new constraint is compiled in a sandbox process first, which is killed at the deadline. Only if that succeeded it is
-compiled in the pool, so a hostile constraint blocks a thread for a bounded time.
+compiled in the pool, so a hostile constraint blocks a thread for a bounded time. Known ones have threads of their own.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from constrained.sandbox import FORKS
 from constrained.server import prepare
 from constrained.server.compile_sandbox import CompileSandbox, compile_timeout_error
 from constrained.server.errors import ApiError, to_api_error
+from constrained.server.lane import PATIENCE
 from constrained.server.prepare import PreparedRequest
 from constrained.server.requests import ApiRequest
 from constrained.server.settings import ServerSettings
@@ -27,12 +28,18 @@ from constrained.server.speculation import SpeculationCache
 _TRIED = 4096
 """Digests of constraints that passed the sandbox; the least recently used one is evicted."""
 
+_SHARDS = 16
+"""Automata of different shards never wait for each other: a slow mask holds those of its shard only."""
+
 _LOADING = 30.0
 """Seconds that a sandbox process may take to start."""
 
 
 class CompilePool:
     """Compiles the constraints of requests with a deadline.
+
+    Attributes:
+        vocabulary: the model's, with shards for constraints of many clients.
 
     Args:
         model: encodes the prompts; constraints are compiled for its vocabulary.
@@ -53,6 +60,7 @@ class CompilePool:
         self._settings = settings
         self._format = format
         self._pool = ThreadPoolExecutor(settings.compile_threads, thread_name_prefix="compile")
+        self._known = ThreadPoolExecutor(settings.compile_threads, thread_name_prefix="prepare")
         self._sandboxes = [
             CompileSandbox(model.vocabulary, settings.compile_seconds, settings.compile_memory)
             for _ in range(settings.compile_threads)
@@ -60,7 +68,8 @@ class CompilePool:
         self._free: LifoQueue[CompileSandbox] = LifoQueue()  # LIFO: started sandboxes are used first
         for sandbox in self._sandboxes:
             self._free.put(sandbox)
-        self._tried: LRUCache[bytes, bool] = LRUCache(_TRIED)
+        self._tried: LRUCache[bytes, float] = LRUCache(_TRIED)  # seconds of the slowest mask
+        self.vocabulary = model.vocabulary.with_shards(_SHARDS)
 
     def warm(self) -> None:
         """Starts a sandbox process in advance."""
@@ -74,7 +83,12 @@ class CompilePool:
             ApiError: 400 if the constraint is refused or not compiled in time, 503 if the pool is busy.
         """
         seconds = self._settings.compile_seconds
-        future = self._pool.submit(self._prepared, request)
+        digest = prepare.constraint_digest(request)
+        slowest = 0.0 if digest is None else self._tried.get(digest)
+        if slowest is None:
+            future = self._pool.submit(self._try, request, digest or b"")
+        else:  # does not wait for constraints that nobody knows yet
+            future = self._known.submit(self._prepare, request, slowest)
         waited = asyncio.wrap_future(future)
         waited.add_done_callback(
             lambda done: done.cancelled() or done.exception()
@@ -94,18 +108,39 @@ class CompilePool:
             raise compile_timeout_error(seconds, prepare.constraint_field(request))
         return waited.result()
 
-    def _prepared(self, request: ApiRequest) -> PreparedRequest:
-        """Runs in a thread of the pool."""
-        format = self._format_for(request)
-        digest = prepare.constraint_digest(request)
-        if FORKS and digest is not None and self._tried.get(digest) is None:
+    def _try(self, request: ApiRequest, digest: bytes) -> PreparedRequest:
+        """Tries a new constraint in a sandbox first; runs in a thread of the pool."""
+        slowest = 0.0
+        if FORKS:
+            param = prepare.constraint_field(request)
+            max_tokens = prepare.max_tokens(request, self._settings)
+            format = self._format_for(request)
             sandbox = self._free.get()  # never blocks: one sandbox per thread
             try:
-                sandbox(prepare.without_prompt(request), format, prepare.constraint_field(request))
+                slowest = sandbox(prepare.without_prompt(request), format, param, max_tokens)
             finally:
                 self._free.put(sandbox)
-            self._tried.put(digest, True)
-        return prepare.prepare_request(request, self._model, self._settings, format, self._drafts)
+            if slowest > self._settings.mask_seconds:
+                raise ApiError(
+                    400,
+                    f"a mask of the constraint took {slowest:.2g} s; {self._settings.mask_seconds:g} s are allowed",
+                    code="constraint_too_slow",
+                    param=param,
+                )
+        ready = self._prepare(request, slowest)
+        self._tried.put(digest, slowest)
+        return ready
+
+    def _prepare(self, request: ApiRequest, slowest: float) -> PreparedRequest:
+        return prepare.prepare_request(
+            request,
+            self._model,
+            self._settings,
+            self._format_for(request),
+            self._drafts,
+            vocabulary=self.vocabulary,
+            slow=slowest > PATIENCE,
+        )
 
     def _format_for(self, request: ApiRequest) -> ToolFormat:
         if not prepare.uses_tool_format(request):
@@ -117,6 +152,7 @@ class CompilePool:
 
     def close(self) -> None:
         """Refuses new work and kills the sandboxes, without waiting for running jobs."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._pool, self._known):
+            pool.shutdown(wait=False, cancel_futures=True)
         for sandbox in self._sandboxes:
             sandbox.close()

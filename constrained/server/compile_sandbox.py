@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from constrained.automaton import compile
+from constrained.automaton.bitmask import unpack_ids
+from constrained.automaton.protocol import NO_LIMIT
 from constrained.chat.reply import reply_constraint
 from constrained.constraint import gbnf, json_schema
+from constrained.decoding import limits
 from constrained.sandbox import Sandbox, SandboxFailed, SandboxTimeout
 from constrained.server import prepare
 from constrained.server.errors import ApiError
 
 if TYPE_CHECKING:
+    from constrained.automaton import Automaton
     from constrained.chat.tools import ToolFormat
     from constrained.server.requests import ApiRequest
     from constrained.vocabulary import Vocabulary
+
+_TRIAL_TOKENS = 8
+"""Tokens of the text along which masks are tried."""
 
 
 class CompileSandbox(Sandbox):
@@ -30,19 +38,25 @@ class CompileSandbox(Sandbox):
         super().__init__(vocabulary, seconds, memory, _warm)
         self._seconds = seconds
 
-    def __call__(self, request: ApiRequest, format: ToolFormat, param: str | None) -> None:
-        """Compiles the constraint of a request in the sandbox.
+    def __call__(
+        self, request: ApiRequest, format: ToolFormat, param: str | None, max_tokens: int | None = None
+    ) -> float:
+        """Compiles the constraint of a request in the sandbox, and computes masks there.
 
         Args:
             request: the request; its prompt is not needed.
             format: format of tool calls.
             param: name of the request field with the constraint.
+            max_tokens: token limit of the completion.
+
+        Returns:
+            Processor seconds of the slowest mask.
 
         Raises:
             ApiError: it cannot be compiled, or exceeds the limit of time or memory.
         """
         try:
-            refusal = self.run(_refusal, request, format)
+            found = self.run(_try, request, format, max_tokens)
         except SandboxTimeout:
             raise compile_timeout_error(self._seconds, param) from None
         except SandboxFailed as failed:
@@ -50,8 +64,10 @@ class CompileSandbox(Sandbox):
                 raise ApiError(503, "the server is stopping", code="stopping") from None
             what = f"the process that compiled the constraint ended with {failed.code}"
             raise ApiError(400, what, code="compile_failed", param=param) from None
-        if refusal is not None:
-            raise ApiError(**refusal)
+        if isinstance(found, dict):
+            raise ApiError(**found)
+        seconds: float = found
+        return seconds
 
 
 def compile_timeout_error(seconds: float, param: str | None) -> ApiError:
@@ -69,17 +85,35 @@ def _warm(vocabulary: Vocabulary) -> None:
         compile(constraint, vocabulary)
 
 
-def _refusal(vocabulary: Vocabulary, request: ApiRequest, format: ToolFormat) -> dict[str, Any] | None:
-    """Compiles the constraint of a request; returns the arguments of an `ApiError`, or None."""
+def _try(
+    vocabulary: Vocabulary, request: ApiRequest, format: ToolFormat, max_tokens: int | None
+) -> dict[str, Any] | float:
+    """Compiles the constraint of a request: the arguments of an `ApiError`, or seconds of the slowest mask."""
     try:
         _, automaton = prepare.compile_constraint(request, vocabulary, format)
-        # Decoding needs these before the first token.
-        automaton.shortest_completion(automaton.start)
-        automaton.fill_mask(automaton.start, automaton.new_mask())
+        return _slowest_mask(automaton, max_tokens)
     except MemoryError:
         return vars(
             ApiError(400, "compiling the constraint exceeds the memory limit", code="constraint_too_large")
         )
     except ApiError as refusal:
         return vars(refusal)
-    return None
+
+
+def _slowest_mask(automaton: Automaton, max_tokens: int | None) -> float:
+    """Processor seconds of the slowest of some masks: the first ones of a text, without a limit, far from it and near it."""
+    mask = automaton.new_mask()
+    state = automaton.start
+    slowest = 0.0
+    for position in range(_TRIAL_TOKENS):
+        needed = automaton.shortest_completion(state)
+        far = limits.DEFAULT_TOKENS if max_tokens is None else max(max_tokens - position, needed)
+        for budget in (NO_LIMIT, needed + 8, needed + 1, far):
+            began = time.thread_time()
+            automaton.fill_mask_within(state, mask, min(budget, NO_LIMIT))
+            slowest = max(slowest, time.thread_time() - began)
+        ids = [token for token in unpack_ids(mask) if int(token) not in automaton.vocabulary.eos_ids]
+        if not ids:
+            break
+        state = automaton.next(state, int(ids[position * 7919 % len(ids)]))  # some way, always the same
+    return slowest

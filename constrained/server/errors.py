@@ -92,6 +92,8 @@ def to_api_error(error: Exception, param: str | None = None) -> ApiError:
         return error
     if isinstance(error, ValidationError):
         return _malformed(error)
+    if isinstance(error, MemoryError):
+        return ApiError(503, "there is not enough memory for this request", code="out_of_memory")
     for kind, status, code in _CODES:
         if isinstance(error, kind):
             assert isinstance(error, ConstrainedError)

@@ -49,6 +49,8 @@ class Metrics:
         )
         running = Gauge("constrained_texts_running", "Sequences that are being decoded.", registry=registry)
         running.set_function(lambda: scheduler.running)
+        parked = Gauge("constrained_texts_parked", "Sequences that wait for a slow mask.", registry=registry)
+        parked.set_function(lambda: scheduler.parked)
         waiting = Gauge("constrained_requests_waiting", "Requests in the queue.", registry=registry)
         waiting.set_function(lambda: scheduler.waiting)
 

@@ -120,14 +120,26 @@ def prepare_request(
     settings: ServerSettings,
     format: ToolFormat = HERMES,
     drafts: SpeculationCache | None = None,
+    *,
+    vocabulary: Vocabulary | None = None,
+    slow: bool = False,
 ) -> PreparedRequest:
     """Compiles the constraint and encodes the prompts.
+
+    Args:
+        request: what the client wants.
+        model: encodes the prompts.
+        settings: limits.
+        format: format of tool calls.
+        drafts: draft tables; None: no speculation.
+        vocabulary: the model's, with other shards; None: the model's own.
+        slow: masks of the constraint are slow: see `SequenceStream`.
 
     Raises:
         ApiError: a field is invalid, or its constraint cannot be enforced.
     """
     chat = isinstance(request, ChatRequest)
-    constraint, automaton = compile_constraint(request, model.vocabulary, format)
+    constraint, automaton = compile_constraint(request, vocabulary or model.vocabulary, format)
     try:
         prompts = _prompts(request, model, constraint, format)
     except Exception as error:
@@ -143,7 +155,7 @@ def prepare_request(
         rules = DecodingParams(automaton, _warp(request, automaton.vocabulary.size), sampler.certain_ends)
         seed = None if request.seed is None else request.seed % 2**64
         seed = limits.make_noise(seed, 0, greedy=rules.warp.greedy).seed
-        wanted = _max_tokens(request, settings)
+        wanted = max_tokens(request, settings)
         groups: list[list[SequenceStream]] = []
         seen: Counter[tuple[int, ...]] = Counter()
         drafting = None if drafts is None else drafts.for_constraint(constraint, automaton)
@@ -157,7 +169,7 @@ def prepare_request(
             decoding = [DecodingRequest(rules, ids, limit, seed, first + i, drafting) for i in range(copies)]
             groups.append(
                 [
-                    SequenceStream(base + i, one.new_sequence(), sampler, _top(request))
+                    SequenceStream(base + i, one.new_sequence(), sampler, _top(request), slow=slow)
                     for i, one in enumerate(decoding)
                 ]
             )
@@ -320,7 +332,8 @@ def _warp(request: ApiRequest, tokens: int) -> LogitsWarper:
     return LogitsWarper(temperature, **drop_full_top_k(settings, tokens))
 
 
-def _max_tokens(request: ApiRequest, settings: ServerSettings) -> int | None:
+def max_tokens(request: ApiRequest, settings: ServerSettings) -> int | None:
+    """The token limit of a request, as far as it or the server has one."""
     requested = request.max_tokens
     if isinstance(request, ChatRequest) and request.max_completion_tokens is not None:
         requested = request.max_completion_tokens

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import ipaddress
+import logging
 import signal
 import socket
 import threading
@@ -14,7 +17,11 @@ from constrained.chat.tools import ToolFormat
 from constrained.errors import InvalidArgument
 from constrained.models import LanguageModel
 from constrained.server.app import create_app
+from constrained.server.connections import LimitedProtocol
+from constrained.server.logs import logging_as_json
 from constrained.server.settings import ServerSettings
+
+_log = logging.getLogger(__name__)
 
 
 class _Server(uvicorn.Server):
@@ -61,13 +68,18 @@ def serve(
     scheduler = app.state.service.scheduler
     config = uvicorn.Config(
         app,
-        log_level="warning",
+        http=functools.partial(LimitedProtocol, settings=settings),  # type: ignore[arg-type]
+        h11_max_incomplete_event_size=settings.max_headers,
+        log_config=None,
         access_log=False,
+        server_header=False,
         timeout_graceful_shutdown=max(1, round(settings.grace_seconds)),
         lifespan="on",
     )
     shown = f"[{host}]" if ":" in host else host
-    with listening, _handled_signals():
+    with listening, logging_as_json(requests=settings.log_requests), _handled_signals():
+        if not settings.api_keys and not _is_loopback(host):
+            _log.warning("everybody who reaches %s can use the server: it has no API key", host)
         server = _Server(config, on_ready, f"http://{shown}:{listening.getsockname()[1]}")
         scheduler.on_failure = lambda: setattr(server, "should_exit", True)
         server.run(sockets=[listening])
@@ -83,6 +95,13 @@ def _listen(host: str, port: int) -> socket.socket:
         raise InvalidArgument(
             f"cannot listen at {host} port {port}: {error}", action="name another --port or --host"
         ) from None
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 @contextlib.contextmanager

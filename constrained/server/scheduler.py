@@ -10,12 +10,16 @@ from collections.abc import Callable, Sequence
 from constrained.decoding.continuous_batch import ContinuousBatch
 from constrained.decoding.speculation import DraftScheduler
 from constrained.models import LanguageModel
+from constrained.server.lane import Lane
 from constrained.server.sequence_stream import SequenceDelta, SequenceStream
 
 _log = logging.getLogger(__name__)
 
 DeltaCallback = Callable[[list[SequenceDelta]], None]
 """Receives the new deltas of a request; called in the scheduler's thread, and must not block."""
+
+_MOMENT = 0.02
+"""Seconds between two looks at a batch in which every sequence is parked."""
 
 MAX_PREFILL_TOKENS = 512
 """Prompt tokens read between two steps (at least one prompt), to bound the delay of running sequences."""
@@ -40,7 +44,8 @@ class Job:
 
     def deliver(self) -> None:
         """Passes the new deltas to the callback."""
-        pieces = [piece for text in self.sequences if (piece := text.pop_delta()) is not None]
+        ready = (text for text in self.sequences if not text.parked)
+        pieces = [piece for text in ready if (piece := text.pop_delta()) is not None]
         if pieces and not self.cancelled:
             self._tell(pieces)
 
@@ -71,6 +76,8 @@ class Scheduler:
     its memory is unknown, so it is not restarted and accepts no more jobs.
 
     Attributes:
+        steps: steps so far.
+        parked: sequences whose next token another thread draws.
         failure: type of the error that ended the thread; None while it runs, and after a `stop`.
         on_failure: called by the thread when it fails.
 
@@ -79,6 +86,7 @@ class Scheduler:
         max_sequences: largest batch. A job with more sequences runs alone.
         speculation: as in `ContinuousBatch`.
         speculation_max_batch: as in `ContinuousBatch`.
+        draw_seconds: limit of the time of a sequence's slow draws, see `Lane`.
     """
 
     def __init__(
@@ -88,8 +96,10 @@ class Scheduler:
         speculation: DraftScheduler | None = None,
         *,
         speculation_max_batch: int | None = None,
+        draw_seconds: float = 30.0,
     ) -> None:
         self._model = model
+        self._lane = Lane(draw_seconds, self._wake)
         self._drafted = speculation_max_batch
         self._drafting = speculation
         self._rows = max_sequences
@@ -100,6 +110,7 @@ class Scheduler:
         self._thread = threading.Thread(target=self._run, name="scheduler", daemon=True)
         self._began = False
         self.steps = 0
+        self.parked = 0
         self.failure: str | None = None
         self.on_failure: Callable[[], None] = lambda: None
 
@@ -174,7 +185,7 @@ class Scheduler:
 
     def _loop(self) -> None:
         batch: ContinuousBatch[SequenceStream] = ContinuousBatch(
-            self._model, self._drafting, speculation_max_batch=self._drafted
+            self._model, self._drafting, speculation_max_batch=self._drafted, drawing=self._lane
         )
         while self._wait():
             self._admit(batch)
@@ -188,8 +199,22 @@ class Scheduler:
             for job in self._running:
                 job.deliver()
             self._running = [job for job in self._running if not job.finished]
+            self.parked = batch.parked
+            if batch.parked and not batch.sequences:
+                self._wait_for_parked()
         batch.clear()
+        self._lane.close()
         self._fail(ServerStopped("the server was stopped"))
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._changed.notify()
+
+    def _wait_for_parked(self) -> None:
+        """Waits a moment for what can go on: a parked sequence, a new job, a time limit."""
+        with self._changed:
+            if not self._stopping:
+                self._changed.wait(_MOMENT)
 
     def _wait(self) -> bool:
         """Waits for jobs; False when the scheduler is to stop."""
@@ -202,7 +227,9 @@ class Scheduler:
         """Adds waiting jobs to the batch, first come first served, while they fit."""
         batch.remove_finished()
         read = 0
-        while read < MAX_PREFILL_TOKENS and (job := self._next(len(batch.sequences))) is not None:
+        while (
+            read < MAX_PREFILL_TOKENS and (job := self._next(len(batch.sequences) + batch.parked)) is not None
+        ):
             self._running.append(job)
             read += len(job.sequences[0].sequence.unread)
             try:

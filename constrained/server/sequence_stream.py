@@ -57,14 +57,27 @@ class SequenceStream:
         sequence: a new sequence.
         sampler: draws its tokens.
         top: number of most likely tokens to report per position; None: no log-probabilities.
+
+    Attributes:
+        cancelled: nobody waits for it any more, or it failed.
+        parked: another thread draws its next token: only that thread changes it, and nothing of it is delivered.
+        slow: its last draw took longer than a batch waits.
+        slow_seconds: what its draws in other threads took.
     """
 
     def __init__(
-        self, index: int, sequence: TokenSequence, sampler: TokenSampler, top: int | None = None
+        self,
+        index: int,
+        sequence: TokenSequence,
+        sampler: TokenSampler,
+        top: int | None = None,
+        *,
+        slow: bool = False,
     ) -> None:
         self.index = index
         self.sequence = sequence
-        self.cancelled = False
+        self.cancelled = self.parked = False
+        self.slow, self.slow_seconds = slow, 0.0
         self.pending_delta: SequenceDelta | None = None
         self._sampler = sampler
         self._top = top
@@ -79,8 +92,8 @@ class SequenceStream:
 
     @property
     def finished(self) -> bool:
-        """Whether the sequence has ended or was cancelled."""
-        return self.cancelled or bool(self.sequence.finish)
+        """Whether the sequence has ended or was cancelled; a parked one has not ended."""
+        return self.cancelled or (not self.parked and bool(self.sequence.finish))
 
     def advance(self, distribution: Distribution) -> None:
         """Draws a token; an error is reported in the delta and ends this sequence only."""
@@ -100,8 +113,8 @@ class SequenceStream:
 
     def fail(self, error: Exception) -> None:
         """Ends the sequence with an error."""
-        self.cancelled = True
         self.pending_delta = SequenceDelta(self.index, error=error)
+        self.cancelled, self.parked = True, False
 
     def pop_delta(self) -> SequenceDelta | None:
         """Returns and clears the delta that has not been sent yet."""
@@ -118,7 +131,7 @@ class SequenceStream:
         if likely is not None:
             piece.tokens.append(likely)
         piece.count = len(sequence.tokens)
-        if self.finished:
+        if self.sequence.finish:
             piece.finish = self._finish_reason()
         self.pending_delta = piece
 

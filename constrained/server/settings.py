@@ -7,6 +7,15 @@ from dataclasses import dataclass
 from constrained.decoding.speculation import Speculation, resolve_speculation
 from constrained.errors import InvalidArgument
 
+_TIMES = (
+    "header_seconds",
+    "body_seconds",
+    "request_seconds",
+    "mask_seconds",
+    "draw_seconds",
+    "compile_seconds",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
@@ -14,42 +23,70 @@ class ServerSettings:
 
     Attributes:
         name: model name that clients send.
-        api_key: required in ``Authorization: Bearer ...``; None: no authentication.
+        api_key: required in ``Authorization: Bearer ...``, one of them if they are several; None: no authentication.
+        protect_metrics: ``/metrics`` needs a key too.
+        cors_origins: origins whose pages may call the server from a browser; ``"*"``: all.
         max_batch: greatest number of sequences in a batch.
         max_queue: greatest number of waiting requests; more are refused with 429.
+        max_client_requests: greatest number of open requests of a client: of a key if there are several, else of an address.
+        max_connections: open connections; further ones get 503.
+        max_headers: bytes of the head of a request.
         max_body: bytes of a request body.
+        header_seconds: time for the head of a request, from the opening of the connection or the last response.
+        body_seconds: time for the body of a request.
+        request_seconds: time for a request in all; then its completions end, and clients that read too slowly are cut off.
+        min_free_memory: bytes; new requests get 503 while the system, or the process's cgroup, has less.
         max_schema: bytes of JSON of the constraint or the tools of a request.
         max_tokens: greatest number of tokens of a completion; None: the model's context.
+        mask_seconds: processor time of a mask of a new constraint; a slower one in its trial refuses the constraint.
+        draw_seconds: time of all slow draws of a completion; the scheduler does not wait for them.
         compile_seconds: time limit for compiling the constraint of a request.
         compile_threads: number of compile threads, each with a sandbox process.
         compile_memory: bytes that a sandbox may allocate for a constraint.
         speculation: ``"auto"`` or a `Speculation`, as for `Generator`; None: one token per pass. Completions do not change.
         speculation_max_batch: largest batch in which tokens are drafted.
         grace_seconds: time for running requests after SIGTERM.
+        log_requests: a line of JSON for each request, without its texts.
 
     Raises:
         InvalidArgument: a setting is out of range.
     """
 
     name: str = "constrained-tiny"
-    api_key: str | None = None
+    api_key: str | tuple[str, ...] | None = None
+    protect_metrics: bool = False
+    cors_origins: tuple[str, ...] = ()
     max_batch: int = 32
     max_queue: int = 128
+    max_client_requests: int = 64
+    max_connections: int = 1024
+    max_headers: int = 32 << 10
     max_body: int = 8 << 20
     max_schema: int = 1 << 20
     max_tokens: int | None = None
+    header_seconds: float = 15.0
+    body_seconds: float = 60.0
+    request_seconds: float = 600.0
+    min_free_memory: int = 256 << 20
+    mask_seconds: float = 1.0
+    draw_seconds: float = 30.0
     compile_seconds: float = 10.0
     compile_threads: int = 2
     compile_memory: int = 1 << 30
     speculation: str | Speculation | None = None
     speculation_max_batch: int = 4
     grace_seconds: float = 60.0
+    log_requests: bool = False
 
     def __post_init__(self) -> None:
         for name, least in (
             ("max_batch", 1),
             ("max_queue", 0),
+            ("max_client_requests", 1),
+            ("max_connections", 1),
+            ("max_headers", 1024),
             ("max_body", 1),
+            ("min_free_memory", 0),
             ("max_schema", 1),
             ("compile_threads", 1),
             ("compile_memory", 1),
@@ -59,11 +96,17 @@ class ServerSettings:
             if getattr(self, name) < least:
                 raise InvalidArgument(f"{name} is {getattr(self, name)}", action=f"give at least {least}")
         resolve_speculation(self.speculation)
-        if self.compile_seconds <= 0:
-            raise InvalidArgument(f"compile_seconds is {self.compile_seconds}", action="give a positive time")
+        for name in _TIMES:
+            if not getattr(self, name) > 0:
+                raise InvalidArgument(f"{name} is {getattr(self, name)}", action="give a positive time")
         if self.max_tokens is not None and self.max_tokens < 1:
             raise InvalidArgument(f"max_tokens is {self.max_tokens}", action="give at least 1, or None")
         if not self.name:
             raise InvalidArgument("the model has no name", action="pass a name")
-        if self.api_key == "":
+        if not all(self.api_keys):
             raise InvalidArgument("the API key is empty", action="pass a key, or None")
+
+    @property
+    def api_keys(self) -> tuple[str, ...]:
+        """The keys; none: no authentication."""
+        return (self.api_key,) if isinstance(self.api_key, str) else tuple(self.api_key or ())

@@ -47,7 +47,10 @@ async def _gone(receive: Receive) -> None:
 
 
 async def read_request_body(request: Request, limit: int) -> bytes | None:
-    """The body of a request; None if it is longer than the limit."""
+    """The body of a request; None if it is longer than the limit, at once if its head says so."""
+    announced = request.headers.get("content-length", "")
+    if announced.isdecimal() and int(announced[:20]) > limit:
+        return None
     parts: list[bytes] = []
     size = 0
     async for part in request.stream():
@@ -64,15 +67,19 @@ class EventStream(Response):
     Args:
         chunks: JSON values.
         close: called once at the end of the stream with True if the client disconnected.
+        seconds: after which a client is cut off that has not read the stream.
     """
 
     media_type = "text/event-stream"
 
-    def __init__(self, chunks: AsyncIterator[dict[str, Any]], close: Callable[[bool], None]) -> None:
+    def __init__(
+        self, chunks: AsyncIterator[dict[str, Any]], close: Callable[[bool], None], seconds: float
+    ) -> None:
         super().__init__(headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._chunks = chunks
         self._close = close
+        self._seconds = seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Sends until the chunks end or the client goes away."""
@@ -81,9 +88,9 @@ class EventStream(Response):
             await send(
                 {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
             )
-            await cancel_on_disconnect(receive, self._send(send))
+            await asyncio.wait_for(cancel_on_disconnect(receive, self._send(send)), self._seconds)
             gone = False
-        except (ClientDisconnected, OSError):
+        except (ClientDisconnected, OSError, TimeoutError, asyncio.TimeoutError):
             pass
         finally:
             self._close(gone)

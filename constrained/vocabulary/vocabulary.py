@@ -233,6 +233,19 @@ class Vocabulary:
             shards=self.shards,
         )
 
+    def with_shards(self, shards: int) -> Vocabulary:
+        """An equal vocabulary with tables of its own, whose automata are assigned to so many shards; see `core`."""
+        twin = Vocabulary(
+            self.tokens,
+            self.eos_ids,
+            encoder=self._encoder,
+            special=self.special,
+            memory_limit=self.memory_limit,
+            shards=shards,
+        )
+        twin.special_tokens, twin.special_texts = self.special_tokens, self.special_texts
+        return twin
+
     def decode(self, ids: Iterable[int]) -> bytes:
         """The text that token ids add in the middle of a generation; ids that are never text add nothing.
 

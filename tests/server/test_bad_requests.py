@@ -235,7 +235,7 @@ def test_a_model_that_fails_fails_its_requests_and_no_others() -> None:
         answer = server.chat("nan")
         assert (answer.status_code, answer.json()["error"]["code"]) == (500, "model_error")
         answer = server.chat("crash")
-        assert (answer.status_code, answer.json()["error"]["code"]) == (500, "internal_error")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "out_of_memory")
         assert "no more" not in answer.text
         streamed = server.chat("nan", stream=True)
         events = [line[6:] for line in streamed.text.splitlines() if line.startswith("data: ")]

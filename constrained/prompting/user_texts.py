@@ -1,0 +1,119 @@
+"""Texts of users in a chat never become special tokens, whatever they contain.
+
+A chat template writes special tokens as text, such as ``<|im_end|>``, and the tokenizer reads them back. A text of a user
+with these letters would end its message there. So a break is put into such letters before the template sees them, and the
+rendered text is encoded in pieces between the breaks. Other texts have no breaks, and the ids that they always had.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Mapping
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+from constrained.errors import PromptError
+
+BREAK = "\ufdd0"
+"""A code point that is no character, and so in no text; see `mark`."""
+
+_MARKUP = re.compile(r"[<\[\u300c\uff5c|].*[>\]\u300d\uff5c|]", re.DOTALL)
+
+_ValueT = TypeVar("_ValueT")
+_patterns: WeakKeyDictionary[Any, tuple[Any, ...]] = WeakKeyDictionary()
+
+
+def mark(value: _ValueT, tokenizer: Any, *, special_only: bool = False) -> _ValueT:
+    """A text, or a JSON value with texts, with a break in everything that the tokenizer would read as a special token.
+
+    Args:
+        value: strings, and lists and mappings of them, are copied; other values are returned as they are.
+        tokenizer: a Hugging Face tokenizer.
+        special_only: leave markup that is not special to the tokenizer, such as ``<think>`` in many: templates look for it in
+            what the assistant wrote.
+
+    Raises:
+        PromptError: a text contains `BREAK`.
+    """
+    pattern = _pattern(tokenizer)[special_only]
+    marked: _ValueT = _mark(value, pattern)
+    return marked
+
+
+def encode_marked(text: str, tokenizer: Any, *, special: bool) -> list[int]:
+    """Token ids of a rendered text with breaks.
+
+    Args:
+        text: pieces between breaks are encoded one by one.
+        tokenizer: a Hugging Face tokenizer.
+        special: whether the tokenizer adds its special tokens around the text.
+    """
+    first, *others = text.split(BREAK)
+    if not others:
+        return _ids(text, tokenizer, special=special)
+    ids = [token for piece in (first, *others) for token in _ids(piece, tokenizer, special=False)]
+    if not special:
+        return ids
+    bare, around = (_ids("a", tokenizer, special=flag) for flag in (False, True))
+    begin = next((i for i in range(len(around)) if around[i : i + len(bare)] == bare), 0)
+    return [*around[:begin], *ids, *around[begin + len(bare) :]]
+
+
+def _ids(text: str, tokenizer: Any, *, special: bool) -> list[int]:
+    return [int(token) for token in tokenizer(text, add_special_tokens=special)["input_ids"]]
+
+
+def _mark(value: Any, pattern: re.Pattern[str] | None) -> Any:
+    if isinstance(value, str):
+        if BREAK in value:
+            raise PromptError(
+                f"character {value.index(BREAK)} of a text is U+FDD0, which is no character",
+                action="remove it",
+            )
+        return value if pattern is None else _broken(value, pattern)
+    if isinstance(value, Mapping):
+        return {_mark(key, pattern): _mark(one, pattern) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_mark(one, pattern) for one in value]
+    return value
+
+
+def _broken(text: str, pattern: re.Pattern[str]) -> str:
+    """The text with a break behind the first character of each match, overlapping ones too."""
+    pieces, begin = [], 0
+    while found := pattern.search(text, begin):
+        pieces.append(text[begin : found.start() + 1])
+        begin = found.start() + 1
+    return BREAK.join([*pieces, text[begin:]])
+
+
+def _pattern(tokenizer: Any) -> tuple[re.Pattern[str] | None, re.Pattern[str] | None]:
+    """What matches markup and special tokens, and special tokens alone."""
+    try:
+        known = _patterns.get(tokenizer)
+    except TypeError:  # not hashable
+        known = None
+    if known is None or known[0] != _count(tokenizer):
+        known = (_count(tokenizer), *_made(tokenizer))
+        with contextlib.suppress(TypeError):
+            _patterns[tokenizer] = known
+    return known[1], known[2]
+
+
+def _count(tokenizer: Any) -> int:
+    return len(getattr(tokenizer, "added_tokens_decoder", ()))
+
+
+def _made(tokenizer: Any) -> tuple[re.Pattern[str] | None, re.Pattern[str] | None]:
+    added = dict(getattr(tokenizer, "added_tokens_decoder", {})).values()
+    special = {str(token) for token in added if token.special} | set(
+        map(str, getattr(tokenizer, "all_special_tokens", ()))
+    )
+    markup = {str(token) for token in added if _MARKUP.fullmatch(str(token))}
+    return _alternatives(special | markup), _alternatives(special)
+
+
+def _alternatives(texts: set[str]) -> re.Pattern[str] | None:
+    long = sorted((text for text in texts if len(text) > 1), key=lambda text: (-len(text), text))
+    return re.compile("|".join(map(re.escape, long))) if long else None

@@ -1,0 +1,106 @@
+"""Log lines as JSON: no control characters, and no texts of requests."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import re
+import time
+import traceback
+import uuid
+from collections.abc import Iterator
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+ACCESS = logging.getLogger("constrained.server.access")
+"""One record for each request, at the level INFO; its fields are in `record.request`."""
+
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+_LOGGERS = ("constrained", "uvicorn")
+
+
+class RequestLog:
+    """ASGI middleware: gives each request an id, sends it back in ``X-Request-Id``, and logs how the request ended.
+
+    Args:
+        app: the application.
+        enabled: whether to log.
+    """
+
+    def __init__(self, app: ASGIApp, enabled: bool) -> None:
+        self._app = app
+        self._enabled = enabled
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See the class."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        given = dict(scope["headers"]).get(b"x-request-id", b"")
+        name = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex.encode()
+        began, status, size = time.perf_counter(), 0, 0
+
+        async def note(message: Message) -> None:
+            nonlocal status, size
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message.get("headers", ()), (b"x-request-id", name)]
+            size += len(message.get("body", b""))
+            await send(message)
+
+        try:
+            await self._app(scope, receive, note)
+        finally:
+            if self._enabled:
+                client = scope.get("client") or ("", 0)
+                fields = {
+                    "id": name.decode(),
+                    "client": client[0],
+                    "method": scope["method"],
+                    "path": scope["path"],
+                    "status": status,
+                    "bytes": size,
+                    "seconds": round(time.perf_counter() - began, 6),
+                }
+                ACCESS.info("request", extra={"request": fields})
+
+
+class JsonFormatter(logging.Formatter):
+    """A record as one line of ASCII JSON; of an exception its class and where it was raised, not its message.
+
+    A message of an exception can quote what a client sent.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """See the class."""
+        line = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+            **getattr(record, "request", {}),
+        }
+        if record.exc_info and record.exc_info[0] is not None:
+            line["error"] = record.exc_info[0].__name__
+            frames = traceback.extract_tb(record.exc_info[2])
+            line["frames"] = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
+        return json.dumps(line)
+
+
+@contextlib.contextmanager
+def logging_as_json(*, requests: bool) -> Iterator[None]:
+    """Writes the records of this library and of uvicorn to standard error: warnings, and requests if they are logged."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonFormatter())
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    level = ACCESS.level
+    for logger in loggers:
+        logger.addHandler(handler)
+    if requests:
+        ACCESS.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        ACCESS.setLevel(level)
+        for logger in loggers:
+            logger.removeHandler(handler)

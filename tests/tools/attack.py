@@ -1,0 +1,233 @@
+"""Hostile clients against a server in a process of its own, beside an innocent client whose latency is measured.
+
+python -m tests.tools.attack                       all attacks
+python -m tests.tools.attack schemas --seconds 60  one of them, longer
+
+Prints for each attack the latency of the innocent client before and during it, the resident memory of the server, how the
+attackers were answered, and whether the server still answers afterwards. Latencies are side by side in one run, so that
+their ratio says something on a busy machine, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.tools.soak import resident
+
+NAME = "scripted"
+SIZE = 131_072
+"""Tokens of the vocabulary: as many as those of large models."""
+
+SERVER = """
+import itertools, sys
+import constrained
+from constrained.server import ServerSettings, serve
+from constrained.testing import ScriptedModel
+letters = "etaoinshrdlucmfwypvbgkqjxz ETAOINSHRDL0123456789\\"{}[]:,.-_\\\\\\n"
+words = ("".join(word) for count in (2, 3, 4) for word in itertools.product(letters, repeat=count))
+tokens = [bytes([i]) for i in range(256)]
+tokens += [word.encode() for word in itertools.islice(words, int(sys.argv[1]) - 257)]
+vocabulary = constrained.Vocabulary.from_bytes([*tokens, b""], [len(tokens)])
+model = ScriptedModel(vocabulary, '{"a": 1, "b": 2, "c": [1, 2, 3]}', context=4096)
+serve(model, ServerSettings(name="scripted"), port=0, on_ready=lambda url: print(url, file=sys.stderr, flush=True))
+"""
+
+Attack = Callable[["Target", int], Awaitable[str]]
+
+
+class Target:
+    """A server under attack.
+
+    Args:
+        url: its root.
+        process: its process.
+    """
+
+    def __init__(self, url: str, process: int) -> None:
+        self.url = url
+        self.process = process
+        self.numbers = itertools.count()
+
+    def body(self, schema: Any = None, **more: Any) -> dict[str, Any]:
+        """A request, with a schema if one is given."""
+        body = {"model": NAME, "messages": [{"role": "user", "content": "go"}], "max_tokens": 10, **more}
+        if schema is not None:
+            body["response_format"] = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+        return body
+
+    async def post(self, client: httpx.AsyncClient, body: dict[str, Any]) -> str:
+        """Sends a request; its outcome in one word."""
+        try:
+            answer = await client.post(f"{self.url}/v1/chat/completions", json=body)
+        except httpx.HTTPError as error:
+            return type(error).__name__
+        return "ok" if answer.status_code == 200 else f"{answer.status_code} {answer.json()['error']['code']}"
+
+
+async def hostile_schemas(target: Target, turn: int) -> str:
+    """A new constraint each time whose masks near a limit are slow and large."""
+    number = next(target.numbers)
+    schemas: list[Any] = [
+        {"type": "object", "minProperties": 2, "title": str(number)},
+        {"type": "string", "minLength": 50_000 + number},
+        {"type": "array", "uniqueItems": True, "items": {"enum": [f"{i}-{number}" for i in range(200)]}},
+    ]
+    async with httpx.AsyncClient(timeout=120) as client:
+        return await target.post(client, target.body(schemas[0 if turn % 4 else number % 3]))
+
+
+async def big_body(target: Target, turn: int) -> str:
+    """100 MB, announced or not."""
+
+    async def endless() -> Any:
+        for _ in range(1600):
+            yield b" " * 65536
+
+    async with httpx.AsyncClient(timeout=60) as client:
+        content: Any = endless() if turn % 2 else b" " * 100_000_000
+        try:
+            answer = await client.post(f"{target.url}/v1/chat/completions", content=content)
+        except httpx.HTTPError as error:
+            return type(error).__name__
+        return str(answer.status_code)
+
+
+async def slow_head(target: Target, turn: int) -> str:
+    """A connection that sends a byte a second."""
+    host, port = target.url.removeprefix("http://").split(":")
+    _, writer = await asyncio.open_connection(host, int(port))
+    try:
+        for byte in b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nX-Long: " + b"x" * 3600:
+            writer.write(bytes([byte]))
+            await writer.drain()
+            await asyncio.sleep(1)
+    except OSError:
+        pass
+    finally:
+        writer.close()
+    return "closed by the server"
+
+
+async def hang_up(target: Target, turn: int) -> str:
+    """A stream that is left after its first lines."""
+    schema = {"type": "array", "items": {"type": "integer"}, "minItems": 100}
+    async with (
+        httpx.AsyncClient(timeout=60) as client,
+        client.stream(
+            "POST",
+            f"{target.url}/v1/chat/completions",
+            json=target.body(schema, max_tokens=400, stream=True),
+        ) as answer,
+    ):
+        async for _ in answer.aiter_lines():
+            break
+        return f"{answer.status_code}, left"
+
+
+ATTACKS: dict[str, tuple[Attack, int]] = {
+    "schemas": (hostile_schemas, 8),
+    "bodies": (big_body, 4),
+    "slow heads": (slow_head, 200),
+    "disconnects": (hang_up, 16),
+}
+"""By name: the attack, and how many of its clients attack at a time."""
+
+
+async def innocent(target: Target, seconds: float) -> tuple[list[float], Counter[str]]:
+    """Latencies of a client that asks for one known schema, again and again."""
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+    found, outcomes, end = [], Counter[str](), time.monotonic() + seconds
+    async with httpx.AsyncClient(timeout=120) as client:
+        while time.monotonic() < end:
+            began = time.perf_counter()
+            outcomes[await target.post(client, target.body(schema, temperature=0))] += 1
+            found.append(time.perf_counter() - began)
+            await asyncio.sleep(0.02)
+    return found, outcomes
+
+
+async def attacked(target: Target, name: str, seconds: float) -> str:
+    """Runs one attack; what happened, as a row of a table."""
+    attack, clients = ATTACKS[name]
+    before, _ = await innocent(target, seconds / 2)
+    outcomes: Counter[str] = Counter()
+    most = 0
+
+    async def repeat() -> None:
+        for turn in itertools.count():
+            outcomes[await attack(target, turn)] += 1
+
+    async def watch() -> None:
+        nonlocal most
+        while True:
+            most = max(most, resident(target.process))
+            await asyncio.sleep(0.2)
+
+    start = resident(target.process)
+    attackers = [asyncio.create_task(repeat()) for _ in range(clients)]
+    watching = asyncio.create_task(watch())
+    during, answers = await innocent(target, seconds)
+    for task in (*attackers, watching):
+        task.cancel()
+    await asyncio.gather(*attackers, watching, return_exceptions=True)
+    _, last = await innocent(target, 1)
+    return " | ".join(
+        [
+            name,
+            *(f"{_quantile(times, q) * 1e3:.0f}" for times in (before, during) for q in (0.5, 0.99)),
+            f"{_quantile(during, 0.99) / _quantile(before, 0.99):.1f}",
+            f"{start >> 20} / {most >> 20}",
+            ", ".join(f"{count} {what}" for what, count in outcomes.most_common(6)) or f"{clients} open",
+            f"{dict(answers)}, afterwards {dict(last)}",
+        ]
+    )
+
+
+def _quantile(values: list[float], q: float) -> float:
+    return statistics.quantiles(values, n=1000, method="inclusive")[round(q * 1000) - 1]
+
+
+def main() -> None:
+    """See the module."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("attacks", nargs="*", help=f"some of {', '.join(ATTACKS)} [default: all]")
+    parser.add_argument("--seconds", type=float, default=20.0, help="of each attack")
+    options = parser.parse_args()
+    process = subprocess.Popen(
+        [sys.executable, "-c", SERVER, str(SIZE)],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+    try:
+        assert process.stderr is not None
+        url = process.stderr.readline().strip()
+        assert url.startswith("http"), url + process.stderr.read()
+        target = Target(url, process.pid)
+        print(
+            "attack | before p50, p99, ms | during p50, p99, ms | p99 ratio | MiB before / at most | attackers | innocent"
+        )
+        for name in options.attacks or ATTACKS:
+            print(asyncio.run(attacked(target, name, options.seconds)), flush=True)
+        print(json.dumps({"alive": process.poll() is None, "MiB": resident(process.pid) >> 20}))
+    finally:
+        process.terminate()
+        process.wait(90)
+
+
+if __name__ == "__main__":
+    main()
