@@ -68,6 +68,8 @@ class DeviceMaskCache:
         import torch
 
         slots = torch.from_numpy(np.array(self._ensure_sent(automata, states), dtype=np.int32))
+        if self.table.device.type == "cuda":
+            slots = slots.pin_memory()  # from other memory the copy would wait for the device
         return slots.to(self.table.device, non_blocking=True)
 
     def masks(self, automata: Automaton | Sequence[Automaton], states: Sequence[int]) -> torch.Tensor:

@@ -77,13 +77,17 @@ def forward_pass(
         for ids, tree, size in zip(unread, trees, sizes, strict=True):
             read.append(TreeLogits(tree, logits, begin, size, len(ids)))
             begin += size + 1
+
+    def record() -> None:
+        forward_seconds = time.perf_counter() - began
+        for sequence in sequences:
+            sequence.stats.forward_seconds += forward_seconds
+        if budget is not None:
+            budget.record_pass(count, max(sizes), forward_seconds, draft_seconds, plain=longest == 1)
+
+    logits.when_read(record)  # on a device the pass may only have been launched
     if any(top_counts):
         _prepare(logits, sequences, read, top_counts)
-    forward_seconds = time.perf_counter() - began
-    for sequence in sequences:
-        sequence.stats.forward_seconds += forward_seconds
-    if budget is not None:
-        budget.record_pass(count, max(sizes), forward_seconds, draft_seconds, plain=longest == 1)
     return read
 
 

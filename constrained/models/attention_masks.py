@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     import torch
@@ -57,23 +58,31 @@ class AttentionLayout:
 
 def make_attention_masks(
     layout: AttentionLayout,
-    seen: torch.Tensor,
+    valid: torch.Tensor,
+    new: torch.Tensor,
     queries: torch.Tensor,
-    places: torch.Tensor,
+    ends: torch.Tensor,
     gone: Mapping[str, int],
 ) -> Any:
     """Masks to be added to attention scores.
 
     Args:
         layout: of the model.
-        seen: what a layer without a bound sees, bool [rows, queries, columns].
+        valid: which of the columns so far hold tokens, bool [rows, columns]: a layer without a bound sees these.
+        new: which of the new columns each query sees, bool [rows, queries, queries].
         queries: positions of the queries, int [rows, queries].
-        places: positions of the columns, int [rows, columns]; arbitrary for columns that no query sees.
+        ends: the position after each row's last token, int [rows, 1].
         gone: by kind: number of first columns that its layers have dropped.
 
     Returns:
         float32 [rows, 1, queries, columns held], or a mapping from each kind to such a tensor.
     """
+    import torch
+
+    seen = torch.cat([valid.unsqueeze(1).expand(-1, new.shape[1], -1), new], dim=2)
+    if layout.bounds:
+        # Positions of the columns, counted from the end, as first columns may be dropped.
+        places = torch.cat([ends - valid.flip(1).cumsum(dim=1).flip(1), queries], dim=1)
     masks = {}
     for kind, sight in layout.windows.items():
         part = seen[:, :, gone[kind] :]
@@ -89,20 +98,18 @@ def is_chain(parents: Sequence[int]) -> bool:
     return all(parent == i - 1 for i, parent in enumerate(parents))
 
 
-def tree_attention(parents: Sequence[int], width: int) -> tuple[list[int], torch.Tensor]:
+def tree_attention(parents: Sequence[int], width: int) -> tuple[list[int], NDArray[np.bool_]]:
     """Depth of each token of a tree, and which of its tokens each sees: bool [width, width].
 
     Padding tokens see themselves, so that no softmax is over an empty set.
     """
-    import torch
-
     depths = [0] * width
     seen = np.eye(width, dtype=np.bool_)
     for i, parent in enumerate(parents):
         if parent >= 0:
             depths[i] = depths[parent] + 1
             seen[i] |= seen[parent]
-    return depths, torch.from_numpy(seen)
+    return depths, seen
 
 
 def additive(seen: torch.Tensor) -> torch.Tensor:

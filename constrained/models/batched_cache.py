@@ -2,6 +2,8 @@
 
 Rows have equal width by padding, which may stand anywhere: a boolean table marks it and the attention mask hides it.
 Positions count tokens without padding. Layers with a sliding window store all columns; the mask limits what queries see.
+
+The bookkeeping is on the host. A pass copies what it needs of it to the device in one piece, and waits for nothing.
 """
 
 from __future__ import annotations
@@ -11,10 +13,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from constrained.models.attention_masks import AttentionLayout, is_chain, make_attention_masks, tree_attention
 from constrained.models.base import Cache
 from constrained.models.cache import ForwardFunction, HuggingFaceCache
+from constrained.models.selection import Selection
+from constrained.models.upload import upload
 
 if TYPE_CHECKING:
     import torch
@@ -46,9 +51,10 @@ class BatchedCache(HuggingFaceCache):
         super().__init__(rows)
         self._layout = layout
         self._cache: Any = None
-        self._valid: torch.Tensor | None = None  # bool [rows, columns], on the device
+        # Both are replaced, never changed: copies share them.
+        self._valid: NDArray[np.bool_] | None = None  # [rows, columns]
+        self._gone = dict.fromkeys(layout.windows, 0)
         self._pending: list[int] = []  # the first column of each row's tree
-        self._gone = dict.fromkeys(layout.windows, 0)  # replaced, never changed: copies share it
 
     def fork(self, rows: Sequence[int]) -> Cache:
         """An independent cache of these rows. Layers replace their tensors and never change them, so copies share them.
@@ -62,12 +68,12 @@ class BatchedCache(HuggingFaceCache):
             twin.keep(rows)
             return twin
         twin._cache = copy.copy(self._cache)
-        if len(self._lengths) == 1 and len(rows) > 1 and bool(self._valid.all()):
+        if len(self._lengths) == 1 and len(rows) > 1 and self._valid.all():
             layers = share_prefix(self._cache, len(rows))
             if layers is not None:
                 twin._cache.layers = layers
                 twin._lengths = self._lengths * len(rows)
-                twin._valid = self._valid.repeat(len(rows), 1)
+                twin._valid = self._valid.repeat(len(rows), axis=0)
                 return twin
         twin._cache.layers = [copy.copy(layer) for layer in self._cache.layers]
         if list(rows) != list(range(len(self._lengths))):
@@ -76,20 +82,13 @@ class BatchedCache(HuggingFaceCache):
 
     def keep(self, rows: Sequence[int]) -> None:
         """Keeps these rows, in this order, and drops the columns that only padded the others."""
-        import torch
-
         self._lengths = [self._lengths[row] for row in rows]
         if self._cache is None or self._valid is None:
             return
-        index = torch.tensor(list(rows), dtype=torch.long, device=self._valid.device)
-        self._valid = self._valid[index]
-        self._select(index, self._valid.any(dim=0).nonzero().squeeze(1))
+        self._select(rows, np.flatnonzero(self._valid[list(rows)].any(axis=0)))
 
     def join(self, *others: Cache) -> None:
         """Appends the rows of other caches, in one copy; narrower ones are padded on the left."""
-        import torch
-        from torch.nn.functional import pad
-
         from constrained.models.shared_prefix import append_rows, column_count
 
         fresh: list[BatchedCache] = []
@@ -113,7 +112,9 @@ class BatchedCache(HuggingFaceCache):
             gone = width - max(map(column_count, (layer, *twins)))
             append_rows(layer, twins, width - gone)
             self._gone = self._gone | {kind: gone}
-        self._valid = torch.cat([pad(table, (width - table.shape[1], 0)) for table in tables])
+        self._valid = np.concatenate(
+            [np.pad(table, ((0, 0), (width - table.shape[1], 0))) for table in tables]
+        )
         for one in fresh:
             self._lengths = self._lengths + one._lengths
 
@@ -130,10 +131,9 @@ class BatchedCache(HuggingFaceCache):
         if self._cache is None:
             caches = [self._new() for _ in tokens]
             firsts = [forward_row(run, ids, caches[row], 0, device) for row, ids in enumerate(tokens)]
-            self._join(caches, [len(ids) for ids in tokens], device)
             self._lengths = [len(ids) for ids in tokens]
-            columns = torch.arange(self._valid.shape[1], device=device)  # type: ignore[union-attr]
-            self._valid = columns >= len(columns) - torch.tensor(self._lengths, device=device).unsqueeze(1)
+            width = self._join(caches, self._lengths)
+            self._valid = np.arange(width) >= width - np.array(self._lengths)[:, None]
             return torch.cat(firsts)
         self._tidy(alone=len(tokens) == 1)
         counts = [len(ids) for ids in tokens]
@@ -141,18 +141,13 @@ class BatchedCache(HuggingFaceCache):
         if len(tokens) == 1 and not any(self._gone.values()):
             logits = forward_row(run, tokens[0], self._cache, self._lengths[0], device)
         else:
-            width = max(counts)
-            # A query sees the new columns up to itself; padding comes after all tokens.
-            new = torch.ones(len(tokens), width, width, dtype=torch.bool, device=device).tril()
-            depths = [list(range(width))] * len(tokens)
-            whole = self._look(run, tokens, depths, new, every=width > 1)
-            last = torch.tensor(counts, device=device) - 1
-            logits = whole[torch.arange(len(tokens), device=device), last]
+            width = max(counts)  # padding comes after all tokens
+            depths = np.tile(np.arange(width), (len(tokens), 1))
+            last = np.arange(len(tokens)) * width + np.array(counts) - 1
+            logits = self._look(run, tokens, depths, None, device, last=last)
         assert self._valid is not None
-        columns = torch.arange(max(counts), device=device)
-        self._valid = torch.cat(
-            [self._valid, columns < torch.tensor(counts, device=device).unsqueeze(1)], dim=1
-        )
+        fresh = np.arange(max(counts)) < np.array(counts)[:, None]
+        self._valid = np.concatenate([self._valid, fresh], axis=1)
         self._lengths = [length + count for length, count in zip(self._lengths, counts, strict=True)]
         return logits
 
@@ -165,40 +160,33 @@ class BatchedCache(HuggingFaceCache):
         device: torch.device,
     ) -> list[torch.Tensor]:
         """As `forward`: the first call reads each row in its own forward pass, later calls read all rows in one."""
-        import torch
-        from torch.nn.functional import pad
-
         if self._cache is None:
             trees = zip(tokens, parents, skip, strict=True)
             caches, logits = zip(*(self._first(run, *tree, device) for tree in trees), strict=True)
             # Rows are aligned at the right: shorter rows start at later columns.
-            width = self._join(list(caches), [len(ids) for ids in tokens], device)
+            width = self._join(list(caches), [len(ids) for ids in tokens])
             self._pending = [width - len(ids) for ids in tokens]
             return list(logits)
         self._tidy()
         assert self._valid is not None
         width = max(map(len, tokens))
         depths, new = zip(*(tree_attention(row, width) for row in parents), strict=True)
-        outputs = self._look(run, tokens, depths, torch.stack(new).to(device), every=True)
+        outputs = self._look(run, tokens, np.array(depths), np.stack(new), device, every=True)
         self._pending = [self._valid.shape[1]] * len(tokens)
-        self._valid = pad(self._valid, (0, width))
+        self._valid = np.pad(self._valid, ((0, 0), (0, width)))
         return [outputs[row, skip[row] : len(ids)] for row, ids in enumerate(tokens)]
 
     def keep_paths(self, rows: Sequence[int], paths: Sequence[Sequence[int]]) -> None:
         """Marks one path of each row as valid."""
-        import torch
-
         assert self._valid is not None
         begins = [self._pending[row] for row in rows]
         self._lengths = [self._lengths[row] + len(path) for row, path in zip(rows, paths, strict=True)]
         if list(rows) != list(range(len(self._valid))):
-            index = torch.tensor(list(rows), dtype=torch.long, device=self._valid.device)
-            self._valid = self._valid[index]
-            self._select(index, torch.arange(self._valid.shape[1], device=index.device))
-        marks = np.zeros(self._valid.shape, dtype=np.bool_)
+            self._select(rows, np.arange(self._valid.shape[1]))
+        valid = self._valid.copy()
         for row, path in enumerate(paths):
-            marks[row, [begins[row] + i for i in path]] = True
-        self._valid = self._valid | torch.from_numpy(marks).to(self._valid.device)
+            valid[row, [begins[row] + i for i in path]] = True
+        self._valid = valid
 
     def _new(self) -> Any:
         from transformers import DynamicCache
@@ -225,74 +213,87 @@ class BatchedCache(HuggingFaceCache):
         device: torch.device,
     ) -> tuple[Any, torch.Tensor]:
         """Reads a tree into an empty row: its cache, and logits after the tokens that are not skipped."""
-        import torch
-
         cache, wanted = self._new(), len(ids) - skip
         if is_chain(parents):
             logits = forward_row(run, ids, cache, 0, device, every=wanted)
         else:
             depths, new = tree_attention(parents, len(ids))
             alone = BatchedCache(1, self._layout)
-            alone._cache, alone._valid = cache, torch.zeros((1, 0), dtype=torch.bool, device=device)
-            logits = alone._look(run, [ids], [depths], new.unsqueeze(0).to(device), every=wanted)[0]
+            alone._cache, alone._valid = cache, np.zeros((1, 0), dtype=np.bool_)
+            logits = alone._look(run, [ids], np.array([depths]), new[None], device, every=wanted)[0]
         return cache, logits[len(logits) - wanted :]
 
     def _look(
         self,
         run: ForwardFunction,
         tokens: Sequence[Sequence[int]],
-        depths: Sequence[Sequence[int]],
-        new: torch.Tensor,
+        depths: NDArray[np.int64],
+        new: NDArray[np.bool_] | None,
+        device: torch.device,
         *,
-        every: bool | int,
+        every: bool | int = True,
+        last: NDArray[np.int64] | None = None,
     ) -> Any:
-        """One forward pass of all rows: logits [rows, width, V], or of the last columns.
+        """One forward pass of all rows: logits [rows, width, V], of the last columns, or [rows, V].
 
         Args:
             run: the model.
             tokens: ids, by row.
-            depths: of each token and each padding column: its position relative to the row's end.
-            new: which of the new columns each query sees, bool [rows, width, width].
+            depths: of each token and each padding column: its position relative to the row's end, [rows, width].
+            new: which of the new columns each query sees, [rows, width, width]; None: those up to itself.
+            device: where ids go.
             every: as in `ForwardFunction`.
+            last: the query of each row whose logits are wanted, counted through all rows; None: `every`.
         """
         import torch
 
         assert self._valid is not None
-        device, width = self._valid.device, new.shape[1]
-        seen = torch.cat([self._valid.unsqueeze(1).expand(-1, width, -1), new], dim=2)
-        queries = self._ends() + torch.tensor(depths, device=device)
-        places = torch.cat([self._places(), queries], dim=1) if self._layout.bounds else queries
-        return run(
+        width = depths.shape[1]
+        ids = np.zeros(depths.shape, dtype=np.int64)
+        for row, given in zip(ids, tokens, strict=True):
+            row[: len(given)] = given
+        ends = np.array(self._lengths, dtype=np.int64)[:, None]
+        wanted = np.empty(0, dtype=np.int64) if last is None or width == 1 else last
+        inputs, queries, begins, picked, valid, *trees = upload(
+            device, ids, ends + depths, ends, wanted, self._valid, *(() if new is None else (new,))
+        )
+        if trees:
+            (sights,) = trees
+        else:
+            sights = torch.ones((1, width, width), dtype=torch.bool, device=device).tril()
+            sights = sights.expand(len(ids), -1, -1)
+        logits = run(
             every=every,
-            input_ids=torch.tensor([[*ids, *[0] * (width - len(ids))] for ids in tokens], device=device),
+            input_ids=inputs,
             position_ids=queries,
-            attention_mask=make_attention_masks(self._layout, seen, queries, places, self._gone),
+            attention_mask=make_attention_masks(self._layout, valid, sights, queries, begins, self._gone),
             past_key_values=self._cache,
         )
+        if last is None:
+            return logits
+        return logits[:, -1] if width == 1 else logits.flatten(0, 1).index_select(0, picked)
 
-    def _ends(self) -> torch.Tensor:
-        """The position after each row, int [rows, 1]."""
-        import torch
-
+    def _places(self) -> NDArray[np.int64]:
+        """Positions of the valid columns, [rows, columns]; counted from the end, as first columns may be dropped."""
         assert self._valid is not None
-        return torch.tensor(self._lengths, device=self._valid.device).unsqueeze(1)
+        after = self._valid[:, ::-1].cumsum(axis=1)[:, ::-1]
+        places: NDArray[np.int64] = np.array(self._lengths)[:, None] - after
+        return places
 
-    def _places(self) -> torch.Tensor:
-        """Positions of the valid columns, int [rows, columns]; counted from the end, as first columns may be dropped."""
-        assert self._valid is not None
-        after = self._valid.flip(1).cumsum(dim=1).flip(1)
-        return self._ends() - after
-
-    def _select(self, rows: torch.Tensor, columns: torch.Tensor) -> None:
-        """Keeps rows of all layers, and columns of all layers and of the table; its rows were kept before."""
+    def _select(self, rows: Sequence[int], columns: NDArray[np.intp]) -> None:
+        """Keeps rows and columns of all layers and of the table."""
         from constrained.models.shared_prefix import select_columns
 
         assert self._valid is not None
+        kept = None if list(rows) == list(range(len(self._valid))) else rows
+        parts = {
+            kind: Selection(kept, columns[columns >= gone] - gone, self._valid.shape[1] - gone)
+            for kind, gone in self._gone.items()
+        }
         for kind, layer in self._held():
-            gone = self._gone[kind]
-            select_columns(layer, rows, columns[columns >= gone] - gone if gone else columns)
-        self._gone = {kind: int((columns < gone).sum()) if gone else 0 for kind, gone in self._gone.items()}
-        self._valid = self._valid[:, columns]
+            select_columns(layer, parts[kind])
+        self._gone = {kind: int((columns < gone).sum()) for kind, gone in self._gone.items()}
+        self._valid = self._valid[list(rows)][:, columns]
 
     def _tidy(self, *, alone: bool = False) -> None:
         """Drops columns that are valid in no row if there are many (for a single row: any), and those out of sight."""
@@ -301,7 +302,7 @@ class BatchedCache(HuggingFaceCache):
         assert self._valid is not None
         width, longest = self._valid.shape[1], max(self._lengths)
         used = min(longest, width)
-        if width > (used if alone else _WASTE * used + _SPARE) and not bool(self._valid.any(dim=0).all()):
+        if width > (used if alone else _WASTE * used + _SPARE) and not self._valid.any(axis=0).all():
             self.keep(range(len(self._lengths)))
         bounds = {
             kind: sight
@@ -309,8 +310,9 @@ class BatchedCache(HuggingFaceCache):
             if self._valid.shape[1] - self._gone[kind] > (sight.bound or 0) + _BEYOND
         }
         for kind, sight in bounds.items():
-            needed = (self._valid & (self._places() >= sight.first(self._ends()))).any(dim=0)
-            first = int(needed.int().argmax()) if bool(needed.any()) else len(needed)
+            ends = np.array(self._lengths)[:, None]
+            needed = (self._valid & (self._places() >= sight.first(ends))).any(axis=0)
+            first = int(needed.argmax()) if needed.any() else len(needed)
             first = max(first, self._gone[kind])
             for other, layer in self._held():
                 if other == kind:
@@ -321,14 +323,14 @@ class BatchedCache(HuggingFaceCache):
             self._gone = {kind: gone - common for kind, gone in self._gone.items()}
             self._valid = self._valid[:, common:]
 
-    def _join(self, caches: list[Any], lengths: Sequence[int], device: torch.device) -> int:
+    def _join(self, caches: list[Any], lengths: Sequence[int]) -> int:
         """Joins caches of single rows, padded on the left; returns the number of columns, none of them valid yet."""
         import torch
         from torch.nn.functional import pad
 
         width = max(lengths)
         self._cache = caches[0]
-        self._valid = torch.zeros((len(lengths), width), dtype=torch.bool, device=device)
+        self._valid = np.zeros((len(lengths), width), dtype=np.bool_)
         if len(caches) > 1:
             for i, layer in enumerate(self._cache.layers):
                 rows = [cache.layers[i] for cache in caches]
@@ -345,11 +347,11 @@ def forward_row(
     """Reads tokens of one sequence, without padding or mask; logits after the last `every` tokens, [every, V]."""
     import torch
 
-    positions = torch.arange(start, start + len(ids), device=device).unsqueeze(0)
+    (inputs,) = upload(device, np.array([ids], dtype=np.int64))
     logits = run(
         every=every,
-        input_ids=torch.tensor([list(ids)], device=device),
-        position_ids=positions,
+        input_ids=inputs,
+        position_ids=torch.arange(start, start + len(ids), device=device).unsqueeze(0),
         past_key_values=cache,
     )
     return logits[0, -every:]  # type: ignore[no-any-return]

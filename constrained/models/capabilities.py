@@ -18,8 +18,11 @@ from constrained.models.cache import ForwardFunction, HuggingFaceCache, PerRowCa
 from constrained.models.probe import (
     causality_error,
     chain_error,
+    context_error,
     isolation_error,
+    measured_error,
     probe_failure,
+    rounding_error,
     step_error,
     tree_error,
 )
@@ -31,7 +34,9 @@ if TYPE_CHECKING:
 TOLERANCE = {"float64": 1e-3, "float32": 1e-3}
 """Greatest error of logits in a probe, in standard deviations over the vocabulary, by dtype."""
 LOW_PRECISION_TOLERANCE = 0.1
-"""The greatest error for dtypes of 16 and 8 bits, whose rounding is that large."""
+"""The same for dtypes of 16 and 8 bits, whose rounding is that large in shallow models; see `_tree_tolerance`."""
+CONTEXT_SHARE = 0.25
+"""The greatest error of a draft tree, relative to what one other token in the context changes."""
 FORGETTING_ERROR = 0.5
 """A step error of at least this means that the cache does not keep what the model has read."""
 
@@ -49,11 +54,16 @@ class Capabilities:
         mode: of reading.
         layout: of its layers, where rows can be side by side.
         no_trees: why it reads no trees, None if it does.
+        tree_error: the largest difference between logits of a draft tree and of its branches read in one piece, in
+            standard deviations over the vocabulary; None if it was not measured.
+        tree_tolerance: the greatest error that rounding explains.
     """
 
     mode: ForwardMode
     layout: AttentionLayout | None = None
     no_trees: str | None = None
+    tree_error: float | None = None
+    tree_tolerance: float | None = None
 
 
 def cache_argument(model: Any) -> str | None:
@@ -62,7 +72,9 @@ def cache_argument(model: Any) -> str | None:
     return next((name for name in ("past_key_values", "cache_params") if name in accepted), None)
 
 
-def probe_capabilities(model: Any, run: ForwardFunction, device: torch.device, size: int) -> Capabilities:
+def probe_capabilities(
+    model: Any, run: ForwardFunction, device: torch.device, size: int, *, force_trees: bool = False
+) -> Capabilities:
     """Inspects a model's configuration, then probes the model.
 
     Args:
@@ -70,6 +82,7 @@ def probe_capabilities(model: Any, run: ForwardFunction, device: torch.device, s
         run: its forward pass.
         device: where token ids go.
         size: of its vocabulary.
+        force_trees: read draft trees whatever their error, where the configuration allows it.
 
     Raises:
         ModelError: it is not a causal language model.
@@ -82,10 +95,17 @@ def probe_capabilities(model: Any, run: ForwardFunction, device: torch.device, s
     with torch.inference_mode():
         if isinstance(found, AttentionLayout):
             layers = found
-            wrong = probe_failure(lambda: tree_error(run, layers, device, size), tolerance)
-            if wrong is None:
-                return Capabilities(ForwardMode.TREES, layers)
-            found = f"a small tree did not have the logits of its branches ({wrong})"
+            error = measured_error(lambda: tree_error(run, layers, device, size))
+            if not isinstance(error, str):
+                if error > tolerance == LOW_PRECISION_TOLERANCE:
+                    tolerance = _tree_tolerance(model, run, device, size)
+                if error <= tolerance or force_trees:
+                    return Capabilities(ForwardMode.TREES, layers, tree_error=error, tree_tolerance=tolerance)
+                error = (
+                    f"they are off by {error:.2g} standard deviations, of which rounding explains {tolerance:.2g}; "
+                    "force_trees=True of load reads trees all the same"
+                )
+            found = f"a small tree did not have the logits of its branches ({error})"
             warnings.warn(f"{name} is read without trees, one text at a time: {found}", stacklevel=4)
         reason = f"{name} reads no trees: {found}"
         make = cache_factory(model)
@@ -108,6 +128,20 @@ def probe_capabilities(model: Any, run: ForwardFunction, device: torch.device, s
             return Capabilities(ForwardMode.STEPS, no_trees=reason)
         wrong = probe_failure(lambda: chain_error(run, make, device, size), tolerance)
     return Capabilities(ForwardMode.CHAINS if wrong is None else ForwardMode.STEPS, no_trees=reason)
+
+
+def _tree_tolerance(model: Any, run: ForwardFunction, device: torch.device, size: int) -> float:
+    """The error of a draft tree that rounding in 16 bits explains.
+
+    A pass with a mask runs other kernels than one without, so their roundings differ, and deep models carry a rounding
+    far. At most what the model makes of its embeddings moved by one rounding, and always well below what a token
+    wrongly in or out of sight would do.
+    """
+    own = measured_error(lambda: rounding_error(run, model.get_input_embeddings(), device, size))
+    context = measured_error(lambda: context_error(run, device, size))
+    if isinstance(own, str) or isinstance(context, str):
+        return LOW_PRECISION_TOLERANCE
+    return max(LOW_PRECISION_TOLERANCE, min(own, CONTEXT_SHARE * context))
 
 
 def make_cache(model: Any, capabilities: Capabilities, rows: int, isolate: bool) -> HuggingFaceCache:

@@ -24,7 +24,7 @@ _HOW = (
 )
 """Options that say how the files of any repository are fetched and run."""
 _OPTIONS = (
-    *_WHERE, *_HOW, "device", "dtype", "isolate", "tokenizer", "device_map", "max_memory", "offload_folder", "variant",
+    *_WHERE, *_HOW, "device", "dtype", "isolate", "force_trees", "tokenizer", "device_map", "max_memory", "offload_folder", "variant",
     "quantization_config", "attn_implementation", "use_safetensors", "config", "low_cpu_mem_usage", "tp_plan",
 )  # fmt: skip
 """What a misspelt option may have meant."""

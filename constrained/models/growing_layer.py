@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from transformers.cache_utils import DynamicLayer
 
+from constrained.models.selection import Selection
+
 _ROOM = 64
 """Columns beyond those in use that a new buffer has."""
 
@@ -75,15 +77,19 @@ class GrowingLayer(DynamicLayer):  # type: ignore[no-untyped-call]
             buffer.written = self._used[which] = count
         return self.keys, self.values
 
-    def select(self, rows: torch.Tensor, columns: torch.Tensor) -> None:
-        """Keeps these rows and columns, in this order; increasing columns."""
+    def select(self, chosen: Selection) -> None:
+        """Keeps rows and columns."""
         for which, part in enumerate((self.keys, self.values)):
-            buffer = _empty(part, len(rows), len(columns))
-            target = buffer.tensor[:, :, : len(columns)]
-            if len(columns) == part.shape[2]:
-                torch.index_select(part, 0, rows, out=target)
+            rows, columns = chosen.indices(part.device)
+            if columns is not None:
+                part = part if rows is None else part.index_select(0, rows)
+                buffer = _empty(part, len(part), len(columns))
+                torch.index_select(part, 2, columns, out=buffer.tensor[:, :, : buffer.written])
+            elif rows is not None:
+                buffer = _empty(part, len(rows), part.shape[2])
+                torch.index_select(part, 0, rows, out=buffer.tensor[:, :, : buffer.written])
             else:
-                torch.index_select(part.index_select(0, rows), 2, columns, out=target)
+                continue
             self._replace(which, buffer)
 
     def append_rows(self, others: Sequence[Any], columns: int) -> None:

@@ -38,7 +38,9 @@ class HuggingFaceModel(LanguageModel):
     are ignored.
     """
 
-    def __init__(self, model: Any, tokenizer: Any, *, isolate: bool | None = None) -> None:
+    def __init__(
+        self, model: Any, tokenizer: Any, *, isolate: bool | None = None, force_trees: bool = False
+    ) -> None:
         """Puts the model into evaluation mode and reads the vocabulary.
 
         Args:
@@ -48,6 +50,8 @@ class HuggingFaceModel(LanguageModel):
                 bit-identical to those of single sequences, but it is slower. By default only models that cannot read padded
                 batches exactly (recurrent layers, flash attention, see `probe_capabilities`) do so; for the others logits
                 differ by float rounding between batch sizes.
+            force_trees: read draft trees, and batches side by side, also where the probe finds their logits further off
+                than rounding explains (`capabilities.tree_error`, `capabilities.tree_tolerance`).
 
         Raises:
             ModelError: not a causal language model, or not a tokenizer of transformers.
@@ -59,11 +63,11 @@ class HuggingFaceModel(LanguageModel):
                 f"a {type(tokenizer).__name__} cannot encode prompts for a transformers model",
                 action="pass a transformers tokenizer; PreTrainedTokenizerFast(tokenizer_object=...) makes one",
             )
-        self._take(model, tokenizer, Vocabulary.from_tokenizer(tokenizer, model=model), isolate)
+        self._take(model, tokenizer, Vocabulary.from_tokenizer(tokenizer, model=model), isolate, force_trees)
 
     @classmethod
     def from_vocabulary(
-        cls, model: Any, vocabulary: Vocabulary, *, isolate: bool | None = None
+        cls, model: Any, vocabulary: Vocabulary, *, isolate: bool | None = None, force_trees: bool = False
     ) -> HuggingFaceModel:
         """A model without a tokenizer: its prompts are token ids.
 
@@ -71,21 +75,25 @@ class HuggingFaceModel(LanguageModel):
             model: as above.
             vocabulary: of its tokenizer.
             isolate: as above.
+            force_trees: as above.
 
         Raises:
             ModelError: not a causal language model.
         """
         _check_causal(model)
         loaded = cls.__new__(cls)
-        loaded._take(model, None, vocabulary, isolate)
+        loaded._take(model, None, vocabulary, isolate, force_trees)
         return loaded
 
-    def _take(self, model: Any, tokenizer: Any, vocabulary: Vocabulary, isolate: bool | None) -> None:
+    def _take(
+        self, model: Any, tokenizer: Any, vocabulary: Vocabulary, isolate: bool | None, force_trees: bool
+    ) -> None:
         self.model = model.eval()
         self.tokenizer = tokenizer
         self.vocabulary = vocabulary
         self.context = getattr(decoder_config(model), "max_position_embeddings", None)
         self._isolate = isolate
+        self._force_trees = force_trees
         self.bitwise_reproducible = isolate is True
         self._accepted = set(inspect.signature(model.forward).parameters)
         self._cache_name = cache_argument(model)
@@ -97,7 +105,9 @@ class HuggingFaceModel(LanguageModel):
         Raises:
             ModelError: it is not a causal language model.
         """
-        return probe_capabilities(self.model, self._run, self.device, self.vocabulary.size)
+        return probe_capabilities(
+            self.model, self._run, self.device, self.vocabulary.size, force_trees=self._force_trees
+        )
 
     @property
     def isolate(self) -> bool:

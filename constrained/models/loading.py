@@ -22,6 +22,7 @@ def load(
     device: str | None = None,
     dtype: Any = None,
     isolate: bool | None = None,
+    force_trees: bool = False,
     **options: Any,
 ) -> LanguageModel:
     """Makes a language model ready for generation.
@@ -35,6 +36,7 @@ def load(
         dtype: its number format (``"bfloat16"``, a torch dtype): by default float32 on CPU, and on a GPU the one
             the checkpoint was saved in.
         isolate: see `HuggingFaceModel`: batches whose logits are bit-identical to those of each text alone.
+        force_trees: see `HuggingFaceModel`: draft trees although the probe of the model refuses them.
         options: passed on to `from_pretrained`. Those that say where the files are and how they are fetched
             (``revision``, ``subfolder``, ``gguf_file``, ``token``, ``trust_remote_code``, ``cache_dir``,
             ``local_files_only``, ...) reach the tokenizer too. With ``device_map``, and for quantised checkpoints,
@@ -47,7 +49,8 @@ def load(
     """
     settings = dict(device=device, dtype=dtype, **options)
     if isinstance(model, LanguageModel):
-        _refuse_settings(dict(tokenizer=tokenizer, isolate=isolate, **settings), "a LanguageModel")
+        given = dict(tokenizer=tokenizer, isolate=isolate, force_trees=force_trees or None, **settings)
+        _refuse_settings(given, "a LanguageModel")
         return model
     from constrained.models.hugging_face import HuggingFaceModel
 
@@ -57,7 +60,9 @@ def load(
             settings["local_files_only"] = True
             with _no_bars():
                 loaded = load_weights(folder, **settings)
-            return HuggingFaceModel(loaded, tokenizer or load_tokenizer(folder, {}), isolate=isolate)
+            return HuggingFaceModel(
+                loaded, tokenizer or load_tokenizer(folder, {}), isolate=isolate, force_trees=force_trees
+            )
     if isinstance(model, str | os.PathLike):
         name = os.fspath(model)
         if name.lower().endswith(".gguf") and "gguf_file" not in options:
@@ -68,7 +73,9 @@ def load(
             tokenizer = load_tokenizer(name, options)
         elif isinstance(tokenizer, str | os.PathLike):
             tokenizer = load_tokenizer(os.fspath(tokenizer), options, own=False)
-        return HuggingFaceModel(load_weights(name, **settings), tokenizer, isolate=isolate)
+        return HuggingFaceModel(
+            load_weights(name, **settings), tokenizer, isolate=isolate, force_trees=force_trees
+        )
     _refuse_settings(settings, "a loaded model")
     if type(model).__module__.partition(".")[0] == "llama_cpp":
         from constrained.models.llama_cpp import LlamaCppModel
@@ -81,7 +88,7 @@ def load(
         )
     if isinstance(tokenizer, str | os.PathLike):
         tokenizer = load_tokenizer(os.fspath(tokenizer), {})
-    return HuggingFaceModel(model, tokenizer, isolate=isolate)
+    return HuggingFaceModel(model, tokenizer, isolate=isolate, force_trees=force_trees)
 
 
 def _gguf(

@@ -7,7 +7,7 @@ keys (`spec.kernels.row_stats`), 8 KB for 64 places of 131,072 tokens. A whole r
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +77,13 @@ class Logits(ABC):
     def top_keys(self, index: int) -> TopKeys | None:
         """The tokens with the largest keys; None where the row itself is at hand, or nothing was prepared."""
 
+    def when_read(self, call: Callable[[], None]) -> None:
+        """Calls `call` as soon as the pass is known to be done: by default it is when its logits are returned.
+
+        A device still computes then; its pass is done when the first of its logits are on the host.
+        """
+        call()
+
 
 class HostLogits(Logits):
     """Arrays, one after the other."""
@@ -125,14 +132,30 @@ class DeviceLogits(Logits):
         self._tensor = tensor
         self._rows: dict[int, NDArray[np.floating[Any]]] = {}
         self._top: dict[int, TopKeys] = {}
+        self._read = False
+        self._calls: list[Callable[[], None]] = []
 
     def row(self, index: int) -> NDArray[np.floating[Any]]:
         """Copied once, as float32."""
         import torch
 
         if index not in self._rows:
-            self._rows[index] = self._tensor[index].to("cpu", torch.float32).numpy()
+            self._rows[index] = self._on_host(self._tensor[index].to(torch.float32))
         return self._rows[index]
+
+    def when_read(self, call: Callable[[], None]) -> None:
+        """At the first copy to the host, which waits for the pass."""
+        if self._read:
+            call()
+        else:
+            self._calls.append(call)
+
+    def _on_host(self, tensor: torch.Tensor) -> NDArray[np.float32]:
+        array: NDArray[np.float32] = tensor.cpu().numpy()
+        self._read = True
+        while self._calls:
+            self._calls.pop(0)()
+        return array
 
     def top_tokens(self, index: int, count: int) -> list[int]:
         """The most likely of those with the largest keys, where these are known: they cost nothing."""
@@ -154,18 +177,25 @@ class DeviceLogits(Logits):
         """Reads every row once, on the device, and copies the largest keys of all places to the host together."""
         import torch
 
+        from constrained.models.upload import upload
         from spec.kernels import noise_keys, row_stats
 
-        rows, device = self._tensor, self._tensor.device
+        rows = self._tensor
+        # The device still computes the logits: these are made and copied meanwhile.
+        words, index, warmth = upload(
+            rows.device,
+            noise_keys(noises, positions, "cpu").numpy(),
+            np.asarray(places, dtype=np.int64),
+            np.asarray(temperatures, dtype=np.float32),
+        )
         if len(places) < len(rows):
-            rows = rows[torch.tensor(list(places), device=device)]
-        warmth = torch.tensor(list(temperatures), dtype=torch.float32, device=device)
-        stats = row_stats(rows, noise_keys(noises, positions, device), warmth, top_m=count)
+            rows = rows.index_select(0, index)
+        stats = row_stats(rows, words, warmth, top_m=count)
         values = rows.gather(1, stats.ids.clamp(min=0).to(torch.int64)).to(torch.float32)
         packed = torch.cat(
             (stats.ids.view(torch.float32), values, stats.keys[:, -1:], stats.lse[:, None]), dim=1
         )
-        host = packed.cpu().numpy()
+        host = self._on_host(packed)
         ids = host[:, :count].view(np.int32).astype(np.int64)
         logits = np.where(ids < 0, -np.inf, host[:, count : 2 * count].astype(np.float64))
         bounds = host[:, 2 * count].astype(np.float64)

@@ -19,12 +19,19 @@ if TYPE_CHECKING:
     import torch
 
 
-def probe_failure(trial: Callable[[], float], tolerance: float) -> str | None:
-    """Why a probe failed; None if its error is at most `tolerance`."""
+def measured_error(trial: Callable[[], float]) -> float | str:
+    """The error of a probe; or how it failed."""
     try:
-        error = float(trial())
+        return float(trial())
     except Exception as failure:  # whatever code a model brings along
         return f"{type(failure).__name__}: {(str(failure).splitlines() or [''])[0][:120]}"
+
+
+def probe_failure(trial: Callable[[], float], tolerance: float) -> str | None:
+    """Why a probe failed; None if its error is at most `tolerance`."""
+    error = measured_error(trial)
+    if isinstance(error, str):
+        return error
     return None if error <= tolerance else f"they are off by {error:.2g} standard deviations"
 
 
@@ -69,6 +76,39 @@ def tree_error(run: ForwardFunction, layout: AttentionLayout, device: torch.devi
     errors.append(_error(logits[0][[0, 2]], whole[0, 7:9]))
     errors.append(_error(logits[1], whole[3, 4:6]))
     return max(errors)
+
+
+def rounding_error(run: ForwardFunction, embeddings: Any, device: torch.device, size: int) -> float:
+    """Texts against themselves, with each number of their embeddings moved by the spacing of numbers of its size.
+
+    That is how far the model itself carries a rounding, without any tree.
+    """
+    import torch
+
+    def moved(module: Any, args: Any, output: Any) -> Any:
+        signs = torch.from_numpy(np.random.default_rng(0).choice([-1.0, 1.0], output.shape))
+        factors = 1 + torch.finfo(output.dtype).eps * signs.to(output.device, torch.float32)
+        return (output.float() * factors).to(output.dtype)
+
+    texts = torch.tensor(_ids(size, 4, 12), device=device)
+    plain = run(every=True, input_ids=texts)
+    hook = embeddings.register_forward_hook(moved)
+    try:
+        other = run(every=True, input_ids=texts)
+    finally:
+        hook.remove()
+    return _error(other.flatten(0, 1), plain.flatten(0, 1))
+
+
+def context_error(run: ForwardFunction, device: torch.device, size: int) -> float:
+    """Texts against those that differ in one token before: what a token in or out of sight changes."""
+    import torch
+
+    ids = _ids(size, 4, 12)
+    other = ids.copy()
+    other[:, 3] = other[:, 3] % (size - 1) + 1
+    plain, changed = (run(every=True, input_ids=torch.tensor(texts, device=device)) for texts in (ids, other))
+    return _error(changed[:, 5:].flatten(0, 1), plain[:, 5:].flatten(0, 1))
 
 
 def causality_error(run: ForwardFunction, device: torch.device, size: int) -> float:

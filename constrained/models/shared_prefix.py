@@ -12,6 +12,7 @@ from transformers.cache_utils import DynamicLayer
 
 from constrained.models.cache_layers import EMPTY_LAYERS
 from constrained.models.growing_layer import GrowingLayer
+from constrained.models.selection import Selection
 
 
 class SharedPrefixLayer(DynamicLayer):  # type: ignore[no-untyped-call]
@@ -93,10 +94,10 @@ class SharedPrefixLayer(DynamicLayer):  # type: ignore[no-untyped-call]
         self._common = [None if tensor is None else tensor[:, :, common:] for tensor in self._common]
         self._own = [tensor[:, :, columns - common :] for tensor in self._own]
 
-    def select(self, rows: torch.Tensor, columns: torch.Tensor) -> None:
+    def select(self, chosen: Selection) -> None:
         """Keeps these rows and columns, in this order; the common columns are among them, and come first."""
-        own = columns[self.common :] - self.common
-        self._own = [tensor.index_select(0, rows).index_select(2, own) for tensor in self._own]
+        own = chosen.after(self.common)
+        self._own = [own.of(tensor) for tensor in self._own]
 
 
 def share_prefix(cache: Any, rows: int) -> list[Any] | None:
@@ -108,13 +109,12 @@ def share_prefix(cache: Any, rows: int) -> list[Any] | None:
     return [SharedPrefixLayer(one, rows) if type(one) in plain else copy.copy(one) for one in cache.layers]
 
 
-def select_columns(layer: Any, rows: torch.Tensor, columns: torch.Tensor) -> None:
-    """Keeps these rows and columns of a layer, in this order."""
+def select_columns(layer: Any, chosen: Selection) -> None:
+    """Keeps rows and columns of a layer."""
     if isinstance(layer, GrowingLayer) or (isinstance(layer, SharedPrefixLayer) and layer.common):
-        layer.select(rows, columns)
-        return
-    layer.keys = layer.keys.index_select(0, rows).index_select(2, columns)
-    layer.values = layer.values.index_select(0, rows).index_select(2, columns)
+        layer.select(chosen)
+    else:
+        layer.keys, layer.values = chosen.of(layer.keys), chosen.of(layer.values)
 
 
 def append_rows(layer: Any, others: Sequence[Any], columns: int) -> None:

@@ -13,7 +13,6 @@ import constrained
 from constrained import ConstraintLogitsProcessor, Generator, choice, decode, regex
 from constrained.errors import DoesNotFit, InvalidArgument, ModelMismatch, UnsupportedConstraint
 from constrained.integrations.transformers import ConstrainedOutput
-from constrained.integrations.transformers.processor import _clear_on_device, _clear_on_host
 from tests.support.tiny_models import llama, random_llama
 from tests.support.tokenizers_fixtures import small_bpe_tokenizer
 
@@ -185,12 +184,6 @@ def test_scores_wider_than_the_vocabulary_are_masked_too():
     assert torch.isfinite(scores[0]).nonzero().flatten().tolist() == allowed
     with pytest.raises(ModelMismatch, match="vocabulary"):
         used(ids, torch.zeros(1, size - 1))
-
-
-def test_masks_are_spread_alike_on_host_and_device():
-    rows = torch.randint(-(2**31), 2**31, (3, 5), dtype=torch.int64).to(torch.int32)
-    expected = [[not (int(word) >> bit) & 1 for word in row for bit in range(32)] for row in rows]
-    assert _clear_on_host(rows).tolist() == _clear_on_device(rows).tolist() == expected
 
 
 def test_a_token_that_something_else_forced_is_an_error():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 import constrained
 from constrained.decoding.prompt_prefix import PromptPrefix
 from constrained.models.growing_layer import GrowingLayer
+from constrained.models.selection import Selection
 
 HEADS, SIZE = 2, 3
 OPERATIONS = st.lists(
@@ -52,10 +54,10 @@ def test_forks_see_the_columns_that_they_appended_and_no_others(
         elif name == "fork":
             known.append((copy.copy(layer), expected))
         elif name == "select":
-            rows = torch.tensor([len(expected) - 1, *([0] if count % 2 else [])])
-            columns = torch.arange(min(count % 3, expected.shape[2] - 1), expected.shape[2])
-            layer.select(rows, columns)
-            expected = expected.index_select(0, rows).index_select(2, columns)
+            rows = None if which % 3 == 2 else [len(expected) - 1, *([0] if count % 2 else [])]
+            columns = np.arange(min(count % 3, expected.shape[2] - 1), expected.shape[2])
+            layer.select(Selection(rows, columns, expected.shape[2]))
+            expected = expected[range(len(expected)) if rows is None else rows][:, :, columns]
         elif name == "join":
             other, theirs = start()
             width = max(expected.shape[2], 3) + count % 2

@@ -22,18 +22,20 @@ def random_llama(*, size: int | None = None, attention: str = "sdpa", **config: 
     """A LlamaForCausalLM of two layers, with grouped-query attention and lively logits."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    settings = LlamaConfig(
-        vocab_size=size or len(small_bpe_tokenizer()),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        initializer_range=0.4,
-        attn_implementation=attention,
-        **{"max_position_embeddings": 512, "bos_token_id": None, "eos_token_id": None} | config,
-    )
-    return seeded(lambda: LlamaForCausalLM(settings))
+    settings: dict[str, Any] = {
+        "vocab_size": size or len(small_bpe_tokenizer()),
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "initializer_range": 0.4,
+        "max_position_embeddings": 512,
+        "bos_token_id": None,
+        "eos_token_id": None,
+    }
+    made = LlamaConfig(attn_implementation=attention, **settings | config)
+    return seeded(lambda: LlamaForCausalLM(made))
 
 
 @cache

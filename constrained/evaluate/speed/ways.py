@@ -20,7 +20,7 @@ from constrained.evaluate.masks.engines.text import MaskedSequence
 from constrained.evaluate.masks.workload import VocabularyData
 from constrained.evaluate.speed.cases import SpeedCase
 from constrained.integrations.transformers import ConstraintLogitsProcessor
-from constrained.integrations.transformers.processor import forbidden_tokens
+from constrained.integrations.transformers.processor import masked_scores
 from constrained.models.hugging_face import HuggingFaceModel
 from constrained.sampling import Local, Sampler
 
@@ -80,7 +80,7 @@ class EngineProcessor(LogitsProcessor):
 
         self._commit(input_ids[0].tolist())
         rows = torch.from_numpy(self._masked.fill()).to(scores.device)
-        return scores.masked_fill(forbidden_tokens(rows, scores.shape[-1]), float("-inf"))
+        return masked_scores(scores, rows)
 
     def allowed_after(self, ids: Sequence[int]) -> NDArray[np.integer[Any]]:
         """The tokens that the engine allows next.

@@ -13,6 +13,7 @@ from constrained.automaton.device_masks import DeviceMaskCache
 from constrained.automaton.protocol import DEAD, NO_LIMIT
 from constrained.errors import BudgetExhausted, DoesNotFit, InvalidArgument, ModelMismatch
 from constrained.integrations.transformers.histories import SequenceTracker, TrackedSequence
+from constrained.models.upload import upload
 from constrained.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -126,22 +127,23 @@ class ConstraintLogitsProcessor(LogitsProcessor):
                     f"row {row}: the constraint does not allow its last token",
                     action="remove processors that force or forbid tokens after this one",
                 )
-        rows = self._rows(places, scores.device)
-        return scores.masked_fill(forbidden_tokens(rows, scores.shape[-1]), float("-inf"))
+        return masked_scores(scores, *self._masks(places, scores.device))
 
-    def _rows(self, places: Sequence[TrackedSequence], device: torch.device) -> torch.Tensor:
-        """The masks, int32 ``[rows, words]`` on the device."""
-        import torch
-
+    def _masks(
+        self, places: Sequence[TrackedSequence], device: torch.device
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Masks on the device, and which of them each row has; see `masked_scores`."""
         if self._sent_once and not any(place.ended or place.state == DEAD for place in places):
             if self._mirror is None or self._mirror.table.device != device:
                 self._mirror = DeviceMaskCache(self.vocabulary, device, slots=max(self._places, len(places)))
             if len(places) <= len(self._mirror.table):
-                return self._mirror.masks([p.automaton for p in places], [p.state for p in places])
+                slots = self._mirror.slots([p.automaton for p in places], [p.state for p in places])
+                return self._mirror.table, slots
         host = zero_mask(self.vocabulary.size, len(places))
         for place, row in zip(places, host, strict=True):
             self._fill(place, row)
-        return torch.from_numpy(host).to(device)
+        (table,) = upload(device, host)
+        return table, None
 
     def _fill(self, place: TrackedSequence, row: Any) -> None:
         if place.ended or (place.state == DEAD and self._histories.assisted):
@@ -160,34 +162,37 @@ class ConstraintLogitsProcessor(LogitsProcessor):
         return f"{type(self).__name__}({self.vocabulary!r}, max_tokens={self.max_tokens})"
 
 
-def forbidden_tokens(masks: torch.Tensor, columns: int) -> torch.Tensor:
-    """What masks do not allow.
+def masked_scores(
+    scores: torch.Tensor, masks: torch.Tensor, mask_ids: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Scores, -inf where a mask does not allow the token; the given scores do not change.
 
     Args:
-        masks: masks, int32 ``[rows, words]``, where the scores are.
-        columns: of the scores; those beyond the masks are forbidden.
-
-    Returns:
-        bool ``[rows, columns]``.
+        scores: floating ``[rows, columns]``; columns beyond the masks are masked.
+        masks: int32 ``[masks, words]``, on the device of the scores; token t at bit ``t % 32`` of word ``t // 32``.
+        mask_ids: index of the mask of each row, int32 ``[rows]``; None: row i has mask i.
     """
     import torch
 
-    spread = _clear_on_host(masks) if masks.device.type == "cpu" else _clear_on_device(masks)
+    from spec.kernels import apply_masks
+    from spec.kernels.checks import FLOATS
+    from spec.kernels.masking import apply_masks_torch
+
+    if scores.device.type == "cpu":
+        rows = masks if mask_ids is None else masks.index_select(0, mask_ids)
+        return scores.masked_fill(_forbidden_on_host(rows, scores.shape[-1]), float("-inf"))
+    if mask_ids is None:
+        mask_ids = torch.arange(len(masks), dtype=torch.int32, device=masks.device)
+    masked = scores.clone(memory_format=torch.contiguous_format)
+    (apply_masks if scores.dtype in FLOATS else apply_masks_torch)(masked, masks, mask_ids)
+    return masked
+
+
+def _forbidden_on_host(masks: torch.Tensor, columns: int) -> torch.Tensor:
+    """What masks do not allow, bool ``[rows, columns]``: in numpy, which is much faster on the host."""
+    import torch
+
+    spread = torch.from_numpy(unpack_bits((~masks).numpy()))
     if spread.shape[1] < columns:
         return torch.nn.functional.pad(spread, (0, columns - spread.shape[1]), value=True)
     return spread[:, :columns]
-
-
-def _clear_on_host(masks: torch.Tensor) -> torch.Tensor:
-    """Which bits are clear: int32 ``[rows, words]`` -> bool ``[rows, 32 words]``. In numpy, which is much faster here."""
-    import torch
-
-    return torch.from_numpy(unpack_bits((~masks).numpy()))
-
-
-def _clear_on_device(masks: torch.Tensor) -> torch.Tensor:
-    """`_clear_on_host` on the device of the masks."""
-    import torch
-
-    bits = torch.arange(32, dtype=torch.int32, device=masks.device)
-    return ((masks.unsqueeze(-1) >> bits) & 1).flatten(1) == 0

@@ -9,6 +9,8 @@ import torch
 import triton
 import triton.language as tl
 
+from spec.kernels.gpu.rows import FUSED
+
 _WORDS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 _HELD = 2048  # elements of a program: rows times columns
 
@@ -69,4 +71,5 @@ def launch_compact_kv(caches: Sequence[torch.Tensor], source: torch.Tensor, star
             *first.stride()[:3],
             ROWS=held,
             COLUMNS=columns,
+            **FUSED,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import triton
 import triton.language as tl
-from triton.language.extra.libdevice import fast_logf
+from triton.language.extra import libdevice  # a module: which functions it has depends on the target
 
 LOWEST = tl.constexpr(-(1 << 63))
 """Below every packed key."""
@@ -62,15 +62,21 @@ def gumbel(blocks, keys):
 def gumbel_bound(blocks, keys, FAST: tl.constexpr):
     """As `gumbel`, from first words alone: at least the noise, and but for rounding the noise itself where v > 2**-10.
 
-    With FAST the two logarithms are those of the hardware: relatively 1e-6 off.
+    The two logarithms are those of the hardware: relatively 1e-6 off.
     """
     word = _words(blocks, keys)
     v = tl.maximum(word.to(tl.float32) * 2.3283064365386963e-10, 1.1754943508222875e-38)
     rest = ((0xFFFFFFFF - word).to(tl.float32) + 0.5) * 2.3283064365386963e-10
+    return -_fast_log(tl.where(v < 0.25, _series(v), -_fast_log(rest, FAST)), FAST)
+
+
+@triton.jit
+def _fast_log(x, FAST: tl.constexpr):
+    """The logarithm of the hardware. With FAST, that of NVIDIA's libdevice; AMD's has none, and its log2 is as fast."""
     if FAST:
-        return -fast_logf(tl.where(v < 0.25, _series(v), -fast_logf(rest)))
+        return libdevice.fast_logf(x)
     else:
-        return -tl.log(tl.where(v < 0.25, _series(v), -tl.log(rest)))
+        return tl.log2(x) * 0.6931471805599453
 
 
 @triton.jit

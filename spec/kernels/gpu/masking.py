@@ -6,7 +6,7 @@ import torch
 import triton
 import triton.language as tl
 
-from spec.kernels.gpu.rows import allowed_of
+from spec.kernels.gpu.rows import FUSED, allowed_of
 
 BLOCK = 4096
 
@@ -30,5 +30,13 @@ def launch_apply_masks(
     rows, size = logits.shape
     if rows and size:
         _apply_masks[(rows, triton.cdiv(size, block))](
-            logits, logits.stride(0), size, table, table.stride(0), table.shape[1], places, BLOCK=block
+            logits,
+            logits.stride(0),
+            size,
+            table,
+            table.stride(0),
+            table.shape[1],
+            places,
+            BLOCK=block,
+            **FUSED,
         )

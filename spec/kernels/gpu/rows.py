@@ -11,6 +11,8 @@ groups are looked at, too: in about one split of a thousand.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
@@ -20,6 +22,8 @@ from spec.kernels.rows import RowStats, SplitStats
 
 SPLIT = 8192
 GROUP = 32
+FUSED: dict[str, Any] = {"enable_fp_fusion": True}
+"""Of every launch: a product and a sum may be rounded once. Said, because the default differs between versions of Triton."""
 
 
 @triton.jit
@@ -96,17 +100,18 @@ def _split_stats(
     while looked < SPLIT // GROUP:
         taken, left = take(left, M)
         groups = (0xFFFFFFFF - (taken & 0xFFFFFFFF)).to(tl.int32)
-        ids = first + groups[:, None] * GROUP + tl.arange(0, GROUP)[None, :]
-        inside = ids < size
-        z = tl.load(logits + ids, mask=inside, other=float("-inf")).to(tl.float32) * scale
+        # Names of their own: in a loop a name keeps its shape.
+        near = first + groups[:, None] * GROUP + tl.arange(0, GROUP)[None, :]
+        inside = near < size
+        scores = tl.load(logits + near, mask=inside, other=float("-inf")).to(tl.float32) * scale
         if MASKED:
-            known = inside & (ids // 32 < words)
-            bits = tl.load(table + ids // 32, mask=known, other=0) >> (ids % 32)
-            z = tl.where(((bits & 1) != 0) | (place < 0), z, float("-inf"))
+            known = inside & (near // 32 < words)
+            bits = tl.load(table + near // 32, mask=known, other=0) >> (near % 32)
+            scores = tl.where(((bits & 1) != 0) | (place < 0), scores, float("-inf"))
         if heat > 0:
             blocks = first // 4 + groups[:, None] * (GROUP // 4) + tl.arange(0, GROUP // 4)[None, :]
-            z += gumbel(blocks.to(tl.uint32), keys)
-        found = top(tl.reshape(pack(z, ids), [M * GROUP]), M)
+            scores += gumbel(blocks.to(tl.uint32), keys)
+        found = top(tl.reshape(pack(scores, near), [M * GROUP]), M)
         if looked > 0:
             found = top(tl.interleave(best_here, found), M)
         best_here = found
@@ -215,8 +220,9 @@ def launch_split_stats(
             M=top,
             GROUP=group,
             SPLIT=split,
-            FAST=not triton.knobs.runtime.interpret,  # the interpreter has no fast logarithm
+            FAST=torch.version.cuda is not None and not triton.knobs.runtime.interpret,
             num_warps=8 if split >= SPLIT else 4,
+            **FUSED,
         )
     return SplitStats(best, masses, logits, temperature, m)
 
@@ -243,6 +249,7 @@ def launch_merge_splits(stats: SplitStats) -> RowStats:
             log_z,
             M=top,
             SPLITS=triton.next_power_of_2(splits),
+            **FUSED,
         )
     m = stats.top_m
     return RowStats(ids[:, :m], keys[:, :m], log_p[:, :m], lse, log_z)

@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 
 from spec.kernels.gpu.keys import LOWEST, ids_of
-from spec.kernels.gpu.rows import log_masses, scale_of
+from spec.kernels.gpu.rows import FUSED, log_masses, scale_of
 from spec.kernels.rows import SplitStats
 from spec.kernels.walk import VerifiedPaths
 
@@ -101,5 +101,6 @@ def launch_verify_trees(
             M=top,
             SPLITS=triton.next_power_of_2(splits),
             num_warps=1,
+            **FUSED,
         )
     return VerifiedPaths(count, tokens, rows, log_p, log_z)
