@@ -28,7 +28,6 @@ from spec.kernels import (
     merge_splits,
     noise_keys,
     split_stats,
-    verify_trees,
 )
 from spec.noise import GumbelNoise
 
@@ -199,10 +198,6 @@ def _verification(
         made.append(KernelTiming(name, rows, moved, seconds, copy, *checked))
     held = stats.best.numel() * 8 + stats.masses.numel() * 4
     made.append(KernelTiming("merge_splits", rows, held, timer([lambda: merge_splits(stats)]), copy, None, 0))
-    tree = _chain(merge_splits(stats).ids[:, 0].tolist(), device)
-    seconds = timer([lambda: verify_trees(stats, *tree, limit=rows)])
-    lost = rows - int(verify_trees(stats, *tree, limit=rows).num_tokens[0])
-    made.append(KernelTiming("verify_trees", rows, held, seconds, copy, None, lost))
     seconds = timer([partial(apply_masks, z, table, places) for z in logits])
     refused = ~_bits(table, settings.tokens)
     wrong = int(((logits[0] == -torch.inf) != refused).sum())
@@ -231,18 +226,6 @@ def _compaction(
     return KernelTiming(
         "compact_kv", rows, moved, timer([lambda: compact_kv(caches, kept, start)]), copy, None, wrong
     )
-
-
-def _chain(tokens: list[int], device: str) -> list[torch.Tensor]:
-    """A tree that is right to its end: node i + 1 is what the row of node i draws."""
-    last = len(tokens) - 1
-    arrays = [
-        [-1, *tokens[:-1]],
-        [node + 1 if node < last else -1 for node in range(last + 1)],
-        [-1] * len(tokens),
-        [0, len(tokens)],
-    ]
-    return [torch.tensor(array, dtype=torch.int32, device=device) for array in arrays]
 
 
 def _against_float64(

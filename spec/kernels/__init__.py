@@ -1,10 +1,8 @@
 """Kernels for verification on the device: Triton for CUDA tensors, an equivalent in torch elsewhere.
 
-    A   row_stats     log-sum-exp, keys with the noise of `spec.noise`, and the top m of every row of logits
-    B   verify_trees  verification of draft trees, for masks that are on the device
-    C   compact_kv    moves the accepted path to the end of the KV cache
-    D   (reserved for tree attention; models attend to trees through attention masks)
-    E   apply_masks   masks from a table onto logits
+    row_stats     log-sum-exp, keys with the noise of `spec.noise`, and the top m of every row of logits
+    compact_kv    moves the accepted path to the end of the KV cache
+    apply_masks   masks from a table onto logits
 
 Both use identical Philox integers and draw identical tokens; floats agree to float32 rounding. Arguments are
 checked by shape, type and device (`InvalidTensor`). `gpu` holds the Triton side and is imported when first used.
@@ -16,18 +14,15 @@ from spec.kernels.checks import InvalidTensor
 from spec.kernels.compaction import compact_kv
 from spec.kernels.masking import apply_masks
 from spec.kernels.rows import RowStats, SplitStats, merge_splits, noise_keys, row_stats, split_stats
-from spec.kernels.walk import VerifiedPaths, verify_trees
 
 __all__ = [
     "InvalidTensor",
     "RowStats",
     "SplitStats",
-    "VerifiedPaths",
     "apply_masks",
     "compact_kv",
     "merge_splits",
     "noise_keys",
     "row_stats",
     "split_stats",
-    "verify_trees",
 ]

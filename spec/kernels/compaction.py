@@ -1,4 +1,4 @@
-"""Kernel C: moves the accepted path of a draft tree to the end of the KV cache, in all layers at once and in place.
+"""Moves the accepted path of a draft tree to the end of the KV cache, in all layers at once and in place.
 
 A forward pass over a tree appends the keys and values of its nodes to the cache. Those of the accepted nodes are moved to
 the front, which leaves the cache of a sequential run; the caller crops the rest. Sources and targets may

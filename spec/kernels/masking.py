@@ -1,4 +1,4 @@
-"""Kernel E: applies masks from a device table to logits in place, so that a step transfers one int for each row.
+"""Applies masks from a device table to logits in place, so that a step transfers one int for each row.
 
 For logits processors, where other code samples. Must not know: automata.
 """

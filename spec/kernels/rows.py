@@ -1,4 +1,4 @@
-"""Kernel A: the statistics of rows of logits that sampling needs, in one read of the logits.
+"""The statistics of rows of logits that sampling needs, in one read of the logits.
 
 For each row, with z the logits, T the temperature and G the noise of `spec.noise` (Gumbel-max rule)
 
@@ -29,7 +29,7 @@ MAX_TOP_M = 64
 
 @dataclass(frozen=True, slots=True)
 class SplitStats:
-    """Statistics of the splits of rows of logits; input of `merge_splits` and `verify_trees`.
+    """Statistics of the splits of rows of logits; input of `merge_splits`.
 
     Attributes:
         best: at least m packed keys and ids of every piece (see `spec.kernels.order`), in descending order,
@@ -126,7 +126,7 @@ def split_stats(
     mask_ids: torch.Tensor | None = None,
     top_m: int = 16,
 ) -> SplitStats:
-    """The first half of `row_stats`, input of `verify_trees`; see `row_stats` for arguments and errors."""
+    """The first half of `row_stats`; see `row_stats` for arguments and errors."""
     checks.check_tensor("logits", logits, checks.FLOATS, (None, None))
     rows = len(logits)
     if not 0 < logits.shape[1] < 1 << 31:

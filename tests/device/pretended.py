@@ -370,7 +370,7 @@ class PretendedEvent:
 @contextmanager
 def pretended_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[PretendedDevice]:
     """A device for the block, whose kernels are stand-ins for those of Triton."""
-    from spec.kernels import checks, masking, rows, walk
+    from spec.kernels import checks, masking, rows
 
     device = PretendedDevice()
     monkeypatch.setattr(torch.cuda, "_lazy_init", lambda: None)
@@ -379,7 +379,6 @@ def pretended_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[PretendedDevic
     for module, name in (
         (rows, "split_stats_torch"),
         (rows, "merge_splits_torch"),
-        (walk, "verify_trees_torch"),
         (masking, "apply_masks_torch"),
     ):
         stand_in = device.kernel(name.removesuffix("_torch"), getattr(module, name))

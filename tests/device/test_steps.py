@@ -16,7 +16,7 @@ from tests.device.placed import placed
 from tests.device.pretended import PretendedDevice, pretended_device
 
 TABLE = Path(__file__).with_name("steps.md")
-COLUMNS = ("launches", "copies up", "copies down", "waits", "hidden waits")
+COLUMNS = ("launches", "of row_stats", "copies up", "copies down", "waits", "hidden waits")
 HEAD = f"""# What a step of each decoding loop asks of a device
 
 Counted on the pretended device (`tests/device/pretended.py`), an average of the passes of a short text, the first ones
@@ -45,7 +45,8 @@ def measured(device: PretendedDevice, name: str, drafts: Speculation | None) -> 
     with device.counted() as record:
         assert LOOPS[name](there, drafts) == expected
     counts = (
-        record.launches.total(), len(record.uploads), len(record.downloads), len(record.waits), len(record.hidden),
+        record.launches.total(), record.launches["split_stats"], len(record.uploads), len(record.downloads),
+        len(record.waits), len(record.hidden),
     )  # fmt: skip
     return [f"{count / there.passes:.1f}" for count in counts]
 

@@ -106,7 +106,7 @@ def test_the_measurement_of_the_kernels_checks_what_they_say():
     )
     rows = kernels.measure(settings, "cpu", clock, lambda what, done, total: None)
     assert {row.kernel for row in rows} == {
-        "row_stats", "row_stats, masked", "merge_splits", "verify_trees", "apply_masks", "compact_kv"
+        "row_stats", "row_stats, masked", "merge_splits", "apply_masks", "compact_kv"
     }  # fmt: skip
     for row in rows:
         assert row.wrong == 0

@@ -23,7 +23,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from spec.kernels.gpu import compaction, masking, rows, walk
+from spec.kernels.gpu import compaction, masking, rows
 
 TARGETS = {
     **{f"cuda {capability}": GPUTarget("cuda", capability, 32) for capability in (80, 90, 100, 120)},
@@ -32,8 +32,7 @@ TARGETS = {
 POINTERS = {
     "keys": "*i64", "best": "*i64", "addresses": "*i64", "like": "*i16", "logits": "*bf16",
     **dict.fromkeys(("temperature", "masses", "keys_out", "log_p_out", "lse_out", "log_z_out"), "*fp32"),
-    **dict.fromkeys(("table", "places", "token", "first_child", "next_sibling", "offsets", "source", "start"), "*i32"),
-    **dict.fromkeys(("ids_out", "count_out", "tokens_out", "rows_out"), "*i32"),
+    **dict.fromkeys(("table", "places", "source", "start", "ids_out"), "*i32"),
 }  # fmt: skip
 ALIGNED = (
     "row_stride", "size", "table_stride", "words", "request_stride", "head_stride", "length_stride"
@@ -44,7 +43,6 @@ KERNELS: list[tuple[str, Any, dict[str, Any], int]] = [
     ("split_stats", rows._split_stats, STATS | {"MASKED": False}, 8),
     ("split_stats, masked", rows._split_stats, STATS | {"MASKED": True}, 8),
     ("merge", rows._merge, {"M": 16, "SPLITS": 16}, 4),
-    ("merge_walk", walk._merge_walk, {"M": 16, "SPLITS": 16}, 1),
     ("compact_kv", compaction._compact_kv, {"ROWS": 32, "COLUMNS": 64}, 4),
     ("apply_masks", masking._apply_masks, {"BLOCK": masking.BLOCK}, 4),
 ]

@@ -125,8 +125,7 @@ class SequenceTracker:
             InvalidArgument: rows and constraints do not match; or sequences got shorter, which an assistant does and
                 also a second call whose prompt holds a part of the first one's text.
         """
-        if self._one_step_on(input_ids):
-            last = input_ids[:, -1].tolist()
+        if (last := self._next_tokens(input_ids)) is not None:
             nodes = [
                 texts.child(node, token)
                 for texts, node, token in zip(self._texts, self._nodes, last, strict=True)
@@ -140,16 +139,22 @@ class SequenceTracker:
         self._last = input_ids
         return [TrackedSequence(texts, node) for texts, node in zip(self._texts, nodes, strict=True)]
 
-    def _one_step_on(self, input_ids: torch.Tensor) -> bool:
-        """Whether these are the last step's rows, in their order, with one more token each."""
+    def _next_tokens(self, input_ids: torch.Tensor) -> list[int] | None:
+        """The last tokens, where these are the last step's rows, in their order, with one more token each; else None."""
+        import torch
+
         last = self._last
-        return (
-            last is not None
-            and len(last) == len(input_ids)
-            and last.shape[1] + 1 == input_ids.shape[1]
-            and bool((input_ids[:, :-1] == last).all())
-            and not self._all_ended()
-        )
+        if (
+            last is None
+            or len(last) != len(input_ids)
+            or last.shape[1] + 1 != input_ids.shape[1]
+            or self._all_ended()
+        ):
+            return None
+        # Together, as each copy from a device waits for it.
+        same = (input_ids[:, :-1] == last).all().to(input_ids.dtype)
+        alike, *tokens = torch.cat([same.reshape(1), input_ids[:, -1]]).tolist()
+        return tokens if alike else None
 
     def _all_ended(self) -> bool:
         """`generate` stops here, so what comes after it belongs to another call."""

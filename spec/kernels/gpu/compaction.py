@@ -1,4 +1,4 @@
-"""Kernel C in Triton: one program for a cache, a request, a head and some columns; it holds all rows it moves."""
+"""The compaction of a cache in Triton: one program for a cache, a request, a head and some columns; it holds all rows it moves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernel E in Triton: writes -inf for masked tokens, and reads no logits."""
+"""Masks onto logits in Triton: writes -inf for masked tokens, and reads no logits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernel A in Triton: one program for a row and a split of 8,192 logits, and one for a row to merge its splits.
+"""The statistics of rows in Triton: one program for a row and a split of 8,192 logits, and one for a row to merge its splits.
 
 The top m of a split, without sorting it: cut it into groups of 32 and take each group's best. The m groups with the
 best bests hold the top m (each of those is in a group whose best is at least as good, and there are at most m such
