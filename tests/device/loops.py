@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import constrained
-from constrained import Generator, Local, Speculation
+from constrained import CARS, Generator, Local, Speculation
 from constrained.decoding.request_batch import BatchedRequest, RequestBatch
 from constrained.extraction.extractor import value_generator
 
-CONSTRAINT = constrained.regex(r'\{"name": "[a-z]{2,3}"\}')
-LIKELY = constrained.regex(r"[ a-zA-Z,.]{3,6}")
+CONSTRAINT = constrained.regex(r'\{"name": "[^"\\]{4,7}"\}')
+"""With forced tokens, and with places at which nearly every token is allowed, for a model of random weights."""
+LIKELY = constrained.regex(r'[^"]{4}')
 """For a sampler that draws whole completions until one is valid."""
 DRAFTS = Speculation(nodes=8, adapts=False)
 PROMPTS = ("someone:", "a b", "and another one, older:")
@@ -60,8 +61,13 @@ def serving(model: Any, drafts: Speculation | None) -> Any:
 
 def _sampled(sampler: str) -> Callable[[Any, Speculation | None], Any]:
     def sample(model: Any, drafts: Speculation | None) -> Any:
-        constraint = LIKELY if sampler == "cars" else CONSTRAINT
-        make = Generator(model, constraint, sampler=sampler, speculation=drafts)
+        cars = sampler == "cars"
+        make = Generator(
+            model,
+            LIKELY if cars else CONSTRAINT,
+            sampler=CARS(ends="certain") if cars else sampler,
+            speculation=drafts,
+        )
         return _tokens(make.sample("someone:", 3, seed=3, temperature=1.0))
 
     sample.__doc__ = f"A set of three completions by the sampler {sampler!r}."

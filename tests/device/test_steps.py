@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 
 from constrained import Speculation
-from constrained.models import load
 from tests.device.loops import DRAFTS, LOOPS
 from tests.device.placed import placed
 from tests.device.pretended import PretendedDevice, pretended_device
+from tests.support.tiny_models import llama
 
 TABLE = Path(__file__).with_name("steps.md")
 COLUMNS = ("launches", "of row_stats", "copies up", "copies down", "waits", "hidden waits")
 HEAD = f"""# What a step of each decoding loop asks of a device
 
 Counted on the pretended device (`tests/device/pretended.py`), an average of the passes of a short text, the first ones
-too; the bundled model, of 5 layers. A copy to the host is a wait; a wait is hidden where work is queued and no contents are
+too; a model of 2 layers with random weights. A copy to the host is a wait; a wait is hidden where work is queued and no contents are
 asked for.
 
 | loop | {" | ".join(COLUMNS)} |
@@ -39,7 +39,7 @@ def label(name: str, drafts: Speculation | None) -> str:
 
 def measured(device: PretendedDevice, name: str, drafts: Speculation | None) -> list[str]:
     """Runs a loop on the CPU and on the device; the entries of its row in the table."""
-    model = load()
+    model = llama()
     expected = LOOPS[name](model, drafts)
     there = placed(device, model)
     with device.counted() as record:
