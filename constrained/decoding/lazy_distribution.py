@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from constrained.models import Logits
 from constrained.sampling import Distribution, LogitsWarper, Randomness
 
+_FEW = 1024
+"""Tokens whose logits are copied by themselves, where the row is not needed for something else."""
+
 
 class LazyDistribution(Distribution):
     """A distribution whose logits are copied to the host only when all of them are needed.
@@ -46,6 +49,12 @@ class LazyDistribution(Distribution):
             return {}
         scores = self._warp.scale(self._best.logits)
         return dict(zip(self._best.ids.tolist(), scores.tolist(), strict=True))
+
+    def scaled_of(self, ids: NDArray[np.intp]) -> NDArray[np.float64]:
+        """See `Distribution.scaled_of`; where a device knows the log-sum-exp, a few tokens need no copy of all logits."""
+        if self._best is None or len(ids) > _FEW or "scaled" in self.__dict__:
+            return super().scaled_of(ids)
+        return self._warp.scale(self._read.some(self._place, ids))
 
     def _total(self) -> float:
         return super()._total() if self._best is None else self._best.logsumexp

@@ -50,6 +50,11 @@ class Logits(ABC):
     def row(self, index: int) -> NDArray[np.floating[Any]]:
         """All of a place, on the host, floating [vocabulary.size]."""
 
+    def some(self, index: int, ids: NDArray[np.integer[Any]]) -> NDArray[np.floating[Any]]:
+        """The logits of a few tokens of a place, on the host, floating [len(ids)]."""
+        few: NDArray[np.floating[Any]] = self.row(index)[ids]
+        return few
+
     @abstractmethod
     def top_tokens(self, index: int, count: int) -> list[int]:
         """Some tokens that are most likely, best first: the most likely ones, or nearly."""
@@ -142,6 +147,17 @@ class DeviceLogits(Logits):
         if index not in self._rows:
             self._rows[index] = self._on_host(self._tensor[index].to(torch.float32))
         return self._rows[index]
+
+    def some(self, index: int, ids: NDArray[np.integer[Any]]) -> NDArray[np.floating[Any]]:
+        """Copies these alone, if the row is not on the host yet."""
+        import torch
+
+        from constrained.models.upload import upload
+
+        if index in self._rows:
+            return super().some(index, ids)
+        (chosen,) = upload(self._tensor.device, np.asarray(ids, dtype=np.int64))
+        return self._on_host(self._tensor[index].index_select(0, chosen).to(torch.float32))
 
     def when_read(self, call: Callable[[], None]) -> None:
         """At the first copy to the host, which waits for the pass."""

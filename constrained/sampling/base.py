@@ -106,6 +106,10 @@ class Distribution:
         """Logits after temperature, float64 [V]."""
         return self._warp.scale(self.logits)
 
+    def scaled_of(self, ids: Ids) -> Scores:
+        """`scaled` of some tokens, float64 [len(ids)]."""
+        return self.scaled[ids]
+
     @cached_property
     def normaliser(self) -> float:
         """Log-sum-exp of `scaled` over the whole vocabulary: log p(a) = scaled[a] - normaliser.

@@ -88,7 +88,7 @@ class Local(TokenSampler):
                 return drawn
         normaliser = position.normaliser
         ids = position.allowed
-        scaled = position.scaled[ids]
+        scaled = position.distribution.scaled_of(ids)
         if not len(scaled):
             return Draw(None, -np.inf, -np.inf, position.candidates.checks)
         if position.warper.truncates and not position.candidates.only_ends:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from constrained import Speculation
+from constrained.models.logits import DeviceLogits
 from tests.device.loops import DRAFTS, LOOPS
 from tests.device.placed import placed
 from tests.device.pretended import PretendedDevice, pretended_device
@@ -67,6 +68,18 @@ def test_texts_are_those_of_the_cpu_and_steps_those_of_the_table(device, name, d
     assert dict(zip(COLUMNS, measured(device, name, drafts), strict=True)) == dict(
         zip(COLUMNS, table()[label(name, drafts)], strict=True)
     )
+
+
+@pytest.mark.parametrize("name", ["unweighted", "greedy", "serving"])
+def test_draws_without_weights_copy_no_whole_row(device, name, monkeypatch):
+    """Forced tokens are seldom among the likeliest of this model: then the logits of what is allowed are copied."""
+
+    def refused(self: DeviceLogits, index: int) -> None:
+        raise AssertionError("a whole row was copied")
+
+    there = placed(device, llama())
+    monkeypatch.setattr(DeviceLogits, "row", refused)
+    assert LOOPS[name](there, DRAFTS) == LOOPS[name](llama(), DRAFTS)
 
 
 def main() -> None:
