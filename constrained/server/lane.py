@@ -40,7 +40,7 @@ class Lane:
         self._limit = limit
         self._on_return = on_return
         self._patience = patience
-        self._worker = _DrawThread(self._return)
+        self._worker: _DrawThread | None = None
         self._pool = ThreadPoolExecutor(
             max(1, (os.cpu_count() or 1) // 2), thread_name_prefix="slow-draw", initializer=_lower_priority
         )
@@ -71,14 +71,15 @@ class Lane:
                 quick.append((member, distribution))
         while quick:
             turn = _Turn(quick, follow)
-            self._worker.turns.put(turn)
+            worker = self._worker = self._worker or _DrawThread(self._return)
+            worker.turns.put(turn)
             late = turn.wait(self._patience, self._park)
             if late is None:
                 break
             parked.append(late)
-            _lower_priority(self._worker)
-            self._worker.turns.put(None)  # ends after this draw: its priority cannot be raised again
-            self._worker = _DrawThread(self._return)
+            _lower_priority(worker)
+            worker.turns.put(None)  # ends after this draw: its priority cannot be raised again
+            self._worker = None
         return parked
 
     def returned(self) -> list[SequenceStream]:
@@ -109,7 +110,9 @@ class Lane:
 
     def close(self) -> None:
         """Ends the idle threads."""
-        self._worker.turns.put(None)
+        if self._worker is not None:
+            self._worker.turns.put(None)
+            self._worker = None
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _park(self, member: SequenceStream, began: float) -> None:

@@ -168,6 +168,8 @@ class Scheduler:
                 self.failure = type(error).__name__
             self._fail(self._dead())
             self.on_failure()
+        finally:
+            self._lane.close()
 
     def _dead(self) -> ServerStopped:
         return ServerStopped(
@@ -203,7 +205,6 @@ class Scheduler:
             if batch.parked and not batch.sequences:
                 self._wait_for_parked()
         batch.clear()
-        self._lane.close()
         self._fail(ServerStopped("the server was stopped"))
 
     def _wake(self) -> None:
