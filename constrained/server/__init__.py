@@ -1,6 +1,7 @@
 """An HTTP server with OpenAI's API: `serve` runs a process, `create_app` returns an ASGI application.
 
     requests.py          request bodies
+    tool_names.py        names of tools with dots and slashes
     prepare.py           from a request to prompts, a compiled constraint and sequences
     compile_pool.py      the thread pool for that, with a deadline
     compile_sandbox.py   processes that compile a new constraint first, with limits of time and memory

@@ -29,13 +29,14 @@ from constrained.server.compile_pool import CompilePool
 from constrained.server.errors import ApiError, to_api_error
 from constrained.server.logs import RequestLog
 from constrained.server.metrics import Metrics
-from constrained.server.requests import ChatRequest, CompletionRequest
+from constrained.server.requests import ApiRequest, ChatRequest, CompletionRequest
 from constrained.server.responses import ResponseBuilder
 from constrained.server.scheduler import Job, Scheduler, ServerStopped
 from constrained.server.sequence_stream import SequenceDelta
 from constrained.server.settings import ServerSettings
 from constrained.server.speculation import SpeculationCache
 from constrained.server.stream import ClientDisconnected, EventStream, cancel_on_disconnect, read_request_body
+from constrained.server.tool_names import with_plain_names
 
 _log = logging.getLogger(__name__)
 _CLIENT_GONE = 499
@@ -93,6 +94,12 @@ async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     what = f"{request.method} {request.url.path}: {error.detail}"
     return JSONResponse(ApiError(error.status_code, what, code="no_such_endpoint").body, error.status_code)
+
+
+def _wants_logprobs(request: ApiRequest) -> bool:
+    if isinstance(request, ChatRequest):
+        return bool(request.logprobs)
+    return isinstance(request, CompletionRequest) and request.logprobs is not None
 
 
 def _stopped(error: ServerStopped) -> ApiError:
@@ -309,8 +316,9 @@ class _Service:
                 code="body_too_large",
                 headers={"Connection": "close"},
             )
-        wanted = kind.model_validate_json(read)
+        wanted: ApiRequest = kind.model_validate_json(read)
         prepare.check_request(wanted, self.settings)
+        wanted, names = with_plain_names(wanted)
         ready = await cancel_on_disconnect(request.receive, self.compile_pool(wanted))
         self.metrics.compile.observe(time.perf_counter() - mine.began)
         self.metrics.prompt_tokens.inc(ready.prompt_tokens)
@@ -321,8 +329,9 @@ class _Service:
             sum(map(len, ready.groups)),
             ready.prompt_tokens,
             chat=kind is ChatRequest,
-            logprobs=bool(wanted.logprobs) if kind is ChatRequest else wanted.logprobs is not None,
+            logprobs=_wants_logprobs(wanted),
             usage=options is not None and options.include_usage,
+            tool_names=names,
         )
         mine.jobs = [Job(texts, mine.tell) for texts in ready.groups]
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +38,7 @@ class ResponseChoice:
         tokens: with their log-probabilities.
         finish: finish reason as in OpenAI's API; None while it is decoded.
         count: number of completion tokens.
+        names: names of tools in the response, where they are not those that the model writes.
     """
 
     index: int
@@ -47,6 +48,7 @@ class ResponseChoice:
     tokens: list[TokenLogprob] = field(default_factory=list)
     finish: str | None = None
     count: int = 0
+    names: Mapping[str, str] = field(default_factory=dict)
 
     def add_delta(self, piece: SequenceDelta) -> list[Part]:
         """Parses a delta and returns its parts."""
@@ -57,7 +59,7 @@ class ResponseChoice:
             if part.call is None:
                 self.content += part.text
             elif part.name is not None:
-                self.calls.append((f"call_{uuid.uuid4().hex[:24]}", ToolCall(part.name, "")))
+                self.calls.append((f"call_{uuid.uuid4().hex[:24]}", self._called(part.name)))
             else:
                 known, call = self.calls[part.call]
                 self.calls[part.call] = (known, ToolCall(call.name, call.text + part.text))
@@ -66,6 +68,9 @@ class ResponseChoice:
         if piece.finish is not None:
             self.finish = "tool_calls" if self.calls and piece.finish == "stop" else piece.finish
         return parts
+
+    def _called(self, name: str) -> ToolCall:
+        return ToolCall(self.names.get(name, name), "")
 
 
 class ResponseBuilder:
@@ -79,6 +84,7 @@ class ResponseBuilder:
         prompt_tokens: total number of prompt tokens.
         logprobs: include log-probabilities.
         usage: end a stream with the token usage.
+        tool_names: as `ResponseChoice.names`.
     """
 
     def __init__(
@@ -91,6 +97,7 @@ class ResponseBuilder:
         chat: bool,
         logprobs: bool,
         usage: bool = False,
+        tool_names: Mapping[str, str] | None = None,
     ) -> None:
         self.id = f"{'chatcmpl' if chat else 'cmpl'}-{uuid.uuid4().hex}"
         self.created = int(time.time())
@@ -101,7 +108,9 @@ class ResponseBuilder:
         self._usage = usage
         self.choices = [
             ResponseChoice(
-                i, constraint.parser() if isinstance(constraint, ReplyConstraint) else _PlainTextParser()
+                i,
+                constraint.parser() if isinstance(constraint, ReplyConstraint) else _PlainTextParser(),
+                names=tool_names or {},
             )
             for i in range(count)
         ]
@@ -169,8 +178,8 @@ def _delta(part: Part, choice: ResponseChoice) -> Json:
         return {"content": part.text}
     if part.name is None:
         return {"tool_calls": [{"index": part.call, "function": {"arguments": part.text}}]}
-    known, _ = choice.calls[part.call]
-    called = {"name": part.name, "arguments": ""}
+    known, call = choice.calls[part.call]
+    called = {"name": call.name, "arguments": ""}
     return {"tool_calls": [{"index": part.call, "id": known, "type": "function", "function": called}]}
 
 
