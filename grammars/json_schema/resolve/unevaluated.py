@@ -135,8 +135,8 @@ class UnevaluatedExpansion:
             speaking = [[o for o in options if o.evaluates_any()] for options in inner]
             if keyword == "anyOf":
                 sets = self.product_of([[_NO_EVALUATION, *options] for options in speaking if options], start)
-                if all(speaking):
-                    sets = sets[1:]  # at least one branch holds
+                if all(len(few) == len(options) for few, options in zip(speaking, inner, strict=True)):
+                    sets = sets[1:]  # at least one branch holds, and evaluates something
             elif any(speaking):
                 sets = [outcome for options in inner for outcome in options]
             else:

@@ -46,7 +46,7 @@ class Judges:
         """Whether a value is valid; None where they differ or fail."""
         try:
             verdicts = {self._one.is_valid(value), self._other.is_valid(value)}
-        except (RecursionError, OverflowError):  # of numbers that are infinite as floats
+        except Exception:  # `jsonschema` fails on numbers that are infinite as floats, and on additionalItems beside items: true
             return None
         return verdicts.pop() if len(verdicts) == 1 else None
 
