@@ -207,7 +207,7 @@ class HuggingFaceModel(LanguageModel):
 
         if self.device.type == "cpu":
             return super().forward_logits(tokens, trees, cache)
-        return DeviceLogits(torch.cat(self._logits(tokens, trees, cache)))
+        return DeviceLogits(torch.cat(self._logits(tokens, trees, cache)), together=trees is None)
 
     def _logits(
         self,

@@ -128,13 +128,15 @@ class HostLogits(Logits):
 class DeviceLogits(Logits):
     """A tensor whose rows are copied to the host on their first use."""
 
-    def __init__(self, tensor: torch.Tensor) -> None:
+    def __init__(self, tensor: torch.Tensor, *, together: bool = False) -> None:
         """Copies nothing.
 
         Args:
             tensor: floating [places, vocabulary.size].
+            together: whoever needs one row needs all of them, as in a pass without draft trees.
         """
         self._tensor = tensor
+        self._together = together
         self._rows: dict[int, NDArray[np.floating[Any]]] = {}
         self._top: dict[int, TopKeys] = {}
         self._read = False
@@ -144,6 +146,8 @@ class DeviceLogits(Logits):
         """Copied once, as float32."""
         import torch
 
+        if index not in self._rows and self._together and not self._top:
+            self._rows = dict(enumerate(self._on_host(self._tensor.to(torch.float32))))
         if index not in self._rows:
             self._rows[index] = self._on_host(self._tensor[index].to(torch.float32))
         return self._rows[index]
