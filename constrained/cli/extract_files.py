@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from constrained.cli import generation
 from constrained.cli.exit_status import FAILED_DOCUMENTS, BadInput, CommandFailed, emit
-from constrained.cli.extraction_options import BackendOption, ExtractionOptions, FilesOptions
+from constrained.cli.extraction_options import BackendOption, EngineOption, ExtractionOptions, FilesOptions
 from constrained.cli.generation import StatusCallback, Verbosity, status_line
 from constrained.cli.options import DecodingOptions
 from constrained.extras import MissingExtra
@@ -92,6 +92,7 @@ class FilesRun:
             ConstrainedError: as `read_documents`, `load` and `Extractor`.
         """
         self.files.check()
+        self._check_engine()
         with contextlib.ExitStack() as stack:
             results: _Results = _StandardOutput()
             stack.enter_context(contextlib.redirect_stdout(sys.stderr))
@@ -144,7 +145,20 @@ class FilesRun:
         self._say(progress.summary(self.files.out))
         return results, left.count - progress.counted
 
+    def _check_engine(self) -> None:
+        from constrained.extraction.dataset import check_engine
+
+        files, decoding = self.files, self.decoding
+        check_engine(
+            files.engine.value,
+            decoding.model,
+            device=decoding.device,
+            options=files.engine_arguments(),
+            details=files.detail_names(),
+        )
+
     def _result_file(self) -> ResultFile:
+        from constrained.extraction.ray_actor import engine_settings
         from constrained.extraction.results import ResultFile, run_settings
         from constrained.sampling import resolve_sampler
 
@@ -153,6 +167,7 @@ class FilesRun:
             **decoding.settings(),
             "on_limit": decoding.on_limit.value,
             "details": ",".join(files.detail_names()) or None,
+            **engine_settings(files.engine.value, files.engine_arguments()),
             **self.extraction.arguments(),
         }
         if decoding.sampler is not None:
@@ -180,7 +195,14 @@ class FilesRun:
         from constrained.extraction.results import result_row
 
         decoding, watched = self.decoding, self.verbosity.progress
-        model = generation.load_model(decoding.model, decoding.device, watched=watched)
+        model: Any
+        if self.files.engine is EngineOption.vllm:
+            from constrained.extraction.vllm_engine import VllmModel
+
+            generation.silence_libraries(bars=watched)
+            model = VllmModel(decoding.model, **self.files.engine_arguments())
+        else:
+            model = generation.load_model(decoding.model, decoding.device, watched=watched)
         extractor: Extractor[Any] = Extractor(model, self.constraint, **self._extractor_arguments())
         begin()
         documents = (Document(record.id, record.text) for record in records)
@@ -205,6 +227,8 @@ class FilesRun:
             self.constraint,
             Columns("text", "id"),
             device=self.decoding.device,
+            engine=files.engine.value,
+            engine_options=files.engine_arguments(),
             extractor=self._extractor_arguments(),
             settings=self._settings(),
             details=self.files.detail_names(),

@@ -20,6 +20,13 @@ class BackendOption(str, Enum):
     ray = "ray"
 
 
+class EngineOption(str, Enum):
+    """Values of `--engine`."""
+
+    builtin = "builtin"
+    vllm = "vllm"
+
+
 @dataclass(frozen=True)
 class FilesOptions:
     """Options of a run over files of documents; they need `--out`."""
@@ -88,6 +95,32 @@ class FilesOptions:
             help="Ray: the cluster [default: RAY_ADDRESS, else one of this machine alone].",
         ),
     ] = None
+
+    engine: Annotated[
+        EngineOption, typer.Option("--engine", help="What generates: this library's loop, or vLLM.")
+    ] = EngineOption.builtin
+    engine_options: Annotated[
+        str | None,
+        typer.Option(
+            "--engine-options",
+            metavar="JSON",
+            help='vLLM: arguments of vllm.LLM, as {"max_model_len": 8192}.',
+        ),
+    ] = None
+
+    def engine_arguments(self) -> dict[str, Any]:
+        """The arguments of the engine.
+
+        Raises:
+            BadInput: they are no JSON object.
+        """
+        try:
+            arguments = json.loads(self.engine_options or "{}")
+        except (ValueError, RecursionError):
+            arguments = None
+        if not isinstance(arguments, dict):
+            raise BadInput("--engine-options is not a JSON object", action='write {"max_model_len": 8192}')
+        return arguments
 
     def detail_names(self) -> tuple[str, ...]:
         """The further columns of results.

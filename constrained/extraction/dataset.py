@@ -9,7 +9,7 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from constrained.errors import DocumentError, InvalidArgument, WorkerError
 from constrained.extraction.options import split_options
 from constrained.extraction.ray_actor import (
     BLOCK_ATTEMPTS,
+    ENGINES,
     AttemptCounter,
     ExtractionActor,
     ExtractionJob,
@@ -44,6 +45,7 @@ def extract_dataset(
     out: str | os.PathLike[str] | None = None,
     resume: bool = False,
     engine: str = "builtin",
+    engine_options: Mapping[str, Any] | None = None,
     device: str | None = None,
     details: Sequence[str] = (),
     **options: Any,
@@ -65,8 +67,10 @@ def extract_dataset(
         out: a folder that all machines reach by this path. The results become Parquet files in it, each of which
             appears when it is whole; the call returns when all are there.
         resume: with `out`: leave documents out that have a result in the folder.
-        engine: what generates in the actors; ``builtin`` is the only one.
-        device: of the models; None: the actor's GPU, if it has one.
+        engine: what generates in the actors: ``builtin``, a model of `load`; or ``vllm``, an engine of vLLM in each of them,
+            without predicates, exact samplers and `fields`.
+        engine_options: for vLLM, the arguments of `vllm.LLM`, such as ``max_model_len`` or ``tensor_parallel_size``.
+        device: of the models, for ``builtin``; None: the actor's GPU, if it has one.
         details: further columns, JSON text: ``spans`` (where each value stands), ``fields`` (how likely it was; one more pass
             of the model for each document).
         options: keyword arguments of `Extractor` and of `extract_many`.
@@ -76,7 +80,7 @@ def extract_dataset(
         there is no error) and ``attempts``, and those of `details`. Without `out` it is computed when it is read.
 
     Raises:
-        InvalidArgument: an argument is out of range or of a wrong type; the engine is another one.
+        InvalidArgument: an argument is out of range or of a wrong type; the engine is another one, or cannot do what is asked.
         DocumentError: with `out`: the folder has results and `resume` is False, or they were made with other settings.
         ConstraintError: the constraint cannot be used.
         ConstrainedError: with `out`: as `load` and `Extractor`; without it, Ray wraps these errors when the dataset is
@@ -86,8 +90,7 @@ def extract_dataset(
         MissingExtra: Ray is not installed.
     """
     load_ray()
-    if engine != "builtin":
-        raise InvalidArgument(f"the engine {engine!r} does not run in actors", action="use engine='builtin'")
+    check_engine(engine, model, device=device, options=engine_options, details=details)
     if not (model is None or isinstance(model, str) or callable(model)) or hasattr(model, "parameters"):
         raise InvalidArgument(
             f"the model is of type {type(model).__name__}",
@@ -101,6 +104,8 @@ def extract_dataset(
         constraint,
         Columns(text_column, id_column),
         device=device,
+        engine=engine,
+        engine_options=dict(engine_options or {}),
         extractor=for_extractor,
         settings={**settings, "batch_size": batch_size},
         details=check_details(details),
@@ -112,6 +117,39 @@ def extract_dataset(
     if out is None:
         return mapped(dataset, job, pool)
     return _into_folder(dataset, job, pool, resume=resume)
+
+
+def check_engine(
+    engine: str, model: Any, *, device: str | None, options: Mapping[str, Any] | None, details: Sequence[str]
+) -> None:
+    """Checks what is asked of an engine.
+
+    Args:
+        engine: of `ENGINES`.
+        model: as of `extract_dataset`.
+        device: of the models.
+        options: the engine's.
+        details: further columns of the results.
+
+    Raises:
+        InvalidArgument: there is no such engine, or it cannot do this.
+    """
+    if engine not in ENGINES:
+        raise InvalidArgument(
+            f"the engine {engine!r} is not known", action=f"use one of: {', '.join(ENGINES)}"
+        )
+    if engine == "builtin":
+        if options:
+            raise InvalidArgument(
+                "engine_options are for vLLM", action="pass engine='vllm' too, or leave them out"
+            )
+        return
+    if callable(model):
+        raise InvalidArgument("vLLM loads a model by its name or folder", action="pass that")
+    if device is not None:
+        raise InvalidArgument("vLLM chooses the device", action="leave device out; see vLLM's own options")
+    if "fields" in details:
+        raise InvalidArgument("vLLM does not say how likely values are", action="leave fields out of details")
 
 
 @dataclass(frozen=True)
@@ -249,7 +287,12 @@ def _into_folder(dataset: Any, job: ExtractionJob, pool: ActorPool, *, resume: b
         raise DocumentError(
             f"{folder} has results already", action="pass resume=True, or name another folder"
         )
-    options = {**job.extractor, **job.settings, "details": ",".join(job.details) or None}
+    options = {
+        **job.extractor,
+        **job.settings,
+        "details": ",".join(job.details) or None,
+        **job.engine_settings(),
+    }
     settings = run_settings(job.model, job.constraint, options)
     with open_run(os.path.join(folder, "_run.json"), settings, fresh=not parts):
         done = frozenset(row["id"] for part in parts for row in read_rows(part, ("id",)))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sized
 from typing import TYPE_CHECKING, Any, Literal
 
 from constrained.decoding import limits
+from constrained.decoding.engine_model import EngineModel, Requests
 from constrained.decoding.request_batch import RequestBatch
 from constrained.errors import ConstrainedError, InvalidArgument, ModelError
 from constrained.extraction.documents import iterate_documents, to_document
@@ -66,16 +67,18 @@ def extract_documents(
     return _reported(found, total, errors=errors, progress=progress)
 
 
-def new_batch(extractor: Extractor[Any], batch_size: int, max_batch_tokens: int | None) -> RequestBatch:
+def new_batch(extractor: Extractor[Any], batch_size: int, max_batch_tokens: int | None) -> Requests:
     """An empty batch for the requests of an extractor.
 
     Raises:
-        InvalidArgument: a size is not a whole number >= 1.
+        InvalidArgument: a size is not a whole number >= 1; or the model is in an engine that cannot sample like this.
     """
     generator = extractor.generator
     for name, value in (("batch_size", batch_size), ("max_batch_tokens", max_batch_tokens)):
         if value is not None and not limits.nonnegative_int(name, value):
             raise InvalidArgument(f"{name} is {value!r}", action="pass a whole number >= 1")
+    if isinstance(generator.model, EngineModel):
+        return generator.model.requests(generator.sampler, batch_size, closes=extractor.on_limit == "close")
     if max_batch_tokens is None and batch_size > 1:
         max_batch_tokens = batch_token_limit(generator.model)
     return RequestBatch(
@@ -102,7 +105,7 @@ def check_settings(extractor: Extractor[Any], settings: Mapping[str, Any]) -> No
 def _results(
     extractor: Extractor[Any],
     items: Iterator[Any],
-    batch: RequestBatch,
+    batch: Requests,
     settings: Mapping[str, Any],
     *,
     window: int | None,

@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import Generator, Hashable
 from typing import Any, Generic, TypeVar
 
-from constrained.decoding.request_batch import BatchedRequest, RequestBatch
+from constrained.decoding.engine_model import Requests
+from constrained.decoding.request_batch import BatchedRequest
 
 DocumentSteps = Generator[list[BatchedRequest], None, Any]
 """The work on one document: yields requests that may run side by side, and goes on when all of them have outcomes; its
@@ -18,7 +19,7 @@ KeyT = TypeVar("KeyT", bound=Hashable)
 class Pipeline(Generic[KeyT]):
     """Runs the steps of several documents in one `RequestBatch`. For one thread."""
 
-    def __init__(self, batch: RequestBatch) -> None:
+    def __init__(self, batch: Requests) -> None:
         """A pipeline without documents.
 
         Args:

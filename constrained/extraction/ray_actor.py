@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import site
 import sys
@@ -17,6 +18,9 @@ from constrained.errors import ConstrainedError, WorkerError
 from constrained.extraction.records import Columns, make_record
 from constrained.extraction.results import ResultRow, result_row
 
+ENGINES = ("builtin", "vllm")
+"""What can generate in an actor: a model of `load`, or vLLM."""
+
 _OURS = ("constrained", "grammars", "spec", "__main__")
 
 
@@ -29,6 +33,8 @@ class ExtractionJob:
         constraint: the type, schema or constraint.
         columns: members of a row that are read.
         device: of the model; None: the actor's GPU, if it has one.
+        engine: what generates, of `ENGINES`.
+        engine_options: of `VllmModel`.
         extractor: keyword arguments of `Extractor`.
         settings: keyword arguments of `Extractor.many`.
         details: further columns of the results, see `results.DETAILS`.
@@ -41,12 +47,18 @@ class ExtractionJob:
     constraint: Any
     columns: Columns
     device: str | None = None
+    engine: str = "builtin"
+    engine_options: Mapping[str, Any] = field(default_factory=dict)
     extractor: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     details: tuple[str, ...] = ()
     done: frozenset[str] = frozenset()
     folder: str | None = None
     collect_failures: bool = False
+
+    def engine_settings(self) -> dict[str, Any]:
+        """What values depend on besides model, constraint and settings, for `run_settings`."""
+        return engine_settings(self.engine, self.engine_options)
 
     def dump(self) -> bytes:
         """The job as bytes.
@@ -61,6 +73,13 @@ class ExtractionJob:
                 return bytes(cloudpickle.dumps(self))
         except Exception:
             return bytes(cloudpickle.dumps(self))
+
+
+def engine_settings(engine: str, options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """An engine other than our own with its options, for `run_settings`."""
+    if engine == "builtin":
+        return {}
+    return {"engine": engine, "engine_options": json.dumps(dict(options or {}), sort_keys=True, default=repr)}
 
 
 def user_modules() -> list[ModuleType]:
@@ -186,8 +205,13 @@ class ExtractionActor:
         from constrained.models import LanguageModel, load
 
         job = self._job
-        if callable(job.model):
-            model: LanguageModel = job.model()
+        if job.engine == "vllm":
+            from constrained.extraction.vllm_engine import VllmModel
+
+            assert not callable(job.model)
+            model: LanguageModel = VllmModel(job.model, **job.engine_options)
+        elif callable(job.model):
+            model = job.model()
         else:
             model = load(job.model, device=job.device)
             if job.model is None:

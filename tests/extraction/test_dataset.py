@@ -74,8 +74,16 @@ def test_what_cannot_be_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     for name in ("ray", "ray.data"):  # refused before the library is used
         monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
     monkeypatch.setattr(sys.modules["ray"], "data", sys.modules["ray.data"], raising=False)
-    with pytest.raises(InvalidArgument, match="engine 'vllm'"):
-        extract_dataset(None, None, SCHEMA, engine="vllm")
+    engines: list[tuple[str, dict[str, Any]]] = [
+        ("the engine 'other' is not known", {"engine": "other"}),
+        ("engine_options are for vLLM", {"engine_options": {"dtype": "float32"}}),
+        ("vLLM loads a model by its name", {"engine": "vllm", "model": CityModel}),
+        ("vLLM chooses the device", {"engine": "vllm", "device": "cuda"}),
+        ("vLLM does not say how likely", {"engine": "vllm", "details": ("fields",)}),
+    ]
+    for message, options in engines:
+        with pytest.raises(InvalidArgument, match=message):
+            extract_dataset(None, options.pop("model", None), SCHEMA, **options)
     with pytest.raises(InvalidArgument, match="every actor loads the model itself"):
         extract_dataset(None, object(), SCHEMA)
     with pytest.raises(InvalidArgument, match="is not a folder"):

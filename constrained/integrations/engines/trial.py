@@ -11,6 +11,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from constrained.automaton import compile
+from constrained.automaton.offered import offered
 from constrained.constraint import ebnf, json_schema, lark
 from constrained.errors import ConstrainedError, ConstraintTooLarge, InvalidConstraint
 from constrained.integrations.engines.request_constraint import request_constraint
@@ -54,6 +55,9 @@ class Trial:
         Raises:
             ConstrainedError: the constraint cannot be enforced, or is not compiled within the limits.
         """
+        ready = offered(given)
+        if ready is not None:
+            return ready.shortest_completion(ready.start)
         text = self._text(given)
         digest = hashlib.sha256(text.encode()).digest()
         outcome = self._outcomes.get(digest)
