@@ -1,4 +1,4 @@
-// A build of torch for the CPU has no guard for CUDA devices, and refuses to name one. This guard does nothing.
+// Without a GPU torch has no guard for CUDA devices that works, and refuses to name one. This guard does nothing.
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
 namespace c10::impl {

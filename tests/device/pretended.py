@@ -395,7 +395,12 @@ def pretended_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[PretendedDevic
 
 @cache
 def install_guard() -> None:
-    """Compiles and loads the guard, once for each version of torch; skips the test where there is no compiler."""
+    """Compiles and loads the guard, once for each version of torch; skips the test where that cannot be.
+
+    The guard takes the place of torch's own, which a real device needs.
+    """
+    if torch.cuda.is_available():
+        pytest.skip("there is a real device: the pretended one would take its place")
     compiler = next((found for name in ("c++", "g++", "clang++") if (found := shutil.which(name))), None)
     if compiler is None:
         pytest.skip("the pretended device needs a C++ compiler")
