@@ -38,7 +38,9 @@ def queued_at_records(device: PretendedDevice, monkeypatch: pytest.MonkeyPatch, 
     return queued
 
 
-@pytest.mark.parametrize("name", ["generator", "unweighted", "serving"])
+@pytest.mark.parametrize(
+    "name", ["generator", *(pytest.param(name, marks=pytest.mark.ci) for name in ("unweighted", "serving"))]
+)
 def test_passes_are_timed_when_they_are_done(device, monkeypatch, name):
     assert not any(queued_at_records(device, monkeypatch, name))
 

@@ -70,7 +70,9 @@ def test_texts_are_those_of_the_cpu_and_steps_those_of_the_table(device, name, d
     )
 
 
-@pytest.mark.parametrize("name", ["unweighted", "greedy", "serving"])
+@pytest.mark.parametrize(
+    "name", ["serving", *(pytest.param(name, marks=pytest.mark.ci) for name in ("unweighted", "greedy"))]
+)
 def test_draws_without_weights_copy_no_whole_row(device, name, monkeypatch):
     """Forced tokens are seldom among the likeliest of this model: then the logits of what is allowed are copied."""
 
