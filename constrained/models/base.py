@@ -76,6 +76,9 @@ class LanguageModel(ABC):
     """Whether `forward` may read a prompt in several passes, into a cache that can be forked between them; prompts of a batch
     that begin alike are then read once up to there."""
 
+    cache_bytes_per_token: int | None = None
+    """Bytes of main memory that a position of a cache takes; None: unknown, or in another memory."""
+
     bitwise_reproducible: bool = False
     """Whether logits must be equal bit by bit in every forward pass: no speculation unless a `Speculation` is configured."""
 

@@ -14,15 +14,15 @@ _SHARE = 0.5
 def batch_token_limit(model: LanguageModel) -> int | None:
     """The positions (rows times columns) of a KV cache that fit into half of the memory that is free now.
 
-    None if that is not known: another kind of model than those of transformers, or a configuration without the usual
-    fields (recurrent models have none; their cache does not grow).
+    None if that is not known: a model that says nothing about it, or a configuration without the usual fields (recurrent models
+    have none; their cache does not grow).
     """
     from constrained.models.hugging_face import HuggingFaceModel
 
-    if not isinstance(model, HuggingFaceModel):
-        return None
-    size = cache_bytes_per_token(model.model)
-    free = free_memory(model.device)
+    if isinstance(model, HuggingFaceModel):
+        size, free = cache_bytes_per_token(model.model), free_memory(model.device)
+    else:
+        size, free = model.cache_bytes_per_token, free_main_memory()
     return None if size is None or free is None else max(1, int(_SHARE * free) // size)
 
 
@@ -47,8 +47,11 @@ def free_memory(device: Any) -> int | None:
         import torch
 
         return int(torch.cuda.mem_get_info(device)[0])
-    if device.type != "cpu":
-        return None
+    return free_main_memory() if device.type == "cpu" else None
+
+
+def free_main_memory() -> int | None:
+    """Free bytes of the main memory; None if the system does not say."""
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
             for line in file:

@@ -25,6 +25,7 @@ from constrained.errors import (
     ModelMismatch,
     PromptError,
 )
+from constrained.models.memory import batch_token_limit
 from constrained.testing import exact_distributions, g_test
 from constrained.vocabulary import Vocabulary
 from tests.support.gguf_files import write_llama, write_sentencepiece
@@ -140,6 +141,15 @@ def test_sequences_are_freed_and_there_are_not_endlessly_many(exact: Any) -> Non
     with pytest.raises(ModelError, match=r"llama\.cpp holds 256 sequences at a time"):
         exact.cache(257)
     assert exact.cache(200).lengths == [0] * 200
+
+
+def test_the_batches_of_many_documents_fit_into_memory(exact: Any, quantised: Any) -> None:
+    config = bundled().model.config
+    values = 2 * config.num_hidden_layers * config.hidden_size
+    assert (exact.cache_bytes_per_token, quantised.cache_bytes_per_token) == (4 * values, 2 * values)
+    limit = batch_token_limit(exact)
+    assert limit is not None
+    assert limit > 10_000
 
 
 def test_threads_take_turns(exact: Any) -> None:

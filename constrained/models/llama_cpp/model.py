@@ -24,6 +24,9 @@ from constrained.prompting.chat_template import encode_chat, encode_text
 from constrained.prompting.ids import check_ids, is_chat
 from constrained.vocabulary import Vocabulary
 
+_VALUE_BYTES = {api.GGML_TYPE_F32: 4.0, api.GGML_TYPE_Q8_0: 34 / 32, api.GGML_TYPE_Q4_0: 18 / 32}
+"""Bytes of a key or value, by type; others are counted as f16."""
+
 _SAMPLES = 256
 """Places of a file that its fingerprint is of."""
 
@@ -74,6 +77,8 @@ class LlamaCppModel(LanguageModel):
         self.no_chains = None
         if api.llama_model_is_recurrent(weights) or api.llama_model_is_hybrid(weights):
             self.no_chains = "its recurrent states cannot take back a token"
+        if not (llama.model_params.n_gpu_layers and llama.context_params.offload_kqv):
+            self.cache_bytes_per_token = _cache_bytes(llama)
         self._memory = SequenceMemory(llama)
 
     @cached_property
@@ -191,6 +196,18 @@ def load_gguf(
             action="load(path, verbose=True) shows what llama.cpp says; it may be damaged, or too new for it",
         ) from error
     return LlamaCppModel(llama, tokenizer, context=n_ctx)
+
+
+def _cache_bytes(llama: Any) -> int:
+    """Bytes of keys and values of a position in all layers, as of llama.cpp's types for them."""
+    weights, settings = llama.model, llama.context_params
+    usual = api.llama_model_n_embd(weights) // max(1, api.llama_model_n_head(weights))
+    place = f"{llama.metadata.get('general.architecture')}.attention"
+    sizes = [
+        int(llama.metadata.get(f"{place}.{name}_length", usual)) * _VALUE_BYTES.get(kind, 2.0)
+        for name, kind in (("key", settings.type_k), ("value", settings.type_v))
+    ]
+    return int(api.llama_model_n_layer(weights) * api.llama_model_n_head_kv(weights) * sum(sizes))
 
 
 def _checked(tokenizer: Any, own: Vocabulary) -> Vocabulary:
