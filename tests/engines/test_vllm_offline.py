@@ -275,6 +275,43 @@ def test_additional_config_switches_it_on_and_nothing_else_does(tmp_path: Path) 
     )
 
 
+def test_a_model_that_wants_white_space_gets_little_of_it(tmp_path: Path) -> None:
+    """A model that would write white space for ever, and XGrammar inside the same vLLM beside it."""
+    white = {
+        token: 100.0
+        for token, text in enumerate(model.vocabulary.tokens)
+        if text and not text.strip(b" \t\r\n") and token not in model.vocabulary.special
+    }
+    request = {
+        "prompt": PROMPTS[0],
+        "structured": {"json": {**PERSON, "properties": {**PERSON["properties"], "name": {"enum": ["Ana"]}}}},
+        "temperature": 0.0,
+        "max_tokens": 400,
+        "logit_bias": white,
+    }
+    backends: dict[str, dict[str, Any]] = {
+        "ours": {},
+        "xgrammar": {
+            "environment": {"CONSTRAINED_VLLM": ""},
+            "structured_outputs_config": {"backend": "xgrammar"},
+        },
+    }
+    longest = {}
+    for name, job in backends.items():
+        (tmp_path / name).mkdir()
+        ((one,),) = run_engine([[request]], tmp_path / name, **job)["results"]
+        runs = "".join("w" if token in white else " " for token in one["tokens"]).split()
+        longest[name] = max(map(len, runs), default=0)
+        print(
+            f"{name}: {longest[name]} tokens of white space in a row, {len(one['tokens'])} in all, {one['finish']}"
+        )
+        if name == "ours":
+            assert set(json.loads(one["text"])) >= {"name", "born", "city"}
+    assert (
+        longest["ours"] < 60 < 300 < longest["xgrammar"]
+    )  # white space between JSON tokens has a bounded length
+
+
 def test_reasoning_is_free_and_counts_and_then_the_constraint_holds(tmp_path: Path) -> None:
     free: list[int] = []
     cache = model.cache(1)

@@ -18,7 +18,7 @@ import pytest
 from openai import APIError, APIStatusError, BadRequestError, OpenAI
 
 from constrained.models.tiny import WEIGHTS
-from tests.engines.vllm_worker import ENVIRONMENT
+from tests.engines.vllm_worker import ENVIRONMENT, MEMORY
 
 START_SECONDS = 600
 PERSON = {
@@ -40,7 +40,17 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenAI]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     log = tmp_path_factory.mktemp("vllm") / "server.log"
-    options = ["--enforce-eager", "--dtype", "float32", "--max-model-len", "1024", "--max-num-seqs", "16"]
+    options = [
+        "--enforce-eager",
+        "--dtype",
+        "float32",
+        "--max-model-len",
+        "1024",
+        "--max-num-seqs",
+        "16",
+        "--gpu-memory-utilization",
+        str(MEMORY),
+    ]
     tools = ["--enable-auto-tool-choice", "--tool-call-parser", "hermes"]
     settings = json.dumps({"constrained": {"compile_seconds": 3}})
     command = [
@@ -88,7 +98,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenAI]:
 
 
 def chat(client: OpenAI, structured: dict[str, Any] | None = None, **more: Any) -> Any:
-    body = {"structured_outputs": structured} if structured else {}
+    body = {**({"structured_outputs": structured} if structured else {}), **more.pop("extra", {})}
     options = {"model": "tiny", "messages": ASK, "max_tokens": 100, "temperature": 0, **more}
     return client.chat.completions.create(**options, extra_body=body)
 
@@ -167,6 +177,16 @@ def test_refusals_are_400_with_the_place(client: OpenAI) -> None:
             messages=ASK,
             extra_body={"structured_outputs": {"regex": "a"}, "vllm_xargs": {"sampler": "cars"}},
         )
+    assert chat(client, {"choice": ["alive"]}).choices[0].message.content == "alive"
+
+
+def test_a_request_with_several_constraints_is_refused(client: OpenAI) -> None:
+    """None of them is dropped in silence."""
+    form = {"type": "json_schema", "json_schema": {"name": "person", "schema": PERSON}}
+    assert "one" in refused(client, {"json": PERSON, "regex": "[ab]{2}"})
+    assert "one" in refused(client, {"json": PERSON, "choice": ["a"], "grammar": 'root ::= "a"'})
+    assert refused(client, {"regex": "[ab]{2}"}, response_format=form)
+    assert "must not end before 5" in refused(client, {"regex": "[ab]{2,9}"}, extra={"min_tokens": 5})
     assert chat(client, {"choice": ["alive"]}).choices[0].message.content == "alive"
 
 

@@ -77,10 +77,13 @@ class VllmBench:
         self._limit: int = settings["max_tokens"]
         self._tell = tell
         self._row: r.SchemaBenchRow | None = None
-        options = {} if name == OURS else {"structured_outputs_config": {"backend": name}}
+        options: dict[str, Any] = {} if name == OURS else {"structured_outputs_config": {"backend": name}}
+        on_gpu = (settings["device"] or "").startswith("cuda")
+        if not on_gpu:  # by default vLLM does not start where less than nine tenths of the memory are free
+            options["gpu_memory_utilization"] = 0.5
         self._llm = vllm.LLM(
             settings["model"] or str(WEIGHTS),
-            enforce_eager=not (settings["device"] or "").startswith("cuda"),
+            enforce_eager=not on_gpu,
             max_num_seqs=4,
             **options,
         )

@@ -45,17 +45,17 @@ class StepMasks:
             masks: tensor int32 ``[rows, words]`` in host memory; the same one during a step.
             place: the row of the mask.
         """
+        if not self._collecting:
+            write_mask(grammar, masks, place)
+            return
         try:
             row = _Row(place, grammar.automaton, grammar.state, grammar.budget, grammar)
         except Exception as error:  # the engine must go on
-            grammar.failure = error
-            masks.numpy()[place] = -1
+            _fail(grammar, masks.numpy()[place], error)
             return
         with self._lock:
             self._masks = masks
             self._rows.append(row)
-        if not self._collecting:
-            self.write()
 
     @contextmanager
     def step(self) -> Iterator[None]:
@@ -86,6 +86,15 @@ class StepMasks:
                 _write_singly(group, out)
 
 
+def write_mask(grammar: RequestGrammar, masks: Any, place: int) -> None:
+    """Writes the mask of a request's present state into a row of a tensor; see `StepMasks`."""
+    out = masks.numpy()[place]
+    try:
+        grammar.automaton.fill_mask_within(grammar.state, out, grammar.budget)
+    except Exception as error:  # the engine must go on
+        _fail(grammar, out, error)
+
+
 def _write(rows: list[_Row], out: Any) -> None:
     """Writes masks of one vocabulary by one native call."""
     first, count = rows[0].place, len(rows)
@@ -105,5 +114,9 @@ def _write_singly(rows: list[_Row], out: Any) -> None:
         try:
             row.automaton.fill_mask_within(row.state, out[row.place], row.budget)
         except Exception as error:
-            row.grammar.failure = error
-            out[row.place] = -1
+            _fail(row.grammar, out[row.place], error)
+
+
+def _fail(grammar: RequestGrammar, mask: Any, error: Exception) -> None:
+    grammar.failure = error
+    mask[...] = -1

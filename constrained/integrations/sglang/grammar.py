@@ -10,7 +10,7 @@ from sglang.srt.constrained.base_grammar_backend import BaseGrammarObject, Gramm
 from sglang.srt.utils.common import is_pin_memory_available
 
 from constrained.integrations.engines.request_grammar import RequestGrammar
-from constrained.integrations.engines.step_masks import StepMasks
+from constrained.integrations.engines.step_masks import StepMasks, write_mask
 
 if TYPE_CHECKING:
     from constrained.automaton import Automaton
@@ -106,7 +106,7 @@ class SglangGrammar(RequestGrammar, BaseGrammarObject):
 
     def fill_vocab_mask(self, vocab_mask: torch.Tensor, idx: int) -> None:
         """Writes the mask of the present state into a row of int32 ``[rows, words]``."""
-        StepMasks().add(self, vocab_mask, idx)
+        write_mask(self, vocab_mask, idx)
 
     @staticmethod
     def fill_vocab_mask_batched(entries: list[GrammarRow], vocab_mask: torch.Tensor) -> None:

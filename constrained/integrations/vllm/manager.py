@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from vllm.logger import init_logger
@@ -75,7 +76,8 @@ class VllmManager(StructuredOutputManager):
             grammar.tokens_before = request.num_output_tokens - grammar.accepted
         if self.drafts is not None:
             self.drafts.begin_pass(structured_output_request_ids, scheduled_spec_decode_tokens)
-        with self.ours.masks.step():
+        several = len(structured_output_request_ids) > 1 or bool(scheduled_spec_decode_tokens)
+        with self.ours.masks.step() if several else nullcontext():
             return super().grammar_bitmask(
                 requests, structured_output_request_ids, scheduled_spec_decode_tokens
             )
