@@ -65,6 +65,7 @@ private:
     uint32_t spelling_cost(uint32_t state, uint32_t length) const final {
         return 1 + states_[state].items_count / 8 + (exprs_.tracks_distinct() ? length / 16 : 0);
     }
+    bool needs_search(uint32_t state) const final;
     bool reads_heads(uint32_t state) const final;
     std::vector<uint32_t> head_exits(uint32_t state) final;
     uint32_t interchangeable(uint32_t state, uint32_t reach) final;

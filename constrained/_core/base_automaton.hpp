@@ -71,6 +71,9 @@ protected:
     static constexpr uint32_t kUnset = UINT32_MAX;
     static constexpr size_t kMemoLimit = size_t{1} << 22;
     static constexpr uint32_t kLongForced = 1u << 14;
+    // Bounds of a state whose completions are counted exactly: first bytes of a state, then all bytes and all trie nodes
+    // that lead from one state to another.
+    static constexpr size_t kFewFirstBytes = 64, kFewBytes = 1u << 11, kFewNodes = 1u << 14;
     static constexpr size_t kFewTokens = 64;  // stepped one by one within a budget
     static constexpr uint32_t kLongText = 1u << 16;
     static constexpr uint32_t kMaskFuel = 1u << 15;  // bytes of completions that one mask within a budget may spell
@@ -80,6 +83,8 @@ protected:
         ContinuationId after;
         auto operator<=>(const Item&) const = default;
     };
+    /// What can follow a state, see `few_texts_follow`.
+    enum class Rest : uint8_t { Unknown, Few, Many };
     /// The lock-free part of a state.
     struct Head {
         uint32_t length = kInfinite;  // bytes of its canonical completion
@@ -89,6 +94,7 @@ protected:
         std::atomic<uint32_t> completion{kUnset};
         uint32_t nearer = kUnset;  // the next state of the canonical completion, under the lock; kDead: see `completion`
         uint8_t nearer_byte = 0;
+        Rest rest = Rest::Unknown;
     };
 
     explicit BaseAutomaton(std::shared_ptr<Shard> shard) : shard_(std::move(shard)), scratch_(shard_->size) {}
@@ -100,6 +106,9 @@ protected:
     uint32_t token_next(uint32_t state, uint32_t token);
     uint32_t completion(uint32_t state);
     uint32_t nearer(uint32_t state);
+    bool few_texts_follow(uint32_t state);
+    bool count_exactly(uint32_t state);
+    void count_exactly_on(std::span<const uint32_t> way);
     void add_canonical_tokens(uint32_t state, uint32_t budget, uint32_t* out);
     bool completes_within(uint32_t state, uint32_t budget);
     bool affordable(uint32_t state);
@@ -122,6 +131,8 @@ protected:
     /// The byte of the canonical completion, and the state after it; kDead if `length` is only a bound.
     virtual std::pair<uint8_t, uint32_t> step_nearer(uint32_t state) = 0;
     virtual const TokenSet* within_budget(uint32_t, uint32_t) { return nullptr; }
+    /// Whether a byte may take a search (`RegexStore::needs_search`).
+    virtual bool needs_search(uint32_t) const { return false; }
     /// Whether `interchangeable` may return another state for it.
     virtual bool reads_heads(uint32_t) const { return false; }
     /// Trie nodes with children where a terminal of the state whose bytes matter later may end.

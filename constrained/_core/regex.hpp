@@ -55,6 +55,8 @@ public:
     RegexId repeat(RegexId part, uint32_t low, uint32_t high);
 
     bool nullable(RegexId id) const { return nodes_[id.value].nullable; }
+    /// Whether the language has an intersection or a complement: whether a derivative is empty then needs a search.
+    bool needs_search(RegexId id) const { return nodes_[id.value].searched; }
 
     /// The derivative of the language by `byte`; `kEmptyLanguage` if no completion exists.
     RegexId step(RegexId id, uint8_t byte) {

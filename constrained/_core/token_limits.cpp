@@ -1,5 +1,8 @@
 // Token limits: how many tokens complete a text, and masks of the tokens after which a budget suffices.
 //
+// Where few texts can follow (`few_texts_follow`), the count is the minimum over all of them. It would cost too much to find
+// elsewhere: there the count is that of the canonical completion up to the first state where few texts follow, an upper
+// bound. Both depend on the state alone.
 // The *canonical completion* of a state is one with the fewest bytes. Every state on its path has the rest of it as its own
 // canonical completion, so the first token of its shortest spelling always lowers the count by one: where a budget suffices,
 // some token leads to a state where the budget without it suffices.
@@ -11,6 +14,7 @@
 //  * The completions that a mask spells cost fuel (`spelling_cost`). Where it runs out, tokens whose counts are not known
 //    are left out; the tokens of the state's own canonical completion stay, so there is no dead end.
 #include <algorithm>
+#include <unordered_map>
 
 #include "automaton.hpp"
 
@@ -34,6 +38,83 @@ uint32_t BaseAutomaton::nearer(uint32_t state) {
         heads_[state].nearer = next;
     }
     return heads_[state].nearer;
+}
+
+/// Whether all texts after a state take few bytes and few trie nodes to spell. Then so do those after any state that
+/// follows, because what follows it is a part: a count that is exact at one token is exact at all later ones. Sets the exact
+/// counts of these states.
+bool BaseAutomaton::few_texts_follow(uint32_t id) {
+    if (heads_[id].rest == Rest::Unknown) {
+        bool few = false;
+        try {
+            few = count_exactly(id);
+        } catch (const TooLarge&) {  // a text that nobody asked for
+        }
+        heads_[id].rest = few ? Rest::Few : Rest::Many;
+    }
+    return heads_[id].rest == Rest::Few;
+}
+
+bool BaseAutomaton::count_exactly(uint32_t id) {
+    const Trie& trie = shard_->trie;
+    std::vector<uint32_t> states{id};
+    std::vector<ByteSet> possible;
+    std::unordered_map<uint32_t, uint32_t> number{{id, 0}};
+    size_t bytes = 0;
+    for (size_t i = 0; i < states.size(); ++i) {
+        const uint32_t at = states[i];
+        if (heads_[at].rest == Rest::Many || needs_search(at) || reads_heads(at)) return false;
+        possible.push_back(first_bytes(at));
+        bytes += possible[i].count();
+        if (possible[i].count() > kFewFirstBytes || bytes > kFewBytes) return false;
+        for (size_t byte = possible[i]._Find_first(); byte < 256; byte = possible[i]._Find_next(byte)) {
+            const uint32_t next = byte_next(at, static_cast<uint8_t>(byte));
+            if (number.try_emplace(next, static_cast<uint32_t>(states.size())).second) states.push_back(next);
+        }
+    }
+    std::vector<std::pair<uint32_t, uint32_t>> moves;  // a token leads to the first number from the second
+    std::vector<std::pair<uint32_t, uint32_t>> work;   // (trie node, number)
+    size_t nodes = 0;
+    for (uint32_t from = 0; from < states.size(); ++from) {
+        work.assign(1, {Trie::kRoot, from});
+        while (!work.empty()) {
+            const auto [node, at] = work.back();
+            work.pop_back();
+            if (trie.leaf(node)) continue;
+            for (size_t byte = possible[at]._Find_first(); byte < 256; byte = possible[at]._Find_next(byte)) {
+                const uint32_t child = trie.child(node, static_cast<uint8_t>(byte));
+                if (child == Trie::kNone) continue;
+                if (++nodes > kFewNodes) return false;
+                const uint32_t next = number[byte_next(states[at], static_cast<uint8_t>(byte))];
+                if (!trie.tokens(child).empty()) moves.emplace_back(next, from);
+                work.emplace_back(child, next);
+            }
+        }
+    }
+    std::ranges::sort(moves);
+    std::vector<uint32_t> fewest(states.size(), kInfinite), reached;  // breadth first, from the ends
+    for (uint32_t i = 0; i < states.size(); ++i) {
+        if (heads_[states[i]].accepts) fewest[i] = 0, reached.push_back(i);
+    }
+    for (size_t i = 0; i < reached.size(); ++i) {
+        auto move = std::ranges::lower_bound(moves, std::pair{reached[i], 0u});
+        for (; move != moves.end() && move->first == reached[i]; ++move) {
+            if (fewest[move->second] != kInfinite) continue;
+            fewest[move->second] = fewest[reached[i]] + 1;
+            reached.push_back(move->second);
+        }
+    }
+    for (uint32_t i = 0; i < states.size(); ++i) {
+        heads_[states[i]].rest = Rest::Few;
+        heads_[states[i]].completion.store(fewest[i], std::memory_order_release);
+    }
+    return true;
+}
+
+/// Sets the exact counts of the states on a canonical completion after which few texts follow: the last ones.
+void BaseAutomaton::count_exactly_on(std::span<const uint32_t> way) {
+    if (way.empty() || !few_texts_follow(way.back())) return;
+    std::ranges::partition_point(way, [&](uint32_t state) { return !few_texts_follow(state); });
 }
 
 /// Minimum number of tokens that spell the canonical completion. All states on the path get their counts; the path ends
@@ -61,6 +142,9 @@ uint32_t BaseAutomaton::completion(uint32_t id) {
         heads_[id].completion.store(heads_[id].length, std::memory_order_release);
         return heads_[id].length;
     }
+    const bool many = fresh < way.size() && heads_[way[fresh]].rest == Rest::Many;
+    if (!many) count_exactly_on(std::span(way).first(fresh));
+    for (size_t i = 0; i < fresh && heads_[way[i]].rest != Rest::Few; ++i) heads_[way[i]].rest = Rest::Many;
     std::vector<uint32_t> fewest(way.size(), kInfinite);
     for (size_t i = way.size(); i-- > 0;) {
         fewest[i] = heads_[way[i]].length == 0 ? 0 : heads_[way[i]].completion.load(std::memory_order_relaxed);
@@ -139,6 +223,7 @@ void BaseAutomaton::add_canonical_tokens(uint32_t state, uint32_t budget, uint32
     ++masks_within_;
     spelled_by_.resize(std::max<size_t>(spelled_by_.size(), heads_.size()));
     if (completion(state) > budget) return;
+    if (heads_[state].rest == Rest::Few) fuel_left_ = UINT32_MAX;  // all counts are known
     spelled_by_.resize(heads_.size());
     uint32_t node = Trie::kRoot;
     for (uint32_t at = state; heads_[at].length > 0 && heads_[at].nearer != kUnset && heads_[at].nearer != kDead;) {
@@ -244,7 +329,11 @@ const TokenSet* Automaton::within_budget(uint32_t state, uint32_t budget) {
     return &tokens;
 }
 
-// ---------------------------------------------------------------- heads
+// ---------------------------------------------------------------- properties of states
+
+bool Automaton::needs_search(uint32_t id) const {
+    return std::ranges::any_of(items(states_[id]), [&](const Item& item) { return shard_->regexes.needs_search(item.residual); });
+}
 
 bool Automaton::reads_heads(uint32_t id) const { return states_[id].tracks_distinct; }
 

@@ -90,7 +90,7 @@ class TokenAutomaton(_AutomatonMixin, _core.Automaton):
     """The native automaton of a grammar over a vocabulary.
 
     States and masks are computed when they are first needed, memoised, and shared by all threads and requests.
-    `forced` is exact up to 16,384 bytes, `shortest_completion` is exact.
+    `forced` is exact up to 16,384 bytes; for `shortest_completion` see `Automaton`.
 
     Attributes:
         grammar: the grammar.
@@ -143,8 +143,9 @@ class TokenAutomaton(_AutomatonMixin, _core.Automaton):
 class LexerAutomaton(_AutomatonMixin, _core.LexerAutomaton):
     """The native automaton of a grammar whose terminals a lexer separates (Lark's basic and contextual lexers).
 
-    A token is allowed if a search finds a completion for the text with it. `shortest_completion` is the length of
-    that completion, which is shortest or nearly so. Attributes as in `TokenAutomaton`; nothing is evicted.
+    A token is allowed if a search finds a completion for the text with it. `shortest_completion` is exact where few texts
+    can follow; elsewhere it is the length of that completion, which is shortest or nearly so. Attributes as in
+    `TokenAutomaton`; nothing is evicted.
 
     Raises:
         UnsatisfiableConstraint: no completion over this vocabulary satisfies the grammar; names terminals that the lexer

@@ -83,8 +83,9 @@ class Automaton(Protocol):
     def shortest_completion(self, state: int) -> int:
         """The number of tokens, end of sequence not counted, of a shortest completion; 0 iff the text is complete.
 
-        Automata of grammars count the tokens of the completion with the fewest bytes, an upper bound: a longer text may
-        take fewer. A lower bound is allowed where the number is not known, at the price of dead ends under a token limit.
+        Automata of grammars are exact where few texts can follow. Elsewhere they count the tokens of the completion with
+        the fewest bytes, exactly from where few texts follow on: an upper bound, because a longer text may take fewer. A
+        lower bound is allowed where the number is not known, at the price of dead ends under a token limit.
         """
         raise NotImplementedError
 

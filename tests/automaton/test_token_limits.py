@@ -17,7 +17,7 @@ import pytest
 
 from constrained.automaton import DEAD, Automaton, compile
 from constrained.automaton.bitmask import unpack_ids
-from constrained.constraint import Constraint, json_schema, lark, regex
+from constrained.constraint import Constraint, choice, json_schema, lark, regex
 from constrained.vocabulary import Vocabulary
 from tests.support.finite import FiniteAutomaton, byte_vocabulary
 
@@ -175,6 +175,44 @@ def test_lengths_are_those_of_texts_and_no_budget_leads_to_a_dead_end() -> None:
                 break
             token = random_.choice(sorted(fits))
             state, other, left = automaton.next(state, token), judge.next(other, token), left - 1
+
+
+SHORT = ("a", "b", "ab", "ba", "aaa", "bbbbb", "aabb")
+
+
+def words(random_: random.Random) -> list[str]:
+    return sorted(
+        {"".join(random_.choices("ab", k=random_.randint(1, 9))) for _ in range(random_.randint(1, 8))}
+    )
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_where_few_texts_follow_counts_and_masks_are_exact(seed: int) -> None:
+    """Also where the text with the fewest tokens is not the one with the fewest bytes."""
+    random_ = random.Random(seed)
+    vocabulary = byte_vocabulary(*random_.sample(SHORT, 4))
+    texts = words(random_)
+    judge = FiniteAutomaton(texts, vocabulary)
+    for constraint in (regex("|".join(texts)), choice(texts)):
+        automaton = compile(constraint, vocabulary)
+        work = [(automaton.start, judge.start)]
+        for state, other in work:
+            assert automaton.shortest_completion(state) == judge.shortest_completion(other)
+            for budget in range(1, 5):
+                assert within(automaton, state, budget) == within(judge, other, budget)
+            following = allowed(automaton, state) - set(vocabulary.eos_ids)
+            after = {(automaton.next(state, token), judge.next(other, token)) for token in following}
+            work += sorted(after - set(work))
+
+
+def test_a_longer_text_may_take_fewer_tokens() -> None:
+    automaton = compile(regex("aaaa|bbbbb"), byte_vocabulary("bbbbb"))
+    assert automaton.shortest_completion(automaton.start) == 1
+    assert within(automaton, automaton.start, 1) == {256}
+    assert within(automaton, automaton.start, 4) == {ord("a"), 256}
+    lexed = compile(lark("start: X Y\nX: /a+/\nY: /b+c/"), byte_vocabulary("ab", "abc", "aa"))
+    after = lexed.next(lexed.start, ord("a"))
+    assert (lexed.shortest_completion(lexed.start), lexed.shortest_completion(after)) == (1, 1)
 
 
 # ---------------------------------------------------------------- work
