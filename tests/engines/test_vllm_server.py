@@ -18,7 +18,7 @@ import pytest
 from openai import APIError, APIStatusError, BadRequestError, OpenAI
 
 from constrained.models.tiny import WEIGHTS
-from tests.engines.vllm_worker import ENVIRONMENT, MEMORY
+from tests.engines.vllm_worker import ENVIRONMENT
 
 START_SECONDS = 600
 PERSON = {
@@ -48,8 +48,6 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenAI]:
         "1024",
         "--max-num-seqs",
         "16",
-        "--gpu-memory-utilization",
-        str(MEMORY),
     ]
     tools = ["--enable-auto-tool-choice", "--tool-call-parser", "hermes"]
     settings = json.dumps({"constrained": {"compile_seconds": 3}})

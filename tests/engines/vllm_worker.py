@@ -29,8 +29,6 @@ DRAFTS = {
     "model": "constrained.integrations.vllm.drafts.Proposer",
     "num_speculative_tokens": 8,
 }
-MEMORY = 0.3
-"""Of the machine: vLLM does not start where less is free, and takes nine tenths by default."""
 NGRAM = {"method": "ngram", "num_speculative_tokens": 8, "prompt_lookup_max": 4, "prompt_lookup_min": 1}
 
 
@@ -75,7 +73,6 @@ def main() -> None:
         enforce_eager=True,
         max_model_len=1024,
         max_num_seqs=64,
-        gpu_memory_utilization=MEMORY,
         speculative_config=job.get("speculative"),
         additional_config=job.get("additional_config") or {},
         structured_outputs_config=job.get("structured_outputs_config") or {},
