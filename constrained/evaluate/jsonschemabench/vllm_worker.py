@@ -79,9 +79,8 @@ class VllmBench:
         self._row: r.SchemaBenchRow | None = None
         options: dict[str, Any] = {} if name == OURS else {"structured_outputs_config": {"backend": name}}
         on_gpu = (settings["device"] or "").startswith("cuda")
-        if (
-            not on_gpu
-        ):  # by default vLLM takes nine tenths of the memory, and does not start where less is free
+        if not on_gpu:
+            # By default vLLM takes nine tenths of the memory, and does not start where less is free.
             os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")  # GiB
             options["gpu_memory_utilization"] = 0.5
         self._llm = vllm.LLM(
