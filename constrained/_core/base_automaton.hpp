@@ -131,7 +131,7 @@ protected:
     /// The byte of the canonical completion, and the state after it; kDead if `length` is only a bound.
     virtual std::pair<uint8_t, uint32_t> step_nearer(uint32_t state) = 0;
     virtual const TokenSet* within_budget(uint32_t, uint32_t) { return nullptr; }
-    /// Whether a byte may take a search (`RegexStore::needs_search`).
+    /// Whether a byte may cost much: a search (`RegexStore::needs_search`), or one step for each of many items.
     virtual bool needs_search(uint32_t) const { return false; }
     /// Whether `interchangeable` may return another state for it.
     virtual bool reads_heads(uint32_t) const { return false; }

@@ -332,7 +332,7 @@ const TokenSet* Automaton::within_budget(uint32_t state, uint32_t budget) {
 // ---------------------------------------------------------------- properties of states
 
 bool Automaton::needs_search(uint32_t id) const {
-    return std::ranges::any_of(items(states_[id]), [&](const Item& item) { return shard_->regexes.needs_search(item.residual); });
+    return states_[id].items_count > 2 * kFewItems || std::ranges::any_of(items(states_[id]), [&](const Item& item) { return shard_->regexes.needs_search(item.residual); });
 }
 
 bool Automaton::reads_heads(uint32_t id) const { return states_[id].tracks_distinct; }
