@@ -220,8 +220,7 @@ def test_a_request_has_so_much_time() -> None:
         events = [line[6:] for line in streamed.text.splitlines() if line.startswith("data: ")]
         assert json.loads(events[-2])["error"]["code"] == "request_timeout"
         model.gate.set()
-        wait_until(lambda: server.service.scheduler.running == 0)
-        assert server.service.open == 0
+        wait_until(lambda: server.service.scheduler.running == server.service.open == 0)
 
 
 def test_an_open_server_without_a_key_says_so(

@@ -338,7 +338,7 @@ def compare_on_data(vocabulary: Vocabulary, pairs: int) -> str:
             if state.shortest_length <= LONGEST_COMPLETION:
                 count = automaton.shortest_completion(at)
                 assert count <= expected.most_tokens(state), (case["id"], read)
-                assert count == len(descent(automaton, at)), (case["id"], read)
+                assert len(descent(automaton, at)) <= count, (case["id"], read)
             done += 1
     assert done >= pairs, f"only {done} pairs out of {schemas} schemas"
     return f"{done} pairs of {schemas} schemas, {refused} refused, {cut_short} prefixes end at a refusal"
