@@ -194,7 +194,8 @@ def test_all_weighted_sets_are_unbiased(case, sampler):
 @pytest.mark.parametrize("case", FEW, ids=str)
 @pytest.mark.parametrize("cut", ["restart", "uniform", "priority"])
 def test_a_long_chain_has_the_conditional_distribution(case, cut):
-    gen = generator(case, MCMC(steps=40, cut=cut))
+    # 40 steps show the beginning: under gbnf, p is 1e-5 to .04 with the cuts that keep a prefix, and .4 to .6 with 160.
+    gen = generator(case, MCMC(steps=160, cut=cut))
     outputs = gen.batch([""] * 300, seed=case.seed, **settings_of(case))
     assert fit(counts_of(outputs), case.exact.pi) > 1e-4
 
