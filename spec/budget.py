@@ -24,7 +24,8 @@ from statistics import median
 
 PLAIN_CREDIT = 0.01  # plain passes; credited for each plain pass: pays for trials
 INITIAL_BALANCE = 0.5  # plain passes
-MAX_BALANCE = 2.0  # plain passes; bounds the loss before unprofitable speculation stops
+MAX_BALANCE = 6.0  # plain passes; bounds the loss before unprofitable speculation stops
+MAX_STAKE = 3.0  # plain passes; bounds the loss of one pass
 MIN_PLAIN_SAMPLES = 3  # plain passes measured before the first draft
 REMEASURE_AFTER = 64  # passes with draft tokens between two measurements of a plain one
 EXPLORE_EVERY = 32  # passes with draft tokens; one of them verifies more than the best size
@@ -215,8 +216,8 @@ class DraftBudget:
 
     @property
     def _stake(self) -> float:
-        """What the next pass may lose, in plain passes: one more than the balance."""
-        return 1.0 + max(0.0, self.balance)
+        """What the next pass may lose, in plain passes: one more than the balance, up to `MAX_STAKE`."""
+        return min(MAX_STAKE, 1.0 + max(0.0, self.balance))
 
     def _credit(self, passes: float) -> None:
         self.balance = min(MAX_BALANCE, self.balance + passes)

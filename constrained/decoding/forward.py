@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from constrained.decoding.sequence import TokenSequence
 from constrained.decoding.speculation import DraftScheduler
@@ -47,19 +47,21 @@ def forward_pass(
     for sequence in sequences:
         if sequence.drafter is not None and not draft_size:
             sequence.drafter.pause()
+    clock = _clock(model)
+    draft_cost = 0.0
     if budget is not None and draft_size:
-        began = time.perf_counter()
+        began, clock_began = time.perf_counter(), clock()
         for sequence in sequences:
             assert sequence.drafter is not None
             trees.append(sequence.drafter.draft(draft_size, sequence.remaining_tokens))
-        draft_seconds = time.perf_counter() - began
+        draft_seconds, draft_cost = time.perf_counter() - began, clock() - clock_began
         for sequence in sequences:
             sequence.stats.draft_seconds += draft_seconds
-        sizes = budget.verify_sizes([tree.path_probability[1:] for tree in trees], draft_seconds)
+        sizes = budget.verify_sizes([tree.path_probability[1:] for tree in trees], draft_cost)
         for sequence, size in zip(sequences, sizes, strict=True):
             assert sequence.drafter is not None
             sequence.drafter.mark_verified(size)
-    began = time.perf_counter()
+    began, clock_began = time.perf_counter(), clock()
     read = []
     if not any(sizes):
         logits = model.forward_logits(unread, None, cache)
@@ -79,16 +81,26 @@ def forward_pass(
             begin += size + 1
 
     def record() -> None:
-        forward_seconds = time.perf_counter() - began
+        forward_seconds, cost = time.perf_counter() - began, clock() - clock_began
         for sequence in sequences:
             sequence.stats.forward_seconds += forward_seconds
         if budget is not None:
-            budget.record_pass(count, max(sizes), forward_seconds, draft_seconds, plain=longest == 1)
+            budget.record_pass(count, max(sizes), cost, draft_cost, plain=longest == 1)
 
     logits.when_read(record)  # on a device the pass may only have been launched
     if any(top_counts):
         _prepare(logits, sequences, read, top_counts)
     return read
+
+
+def _clock(model: LanguageModel) -> Callable[[], float]:
+    """What the draft budget times passes with.
+
+    Where this thread computes them it is the thread's processor time, so that a pass which another process interrupts
+    is not taken for a slow one; for a model elsewhere it is the wall clock.
+    """
+    device = getattr(model, "device", None)
+    return time.thread_time if getattr(device, "type", None) == "cpu" else time.perf_counter
 
 
 def _prepare(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from constrained.decoding.continuous_batch import ContinuousBatch
 from constrained.models.logits import HostLogits, TopKeys
 from constrained.sampling.base import run_particles
 from constrained.testing import ScriptedModel
+from spec.budget import DraftBudget
 from spec.noise import GumbelNoise
 from tests.decoding.test_continuous_batch import Writer
 from tests.server.serving import MODEL, served
@@ -144,3 +147,29 @@ def test_sequences_that_share_a_row_draw_with_their_own_noise() -> None:
     for i, writer in enumerate(writers):
         alone = generator("Say:", seed=7, sequence=i, max_tokens=12, temperature=9.0)
         assert tuple(writer.sequence.tokens) == alone.tokens
+
+
+def test_the_budget_times_a_pass_on_the_cpu_without_its_interruptions(monkeypatch) -> None:
+    class Interrupted(ScriptedModel):
+        def forward(self, tokens: Any, cache: Any) -> Any:
+            time.sleep(0.02)
+            return super().forward(tokens, cache)
+
+    seconds: list[float] = []
+    record = DraftBudget.record_pass
+
+    def recording(self: DraftBudget, *args: Any, **named: Any) -> None:
+        seconds.append(args[2])
+        record(self, *args, **named)
+
+    monkeypatch.setattr(DraftBudget, "record_pass", recording)
+    for here in (True, False):
+        model = Interrupted(BYTES, '"red"')
+        if here:
+            model.device = SimpleNamespace(type="cpu")
+        seconds.clear()
+        out = Generator(model, WORDS, speculation="auto")("a")
+        assert out.text == '"red"'
+        assert len(seconds) > 2
+        assert (max(seconds) < 0.02) is here
+        assert out.stats.forward_seconds >= 0.02 * len(seconds)

@@ -128,6 +128,13 @@ def test_it_ends_when_draft_tokens_cease_to_pay() -> None:
     assert machine.seconds - before <= 1000 * slanted(1) * 1.011 + 6 * slanted(1)
 
 
+def test_a_streak_of_failures_is_no_reason_to_pause_what_pays() -> None:
+    """After forty passes that paid, four that do not."""
+    machine = Machine(slanted, SURE, lambda number: 8 if number % 44 < 40 else 0)
+    machine.run(600)
+    assert sum(1 for nodes in machine.read[40:] if not nodes) < 60
+
+
 def test_drafts_that_no_one_reads_are_paid_for() -> None:
     """The sources themselves say that nothing will come true, and take half a pass to say so."""
     machine = Machine(steep, [0.01] * 64, lambda number: 0, draft_seconds=0.00125)
