@@ -11,7 +11,7 @@ size_t Automaton::permanent_bytes() const {
 
 /// Memos, which can be recomputed.
 size_t Automaton::memo_bytes() const {
-    return tokens_.bytes() + bytes_.bytes() + cached_mask_bytes_ + cached_mask_index_.bytes() + gss_.join_memo_bytes();
+    return tokens_.bytes() + bytes_.bytes() + cached_mask_bytes_ + cached_mask_index_.bytes() + gss_.join_memo_bytes() + opening_bytes();
 }
 
 /// Evicts the memos if they exceed the limit minus the permanent bytes. Memos may always use a quarter of the limit;
@@ -27,6 +27,8 @@ void Automaton::trim() {
     cached_mask_bytes_ = 0;
     cached_mask_index_ = InternTable();
     gss_.clear_join_memo();
+    openings_.clear();
+    openings_count_ = 0;
     shard_->epoch.wait_for_readers();
 }
 

@@ -64,6 +64,54 @@ void BaseAutomaton::merge_items(std::vector<Item>& items) {
     items.resize(kept);
 }
 
+/// A continuation whose frame may be empty begins as the one below it does, too. The one below keeps its openings, so that
+/// a stack of such frames costs one level, and not its height, when it grows.
+BaseAutomaton::Openings BaseAutomaton::opening(ContinuationId after) {
+    std::vector<ContinuationId> work{after};
+    for (;;) {
+        const ContinuationId top = work.back();
+        if (work.size() > 1 && openings_.contains(top.value)) {  // two frames lead there
+            work.pop_back();
+            continue;
+        }
+        const auto held = gss_.frames(top);
+        const std::vector<Frame> frames(held.begin(), held.end());  // joining moves them
+        const size_t before = work.size();
+        for (const Frame& frame : frames) {
+            if (frame.after.value && exprs_.nullable(frame.expr) && !openings_.contains(frame.after.value)) work.push_back(frame.after);
+        }
+        if (work.size() > before) continue;
+        Openings made;
+        for (const Frame& frame : frames) {
+            if (frame.after.value == 0) {
+                made.accepts = true;
+                continue;
+            }
+            for (const Move& move : exprs_.moves(frame.expr)) made.ways.push_back({move.call, move.target, gss_.push(move.rest, frame.after)});
+            if (!exprs_.nullable(frame.expr)) continue;
+            const Openings& below = openings_.at(frame.after.value);
+            made.accepts |= below.accepts;
+            made.ways.insert(made.ways.end(), below.ways.begin(), below.ways.end());
+        }
+        std::ranges::sort(made.ways);
+        size_t kept = 0;
+        for (const Opening& way : made.ways) {
+            if (kept && made.ways[kept - 1].call == way.call && made.ways[kept - 1].symbol == way.symbol) {
+                made.ways[kept - 1].rest = gss_.join(made.ways[kept - 1].rest, way.rest);
+            } else {
+                made.ways[kept++] = way;
+            }
+        }
+        made.ways.resize(kept);
+        work.pop_back();
+        if (work.empty()) return made;
+        openings_count_ += kept;
+        openings_.emplace(top.value, std::move(made));
+    }
+}
+
+size_t BaseAutomaton::opening_bytes() const { return openings_.size() * 64 + openings_count_ * sizeof(Opening); }
+
 std::string BaseAutomaton::forced(uint32_t state) {
     const std::lock_guard guard(shard_->lock);
     begin_call();

@@ -9,8 +9,8 @@
 
 #include <functional>
 #include <map>
-#include <set>
 #include <string>
+#include <unordered_map>
 
 #include "rule_exprs.hpp"
 #include "flat_grammar.hpp"
@@ -83,6 +83,18 @@ protected:
         ContinuationId after;
         auto operator<=>(const Item&) const = default;
     };
+    /// A way to begin a continuation: a terminal or a call of a rule, and what follows it.
+    struct Opening {
+        bool call;
+        uint32_t symbol;
+        ContinuationId rest;
+        auto operator<=>(const Opening&) const = default;
+    };
+    /// The ways to begin a continuation, ascending, each symbol once; rules are not entered.
+    struct Openings {
+        bool accepts = false;  // the text may end
+        std::vector<Opening> ways;
+    };
     /// What can follow a state, see `few_texts_follow`.
     enum class Rest : uint8_t { Unknown, Few, Many };
     /// The lock-free part of a state.
@@ -118,6 +130,8 @@ protected:
     }
     void publish_mask(uint32_t state, uint32_t mask, uint32_t max_remaining);
     void merge_items(std::vector<Item>& items);
+    Openings opening(ContinuationId after);
+    size_t opening_bytes() const;
     /// Calls on_symbol(symbol, rest) for every symbol that `after` may begin with; returns whether the text may end there.
     /// Enters rules in the order of their ranks, each once for all its callers. Throws MissingRules.
     template <class OnSymbol>
@@ -156,6 +170,8 @@ protected:
     std::vector<Item> items_;
     InternTable index_;
     Memo tokens_{kMemoLimit};  // (state, token) -> state
+    std::unordered_map<uint32_t, Openings> openings_;  // of continuations that follow an expression that may be empty
+    size_t openings_count_ = 0;
     TokenSet scratch_;
     std::vector<uint32_t> spelled_by_;  // by state: the last mask within a budget that spelled it, see `affordable`
     uint32_t masks_within_ = 0;         // number of these masks
@@ -171,35 +187,13 @@ struct MissingRules {
 template <class OnSymbol>
 bool BaseAutomaton::collect_first(ContinuationId after, OnSymbol&& on_symbol) {
     std::map<std::pair<uint32_t, uint32_t>, ContinuationId> calls;  // (rank, rule) -> continuation of the rule
-    bool accepts = false;
-    const auto begin = [&](ExprId expr, ContinuationId then) {
-        for (const Move& move : exprs_.moves(expr)) {
-            const ContinuationId rest = gss_.push(move.rest, then);
-            if (!move.call) {
-                on_symbol(move.target, rest);
-                continue;
-            }
-            const auto [at, fresh] = calls.try_emplace({exprs_.rank(move.target), move.target}, rest);
-            if (!fresh) at->second = gss_.join(at->second, rest);
-        }
+    const auto begin = [&](const Opening& one) {
+        if (!one.call) return on_symbol(one.symbol, one.rest);
+        const auto [at, fresh] = calls.try_emplace({exprs_.rank(one.symbol), one.symbol}, one.rest);
+        if (!fresh) at->second = gss_.join(at->second, one.rest);
     };
-    std::vector<ContinuationId> work{after};
-    std::set<ContinuationId> seen;
-    while (!work.empty()) {
-        const ContinuationId top = work.back();
-        work.pop_back();
-        if (!seen.insert(top).second) continue;
-        const auto held = gss_.frames(top);
-        const std::vector<Frame> frames(held.begin(), held.end());
-        for (const Frame& frame : frames) {
-            if (frame.after.value == 0) {
-                accepts = true;
-                continue;
-            }
-            if (exprs_.nullable(frame.expr)) work.push_back(frame.after);
-            begin(frame.expr, frame.after);
-        }
-    }
+    const Openings first = opening(after);
+    for (const Opening& one : first.ways) begin(one);
     std::map<uint32_t, ContinuationId> entered;
     std::vector<uint32_t> missing;
     while (!calls.empty()) {
@@ -213,13 +207,13 @@ bool BaseAutomaton::collect_first(ContinuationId after, OnSymbol&& on_symbol) {
             at->second = both;
         }
         if (exprs_.has_body(rule)) {
-            begin(exprs_.body(rule), at->second);
+            for (const Move& move : exprs_.moves(exprs_.body(rule))) begin({move.call, move.target, gss_.push(move.rest, at->second)});
         } else if (fresh) {
             missing.push_back(rule);
         }
     }
     if (!missing.empty()) throw MissingRules{this, std::move(missing)};
-    return accepts;
+    return first.accepts;
 }
 
 }  // namespace core
