@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from constrained.chat.tool_format_probe import is_template_format, template_variants
+from constrained.chat.template_probe import template_variants
+from constrained.chat.tool_format_probe import is_template_format
 from constrained.chat.tools import HERMES, Tool, ToolFormat
 from constrained.errors import PromptError
 from constrained.models import LanguageModel, Prompt

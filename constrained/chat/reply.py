@@ -5,20 +5,22 @@ Must not know: LangChain, servers, models.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from constrained.chat.reply_frame import PLAIN, ReplyFrame
 from constrained.chat.reply_parser import Reply, ReplyDelta, ReplyParser, ToolCall
+from constrained.chat.tool_format import INDEX, common_prefix
 from constrained.chat.tools import (
     HERMES,
     Tool,
     ToolChoice,
     ToolFormat,
-    common_prefix,
     parse_tool_choice,
     parse_tools,
+    tool_errors,
 )
 from constrained.constraint import Constraint, as_constraint
 from constrained.constraint.base import digest
@@ -44,6 +46,7 @@ class ReplyConstraint(Constraint):
         stop: texts that end the free text.
         content: what the text is, if it is not free.
         format: how calls are written.
+        frame: what stands around reasoning and content.
     """
 
     tools: tuple[Tool, ...]
@@ -52,6 +55,7 @@ class ReplyConstraint(Constraint):
     stop: tuple[str, ...]
     content: Constraint | None
     format: ToolFormat
+    frame: ReplyFrame = PLAIN
 
     @property
     def callable_tools(self) -> tuple[Tool, ...]:
@@ -66,71 +70,134 @@ class ReplyConstraint(Constraint):
         return digest(
             "reply",
             repr((self.tool_choice, bool(self.tools), self.parallel, self.stop)),
-            repr(astuple(self.format)),
+            repr((astuple(self.format), astuple(self.frame))),
             content,
             *tools,
         )
 
-    @property
+    @cached_property
     def special_tokens(self) -> tuple[str, ...]:
-        """The special tokens with which calls are written."""
-        return self.format.special if self.callable_tools else ()
+        """The special tokens with which calls are written, and those around reasoning and content."""
+        called = self.format.special if self.callable_tools else ()
+        return tuple(dict.fromkeys((*self.frame.special, *called)))
 
     @cached_property
     def grammar(self) -> ir.Grammar:
         """See `Constraint`."""
         from grammars import ir
-        from grammars.text.free_text import text_up_to, text_without
-        from grammars.transform.imports import fresh_name, import_rules
+        from grammars.transform.imports import fresh_name
 
         rules: dict[str, ir.Expr] = {}
-        form = self.format
-        begin = encode_with_special(form.begin, form.special)
-        calls = self._called(rules) if self.callable_tools else ir.EMPTY_LANGUAGE
-        body: ir.Expr
-        if self.tool_choice == "required":
-            body = ir.sequence(ir.terminal(begin), calls)
-        elif self.content is not None:
-            body = ir.choice(
-                import_rules(self.content.grammar, rules), ir.sequence(ir.terminal(begin), calls)
-            )
-        else:
-            # Also where calls are ruled out, none may stand in the text; nor may the name of a special token.
-            markers = [*([form.begin] if self.tools else []), *self.stop]
-            ends = [ir.terminal(text_up_to(stop, markers)) for stop in self.stop]
-            plain = text_without(markers) if markers else ir.TEXT
-            # A special token is not text: the text before it cannot be split in another way.
-            marked = begin != form.begin.encode()
-            opened = ir.concat(plain, ir.literal(begin)) if marked else text_up_to(form.begin, markers)
-            called = [ir.sequence(ir.terminal(opened), calls)] if self.callable_tools else []
-            body = ir.choice(ir.terminal(plain), *ends, *called)
+        body = ir.sequence(*self._before(), self._body(rules))
         name = fresh_name("reply", rules)
         rules[name] = body
         return ir.Grammar(rules, name)
 
-    def _called(self, rules: dict[str, ir.Expr]) -> ir.Expr:
+    def _before(self) -> list[ir.Expr]:
+        """The reasoning, and what stands before content and calls."""
+        from grammars import ir
+        from grammars.text.free_text import text_up_to
+
+        before: list[ir.Expr] = []
+        if self.frame.reasoning is not None:
+            begin, end = self.frame.reasoning
+            marked = self._marked(end)
+            thought = (
+                text_up_to(end, [end])
+                if marked == ir.literal(end)
+                else ir.concat(ir.TEXT, marked)  # a special token is not text
+            )
+            before.append(ir.terminal(ir.concat(self._marked(begin), thought)))
+        if self.frame.lead:
+            before.append(ir.terminal(self._marked(self.frame.lead)))
+        return before
+
+    def _body(self, rules: dict[str, ir.Expr]) -> ir.Expr:
+        """Content, calls, or content and then calls."""
+        from grammars import ir
+        from grammars.lexer import reject_lexer_grammar
+        from grammars.text.free_text import text_up_to, text_without
+        from grammars.transform.imports import import_rules
+
+        frame, able = self.frame, self.callable_tools
+        begins = {begin: self._marked(begin) for begin in self.format.begins} if self.tools or able else {}
+        calls = {begin: self._called(begin, rules) for begin in begins} if able else {}
+        alone = [ir.sequence(ir.terminal(begins[begin]), call) for begin, call in calls.items()]
+        if self.tool_choice == "required":
+            return ir.choice(*alone)
+        begin, close = self._marked(frame.content), self._marked(frame.close)
+        if self.content is not None:
+            reject_lexer_grammar(self.content.grammar, "in a reply with calls or reasoning")
+            content = import_rules(self.content.grammar, rules)
+            return ir.choice(ir.sequence(ir.terminal(begin), content, ir.terminal(close)), *alone)
+        # Also where calls are ruled out, none may stand in the text; nor may the name of a special token.
+        ending = [frame.close] if frame.close else []
+        markers = [*begins, *ending, *self.stop]
+        ends = [ir.concat(begin, text_up_to(stop, markers), close) for stop in self.stop]
+        plain = ir.concat(begin, text_without(markers) if markers else ir.TEXT, close)
+        if frame.calls_alone:
+            return ir.choice(ir.terminal(plain), *map(ir.terminal, ends), *alone)
+        called = []
+        for text, call in calls.items():
+            # A special token is not text: the text before it cannot be split in another way.
+            marked = begins[text] != ir.literal(text)
+            opened = ir.concat(text_without(markers), begins[text]) if marked else text_up_to(text, markers)
+            called.append(ir.sequence(ir.terminal(opened), call))
+        return ir.choice(ir.terminal(plain), *map(ir.terminal, ends), *called)
+
+    def _called(self, begin: str, rules: dict[str, ir.Expr]) -> ir.Expr:
         """Calls, from behind the marker that opens the first one."""
         from grammars import ir
         from grammars.transform.imports import fresh_name, import_rules
 
         form = self.format
-        parts = (form.before_name, form.call_separator, form.tail)
-        first, following, tail = (encode_with_special(part, form.special) for part in parts)
+        following, tail = form.call_separator, form.tail
         # The end of the last call and the separator before another one share a prefix, which is written once.
-        shared = common_prefix(following, tail) if self.allows_more_calls else tail
-        each = [
-            ir.sequence(
-                ir.terminal(encode_with_special(form.call_head(tool.name), form.special)),
-                import_rules(tool.arguments.grammar, rules),
-                ir.terminal(shared),
-            )
-            for tool in self.callable_tools
-        ]
-        call = fresh_name("tool call", rules)
-        rules[call] = ir.choice(*each)
-        another = ir.sequence(ir.terminal(following[len(shared) :]), ir.call(call))
-        more = ir.loop(another, 0, None if self.allows_more_calls else 0)
-        return ir.sequence(ir.terminal(first), ir.call(call), more, ir.terminal(tail[len(shared) :]))
+        shared = self._shared(following, tail) if self.allows_more_calls else tail
+        arguments = {}
+        for tool in self.callable_tools:
+            with tool_errors(tool):
+                grammar = tool.arguments_in(form, self.special_tokens).grammar
+                arguments[tool.name] = ir.sequence(
+                    import_rules(grammar, rules), ir.terminal(self._marked(shared))
+                )
+        calls = []
+        for head in form.heads(begin):
+            before, _, after = head.partition("{name}")
+            each = [
+                ir.sequence(ir.terminal(self._marked(name + after)), rest) for name, rest in arguments.items()
+            ]
+            call = fresh_name("tool call", rules)
+            rules[call] = ir.choice(*each)
+            another = ir.sequence(ir.terminal(self._marked(following[len(shared) :])), ir.call(call))
+            more = ir.loop(another, 0, None if self.allows_more_calls else 0)
+            calls.append(ir.sequence(ir.terminal(self._marked(before)), ir.call(call), more))
+        return ir.sequence(ir.choice(*calls), ir.terminal(self._marked(tail[len(shared) :])))
+
+    def _shared(self, one: str, other: str) -> str:
+        """The longest common prefix that splits neither a special token nor the number of a call."""
+        shared = common_prefix(one, other)
+        while shared and any(
+            self._marked(text) != self._joined(shared, text[len(shared) :]) for text in (one, other)
+        ):
+            shared = shared[:-1]
+        return shared
+
+    def _joined(self, *texts: str) -> ir.Regex:
+        from grammars import ir
+
+        return ir.concat(*map(self._marked, texts))
+
+    def _marked(self, text: str) -> ir.Regex:
+        """A text of the format: special tokens are one byte each, the number of a call is any number."""
+        from grammars import ir
+
+        parts: list[ir.Regex] = []
+        for number, part in enumerate(text.split(INDEX)):
+            if number:
+                parts.append(ir.repeat(ir.chars([(0x30, 0x39)]), 1, 4))
+            parts.append(ir.literal(encode_with_special(part, self.special_tokens)))
+        return ir.concat(*parts)
 
     @property
     def allows_more_calls(self) -> bool:
@@ -174,6 +241,7 @@ def reply_constraint(
     content: Any = None,
     closed: bool = True,
     format: ToolFormat = HERMES,
+    frame: ReplyFrame = PLAIN,
 ) -> ReplyConstraint:
     """The constraint of a reply in a chat: free text and then calls, if there are tools; the value is a `Reply`.
 
@@ -186,9 +254,11 @@ def reply_constraint(
         tool_choice: as `parse_tool_choice` takes it.
         parallel: several calls are allowed; a reply that has to call one named tool has one call in any case.
         stop: texts that end the free text, where they first stand; calls and constrained content are not cut.
-        content: a constraint, type or schema whose texts are JSON, for the text of a reply that calls nothing.
+        content: a constraint, type or schema for the text of a reply that calls nothing; its texts are JSON where a call
+            could stand in their place.
         closed: as in `Tool`.
         format: how calls are written.
+        frame: what stands around reasoning and content.
 
     Raises:
         InvalidConstraint, InvalidArgument: not tools, not a choice, an empty stop; see `parse_tools`, `parse_tool_choice`.
@@ -196,22 +266,25 @@ def reply_constraint(
     """
     known = parse_tools(tools, closed=closed)
     choice, able = parse_tool_choice(tool_choice, known)
-    named = choice == "required" and tool_choice not in (True, "any", "required") and len(able) == 1
+    several = (True, "any", "required")
+    listed = isinstance(tool_choice, Mapping) and tool_choice.get("type") in ("allowed_tools", *several)
+    named = choice == "required" and tool_choice not in several and not listed and len(able) == 1
     stops = (stop,) if isinstance(stop, str) else tuple(stop or ())
     for text in stops:
         if not isinstance(text, str) or not text:
             raise InvalidArgument(f"a stop sequence is empty: {text!r}", action="use at least one character")
     wanted = None if content is None else as_constraint(content)
-    if wanted is not None and not wanted.is_json:
+    calls_alone = frame.calls_alone or choice != "auto" or not able
+    if wanted is not None and not wanted.is_json and not calls_alone:
         raise InvalidConstraint(
             f"the content of a reply cannot be {wanted.render()}",
             action="use JSON, or generate under that constraint directly",
         )
-    if wanted is not None and able and choice == "auto" and format.begin[0] in _JSON_BEGINS:
+    if wanted is not None and not calls_alone and format.begin[0] in _JSON_BEGINS:
         raise InvalidArgument(
             f"a call that begins with {format.begin!r} cannot be distinguished from a JSON reply",
             action="use tool_choice='required' or 'none', or remove the constraint on the reply",
         )
     if not able:
         choice = "none"
-    return ReplyConstraint(able, choice, parallel and not named, stops, wanted, format)
+    return ReplyConstraint(able, choice, parallel and not named, stops, wanted, format, frame)

@@ -1,4 +1,4 @@
-"""Tools as OpenAI clients define them, and the format in which a model writes tool calls.
+"""Tools as OpenAI clients define them.
 
 Must not know: LangChain, servers, models.
 """
@@ -6,13 +6,16 @@ Must not know: LangChain, servers, models.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, AnyStr, Literal
+from typing import Any, Literal
 
+from constrained.chat.tool_format import HERMES, TOOL_NAME, ToolFormat
 from constrained.constraint import Constraint, json_schema
 from constrained.constraint.json import MAX_DIGITS
+from constrained.constraint.structural.parameters import parameters
 from constrained.errors import (
     ConstraintError,
     ConstraintTooLarge,
@@ -20,11 +23,13 @@ from constrained.errors import (
     InvalidConstraint,
     Problem,
 )
+from constrained.vocabulary.special_tokens import letters
+
+__all__ = ["HERMES", "Tool", "ToolChoice", "ToolFormat", "parse_tool_choice", "parse_tools", "tool_errors"]
 
 ToolChoice = Literal["auto", "required", "none"]
 """Whether a reply may call tools, has to, or must not."""
 
-_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": False}
 
 
@@ -54,6 +59,18 @@ class Tool:
             max_digits=MAX_DIGITS,
         )
 
+    def arguments_in(self, format: ToolFormat, special: Sequence[str] = ()) -> Constraint:
+        """The constraint of the arguments as a format writes them.
+
+        Args:
+            format: how calls are written.
+            special: names of all special tokens of the reply.
+        """
+        if format.parameters is None:
+            return self.arguments
+        marks = {name: mark[0] for name, mark in letters(special).items()}
+        return parameters(self.arguments, {**format.parameters, "special": marks})
+
     def as_openai(self) -> dict[str, Any]:
         """The tool as OpenAI clients and chat templates write it."""
         function = {"name": self.name, "description": self.description, "parameters": dict(self.parameters)}
@@ -61,88 +78,6 @@ class Tool:
 
     def __hash__(self) -> int:
         return hash((self.name, self.arguments.key))
-
-
-@dataclass(frozen=True)
-class ToolFormat:
-    """The format of a tool call: ``begin``, ``head``, the arguments as JSON, ``tail``.
-
-    The default is the format of Hermes, Qwen 2.5 and Qwen 3. Other formats:
-
-        ToolFormat("<function=", "{name}>", "</function>")
-        ToolFormat('{"name": "', '{name}", "parameters": ', "}", single=True)
-        ToolFormat("[TOOL_CALLS]", '[{"name": "{name}", "arguments": ', "}]", more='}, {"name": "', special=("[TOOL_CALLS]",))
-
-    Attributes:
-        begin: the marker that opens a call; free text cannot contain it.
-        head: the text between the marker and the arguments, with ``{name}`` for the name of the tool.
-        tail: closes the last call.
-        between: separates two complete calls.
-        more: the text between the arguments of a call and the name of the next one; None: `tail`, `between`, `begin`
-            and `head` up to the name.
-        single: a reply has at most one call.
-        special: names of special tokens; where they occur in the parts, the special token is required, not its letters.
-
-    Raises:
-        InvalidArgument: the start of a call, of its name or of its arguments would be ambiguous.
-    """
-
-    begin: str = "<tool_call>"
-    head: str = '\n{"name": "{name}", "arguments": '
-    tail: str = "}\n</tool_call>"
-    between: str = "\n"
-    more: str | None = None
-    single: bool = False
-    special: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        _, name, after = self.head.partition("{name}")
-        if not self.begin:
-            raise InvalidArgument("a tool format needs an opening marker", action="set begin")
-        if not name or "{name}" in after:
-            raise InvalidArgument(
-                f"the head {self.head!r} must contain {{name}} exactly once",
-                action="write {name} in its place",
-            )
-        if not after or _NAME.match(after):
-            raise InvalidArgument(
-                f"the end of the name is ambiguous in the head {self.head!r}",
-                action="start the text after {name} with a character that no name contains",
-            )
-
-    @property
-    def before_name(self) -> str:
-        """The text between `begin` and the name of the first call."""
-        return self.head.partition("{name}")[0]
-
-    def call_head(self, name: str) -> str:
-        """The name of a tool and the text between it and the arguments."""
-        return name + self.head.partition("{name}")[2]
-
-    @property
-    def call_separator(self) -> str:
-        """The text between the arguments of a call and the name of the next one."""
-        return self.tail + self.between + self.begin + self.before_name if self.more is None else self.more
-
-    def format_calls(self, *calls: tuple[str, str]) -> str:
-        """Calls as text.
-
-        Args:
-            calls: name and JSON of the arguments of each.
-        """
-        if self.single and len(calls) > 1:
-            return self.between.join(self.format_calls(call) for call in calls)
-        body = self.call_separator.join(self.call_head(name) + arguments for name, arguments in calls)
-        return f"{self.begin}{self.before_name}{body}{self.tail}"
-
-
-HERMES = ToolFormat()
-
-
-def common_prefix(one: AnyStr, other: AnyStr) -> AnyStr:
-    """The longest common prefix."""
-    length = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), None)
-    return min(one, other, key=len) if length is None else one[:length]
 
 
 def parse_tools(tools: Sequence[Any], *, closed: bool = True) -> tuple[Tool, ...]:
@@ -185,7 +120,7 @@ def _tool(definition: Any, place: str, closed: bool) -> Tool:
     if not isinstance(function, Mapping):
         raise _wrong(place, f"is a {type(function).__name__}", "an object with a name and parameters")
     name = function.get("name")
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
+    if not isinstance(name, str) or not TOOL_NAME.fullmatch(name):
         raise _wrong(
             f"{place}/name", "cannot be a tool's name", "1 to 64 letters, digits, _ and -, in ASCII", name
         )
@@ -222,9 +157,16 @@ def _wrong(place: str, reason: str, wanted: str, value: Any = None) -> InvalidCo
 
 
 def _check_schema(tool: Tool) -> None:
-    """Lowers the schema of a tool, so that errors name the tool."""
-    try:
+    """Lowers the schema of a tool."""
+    with tool_errors(tool):
         _ = tool.arguments.grammar
+
+
+@contextmanager
+def tool_errors(tool: Tool) -> Iterator[None]:
+    """Errors of the schema name the tool."""
+    try:
+        yield
     except (ConstraintError, ConstraintTooLarge) as error:
         raise type(error)(
             f"the parameters of the tool {tool.name!r}: {error.summary}", error.problems, action=error.action
@@ -236,7 +178,7 @@ def parse_tool_choice(choice: Any, tools: Sequence[Tool]) -> tuple[ToolChoice, t
 
     Args:
         choice: ``"auto"``, ``"required"`` or ``"any"``, ``"none"``, the name of a tool, or one of these as an
-            object of OpenAI's API; None is ``"auto"``.
+            object of OpenAI's API, ``allowed_tools`` included; None is ``"auto"``.
         tools: all tools of the request.
 
     Returns:
@@ -247,6 +189,8 @@ def parse_tool_choice(choice: Any, tools: Sequence[Tool]) -> tuple[ToolChoice, t
     """
     named = choice
     if isinstance(choice, Mapping):
+        if choice.get("type") == "allowed_tools":
+            return _allowed(choice.get("allowed_tools", choice), tools)
         inner = choice.get("function", choice)
         named = inner.get("name") if isinstance(inner, Mapping) else None
         if named is None and choice.get("type") in ("auto", "any", "required", "none"):
@@ -267,11 +211,30 @@ def parse_tool_choice(choice: Any, tools: Sequence[Tool]) -> tuple[ToolChoice, t
         if parsed == "required" and not tools:
             raise InvalidArgument("tool_choice requires a call, but tools is empty", action="pass tools")
         return parsed, tuple(tools)
-    matching = tuple(tool for tool in tools if tool.name == named)
-    if not matching:
-        known = ", ".join(repr(tool.name) for tool in tools) or "none"
+    return "required", (_named(named, tools),)
+
+
+def _named(name: Any, tools: Sequence[Tool]) -> Tool:
+    for tool in tools:
+        if tool.name == name:
+            return tool
+    known = ", ".join(repr(tool.name) for tool in tools) or "none"
+    raise InvalidArgument(
+        f"tool_choice names the unknown tool {name!r}",
+        action=f"use 'auto', 'required', 'none' or the name of a tool: {known}",
+    )
+
+
+def _allowed(choice: Any, tools: Sequence[Tool]) -> tuple[ToolChoice, tuple[Tool, ...]]:
+    """The mode and the tools of ``allowed_tools``."""
+    mode = choice.get("mode", "auto") if isinstance(choice, Mapping) else None
+    listed = choice.get("tools") if isinstance(choice, Mapping) else None
+    if mode not in ("auto", "required") or not isinstance(listed, list) or not listed:
         raise InvalidArgument(
-            f"tool_choice names the unknown tool {named!r}",
-            action=f"use 'auto', 'required', 'none' or the name of a tool: {known}",
+            f"allowed_tools is {choice!r}", action="give a mode, 'auto' or 'required', and a list of tools"
         )
-    return "required", matching
+    able = []
+    for one in listed:
+        inner = one.get("function", one) if isinstance(one, Mapping) else None
+        able.append(_named(inner.get("name") if isinstance(inner, Mapping) else one, tools))
+    return mode, tuple(dict.fromkeys(able))

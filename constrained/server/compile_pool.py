@@ -10,8 +10,8 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from queue import LifoQueue
 
-from constrained.chat.tool_format_probe import detect_tool_format
-from constrained.chat.tools import HERMES, ToolFormat
+from constrained.chat.detect import ReplyFormats, detect_formats
+from constrained.chat.tools import ToolFormat
 from constrained.errors import InvalidArgument
 from constrained.lru_cache import LRUCache
 from constrained.models import LanguageModel
@@ -21,7 +21,7 @@ from constrained.server.compile_sandbox import CompileSandbox, compile_timeout_e
 from constrained.server.errors import ApiError, to_api_error
 from constrained.server.lane import PATIENCE
 from constrained.server.prepare import PreparedRequest
-from constrained.server.requests import ApiRequest
+from constrained.server.requests import ApiRequest, ChatRequest
 from constrained.server.settings import ServerSettings
 from constrained.server.speculation import SpeculationCache
 
@@ -114,10 +114,10 @@ class CompilePool:
         if FORKS:
             param = prepare.constraint_field(request)
             max_tokens = prepare.max_tokens(request, self._settings)
-            format = self._format_for(request)
+            formats = self._formats_for(request)
             sandbox = self._free.get()  # never blocks: one sandbox per thread
             try:
-                slowest = sandbox(prepare.without_prompt(request), format, param, max_tokens)
+                slowest = sandbox(prepare.without_prompt(request), formats, param, max_tokens)
             finally:
                 self._free.put(sandbox)
             if slowest > self._settings.mask_seconds:
@@ -136,19 +136,21 @@ class CompilePool:
             request,
             self._model,
             self._settings,
-            self._format_for(request),
+            self._formats_for(request),
             self._drafts,
             vocabulary=self.vocabulary,
             slow=slowest > PATIENCE,
         )
 
-    def _format_for(self, request: ApiRequest) -> ToolFormat:
-        if not prepare.uses_tool_format(request):
-            return HERMES
+    def _formats_for(self, request: ApiRequest) -> ReplyFormats:
+        if not isinstance(request, ChatRequest):
+            return ReplyFormats()
+        tools = prepare.uses_tool_format(request)
+        thinking = prepare.is_thinking(request)
         try:
-            return detect_tool_format(self._model) if self._format is None else self._format
+            return detect_formats(self._model, tools=tools, thinking=thinking, format=self._format)
         except InvalidArgument as error:
-            raise to_api_error(error, "tools") from error
+            raise to_api_error(error, "tools" if tools else "chat_template_kwargs") from error
 
     def close(self) -> None:
         """Refuses new work and kills the sandboxes, without waiting for running jobs."""

@@ -17,7 +17,7 @@ from constrained.server.errors import ApiError
 
 if TYPE_CHECKING:
     from constrained.automaton import Automaton
-    from constrained.chat.tools import ToolFormat
+    from constrained.chat.detect import ReplyFormats
     from constrained.server.requests import ApiRequest
     from constrained.vocabulary import Vocabulary
 
@@ -39,13 +39,13 @@ class CompileSandbox(Sandbox):
         self._seconds = seconds
 
     def __call__(
-        self, request: ApiRequest, format: ToolFormat, param: str | None, max_tokens: int | None = None
+        self, request: ApiRequest, formats: ReplyFormats, param: str | None, max_tokens: int | None = None
     ) -> float:
         """Compiles the constraint of a request in the sandbox, and computes masks there.
 
         Args:
             request: the request; its prompt is not needed.
-            format: format of tool calls.
+            formats: how replies are written.
             param: name of the request field with the constraint.
             max_tokens: token limit of the completion.
 
@@ -56,7 +56,7 @@ class CompileSandbox(Sandbox):
             ApiError: it cannot be compiled, or exceeds the limit of time or memory.
         """
         try:
-            found = self.run(_try, request, format, max_tokens)
+            found = self.run(_try, request, formats, max_tokens)
         except SandboxTimeout:
             raise compile_timeout_error(self._seconds, param) from None
         except SandboxFailed as failed:
@@ -86,11 +86,11 @@ def _warm(vocabulary: Vocabulary) -> None:
 
 
 def _try(
-    vocabulary: Vocabulary, request: ApiRequest, format: ToolFormat, max_tokens: int | None
+    vocabulary: Vocabulary, request: ApiRequest, formats: ReplyFormats, max_tokens: int | None
 ) -> dict[str, Any] | float:
     """Compiles the constraint of a request: the arguments of an `ApiError`, or seconds of the slowest mask."""
     try:
-        _, automaton = prepare.compile_constraint(request, vocabulary, format)
+        _, automaton = prepare.compile_constraint(request, vocabulary, formats)
         return _slowest_mask(automaton, max_tokens)
     except MemoryError:
         return vars(

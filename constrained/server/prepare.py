@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from constrained.automaton.cache import compile_cached
+from constrained.chat.detect import ReplyFormats
 from constrained.chat.messages import chat_prompt
 from constrained.chat.reply import ReplyConstraint, reply_constraint
-from constrained.chat.tools import HERMES, ToolFormat
+from constrained.chat.reply_frame import PLAIN
 from constrained.constraint import Constraint, choice, gbnf, json_schema, lark, regex, structural_tag
 from constrained.decoding import limits
 from constrained.decoding.request import DecodingRequest
@@ -44,6 +45,7 @@ _CONSTRAINT_FIELDS = {
     "parallel_tool_calls",
     "stop",
 }
+_NO_FORMATS = ReplyFormats()
 _CONSTRAINT_KINDS = ("json", "regex", "choice", "grammar", "structural_tag", "json_object")
 
 
@@ -118,7 +120,7 @@ def prepare_request(
     request: ApiRequest,
     model: LanguageModel,
     settings: ServerSettings,
-    format: ToolFormat = HERMES,
+    formats: ReplyFormats = _NO_FORMATS,
     drafts: SpeculationCache | None = None,
     *,
     vocabulary: Vocabulary | None = None,
@@ -130,7 +132,7 @@ def prepare_request(
         request: what the client wants.
         model: encodes the prompts.
         settings: limits.
-        format: format of tool calls.
+        formats: how replies are written.
         drafts: draft tables; None: no speculation.
         vocabulary: the model's, with other shards; None: the model's own.
         slow: masks of the constraint are slow: see `SequenceStream`.
@@ -139,9 +141,9 @@ def prepare_request(
         ApiError: a field is invalid, or its constraint cannot be enforced.
     """
     chat = isinstance(request, ChatRequest)
-    constraint, automaton = compile_constraint(request, vocabulary or model.vocabulary, format)
+    constraint, automaton = compile_constraint(request, vocabulary or model.vocabulary, formats)
     try:
-        prompts = _prompts(request, model, constraint, format)
+        prompts = _prompts(request, model, constraint, formats)
     except Exception as error:
         raise to_api_error(error, "messages" if chat else "prompt") from error
     copies = request.n or 1
@@ -179,7 +181,7 @@ def prepare_request(
 
 
 def compile_constraint(
-    request: ApiRequest, vocabulary: Vocabulary, format: ToolFormat
+    request: ApiRequest, vocabulary: Vocabulary, formats: ReplyFormats
 ) -> tuple[Constraint, Automaton]:
     """The constraint on all completions of a request, and its automaton.
 
@@ -187,7 +189,7 @@ def compile_constraint(
         ApiError: the constraint is invalid or cannot be enforced; names the field and the places in it.
         MemoryError: out of memory.
     """
-    param, make = _constraint(request, format)
+    param, make = _constraint(request, formats)
     try:
         return compile_cached(make(), vocabulary)
     except MemoryError:
@@ -216,7 +218,7 @@ def constraint_digest(request: ApiRequest) -> bytes | None:
     return hashlib.sha256(json.dumps(fields).encode()).digest() if fields else None
 
 
-def _constraint(request: ApiRequest, format: ToolFormat) -> tuple[str | None, Callable[[], Constraint]]:
+def _constraint(request: ApiRequest, formats: ReplyFormats) -> tuple[str | None, Callable[[], Constraint]]:
     """The field that contains the constraint, and a function that creates it."""
     stop = [request.stop] if isinstance(request.stop, str) else list(request.stop or ())
     param, content = _content(request)
@@ -224,17 +226,29 @@ def _constraint(request: ApiRequest, format: ToolFormat) -> tuple[str | None, Ca
         raise unsupported_field_error(
             "stop", "is not allowed with a constraint, which determines the end of the completion"
         )
-    if isinstance(request, ChatRequest) and request.tools:
-        tools = request.tools
-        return param or "tools", lambda: reply_constraint(
-            tools,
-            tool_choice=request.tool_choice,
-            parallel=request.parallel_tool_calls is not False,
+    framed = formats.frame != PLAIN and not _is_tag(param)
+    if isinstance(request, ChatRequest) and (request.tools or framed):
+        tools, choice, parallel = request.tools, request.tool_choice, request.parallel_tool_calls
+        return param or ("tools" if tools else "stop"), lambda: reply_constraint(
+            tools or (),
+            tool_choice=choice if tools else None,
+            parallel=parallel is not False,
             stop=stop,
             content=content and content(),
-            format=format,
+            format=formats.tools,
+            frame=formats.frame,
         )
     return (param, content) if content is not None else ("stop", lambda: reply_constraint(stop=stop))
+
+
+def _is_tag(param: str | None) -> bool:
+    """Whether the constraint is a structural tag: it describes the whole reply, with its reasoning and calls."""
+    return param in ("response_format", "structured_outputs.structural_tag")
+
+
+def is_thinking(request: ChatRequest) -> bool:
+    """Whether the reply is to have reasoning."""
+    return False
 
 
 def _content(request: ApiRequest) -> tuple[str | None, Callable[[], Constraint] | None]:
@@ -309,12 +323,12 @@ def _grammar(text: str) -> Constraint:
 
 
 def _prompts(
-    request: ApiRequest, model: LanguageModel, constraint: Constraint, format: ToolFormat
+    request: ApiRequest, model: LanguageModel, constraint: Constraint, formats: ReplyFormats
 ) -> list[list[int]]:
     if isinstance(request, ChatRequest):
         messages = [message.model_dump(exclude_none=True) for message in request.messages]
         tools = constraint.callable_tools if isinstance(constraint, ReplyConstraint) else ()
-        return [model.encode(chat_prompt(model, messages, tools, format=format))]
+        return [model.encode(chat_prompt(model, messages, tools, format=formats.tools))]
     assert isinstance(request, CompletionRequest)
     prompt = request.prompt
     several = isinstance(prompt, list) and bool(prompt) and not isinstance(prompt[0], int)
@@ -351,4 +365,4 @@ def _top(request: ApiRequest) -> int | None:
 
 def constraint_field(request: ApiRequest) -> str | None:
     """Name of the request field with the constraint, or None."""
-    return _constraint(request, HERMES)[0]
+    return _constraint(request, _NO_FORMATS)[0]

@@ -30,7 +30,7 @@ from grammars.errors import (
 from grammars.json_schema.emit.lazy_rules import LazySchemaRules
 from grammars.json_schema.emit.lowering import SchemaLowering
 from grammars.json_schema.parameters.lowering import ParameterLowering
-from grammars.json_schema.parameters.styles import PARAMETER_STYLES
+from grammars.json_schema.parameters.styles import PARAMETER_STYLES, ParameterStyle, parameter_style
 from grammars.json_schema.source.contents import ContentTable
 from grammars.json_schema.source.dialects import SCHEMA_DIALECTS, select_dialect
 from grammars.json_schema.source.document import SchemaDocument, SchemaNode, document_order
@@ -51,10 +51,12 @@ __all__ = [
     "KeywordEntry",
     "KeywordReport",
     "LoweredSchema",
+    "ParameterStyle",
     "PropertyOrder",
     "SchemaRegistry",
     "Whitespace",
     "lower_schema",
+    "parameter_style",
 ]
 
 PropertyOrder = Literal["schema", "any"]
@@ -103,7 +105,7 @@ def lower_schema(
     max_digits: int | None = None,
     source_text: str | None = None,
     require_grounding: bool = False,
-    style: str = "json",
+    style: str | Mapping[str, Any] = "json",
     excludes: Sequence[str] = (),
     max_whitespace: int | None = None,
 ) -> LoweredSchema:
@@ -143,7 +145,7 @@ def lower_schema(
         source_text: the text of which strings with ``x-span`` are spans; "": it is not known yet, and they are any strings.
         require_grounding: narrow the schema to strings, numbers and dates that stand in that text: see
             `grammars.json_schema.source.grounded`.
-        style: ``"json"``, or one of `PARAMETER_STYLES`: objects as the parameters of a tool call.
+        style: ``"json"``, or as `parameter_style` takes it: objects as the parameters of a tool call.
         excludes: texts that no string without ``pattern`` and ``format`` and no name of a member contains, as it is
             written.
         max_whitespace: in place of `whitespace`, any white space of at most so many characters between two tokens.
@@ -172,12 +174,7 @@ def lower_schema(
         max_whitespace = min(max_whitespace, _MOST_WHITESPACE)
     punctuation = punctuation_for(whitespace, separators, max_whitespace)
     excluded = ExcludedSubstrings(excludes)
-    markup = PARAMETER_STYLES.get(style)
-    if markup is None and style != "json":
-        raise InvalidConstraint(
-            f"style={style!r} is not known",
-            action=f"use one of {', '.join(map(repr, ('json', *PARAMETER_STYLES)))}",
-        )
+    markup = parameter_style(style)
 
     def json_text(inner: Any) -> ir.Grammar:
         whole = {**inner, "$defs": schema.get("$defs", {})} if isinstance(inner, dict) else inner

@@ -159,7 +159,7 @@ NUMBERED = TAGGED.replace("<tool_call>", "<call {{ c.id }}>")
 @pytest.mark.parametrize(
     ("template", "what"),
     [
-        (PYTHONIC, "no JSON arguments"),
+        (PYTHONIC, "neither in JSON nor in markup"),
         (BACKWARDS, "the name of the tool after the arguments"),
         (CHANNELS, "channels"),
         (NUMBERED, "the id of the call"),

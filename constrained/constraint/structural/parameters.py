@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -30,3 +30,15 @@ class ParametersConstraint(_JsonConstraint):
     def optional_members(self, names: Sequence[str] | None = None) -> Constraint:
         """This constraint: it is not JSON."""
         return self
+
+
+def parameters(arguments: Constraint, style: str | Mapping[str, Any]) -> ParametersConstraint:
+    """The arguments of a JSON constraint in markup, with the white space of the markup only.
+
+    Args:
+        arguments: made by `json_schema`.
+        style: as `grammars.json_schema.parameter_style` takes it.
+    """
+    assert isinstance(arguments, _JsonConstraint)
+    options = {**arguments.options, "style": style}
+    return ParametersConstraint(arguments._text, "none", options, None)

@@ -21,10 +21,10 @@ from langchain_core.runnables import Runnable
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import ConfigDict, PrivateAttr, SecretStr
 
+from constrained.chat.detect import detect_formats
 from constrained.chat.messages import chat_prompt
 from constrained.chat.reply import Reply, ReplyConstraint, reply_constraint
-from constrained.chat.tool_format_probe import detect_tool_format
-from constrained.chat.tools import HERMES, ToolFormat, parse_tool_choice, parse_tools
+from constrained.chat.tools import ToolFormat, parse_tool_choice, parse_tools
 from constrained.decoding import Chunk, Generator, Output
 from constrained.errors import InvalidArgument
 from constrained.integrations.langchain.messages import (
@@ -235,10 +235,9 @@ class ChatConstrained(BaseChatModel):
                 f"{next(iter(arguments))!r} is not a setting of this chat model",
                 action="use " + ", ".join((*_SETTINGS, "stop", "timeout", "tools", "response_format")),
             )
-        format = self.format
-        if format is None:
-            has_calls = tools or any(getattr(message, "tool_calls", None) for message in messages)
-            format = detect_tool_format(model) if has_calls else HERMES
+        has_calls = bool(tools) or any(getattr(message, "tool_calls", None) for message in messages)
+        thinking = bool(self.template.get("enable_thinking"))
+        formats = detect_formats(model, tools=has_calls, thinking=thinking, format=self.format)
         constraint = reply_constraint(
             tools,
             tool_choice=choice,
@@ -246,14 +245,15 @@ class ChatConstrained(BaseChatModel):
             stop=(self.stop if stop is None else stop) or (),
             content=content,
             closed=self.closed,
-            format=format,
+            format=formats.tools,
+            frame=formats.frame,
         )
         chat: list[dict[str, Any]] = convert_to_openai_messages(
             [strip_content_blocks(message) for message in messages], text_format="string"
         )
         if shown is not None and self.describe:
             chat = with_schema_instruction(chat, shown)
-        prompt = chat_prompt(model, chat, constraint.callable_tools, format=format, **self.template)
+        prompt = chat_prompt(model, chat, constraint.callable_tools, format=formats.tools, **self.template)
         generator = Generator(model, constraint, sampler=self.sampler, **self.options)
         deadline = None if timeout is None else time.monotonic() + timeout
         return _ChatInvocation(generator, constraint, prompt, settings, deadline)

@@ -126,7 +126,7 @@ class ParameterLowering:
         """An item of an array in markup."""
         assert self.style.item is not None
         value = self.value(conjunction, None)
-        return ir.sequence(ir.terminal(self.style.item), value)
+        return ir.sequence(ir.Terminal(self.style.markup(self.style.item)), value)
 
     def value(self, conjunction: Conjunction, name: str | None) -> ir.Expr:
         """What follows a parameter's name, or the text before an item: the type, the value and the closing text."""
@@ -236,7 +236,7 @@ class ParameterLowering:
             ]
         else:
             space = self.arrays.punctuation.comma
-            heads = [(None, ir.Terminal(ir.literal(self.style.item or "")), item) for item in value]
+            heads = [(None, ir.Terminal(self.style.markup(self.style.item or "")), item) for item in value]
         for name, head, item in heads:
             kind = _kind(item)
             close = self.style.closing(name)

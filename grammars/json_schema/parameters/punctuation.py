@@ -35,7 +35,7 @@ class ParameterPunctuation(JsonPunctuation):
 
     def _key(self, name: ir.Regex) -> ir.Regex:
         style = self.style
-        return ir.concat(ir.literal(style.before), name, ir.literal(style.after_name))
+        return ir.concat(style.markup(style.before), name, style.markup(style.after_name))
 
 
 def punctuation_of(style: ParameterStyle, gap: ir.Regex, *, items: bool = False) -> ParameterPunctuation:

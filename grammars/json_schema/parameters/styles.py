@@ -6,10 +6,11 @@ The forms are those of the published chat templates, named as in XGrammar's stru
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from grammars import ir
+from grammars.errors import InvalidConstraint
 
 Kind = Literal["string", "number", "boolean", "null", "object", "array"]
 """Type of a parameter's value."""
@@ -44,6 +45,7 @@ class ParameterStyle:
         spaced_items: white space may stand between items.
         escapes: spellings of characters in names.
         other_names: names that no schema declares.
+        special: texts in the markup of which each is one byte, by that byte: special tokens of a vocabulary.
     """
 
     name: str
@@ -58,6 +60,7 @@ class ParameterStyle:
     spaced_items: bool = False
     escapes: Mapping[str, str] = field(default_factory=dict)
     other_names: ir.Regex | None = _IDENTIFIER
+    special: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def nested(self) -> bool:
@@ -74,14 +77,21 @@ class ParameterStyle:
         """A parameter's name as it is written."""
         return "".join(self.escapes.get(char, char) for char in name)
 
+    def markup(self, text: str) -> ir.Regex:
+        """Text of the markup, its special tokens encoded."""
+        data = text.encode()
+        for name, byte in self.special.items():
+            data = data.replace(name.encode(), bytes((byte,)))
+        return ir.literal(data)
+
     def opening(self, kind: Kind, gap: ir.Regex) -> ir.Regex:
         """The text before a value of this type, after the name."""
-        first, *others = map(ir.literal, self.types[kind])
+        first, *others = map(self.markup, self.types[kind])
         return ir.concat(first, *(part for text in others for part in (gap, text)))
 
     def closing(self, name: str | None) -> ir.Regex:
         """The text after the value of a parameter; None: of an item."""
-        return ir.literal(self.close.format(name="item" if name is None else self.spelled(name)))
+        return self.markup(self.close.replace("{name}", "item" if name is None else self.spelled(name)))
 
 
 def _every(*texts: str) -> dict[Kind, tuple[str, ...]]:
@@ -145,3 +155,27 @@ _STYLES = (
     ),
 )
 PARAMETER_STYLES = {style.name: style for style in _STYLES}
+
+
+def parameter_style(style: str | Mapping[str, Any]) -> ParameterStyle | None:
+    """The style of an option: by name, or as a mapping with the name of a style and the attributes that differ from it.
+
+    Returns:
+        None for ``"json"``.
+
+    Raises:
+        InvalidConstraint: there is no style of this name.
+    """
+    name = style if isinstance(style, str) else style["name"]
+    if name == "json":
+        return None
+    if name not in PARAMETER_STYLES:
+        raise InvalidConstraint(
+            f"style={name!r} is not known",
+            action=f"use one of {', '.join(map(repr, ('json', *PARAMETER_STYLES)))}",
+        )
+    known = PARAMETER_STYLES[name]
+    if isinstance(style, str):
+        return known
+    types = {kind: tuple(texts) for kind, texts in style.get("types", known.types).items()}
+    return replace(known, **{**style, "types": types})
