@@ -1,8 +1,8 @@
 """The sources of draft tokens, by name; they are implemented in C++ (`spec/_core/sources.cpp`).
 
-forced           tokens that the automaton leaves no alternative to, and the literals of a small set
+forced           tokens that the automaton leaves no alternative to, and its usual choices: layout, literals, ends
 ngram            tokens that followed the last tokens: in this sequence and its prompt, under this constraint, in all outputs
-slot_ngrams      tokens that stood in one slot of a JSON value, and in one state of the automaton
+slot_ngrams      tokens that stood in one slot of a JSON value, in one state of the automaton, at places of one shape
 prompt_lookup    bytes of the prompt that continue the value being written
 suffix           long repetitions of past outputs (SuffixDecoding, SAM-Decoding)
 token_recycling  tokens that the model ranked high after the last token (Token Recycling, Luo et al. 2024)

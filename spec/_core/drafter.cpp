@@ -83,6 +83,10 @@ Drafter::Drafter(std::shared_ptr<AutomatonView> automaton, std::shared_ptr<Memor
       eos_ids_(std::move(eos_ids)),
       chain_drafts_(chain_drafts) {
     context_.state = start;
+    {
+        const std::lock_guard<std::mutex> held(memory_->lock);
+        layout_ = constraint_memory_->layout;
+    }
     const size_t skipped = prompt.size() > kPrompt ? prompt.size() - kPrompt : 0;
     std::string text;
     for (size_t i = 0; i < prompt.size(); ++i) {
@@ -95,7 +99,7 @@ Drafter::Drafter(std::shared_ptr<AutomatonView> automaton, std::shared_ptr<Memor
 
 void Drafter::propose(uint32_t source, const DraftContext& context, DraftTokens& out) {
     switch (source) {
-        case kForced: return propose_forced(*automaton_, context, out);
+        case kForced: return propose_forced(*automaton_, context, layout_, is_json_, out);
         case kNgram: return propose_ngrams(*own_, 0, context, context_hashes_, out);
         case kSlotNgram: return propose_slots({&constraint_memory_->paths, &constraint_memory_->states, &memory_->slots}, context, is_json_, out);
         case kPromptLookup: return prompt_suffix_array_->propose(automaton_->retokenizer(), context, is_json_, out);
@@ -212,6 +216,13 @@ void Drafter::learn(const DraftContext& context, uint32_t token) {
     }
     if (has(kSlotNgram)) learn_slots({&constraint_memory_->paths, &constraint_memory_->states, &memory_->slots}, context, is_json_, token);
     if (has(kSuffix)) constraint_memory_->output_history.learn(context, token);
+    if (is_json_) learn_layout(context, token);
+}
+
+void Drafter::learn_layout(const DraftContext& context, uint32_t token) {
+    LayoutReader reader = LayoutReader::at(context);
+    for (const char byte : automaton_->retokenizer().token(token)) reader.read(byte, &layout_);
+    constraint_memory_->layout = layout_;
 }
 
 void Drafter::prime(const std::vector<uint32_t>& tokens) {
@@ -220,6 +231,7 @@ void Drafter::prime(const std::vector<uint32_t>& tokens) {
     DraftContext context = context_;
     ContextCounts nothing(1);
     for (const uint32_t token : tokens) {
+        learn_layout(context, token);
         if (context.path.kind != JsonPath::kValue) learn_slots({&constraint_memory_->paths, &nothing, &nothing}, context, true, token);
         context = after(context, token, 0);
     }

@@ -44,6 +44,7 @@ private:
 /// Tables learned under one constraint.
 struct ConstraintMemory {
     ContextCounts ngrams{1 << 17}, paths{1 << 17}, states{1 << 17};
+    Layout layout;  // of the last text
     OutputHistory output_history;
 };
 
@@ -93,6 +94,7 @@ private:
     bool has(Source source) const { return sources_ >> source & 1; }
     void propose(uint32_t source, const DraftContext& context, DraftTokens& out);
     void learn(const DraftContext& context, uint32_t token);
+    void learn_layout(const DraftContext& context, uint32_t token);
     void update_calibration(uint32_t token);
     DraftContext after(const DraftContext& context, uint32_t token, uint32_t state) const;
     static void count(std::array<size_t, kNamedSources>& counts, uint32_t bits);
@@ -107,6 +109,7 @@ private:
     std::vector<uint32_t> eos_ids_;
     bool chain_drafts_;  // chains: one child per node
     DraftContext context_;
+    Layout layout_;
     std::shared_ptr<Tree> tree_;
     ContextHashes context_hashes_{};         // of the current node
     std::vector<Proposal> proposals_;  // in ascending order of nodes

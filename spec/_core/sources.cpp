@@ -7,8 +7,6 @@ namespace spec {
 
 namespace {
 
-constexpr std::string_view kProbes = "aeT1 \xc3";
-constexpr size_t kFew = 12, kLiteral = 40, kForced = 256, kStates = 1 << 16;
 constexpr size_t kLengths[] = {24, 16, 12, 8, 6, 5, 4, 3, 2, 1};
 constexpr size_t kAhead = 40, kOccurrences = 3, kCompared = 64, kDocument = 1 << 18;
 
@@ -17,72 +15,6 @@ bool word_byte(char byte) {
 }
 
 }  // namespace
-
-std::string AutomatonView::forced_bytes(uint32_t state, size_t room) const {
-    std::string text(room, '\0');
-    text.resize(table_.forced(table_.automaton, state, text.data(), room));
-    return text;
-}
-
-const std::string& AutomatonView::forced(uint32_t state) {
-    if (forced_.size() > kStates) forced_.clear();
-    const auto [at, fresh] = forced_.try_emplace(state);
-    if (fresh) at->second = forced_bytes(state, kForced);
-    return at->second;
-}
-
-const std::vector<std::string>& AutomatonView::literal_continuations(uint32_t state) {
-    if (literal_continuations_.size() > kStates) literal_continuations_.clear();
-    const auto [at, fresh] = literal_continuations_.try_emplace(state);
-    if (fresh) at->second = find(state);
-    return at->second;
-}
-
-bool AutomatonView::many(uint32_t state) const {
-    int allowed = 0;
-    for (const char byte : kProbes) {
-        const auto token = retokenizer_->id(static_cast<unsigned char>(byte));
-        allowed += token && next(state, *token) != 0;
-    }
-    return allowed > 2;
-}
-
-std::vector<std::string> AutomatonView::find(uint32_t state) {
-    std::vector<std::string> found;
-    if (many(state)) return found;
-    for (int value = 0; value < 256; ++value) {
-        const char byte = static_cast<char>(value);
-        const auto token = retokenizer_->id(static_cast<unsigned char>(byte));
-        if (!token) continue;
-        const uint32_t after = next(state, *token);
-        if (!after) continue;
-        if (found.size() == kFew) return {};
-        found.push_back(byte + forced_bytes(after, kLiteral - 1));
-    }
-    return found;
-}
-
-void propose_forced(AutomatonView& automaton, const DraftContext& context, DraftTokens& out) {
-    const Retokenizer& retokenizer = automaton.retokenizer();
-    const std::string& forced = automaton.forced(context.state);
-    if (!forced.empty()) {
-        if (const auto token = retokenizer.next(context.text.view(), forced)) {
-            out.push_back({token->token, token->certain ? 0.99 : 0.5, token->certain ? 1u : 0u});
-        }
-        return;
-    }
-    const auto& literals = automaton.literal_continuations(context.state);
-    const size_t begin = out.size();
-    for (const std::string& literal : literals) {
-        const auto token = retokenizer.next(context.text.view(), literal);
-        if (!token) continue;
-        const bool known = std::any_of(out.begin() + static_cast<std::ptrdiff_t>(begin), out.end(),
-                                       [&](const DraftToken& draft_token) { return draft_token.token == token->token; });
-        if (known) continue;
-        const auto kind = static_cast<uint32_t>(2 + 16 * token->certain + literals.size());
-        out.push_back({token->token, 1.0 / static_cast<double>(literals.size()), kind});
-    }
-}
 
 ContextHashes context_hashes(const DraftContext& context) {
     ContextHashes found{};
@@ -124,7 +56,10 @@ void each_slot(const Slots& slots, const DraftContext& context, bool is_json, Us
     const uint64_t named = mix(partial, path.name);
     if (!use(2, *slots.all_constraints, mix(mix(named, path.depth ? path.names[path.depth - 1] : 0), 2))) return;
     if (!use(3, *slots.all_constraints, mix(named, 3))) return;
-    use(4, *slots.all_constraints, mix(mix(partial, path.depth > 1), 4));
+    if (!use(4, *slots.all_constraints, mix(mix(partial, path.depth > 1), 4))) return;
+    const uint64_t place = static_cast<uint64_t>(path.kind) * 8 + path.quoted * 4u + path.escaped * 2u + (path.name == JsonPath::kArray);
+    const std::string_view text = context.text.view();
+    use(5, *slots.all_constraints, mix(mix(place * 8 + length_class(path.partial_size), text.empty() ? 5 : byte_class(text.back())), 5));
 }
 
 }  // namespace

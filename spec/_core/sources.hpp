@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "context_counts.hpp"
+#include "continuations.hpp"
 #include "retokenizer.hpp"
 #include "draft_context.hpp"
 #include "automaton_table.hpp"
@@ -26,27 +27,33 @@ public:
         : table_(table), owner_(std::move(owner)), retokenizer_(std::move(retokenizer)) {}
 
     uint32_t next(uint32_t state, uint32_t token) const { return table_.next(table_.automaton, state, token); }
-    /// The common prefix of all completions.
-    const std::string& forced(uint32_t state);
-    /// Every possible first byte with its forced continuation; empty if many first bytes are possible.
-    const std::vector<std::string>& literal_continuations(uint32_t state);
+    /// How texts usually go on after a context, with what is forced first.
+    const std::vector<Continuation>& continuations(const DraftContext& context, const Layout& layout, bool is_json);
     const Retokenizer& retokenizer() const { return *retokenizer_; }
 
 private:
-    std::vector<std::string> find(uint32_t state);
-    bool many(uint32_t state) const;
-    std::string forced_bytes(uint32_t state, size_t room) const;
+    struct Walk;
+    /// The bytes that are allowed in a state; `many`: so many that they were not counted.
+    struct FirstBytes {
+        bool many;
+        std::string bytes;
+    };
+    const FirstBytes& first_bytes(uint32_t state);
+    uint32_t next_byte(uint32_t state, char byte) const;
+    bool append(Walk& walk, char byte) const;
+    bool append_forced(Walk& walk) const;
+    void walk(Walk walk, const Layout& layout, bool is_json, std::vector<Continuation>& out);
 
     AutomatonTable table_;
     std::shared_ptr<void> owner_;
     std::shared_ptr<const Retokenizer> retokenizer_;
-    std::unordered_map<uint32_t, std::string> forced_;
-    std::unordered_map<uint32_t, std::vector<std::string>> literal_continuations_;
+    std::unordered_map<uint32_t, FirstBytes> first_bytes_;
+    std::unordered_map<uint64_t, std::vector<Continuation>, IdentityHash> continuations_;
 };
 
 using DraftTokens = std::vector<DraftToken>;
 
-void propose_forced(AutomatonView& automaton, const DraftContext& context, DraftTokens& out);
+void propose_forced(AutomatonView& automaton, const DraftContext& context, const Layout& layout, bool is_json, DraftTokens& out);
 
 /// Hashes of the last tokens of a context: entry i of i + 1 tokens. Computed once for all tables.
 inline constexpr uint32_t kLongestOrder = 6;

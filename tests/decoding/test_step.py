@@ -172,4 +172,4 @@ def test_the_budget_times_a_pass_on_the_cpu_without_its_interruptions(monkeypatc
         assert out.text == '"red"'
         assert len(seconds) > 2
         assert (max(seconds) < 0.02) is here
-        assert out.stats.forward_seconds >= 0.02 * len(seconds)
+        assert out.stats.forward_seconds >= 0.04

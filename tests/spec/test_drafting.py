@@ -23,6 +23,7 @@ from tests.reference.spec.calibration import AcceptanceCalibration
 from tests.reference.spec.context import DraftContext, DraftRequest
 from tests.reference.spec.drafter import ReferenceDrafter
 from tests.reference.spec.json_path import JSON_START, advance
+from tests.reference.spec.layout import USUAL, LayoutReader, read_layout
 from tests.reference.spec.memory import ReferenceMemory
 from tests.reference.spec.retokenizer import Retokenizer
 from tests.reference.spec.sources import DraftSource, ForcedTokens, PromptLookup, TokenNGrams
@@ -160,7 +161,33 @@ def test_forced_proposes_forced_tokens_and_literals_alternatives(automaton) -> N
         for draft_token in draft_tokens
     )
     assert draft_tokens
-    assert not forced.propose(place(automaton, '{"city": "x'))  # free text
+    free = proposed_texts(automaton, forced.propose(place(automaton, '{"city": "x')))
+    assert all(token.startswith(b'"') for token in free)  # free text, that may end
+
+
+@pytest.mark.parametrize(
+    ("text", "layout", "wanted"),
+    [
+        ("", USUAL, [('{"city": "', 1)]),
+        ('{"city', USUAL, [('": "', 1)]),
+        ('{"city": "x', USUAL, [('", "country": "G', 0), ('", "country": "G', 0)]),
+        ('{"city": "x", "country": "Germany', USUAL, [('", "', 1), ('"}', 1)]),
+        ('{"city":"x","country":"Germany', (b"",) * 5, [('","', 1), ('"}', 1)]),
+        ('{"city": "x", "country": "Gh', USUAL, [('ana", "', 4), ('ana"}', 4)]),
+        ('{"city": "x", "country": "G', USUAL, [("ermany", 0), ("hana", 0), ("reece", 0)]),
+        ('{\n  "city": "x"', (b" ", b"\n", b"\n", b"\n", b"\n"), [(",", 0)]),
+    ],
+)
+def test_continuations_run_on_in_the_layout_of_the_text(automaton, text, layout, wanted) -> None:
+    found = ForcedTokens(layout).continuations(place(automaton, text))
+    for start, forced in wanted:
+        assert any(one.text.startswith(start.encode()) and one.forced == forced for one in found), found
+
+
+def test_the_layout_is_that_of_the_text_so_far() -> None:
+    text = b'{\n  "a": "x, y: [z", "b": [1,2]}'
+    assert read_layout(LayoutReader(), USUAL, text) == (b" ", b"", b"\n", b"", b"")
+    assert read_layout(LayoutReader(), USUAL, text[:20]) == (b" ", b" ", b"\n", b"", b"")
 
 
 def test_copying_finds_bytes_that_other_tokens_wrote(automaton) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from spec.sources import DRAFT_SOURCES, merge_ngram_scopes
 from tests.reference.spec.builder import ReferenceDraft, build_draft
 from tests.reference.spec.context import DraftContext, DraftRequest
+from tests.reference.spec.layout import LayoutReader, read_layout
 from tests.reference.spec.memory import ReferenceMemory
 from tests.reference.spec.protocols import DEAD, Automaton
 from tests.reference.spec.retokenizer import Retokenizer
@@ -60,6 +61,7 @@ class ReferenceDrafter:
         request = DraftRequest(automaton, Retokenizer(automaton.vocabulary), is_json)
         self.context = DraftContext.start(request, automaton.start, tuple(prompt))
         self.source_names = source_names
+        self.layout = memory.constraint.layout
         self.sources = self._make_sources(prompt)
         self.drafted_total = self.accepted_total = 0
         self.drafted_by_source = [0] * len(DRAFT_SOURCES)
@@ -76,7 +78,7 @@ class ReferenceDrafter:
         tokens = self.context.request.automaton.vocabulary.tokens
         document = b"".join(tokens[id] for id in prompt) if "prompt_lookup" in self.source_names else b""
         numbered: list[tuple[str, DraftSource]] = [
-            ("forced", ForcedTokens(constraint_memory.literals)),
+            ("forced", ForcedTokens(constraint_memory.layout)),
             ("ngram", own),
             ("slot_ngrams", SlotNGrams(constraint_memory.slots, memory.slots)),
             ("prompt_lookup", PromptLookup(document)),
@@ -109,6 +111,7 @@ class ReferenceDrafter:
         if not isinstance(slots, SlotNGrams) or context.json_path is None:
             return
         for token in tokens:
+            self._learn_layout(context, token)
             if context.json_path is not None and context.json_path.kind != "value":
                 slots.counts.learn(context.json_path, token)
             context = context.advance(token, DEAD)
@@ -132,7 +135,19 @@ class ReferenceDrafter:
         for source in self.sources:
             if source is not None:
                 source.learn(context, token)
+        self._learn_layout(context, token)
         self.context = context.advance(token, context.request.automaton.next(context.state, token))
+
+    def _learn_layout(self, context: DraftContext, token: int) -> None:
+        """The white space of the text, for this constraint's next texts too."""
+        if context.json_path is None:
+            return
+        reader = LayoutReader.at(context.json_path, context.recent_bytes)
+        self.layout = read_layout(reader, self.layout, context.request.automaton.vocabulary.tokens[token])
+        self.memory.constraint.layout = self.layout
+        forced = self.sources[DRAFT_SOURCES.index("forced")] if self.sources else None
+        if isinstance(forced, ForcedTokens):
+            forced.layout = self.layout
 
     def _calibrate(self, token: int) -> None:
         """Records which proposals for this token were right; those that the automaton refuses do not count."""

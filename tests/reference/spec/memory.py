@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.reference.spec.calibration import AcceptanceCalibration
+from tests.reference.spec.layout import USUAL, Layout
 from tests.reference.spec.sources.counts import ContextCounts
-from tests.reference.spec.sources.forced import ForcedLiterals
 from tests.reference.spec.sources.suffix import OutputHistory
 from tests.reference.spec.sources.token_recycling import RecycledTokens
 
@@ -16,14 +16,14 @@ class ReferenceConstraintMemory:
         ngrams: token n-grams.
         slots: n-grams by slot of a JSON value.
         output_history: completions.
-        literals: what `ForcedTokens` found in the automaton, by state.
+        layout: of the last text.
     """
 
     def __init__(self) -> None:
         self.ngrams = ContextCounts(1 << 17)
         self.slots = ContextCounts(1 << 17)
         self.output_history = OutputHistory()
-        self.literals: ForcedLiterals = {}
+        self.layout: Layout = USUAL
 
 
 class ReferenceMemory:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from tests.reference.spec.byte_classes import byte_class, length_class
 from tests.reference.spec.context import DraftContext
 from tests.reference.spec.sources.base import DraftSource, DraftToken
 from tests.reference.spec.sources.counts import ContextCounts, TokenCounts, witten_bell_blend
@@ -51,5 +52,20 @@ class SlotNGrams(DraftSource):
         if path is not None:
             keys.append((2, self.all_constraints, (path.names[-1:], path.name, path.kind, path.partial)))
             keys.append((3, self.all_constraints, (path.name, path.kind, path.partial)))
-            keys.append((4, self.all_constraints, (len(path.names) > 1, path.kind, path.partial)))
+            keys.append(
+                (
+                    4,
+                    self.all_constraints,
+                    (len(path.names) > 1, path.kind, path.partial, path.quoted, path.escaped),
+                )
+            )
+            last_byte = byte_class(place.recent_bytes[-1]) if place.recent_bytes else 5
+            shape = (
+                path.kind,
+                path.quoted,
+                path.escaped,
+                path.name == b"[]",
+                length_class(len(path.partial)),
+            )
+            keys.append((5, self.all_constraints, (*shape, last_byte)))
         return keys
