@@ -56,6 +56,10 @@ public:
     }
     std::string forced(uint32_t state);
     uint32_t shortest_completion(uint32_t state);
+    // For vocabularies in which some bytes are no token by themselves, see spelled_tokens.cpp; `tokens` is the same in each call.
+    bool can_be_spelled(uint32_t state, uint32_t tokens);
+    uint32_t spelled_completion(uint32_t state, uint32_t tokens);
+    void fill_spelled_mask(uint32_t state, uint32_t tokens, uint32_t budget, uint32_t* out);
     bool has_state(uint32_t state) const { return state < count_.load(std::memory_order_acquire); }
     Shard& shard() const { return *shard_; }
 
@@ -76,6 +80,8 @@ protected:
     static constexpr size_t kFewFirstBytes = 64, kFewBytes = 1u << 11, kFewNodes = 1u << 14;
     static constexpr size_t kFewTokens = 64;  // stepped one by one within a budget
     static constexpr uint32_t kLongText = 1u << 16;
+    // Bytes that the search for one spelled completion may try, and those that an exact count of its tokens may.
+    static constexpr uint32_t kSpellingFuel = 1'000'000, kCountingFuel = 1u << 14;
     static constexpr uint32_t kMaskFuel = 1u << 15;  // bytes of completions that one mask within a budget may spell
 
     struct Item {
@@ -97,6 +103,13 @@ protected:
     };
     /// What can follow a state, see `few_texts_follow`.
     enum class Rest : uint8_t { Unknown, Few, Many };
+    /// The spelled completion of a state, see spelled_tokens.cpp.
+    struct Spelled {
+        uint32_t bytes;   // of all of it; kInfinite if there is none
+        uint32_t next;    // the state after its first token
+        uint32_t tokens;  // the count; kInfinite as long as it is unknown
+    };
+    static constexpr Spelled kComplete{0, kDead, 0}, kImpossible{kInfinite, kDead, kInfinite};
     /// The lock-free part of a state.
     struct Head {
         uint32_t length = kInfinite;  // bytes of its canonical completion
@@ -121,6 +134,14 @@ protected:
     bool few_texts_follow(uint32_t state);
     bool count_exactly(uint32_t state);
     void count_exactly_on(std::span<const uint32_t> way);
+    bool ends_real_token(uint32_t node) const;
+    const Spelled& spelled(uint32_t state);
+    const Spelled* known_spelled(uint32_t state) const;
+    uint32_t spelled_tokens(uint32_t state);
+    bool spell(uint32_t state, uint32_t limit);
+    uint32_t fewest_spelled_bytes(uint32_t state);
+    bool count_spelled_exactly(uint32_t state);
+    void spend_spelling_fuel();
     void add_canonical_tokens(uint32_t state, uint32_t budget, uint32_t* out);
     bool completes_within(uint32_t state, uint32_t budget);
     bool affordable(uint32_t state);
@@ -176,6 +197,8 @@ protected:
     std::vector<uint32_t> spelled_by_;  // by state: the last mask within a budget that spelled it, see `affordable`
     uint32_t masks_within_ = 0;         // number of these masks
     uint32_t fuel_left_ = kMaskFuel;    // of the current one
+    std::unordered_map<uint32_t, Spelled> spelled_;
+    uint32_t real_tokens_ = 0, spelling_fuel_ = 0;
     uint32_t start_ = kDead;
 };
 

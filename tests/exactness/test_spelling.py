@@ -6,10 +6,12 @@ import itertools
 import math
 import re
 
+import numpy as np
 import pytest
 
 import constrained
 from constrained.automaton import SpelledAutomaton, TokenAutomaton
+from constrained.automaton.bitmask import unpack_ids
 from constrained.errors import UnsatisfiableConstraint
 from constrained.vocabulary import Vocabulary
 
@@ -17,13 +19,15 @@ LONGEST = 6
 NEVER = 99
 
 
-def needs(pieces: list[bytes], pattern: str, depth: int) -> dict[tuple[int, ...], int]:
-    """For each sequence of at most `depth` tokens: how many more a shortest completion takes, up to `LONGEST` in all."""
+def needs(
+    pieces: list[bytes], pattern: str, depth: int, longest: int = LONGEST
+) -> dict[tuple[int, ...], int]:
+    """For each sequence of at most `depth` tokens: how many more a shortest completion takes, up to `longest` in all."""
     whole = re.compile(pattern.encode())
     found = dict.fromkeys(
         (ids for n in range(depth + 1) for ids in itertools.product(range(len(pieces)), repeat=n)), NEVER
     )
-    for length in range(LONGEST + 1):
+    for length in range(longest + 1):
         for ids in itertools.product(range(len(pieces)), repeat=length):
             if whole.fullmatch(b"".join(pieces[i] for i in ids)):
                 for n in range(min(depth, length) + 1):
@@ -109,6 +113,67 @@ def test_a_grammar_with_a_lexer_and_a_json_schema_too():
     mask = lark.new_mask()
     lark.fill_mask(lark.start, mask)
     assert int(mask[0]) == (1 << pieces.index(b"1")) | (1 << pieces.index(b"12"))
+
+
+PRINTABLE = [bytes([byte]) for byte in range(32, 127)]
+
+
+def masked(automaton, state, budget) -> set[int]:
+    mask = automaton.new_mask()
+    automaton.fill_mask_within(state, mask, budget)
+    return set(unpack_ids(mask).tolist())
+
+
+def test_a_longer_text_in_fewer_tokens_is_counted_where_many_texts_can_follow():
+    """The text with the fewest bytes is Bcccc: it takes five tokens, and a longer one takes two."""
+    pieces = [*PRINTABLE, "é".encode(), b"~zzzzzz"]
+    pattern = "A[ -~]*z{6}|B[ -~]*c{4}"
+    exact = needs(pieces, pattern, 1, longest=2)
+    vocabulary = Vocabulary.from_bytes([*pieces, b""], [len(pieces)])
+    automaton = constrained.compile(constrained.regex(pattern), vocabulary)
+    assert isinstance(automaton, SpelledAutomaton)
+    assert automaton.shortest_completion(automaton.start) == exact[()] == 2
+    assert masked(automaton, automaton.start, 2) == {t for t in range(len(pieces)) if exact[t,] < 2} != set()
+
+
+def test_counts_and_masks_do_not_depend_on_earlier_questions_and_leave_no_dead_end():
+    """Over a vocabulary so large that counts are upper bounds."""
+    letters = "abcdefghijklmnopqrstuvwxyzéèüöäñç日本語"
+    words = [a + b for a in letters for b in letters] + ["true", '": ', '", "', '{"', '"}']
+    pieces = [*PRINTABLE, *(word.encode() for word in words), *(c.encode() for c in "日本語é")]
+    vocabulary = Vocabulary.from_bytes([*pieces, b""], [len(pieces)])
+    schema = {
+        "type": "object",
+        "properties": {"name": {"type": "string", "minLength": 5}, "é": {"enum": ["日本語", "été", True]}},
+        "required": ["name", "é"],
+        "additionalProperties": False,
+    }
+    walks = []
+    for seed in range(4):
+        automaton = constrained.compile(constrained.json_schema(schema), vocabulary)
+        assert isinstance(automaton, SpelledAutomaton)
+        random = np.random.default_rng(seed)
+        state, budget, walk = automaton.start, automaton.shortest_completion(automaton.start) + 2, []
+        while not automaton.accepts(state):
+            allowed = masked(automaton, state, budget)
+            assert allowed
+            walk.append((token := int(random.choice(sorted(allowed))), budget))
+            state, budget = automaton.next(state, token), budget - 1
+            assert automaton.shortest_completion(state) <= budget
+        walks.append(walk)
+
+    def answers(order):
+        automaton = constrained.compile(constrained.json_schema(schema), vocabulary)
+        found = {}
+        for walk, length in order:
+            state = [automaton.start, *automaton.walk(automaton.start, [t for t, _ in walks[walk]])][length]
+            budget = [*(budget for _, budget in walks[walk]), 1][length]
+            found[walk, length] = automaton.shortest_completion(state), masked(automaton, state, budget)
+        return found
+
+    order = [(walk, length) for walk in range(4) for length in range(len(walks[walk]) + 1)]
+    assert len(order) > 30
+    assert answers(order) == answers(order[::-1])
 
 
 def test_generation_over_such_a_vocabulary_draws_every_text():
