@@ -71,7 +71,9 @@ public:
     /// Converts to the canonical form: a sorted list of at most `kListLimit` tokens, otherwise bits.
     void canonicalize() {
         if (bits_.empty()) {
-            std::sort(list_.begin(), list_.end());
+            const auto sorted = std::is_sorted_until(list_.begin(), list_.end());  // lists are often joined from sorted ones
+            std::sort(sorted, list_.end());
+            std::inplace_merge(list_.begin(), sorted, list_.end());
             list_.erase(std::unique(list_.begin(), list_.end()), list_.end());
             return;
         }

@@ -52,12 +52,11 @@ public:
     uint32_t size() const { return static_cast<uint32_t>(text_.size()); }
     /// Whether a text may end between any two symbols.
     bool ends_anywhere() const { return !whole_words_; }
-    /// Calls `visit(position, rank)` for the next symbol of each occurrence, in the order of what follows; the rank is that of
-    /// its suffix, or `kNone` where there is no occurrence before it to compare with.
+    /// Calls `visit(position)` for the next symbol of each occurrence.
     template <class Visit>
-    void ranked_positions(const Cursor& cursor, Visit&& visit) const {
-        if (cursor.hi == 0) return visit(cursor.lo, kNone);
-        for (uint32_t rank = cursor.lo; rank < cursor.hi; ++rank) visit(position(rank, cursor.depth), rank == cursor.lo ? kNone : rank);
+    void for_each_position(const Cursor& cursor, Visit&& visit) const {
+        if (cursor.hi == 0) return visit(cursor.lo);
+        for (uint32_t rank = cursor.lo; rank < cursor.hi; ++rank) visit(position(rank, cursor.depth));
     }
     /// By rank: how many symbols a suffix has in common with the one before it, 65534 at most, up to one without
     /// a spelling (Kasai et al. 2001).
@@ -79,8 +78,11 @@ public:
         const uint32_t symbol = text_[suffixes_[cursor.lo]];
         return cursor.lo == buckets_[symbol] && cursor.hi == buckets_[symbol + 1] ? symbol : kNone;
     }
-    /// The symbol at a position before the end.
-    uint32_t symbol_of(uint32_t position) const { return text_[position]; }
+    /// The first symbol of the suffix at a rank, and the rank behind those that begin with it.
+    std::pair<uint32_t, uint32_t> bucket(uint32_t rank) const {
+        const uint32_t symbol = text_[suffixes_[rank]];
+        return {symbol, buckets_[symbol + 1]};
+    }
     /// Where texts may begin, in the order of what follows.
     std::span<const uint32_t> suffixes() const { return suffixes_; }
     /// Calls `visit(symbol, position)` for each symbol that may come at a position after another symbol, and what follows.

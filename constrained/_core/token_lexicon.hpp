@@ -16,6 +16,7 @@
 
 #include "star_tokens.hpp"
 #include "byte_class_trie.hpp"
+#include "document_tokens.hpp"
 #include "regex.hpp"
 #include "mask_store.hpp"
 #include "trie.hpp"
@@ -77,9 +78,7 @@ private:
     void walk_into(LexiconEntry& entry, RegexId residual);
     void search_subtree(LexiconEntry& entry, uint32_t top, RegexId residual);
     void substring_subtree(LexiconEntry& entry, uint32_t top, RegexId residual);
-    struct DocumentTokens;
     DocumentTokens& document_tokens(const SubstringIndex& index);
-    std::span<const std::pair<uint32_t, uint32_t>> leaving(DocumentTokens& document, uint8_t byte);
     void drop_document_tokens();
     bool many_occurrences(LexiconEntry& entry, const RegexStore::SubstringPrefix& prefix, RegexId tail);
     uint32_t spell_subtree(LexiconEntry& entry, uint32_t node, RegexId residual, size_t read);
