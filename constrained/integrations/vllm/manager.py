@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from vllm.logger import init_logger
 from vllm.v1.structured_output import StructuredOutputManager
+from vllm.v1.structured_output.utils import strip_speculative_padding
 
 from constrained.errors import ConstrainedError, InvalidArgument
 from constrained.integrations.vllm.backend import VllmGrammar, VllmGrammarBackend
@@ -21,11 +23,18 @@ logger = init_logger("vllm.constrained")
 _EXACT_REJECTION = ("standard", "block")
 """Methods of rejection sampling that keep the distribution; vLLM's ``synthetic`` and ``fly`` accept other tokens too."""
 
+_CONSTRAINT_BEGINS: Any = (
+    getattr(StructuredOutputManager, "_get_constraint_bounds", None)
+    or StructuredOutputManager._get_constraint_start
+)
+"""How many draft tokens precede the constraint, more than there are if all do; vLLM 0.31 has it under the second name."""
+
 
 class VllmManager(StructuredOutputManager):
     """A manager with one backend, which is there from the start."""
 
     settings: VllmSettings
+    _constraint_begins = _CONSTRAINT_BEGINS
 
     def __init__(self, vllm_config: Any) -> None:
         """Reads the vocabulary.
@@ -71,9 +80,8 @@ class VllmManager(StructuredOutputManager):
                 requests, structured_output_request_ids, scheduled_spec_decode_tokens
             )
         for request_id in structured_output_request_ids:
-            request = requests[request_id]
-            grammar = request.structured_output_request.grammar
-            grammar.tokens_before = request.num_output_tokens - grammar.accepted
+            drafts = scheduled_spec_decode_tokens.get(request_id, ())
+            self._count_tokens(requests[request_id], drafts)
         if self.drafts is not None:
             self.drafts.begin_pass(structured_output_request_ids, scheduled_spec_decode_tokens)
         several = len(structured_output_request_ids) > 1 or bool(scheduled_spec_decode_tokens)
@@ -82,6 +90,16 @@ class VllmManager(StructuredOutputManager):
                 requests, structured_output_request_ids, scheduled_spec_decode_tokens
             )
 
+    def _count_tokens(self, request: Any, drafts: Sequence[int]) -> None:
+        """Tells the grammar of a request how many tokens precede it, drafts that end its reasoning included."""
+        grammar = request.structured_output_request.grammar
+        before = request.num_output_tokens - grammar.accepted
+        if drafts and self.reasoner_cls is not None:
+            begins = self._constraint_begins(request, strip_speculative_padding(drafts))
+            # One number in vLLM 0.31; since 0.32 two, of which the first is where the grammar begins.
+            before += min(begins if isinstance(begins, int) else begins[0], len(drafts))
+        grammar.tokens_before = before
+
     def accept_tokens(self, request: Any, new_token_ids: list[int]) -> bool:
         """Appends the tokens that a request got; False if one of them is not allowed."""
         if self.drafts is None or not request.use_structured_output or not new_token_ids:
@@ -89,16 +107,18 @@ class VllmManager(StructuredOutputManager):
         grammar = request.structured_output_request.grammar
         before = grammar.accepted
         accepted = bool(super().accept_tokens(request, new_token_ids))
-        if count := grammar.accepted - before:
-            self._commit(request, grammar, new_token_ids[-count:])
+        if request.structured_output_request.reasoning_ended:
+            self._commit(request, grammar, new_token_ids[len(new_token_ids) - grammar.accepted + before :])
         return accepted
 
     def _commit(self, request: Any, grammar: VllmGrammar, tokens: list[int]) -> None:
+        """Tells the drafts of a request what its grammar has accepted."""
         assert self.drafts is not None
         try:
             if not hasattr(request, "constrained_drafts"):
-                request.constrained_drafts = self.drafts.request(grammar, request.prompt_token_ids or ())
-            if request.constrained_drafts is not None:
+                read = list(request.all_token_ids)  # the prompt and what the request has reasoned
+                request.constrained_drafts = self.drafts.request(grammar, read[: len(read) - len(tokens)])
+            if request.constrained_drafts is not None and tokens:
                 self.drafts.commit(request.constrained_drafts, tokens, grammar.automaton.vocabulary.eos_ids)
         except Exception:
             self._stop_drafting(request)
@@ -110,7 +130,10 @@ class VllmManager(StructuredOutputManager):
 
     def validate_tokens(self, request: Any, spec_tokens: list[int]) -> list[int]:
         """The draft tokens of a request: ours, or those of another proposer as far as the constraint allows them."""
-        if self.drafts is None or not request.use_structured_output:
+        if not request.use_structured_output:
+            return list(super().validate_tokens(request, spec_tokens))
+        self._count_tokens(request, spec_tokens)
+        if self.drafts is None:
             return list(super().validate_tokens(request, spec_tokens))
         drafts = getattr(request, "constrained_drafts", None)  # there is none while the request reasons
         if drafts is None:

@@ -137,6 +137,8 @@ def check() -> None:
     names.same("vllm.v1.engine.core:StructuredOutputManager", names.find(_MANAGER))
     names.find("vllm.exceptions:VLLMValidationError")
     names.parameters(_PARAMETERS)
+    names.one_of(_MANAGER, ("_get_constraint_bounds", "_get_constraint_start"))
+    names.find("vllm.v1.structured_output.utils:strip_speculative_padding")
     for place, methods in _ABSTRACT.items():
         if (kind := names.find(place)) is not None:
             names.fields(place, set(kind.__abstractmethods__), methods)
