@@ -21,6 +21,8 @@ from constrained.prompting.user_texts import mark
 
 Message = Mapping[str, Any]
 
+_THOUGHT = ("reasoning_content", "reasoning", "thinking")
+"""Names of the reasoning in a message: those that chat templates read."""
 _ROLES = ("system", "developer", "user", "assistant", "tool")
 
 
@@ -41,7 +43,7 @@ def chat_prompt(
     Args:
         model: whose template is used, if it has one.
         messages: as OpenAI clients send them: role, content (a text, or a list of text parts, or None beside
-            calls), ``tool_calls`` of the assistant, ``tool_call_id`` of a tool's result.
+            calls), ``tool_calls`` and ``reasoning_content`` of the assistant, ``tool_call_id`` of a tool's result.
         tools: those that may be called.
         format: how calls are written.
         template: more variables for the chat template, such as ``enable_thinking`` (False by default).
@@ -64,6 +66,7 @@ def chat_prompt(
             )
             for tool in tools
         ]
+        template = {name: mark(value, tokenizer) for name, value in template.items()}
     own = is_template_format(model, format)
     if tokenizer is None or not getattr(tokenizer, "chat_template", None):
         return _plain(inline_tool_messages(chat, tools, format), tokenizer)
@@ -101,6 +104,9 @@ def _message(message: Any, place: str) -> dict[str, Any]:
                 f"{place} cannot have tool calls", action="put tool_calls into an assistant's message"
             )
         read["tool_calls"] = [_call(call, f"{place}, call {i}") for i, call in enumerate(calls)]
+    thought = message.get("reasoning_content") or message.get("reasoning")
+    if role == "assistant" and isinstance(thought, str):
+        read.update(dict.fromkeys(_THOUGHT, thought))
     for name in ("tool_call_id", "name"):
         if message.get(name) is not None:
             read[name] = str(message[name])

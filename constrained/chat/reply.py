@@ -101,12 +101,9 @@ class ReplyConstraint(Constraint):
         before: list[ir.Expr] = []
         if self.frame.reasoning is not None:
             begin, end = self.frame.reasoning
-            marked = self._marked(end)
-            thought = (
-                text_up_to(end, [end])
-                if marked == ir.literal(end)
-                else ir.concat(ir.TEXT, marked)  # a special token is not text
-            )
+            # A special token is not text.
+            special = self._encoded(end) != end.encode()
+            thought = ir.concat(ir.TEXT, self._marked(end)) if special else text_up_to(end, [end])
             before.append(ir.terminal(ir.concat(self._marked(begin), thought)))
         if self.frame.lead:
             before.append(ir.terminal(self._marked(self.frame.lead)))
@@ -140,7 +137,7 @@ class ReplyConstraint(Constraint):
         called = []
         for text, call in calls.items():
             # A special token is not text: the text before it cannot be split in another way.
-            marked = begins[text] != ir.literal(text)
+            marked = self._encoded(text) != text.encode()
             opened = ir.concat(text_without(markers), begins[text]) if marked else text_up_to(text, markers)
             called.append(ir.sequence(ir.terminal(opened), call))
         return ir.choice(ir.terminal(plain), *map(ir.terminal, ends), *called)
@@ -151,15 +148,15 @@ class ReplyConstraint(Constraint):
         from grammars.transform.imports import fresh_name, import_rules
 
         form = self.format
-        following, tail = form.call_separator, form.tail
+        following, tail = self._encoded(form.call_separator), self._encoded(form.tail)
         # The end of the last call and the separator before another one share a prefix, which is written once.
-        shared = self._shared(following, tail) if self.allows_more_calls else tail
+        shared = common_prefix(following, tail) if self.allows_more_calls else tail
         arguments = {}
         for tool in self.callable_tools:
             with tool_errors(tool):
                 grammar = tool.arguments_in(form, self.special_tokens).grammar
                 arguments[tool.name] = ir.sequence(
-                    import_rules(grammar, rules), ir.terminal(self._marked(shared))
+                    import_rules(grammar, rules), ir.terminal(_numbered(shared))
                 )
         calls = []
         for head in form.heads(begin):
@@ -169,35 +166,18 @@ class ReplyConstraint(Constraint):
             ]
             call = fresh_name("tool call", rules)
             rules[call] = ir.choice(*each)
-            another = ir.sequence(ir.terminal(self._marked(following[len(shared) :])), ir.call(call))
+            another = ir.sequence(ir.terminal(_numbered(following[len(shared) :])), ir.call(call))
             more = ir.loop(another, 0, None if self.allows_more_calls else 0)
             calls.append(ir.sequence(ir.terminal(self._marked(before)), ir.call(call), more))
-        return ir.sequence(ir.choice(*calls), ir.terminal(self._marked(tail[len(shared) :])))
-
-    def _shared(self, one: str, other: str) -> str:
-        """The longest common prefix that splits neither a special token nor the number of a call."""
-        shared = common_prefix(one, other)
-        while shared and any(
-            self._marked(text) != self._joined(shared, text[len(shared) :]) for text in (one, other)
-        ):
-            shared = shared[:-1]
-        return shared
-
-    def _joined(self, *texts: str) -> ir.Regex:
-        from grammars import ir
-
-        return ir.concat(*map(self._marked, texts))
+        return ir.sequence(ir.choice(*calls), ir.terminal(_numbered(tail[len(shared) :])))
 
     def _marked(self, text: str) -> ir.Regex:
         """A text of the format: special tokens are one byte each, the number of a call is any number."""
-        from grammars import ir
+        return _numbered(self._encoded(text))
 
-        parts: list[ir.Regex] = []
-        for number, part in enumerate(text.split(INDEX)):
-            if number:
-                parts.append(ir.repeat(ir.chars([(0x30, 0x39)]), 1, 4))
-            parts.append(ir.literal(encode_with_special(part, self.special_tokens)))
-        return ir.concat(*parts)
+    def _encoded(self, text: str) -> bytes:
+        """A text of the format in bytes; the number of a call is a zero byte."""
+        return encode_with_special(text, self.special_tokens).replace(INDEX.encode(), b"\0")
 
     @property
     def allows_more_calls(self) -> bool:
@@ -230,6 +210,15 @@ class ReplyConstraint(Constraint):
         if not names:
             return text
         return f"a call of {names}" if self.tool_choice == "required" else f"{text}, or a call of {names}"
+
+
+def _numbered(data: bytes) -> ir.Regex:
+    """Bytes in which a zero byte stands for any number."""
+    from grammars import ir
+
+    number = ir.repeat(ir.chars([(0x30, 0x39)]), 1, 4)
+    first, *others = map(ir.literal, data.split(b"\0"))
+    return ir.concat(first, *(part for other in others for part in (number, other)))
 
 
 def reply_constraint(

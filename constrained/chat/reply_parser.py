@@ -120,6 +120,11 @@ class ReplyParser:
         thought = None if self.constraint.frame.reasoning is None else "".join(self._reasoning)
         return Reply("".join(self._content), calls, self._stop, thought)
 
+    @property
+    def in_reasoning(self) -> bool:
+        """Whether the reasoning has not ended yet."""
+        return self._read in (self._think, self._thought)
+
     def feed(self, delta: str) -> list[ReplyDelta]:
         """Reads the next characters."""
         self._held += delta

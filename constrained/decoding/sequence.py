@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from constrained.decoding.allowed_tokens import AutomatonCandidates
 from constrained.decoding.output import Finish, Stats
+from constrained.decoding.reasoning import ReasoningBudget
 from constrained.decoding.tree_logits import TreeLogits
 from constrained.sampling import (
+    CandidateList,
     Candidates,
     Distribution,
     Draw,
@@ -36,11 +38,13 @@ class DecodingParams:
         warp: the logits warper: temperature and truncation.
         certain_ends: an end has probability 1 where only the end can follow, and at the token limit; otherwise it is
             drawn, and counts, everywhere. See `constrained.sampling.ends`.
+        reasoning: limits the reasoning before a reply; None: there is none, or it has no limit.
     """
 
     automaton: Automaton
     warp: LogitsWarper
     certain_ends: bool
+    reasoning: ReasoningBudget | None = None
 
 
 @dataclass(slots=True)
@@ -122,7 +126,9 @@ class TokenSequence:
         self.tree_logits: TreeLogits | None = None
         self.draft_origins: list[tuple[int, int]] = []
         self.drafter = drafter
+        self.candidates: Candidates
         self.stats = Stats(prompt_tokens=len(prompt))
+        self._thought: bytes | None = None if params.reasoning is None else b""
         self._look()
 
     @property
@@ -174,6 +180,9 @@ class TokenSequence:
             self.state = automaton.next(self.state, draw.token)
             self.stats.tokens = len(self.tokens)
             self.cost.tokens += 1
+            if self.params.reasoning is not None and self._thought is not None:
+                text = automaton.vocabulary.decode((draw.token,))
+                self._thought = self.params.reasoning.thought_after(self._thought, text)
             self._look()
 
     @property
@@ -226,13 +235,21 @@ class TokenSequence:
 
     def _look(self) -> None:
         """Prepares the next position; sets `finish` if only EOS tokens are allowed and their probability is 1."""
-        self.candidates: Candidates = AutomatonCandidates(
-            self.params.automaton, self.state, self.remaining_tokens
-        )
+        if (forced := self._forced()) is not None:
+            self.candidates = CandidateList([forced])
+            return
+        self.candidates = AutomatonCandidates(self.params.automaton, self.state, self.remaining_tokens)
         if self.params.certain_ends and self.candidates.only_ends:
             if self.cut is None and self.candidates.limit_excludes:
                 self.cut = len(self.tokens), None
             self.finish = "complete" if self.cut is None else "limit"
+
+    def _forced(self) -> int | None:
+        """The token that must follow because the reasoning has used up its budget."""
+        budget = self.params.reasoning
+        if budget is None or self._thought is None or len(self.tokens) < budget.tokens:
+            return None
+        return budget.forced(self._thought, self.params.automaton, self.state, self.remaining_tokens)
 
     @property
     def awaits_end(self) -> bool:

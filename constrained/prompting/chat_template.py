@@ -25,19 +25,20 @@ def apply_template(
         tools: tool definitions in OpenAI's format.
         add_generation_prompt: whether the text ends with the header of the assistant's next message.
         variables: more variables of the template. ``enable_thinking`` is False unless it is among them, so that
-            templates with that switch open no thinking block.
+            templates with that switch open no thinking block; ``thinking``, its name in other templates, is the same.
 
     Raises:
         PromptError: the template refuses the chat, or cannot be run.
     """
     if tools is not None:
         variables["tools"] = tools
+    thinking = variables.get("enable_thinking", variables.get("thinking", False))
     try:
         rendered = tokenizer.apply_chat_template(
             [dict(message) for message in messages],
             tokenize=False,
             add_generation_prompt=add_generation_prompt,
-            **{"enable_thinking": False, **variables},
+            **{"enable_thinking": thinking, "thinking": thinking, **variables},
         )
     except Exception as error:  # jinja2's, and whatever the template raises
         roles = ", ".join(str(message.get("role")) for message in messages[:8])

@@ -331,6 +331,7 @@ class _Service:
             chat=kind is ChatRequest,
             logprobs=_wants_logprobs(wanted),
             usage=options is not None and options.include_usage,
+            reasoning=not isinstance(wanted, ChatRequest) or wanted.include_reasoning is not False,
             tool_names=names,
         )
         mine.jobs = [Job(texts, mine.tell) for texts in ready.groups]

@@ -21,6 +21,7 @@ from constrained.server.compile_sandbox import CompileSandbox, compile_timeout_e
 from constrained.server.errors import ApiError, to_api_error
 from constrained.server.lane import PATIENCE
 from constrained.server.prepare import PreparedRequest
+from constrained.server.reasoning import is_thinking
 from constrained.server.requests import ApiRequest, ChatRequest
 from constrained.server.settings import ServerSettings
 from constrained.server.speculation import SpeculationCache
@@ -146,7 +147,7 @@ class CompilePool:
         if not isinstance(request, ChatRequest):
             return ReplyFormats()
         tools = prepare.uses_tool_format(request)
-        thinking = prepare.is_thinking(request)
+        thinking = is_thinking(request)
         try:
             return detect_formats(self._model, tools=tools, thinking=thinking, format=self._format)
         except InvalidArgument as error:

@@ -22,6 +22,7 @@ from constrained.models import LanguageModel
 from constrained.sampling import Local, LogitsWarper
 from constrained.sampling.warpers import drop_full_top_k
 from constrained.server.errors import ApiError, invalid_field_error, to_api_error, unsupported_field_error
+from constrained.server.reasoning import REASONING_FIELDS, reasoning_budget, template_variables
 from constrained.server.requests import (
     ApiRequest,
     ChatRequest,
@@ -44,6 +45,7 @@ _CONSTRAINT_FIELDS = {
     "tool_choice",
     "parallel_tool_calls",
     "stop",
+    *REASONING_FIELDS,
 }
 _NO_FORMATS = ReplyFormats()
 _CONSTRAINT_KINDS = ("json", "regex", "choice", "grammar", "structural_tag", "json_object")
@@ -154,7 +156,9 @@ def prepare_request(
         )
     try:
         sampler = Local(weights=False)
-        rules = DecodingParams(automaton, _warp(request, automaton.vocabulary.size), sampler.certain_ends)
+        warp = _warp(request, automaton.vocabulary.size)
+        budget = reasoning_budget(request, formats.frame)
+        rules = DecodingParams(automaton, warp, sampler.certain_ends, budget)
         seed = None if request.seed is None else request.seed % 2**64
         seed = limits.make_noise(seed, 0, greedy=rules.warp.greedy).seed
         wanted = max_tokens(request, settings)
@@ -246,11 +250,6 @@ def _is_tag(param: str | None) -> bool:
     return param in ("response_format", "structured_outputs.structural_tag")
 
 
-def is_thinking(request: ChatRequest) -> bool:
-    """Whether the reply is to have reasoning."""
-    return False
-
-
 def _content(request: ApiRequest) -> tuple[str | None, Callable[[], Constraint] | None]:
     """The field with the constraint on the content, and a function that creates it; (None, None) for free text."""
     form = request.response_format if isinstance(request, ChatRequest) else None
@@ -328,7 +327,13 @@ def _prompts(
     if isinstance(request, ChatRequest):
         messages = [message.model_dump(exclude_none=True) for message in request.messages]
         tools = constraint.callable_tools if isinstance(constraint, ReplyConstraint) else ()
-        return [model.encode(chat_prompt(model, messages, tools, format=formats.tools))]
+        return [
+            model.encode(
+                chat_prompt(
+                    model, messages, tools, format=formats.tools, **template_variables(request, model)
+                )
+            )
+        ]
     assert isinstance(request, CompletionRequest)
     prompt = request.prompt
     several = isinstance(prompt, list) and bool(prompt) and not isinstance(prompt[0], int)

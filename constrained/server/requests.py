@@ -129,6 +129,8 @@ class ChatMessage(LenientModel):
     name: str | None = None
     tool_calls: list[MessageToolCall] | None = None
     tool_call_id: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
 
 
 class ChatRequest(ApiRequest):
@@ -145,6 +147,10 @@ class ChatRequest(ApiRequest):
     modalities: list[str] | None = None
     reasoning_effort: str | None = None
     verbosity: str | None = None
+    enable_thinking: bool | None = None
+    thinking_token_budget: Annotated[int, Field(ge=0)] | None = None
+    include_reasoning: bool | None = None
+    chat_template_kwargs: dict[str, Any] | None = None
 
 
 class CompletionRequest(ApiRequest):

@@ -20,6 +20,8 @@ Json = dict[str, Any]
 class _PlainTextParser:
     """Parser of a completion without tool calls: all of it is content."""
 
+    in_reasoning = False
+
     def feed(self, delta: str) -> list[Part]:
         return [Part(delta)] if delta else []
 
@@ -33,7 +35,9 @@ class ResponseChoice:
 
     Attributes:
         index: position among the choices.
-        content: the completion without tool calls.
+        content: the completion without reasoning and tool calls.
+        reasoning: what the model thought first; None if the reply has no reasoning.
+        reasoning_tokens: their number.
         calls: (id, tool call) pairs.
         tokens: with their log-probabilities.
         finish: finish reason as in OpenAI's API; None while it is decoded.
@@ -44,6 +48,8 @@ class ResponseChoice:
     index: int
     reader: ReplyParser | _PlainTextParser
     content: str = ""
+    reasoning: str | None = None
+    reasoning_tokens: int = 0
     calls: list[tuple[str, ToolCall]] = field(default_factory=list)
     tokens: list[TokenLogprob] = field(default_factory=list)
     finish: str | None = None
@@ -56,7 +62,9 @@ class ResponseChoice:
         if piece.finish is not None:
             parts += self.reader.finish()
         for part in parts:
-            if part.call is None:
+            if part.reasoning:
+                self.reasoning = (self.reasoning or "") + part.text
+            elif part.call is None:
                 self.content += part.text
             elif part.name is not None:
                 self.calls.append((f"call_{uuid.uuid4().hex[:24]}", self._called(part.name)))
@@ -65,6 +73,8 @@ class ResponseChoice:
                 self.calls[part.call] = (known, ToolCall(call.name, call.text + part.text))
         self.tokens += piece.tokens
         self.count = piece.count
+        if self.reader.in_reasoning:
+            self.reasoning_tokens = piece.count
         if piece.finish is not None:
             self.finish = "tool_calls" if self.calls and piece.finish == "stop" else piece.finish
         return parts
@@ -84,6 +94,7 @@ class ResponseBuilder:
         prompt_tokens: total number of prompt tokens.
         logprobs: include log-probabilities.
         usage: end a stream with the token usage.
+        reasoning: include the reasoning.
         tool_names: as `ResponseChoice.names`.
     """
 
@@ -97,6 +108,7 @@ class ResponseBuilder:
         chat: bool,
         logprobs: bool,
         usage: bool = False,
+        reasoning: bool = True,
         tool_names: Mapping[str, str] | None = None,
     ) -> None:
         self.id = f"{'chatcmpl' if chat else 'cmpl'}-{uuid.uuid4().hex}"
@@ -106,6 +118,8 @@ class ResponseBuilder:
         self._prompt_tokens = prompt_tokens
         self._logprobs = logprobs
         self._usage = usage
+        self._reasoning = reasoning
+        self._reasons = isinstance(constraint, ReplyConstraint) and constraint.frame.reasoning is not None
         self.choices = [
             ResponseChoice(
                 i,
@@ -119,17 +133,24 @@ class ResponseBuilder:
     def usage(self) -> Json:
         """Token counts so far."""
         completion_tokens = sum(choice.count for choice in self.choices)
-        return {
+        counts: Json = {
             "prompt_tokens": self._prompt_tokens,
             "completion_tokens": completion_tokens,
             "total_tokens": self._prompt_tokens + completion_tokens,
         }
+        if self._reasons:
+            thought = sum(choice.reasoning_tokens for choice in self.choices)
+            counts["completion_tokens_details"] = {"reasoning_tokens": thought}
+        return counts
 
     def build_response(self) -> Json:
         """The response, when all choices are finished."""
         kind = "chat.completion" if self.chat else "text_completion"
         make = _chat_choice if self.chat else _text_choice
         choices = [make(choice, self._logprobs) for choice in self.choices]
+        for choice, shown in zip(self.choices, choices, strict=True):
+            if choice.reasoning is not None and self._reasoning:
+                shown["message"]["reasoning_content"] = choice.reasoning
         return {**self._head(kind), "choices": choices, "usage": self.usage}
 
     def opening_chunks(self) -> list[Json]:
@@ -143,6 +164,8 @@ class ResponseBuilder:
         choice = self.choices[piece.index]
         offset = len(choice.content)
         parts = choice.add_delta(piece)
+        if not self._reasoning:
+            parts = [part for part in parts if not part.reasoning]
         deltas = [_delta(part, choice) if self.chat else {"text": part.text} for part in parts]
         if not deltas and piece.tokens:
             deltas = [{"content": ""} if self.chat else {"text": ""}]
@@ -174,6 +197,8 @@ class ResponseBuilder:
 
 
 def _delta(part: Part, choice: ResponseChoice) -> Json:
+    if part.reasoning:
+        return {"reasoning_content": part.text}
     if part.call is None:
         return {"content": part.text}
     if part.name is None:

@@ -7,7 +7,7 @@ import sys
 from typing import Literal
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
 from pydantic import BaseModel, Field, ValidationError, field_validator
 
@@ -22,6 +22,7 @@ from constrained.errors import (
 from constrained.extras import MissingExtra
 from constrained.integrations.langchain import ChatConstrained
 from tests.chat.scripted_chat import call, scripted
+from tests.support.chat_templates import TemplateSpeaker
 
 # langchain-core warns of its own future.
 pytestmark = pytest.mark.filterwarnings("default::DeprecationWarning")
@@ -247,3 +248,15 @@ def test_a_missing_library_names_the_extra(monkeypatch):
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(MissingExtra, match=r"pip install 'constrained-generation\[langchain\]'"):
         import constrained.integrations.langchain  # noqa: F401
+
+
+def test_reasoning_is_apart_from_the_content() -> None:
+    told = "<think>\nHm.\n</think>\n\nOslo."
+    chat = ChatConstrained(
+        model=TemplateSpeaker("Qwen-Qwen3-0.6B", told), template={"enable_thinking": True}, max_tokens=100
+    )
+    whole = chat.invoke("Where?")
+    assert (whole.content, whole.additional_kwargs["reasoning_content"]) == ("Oslo.", "Hm.")
+    assert [block["type"] for block in whole.content_blocks] == ["reasoning", "text"]
+    streamed = sum(chat.stream("Where?"), AIMessageChunk(content=""))
+    assert (streamed.content, streamed.additional_kwargs["reasoning_content"]) == ("Oslo.", "Hm.")

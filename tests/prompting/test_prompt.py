@@ -216,7 +216,8 @@ class Templated:
     chat_template = "yes"
 
     def apply_chat_template(self, messages: list[dict[str, str]], **options: Any) -> str:
-        assert options == {"tokenize": False, "add_generation_prompt": True, "enable_thinking": False}
+        off = {"enable_thinking": False, "thinking": False}
+        assert options == {"tokenize": False, "add_generation_prompt": True, **off}
         return "".join(f"<{m['role']}>{m['content']}" for m in messages) + "<assistant>"
 
     def __call__(self, text: str, add_special_tokens: bool) -> dict[str, list[int]]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from constrained.chat.tools import HERMES
+from constrained.chat.detect import ReplyFormats
 from constrained.server.compile_sandbox import CompileSandbox
 from constrained.server.errors import ApiError
 from constrained.server.requests import ChatRequest
@@ -45,15 +45,15 @@ def processes_of(sandbox: CompileSandbox) -> list[int]:
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[CompileSandbox]:
     made = CompileSandbox(BYTES, 0.3, 256 << 20)
-    made(chat_request({"regex": "a"}), HERMES, None)  # loads
+    made(chat_request({"regex": "a"}), ReplyFormats(), None)  # loads
     yield made
     made.close()
 
 
 def test_what_can_be_compiled_passes(sandbox: CompileSandbox) -> None:
     before = processes_of(sandbox)
-    sandbox(chat_request({"json": {"type": "object"}}), HERMES, "structured_outputs.json")
-    sandbox(chat_request({"choice": ["a", "b"]}), HERMES, None)
+    sandbox(chat_request({"json": {"type": "object"}}), ReplyFormats(), "structured_outputs.json")
+    sandbox(chat_request({"choice": ["a", "b"]}), ReplyFormats(), None)
     assert processes_of(sandbox) == before
 
 
@@ -61,7 +61,7 @@ def test_what_cannot_is_refused_as_it_would_be_here(sandbox: CompileSandbox) -> 
     with pytest.raises(ApiError) as refused:
         sandbox(
             chat_request({"json": {"properties": {"a": {"pattern": r"(a)\1"}}}}),
-            HERMES,
+            ReplyFormats(),
             "structured_outputs.json",
         )
     assert (refused.value.status, refused.value.code) == (400, "unsupported_constraint")
@@ -72,9 +72,9 @@ def test_what_cannot_is_refused_as_it_would_be_here(sandbox: CompileSandbox) -> 
 def test_what_takes_too_long_is_ended_and_the_next_one_is_served_at_once(sandbox: CompileSandbox) -> None:
     parent, child = processes_of(sandbox)
     with pytest.raises(ApiError, match=r"within 0\.3 seconds") as refused:
-        sandbox(chat_request(slow()), HERMES, "structured_outputs.grammar")
+        sandbox(chat_request(slow()), ReplyFormats(), "structured_outputs.grammar")
     assert (refused.value.status, refused.value.code) == (400, "compile_timeout")
-    sandbox(chat_request({"regex": "[a-z]+"}), HERMES, None)
+    sandbox(chat_request({"regex": "[a-z]+"}), ReplyFormats(), None)
     same, other = processes_of(sandbox)
     assert same == parent
     assert other != child
@@ -85,11 +85,11 @@ def test_what_takes_too_long_is_ended_and_the_next_one_is_served_at_once(sandbox
 def test_what_takes_too_much_memory_is_refused() -> None:
     small = CompileSandbox(BYTES, 60, 24 << 20)
     try:
-        small(chat_request({"regex": "a"}), HERMES, None)
+        small(chat_request({"regex": "a"}), ReplyFormats(), None)
         with pytest.raises(ApiError) as refused:
-            small(chat_request({"choice": [f"{i:040}" for i in range(40_000)]}), HERMES, None)
+            small(chat_request({"choice": [f"{i:040}" for i in range(40_000)]}), ReplyFormats(), None)
         assert refused.value.code in ("constraint_too_large", "compile_failed")
-        small(chat_request({"regex": "a"}), HERMES, None)
+        small(chat_request({"regex": "a"}), ReplyFormats(), None)
     finally:
         small.close()
 
@@ -99,14 +99,14 @@ def test_processes_that_were_killed_are_replaced(sandbox: CompileSandbox) -> Non
     os.kill(child, signal.SIGSEGV)  # as a mistake in the native part would
     wait_until(lambda: processes_of(sandbox)[1:] not in ([], [child]))
     for _ in range(2):
-        sandbox(chat_request({"regex": "a"}), HERMES, None)
+        sandbox(chat_request({"regex": "a"}), ReplyFormats(), None)
         with pytest.raises(ApiError, match="within"):  # answers and questions have not got out of step
-            sandbox(chat_request(slow()), HERMES, None)
+            sandbox(chat_request(slow()), ReplyFormats(), None)
     os.killpg(parent, signal.SIGKILL)
     with pytest.raises(ApiError) as refused:
-        sandbox(chat_request({"regex": "a"}), HERMES, None)
+        sandbox(chat_request({"regex": "a"}), ReplyFormats(), None)
     assert refused.value.code == "compile_failed"
-    sandbox(chat_request({"regex": "a"}), HERMES, None)
+    sandbox(chat_request({"regex": "a"}), ReplyFormats(), None)
     assert processes_of(sandbox)[0] != parent
 
 
@@ -118,7 +118,7 @@ def test_twenty_hostile_constraints_in_a_row_leave_the_server_to_the_others() ->
         assert server.chat(structured_outputs={"regex": "[a-z]+"}).status_code == 200
         sandboxes = server.service.compile_pool._sandboxes
         for sandbox in sandboxes:
-            sandbox(chat_request({"regex": "b"}), HERMES, None)
+            sandbox(chat_request({"regex": "b"}), ReplyFormats(), None)
         hostile = [clients.submit(server.chat, structured_outputs=slow(name=f"b{i}")) for i in range(20)]
         wait_until(lambda: server.service.open >= 2)
         served_meanwhile = 0

@@ -11,7 +11,7 @@ import pytest
 
 from constrained import Vocabulary, load
 from constrained.automaton import TokenAutomaton
-from constrained.chat.tools import HERMES
+from constrained.chat.detect import ReplyFormats
 from constrained.server import compile_sandbox
 from constrained.server.compile_sandbox import CompileSandbox
 from constrained.server.sequence_stream import SequenceStream
@@ -101,7 +101,7 @@ def test_an_error_of_one_draw_is_that_of_its_request(monkeypatch: pytest.MonkeyP
 def test_a_trial_measures_the_slowest_mask(monkeypatch: pytest.MonkeyPatch) -> None:
     sandbox = CompileSandbox(BYTES, 30, 256 << 20)
     try:
-        assert 0 < sandbox(chat_request({"json": {"type": "object"}}), HERMES, None, 50) < 1
+        assert 0 < sandbox(chat_request({"json": {"type": "object"}}), ReplyFormats(), None, 50) < 1
     finally:
         sandbox.close()
     seen: list[int] = []

@@ -74,6 +74,7 @@ class TemplateSpeaker(Speaker):
                 raise ValueError("the template refuses the messages")
             return str(text)
         asked = [{"role": "user", "content": USER}]
+        variables.pop("reasoning_effort", None)
         told = "\n".join(str(message["content"]) for message in messages)
         tools = json.dumps(variables.pop("tools", None), default=str)
         return f"{tools}\n{told}" + str(self.record["texts"][key_of(asked, variables)]).removeprefix(USER)

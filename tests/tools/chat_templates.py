@@ -84,7 +84,16 @@ _SPECIAL = re.compile(
     r"<[|｜][^<>|｜{}\s]+[|｜]>|\[/?[A-Z_]{3,}\]|</?(?:minimax|seed):\w+>|\]~b\]|\[e~\[|\]~!b\[|｜DSML｜|\]<\]minimax\[>\["
 )
 """Names in templates that are special tokens of these models."""
-_TAGS = ("</think>", "</seed:think>", "</mm:think>", "<|END_THINKING|>", "[/THINK]")
+_TAGS = (
+    "</think>",
+    "</seed:think>",
+    "</mm:think>",
+    "<|END_THINKING|>",
+    "[/THINK]",
+    "reasoning_effort",
+    "verbosity",
+)
+"""What is looked for in the text of a template: tags of reasoning, and names of variables."""
 
 
 def record(template: str) -> dict[str, Any]:

@@ -90,7 +90,8 @@ class ChatConstrained(BaseChatModel):
         format: the tool-call format; None: detected from the chat template, see `detect_tool_format`.
         closed: objects have no members that their schema does not declare, unless it allows them explicitly.
         describe: show the schema of a structured output (``json_schema``) to the model, after the last message.
-        template: further variables of the chat template, such as ``{"enable_thinking": True}``.
+        template: further variables of the chat template. With ``{"enable_thinking": True}`` the model reasons first:
+            ``additional_kwargs["reasoning_content"]`` of the message, as LangChain has it.
         options: further arguments of `Generator`.
         api_key: accepted for compatibility and ignored.
     """
@@ -167,6 +168,7 @@ class ChatConstrained(BaseChatModel):
         reply: Reply = output.value
         message = AIMessage(
             content=reply.content,
+            additional_kwargs={} if reply.reasoning is None else {"reasoning_content": reply.reasoning},
             tool_calls=[
                 ToolCall(name=call.name, args=call.arguments, id=new_call_id(), type="tool_call")
                 for call in reply.calls

@@ -33,6 +33,8 @@ def with_schema_instruction(chat: list[dict[str, Any]], schema: Any) -> list[dic
 
 def message_chunk(piece: ReplyDelta) -> AIMessageChunk:
     """New characters as a chunk of a stream."""
+    if piece.reasoning:
+        return AIMessageChunk(content="", additional_kwargs={"reasoning_content": piece.text})
     if piece.call is None:
         return AIMessageChunk(content=piece.text)
     begun = piece.name is not None
