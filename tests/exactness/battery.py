@@ -12,7 +12,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -39,6 +39,43 @@ class TableModel(PrefixModel):
 
 
 @dataclass(frozen=True)
+class Truncation:
+    """What masking leaves of the allowed ids: the `k` likeliest, of these the likeliest until they have the mass `p`, and
+    of these what has at least `m` times the probability of the likeliest.
+    """
+
+    k: int | None = None
+    p: float | None = None
+    m: float | None = None
+
+    def __str__(self) -> str:
+        return "".join(f"-{name}{value}" for name, value in self.settings.items())
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """As arguments of a draw."""
+        named = {"top_k": self.k, "top_p": self.p, "min_p": self.m}
+        return {name: value for name, value in named.items() if value is not None}
+
+    def left(self, row: np.ndarray, ids: Sequence[int]) -> set[int]:
+        """Which of these ids are left of a row of probabilities; among equals the lowest ids."""
+        ranked = sorted(ids, key=lambda token: (-row[token], token))
+        if self.k is not None:
+            ranked = ranked[: self.k]
+        if self.p is not None:
+            whole, before, kept = math.fsum(row[token] for token in ranked), 0.0, []
+            for token in ranked:
+                if kept and before >= self.p * whole:
+                    break
+                kept.append(token)
+                before += row[token]
+            ranked = kept
+        if self.m is not None:
+            ranked = [token for token in ranked if row[token] >= self.m * row[ranked[0]]]
+        return set(ranked)
+
+
+@dataclass(frozen=True)
 class Case:
     """A constraint and what it is tried with.
 
@@ -51,6 +88,7 @@ class Case:
         kind: of logits: ``"smooth"``, ``"spiky"`` (some +30), or ``"impossible"`` (some -inf).
         temperature: of the draws.
         seed: of the logits.
+        truncation: of local masking.
         longest: tokens of the longest sequences to enumerate; `limit` if 0.
     """
 
@@ -65,9 +103,13 @@ class Case:
     temperature: float = 1.0
     seed: int = 0
     longest: int = 0
+    truncation: Truncation = field(default_factory=lambda: Truncation())
 
     def __str__(self) -> str:
-        return f"{self.name}-{self.limit}-{self.kind}-{np.dtype(self.dtype).name}-T{self.temperature}-{self.seed}"
+        return (
+            f"{self.name}-{self.limit}-{self.kind}-{np.dtype(self.dtype).name}-T{self.temperature}-{self.seed}"
+            f"{self.truncation}"
+        )
 
     @property
     def by_function(self) -> bool:
@@ -138,26 +180,35 @@ class Exact:
     Attributes:
         p: sequence of tokens -> the model's probability of it and an end.
         q: sequence of tokens -> its probability under local masking.
+        left: sequence of tokens -> the model's probability of it and an end, as far as truncation leaves them.
     """
 
     def __init__(self, case: Case) -> None:
         self.case = case
         self.p: dict[Tokens, float] = {}
         self.q: dict[Tokens, float] = {}
+        self.left: dict[Tokens, float] = {}
         finished = set(case.spellings)
         rows = {prefix: case.probabilities(prefix) for prefix in case.follow}
         for ids in case.spellings:
-            p = q = 1.0
+            p = q = left_of_p = 1.0
             for n in range(len(ids) + 1):
                 row, prefix = rows[ids[:n]], ids[:n]
-                end = float(row[case.model.ends].sum())
-                allowed = math.fsum(float(row[token]) for token in case.follow[prefix])
-                allowed += end if prefix in finished else 0.0
-                step = end if n == len(ids) else float(row[ids[n]])
-                p *= step
-                q *= step / allowed if step else 0.0
+                allowed = [*case.follow[prefix], *(case.model.ends if prefix in finished else ())]
+                left = {token for token in allowed if row[token] > 0.0}
+                if (
+                    case.follow[prefix] or case.by_function
+                ):  # an end that is known to have to come is not truncated
+                    left = case.truncation.left(row, sorted(left))
+                drawn = set(case.model.ends if n == len(ids) else [ids[n]])
+                p *= math.fsum(row[token] for token in drawn)
+                share = math.fsum(row[token] for token in drawn & left)
+                left_of_p *= share
+                q *= share / math.fsum(row[token] for token in left) if share else 0.0
             if p > 0.0:
-                self.p[ids], self.q[ids] = p, q
+                self.p[ids] = p
+            if q > 0.0:
+                self.q[ids], self.left[ids] = q, left_of_p
         self.mass = math.fsum(self.p.values())
 
     @property

@@ -12,7 +12,7 @@ import pytest
 import constrained
 from constrained import AWRS, CARS, MCMC, SMC, ASAp, Local, Rejection, Speculation
 from constrained.errors import BudgetExhausted
-from tests.exactness.battery import ALL, CASES, Case
+from tests.exactness.battery import ALL, CASES, Case, Truncation
 from tests.exactness.goodness_of_fit import fit, z_score
 
 TOKENWISE = [Local(), AWRS(), AWRS(cached=False, checks=1, patience=3)]
@@ -35,6 +35,15 @@ FEW = [case for i, case in enumerate(LARGEST) if i % 4 == 0]
 QUICK = [case for i, case in enumerate(ALL) if case in FEW or i % 16 == 0]
 """Those, and some at smaller limits; the slow tests try all."""
 
+TRUNCATIONS = [
+    Truncation(k=1),
+    Truncation(k=3),
+    Truncation(p=0.4),
+    Truncation(p=0.9),
+    Truncation(m=0.3),
+    Truncation(k=3, p=0.7, m=0.25),
+]
+
 UNDRAFTED = ["choice-no-bytes"]
 """Speculation over their vocabulary is refused."""
 
@@ -48,7 +57,7 @@ def generator(case: Case, sampler, **settings):
 
 
 def settings_of(case: Case) -> dict:
-    return {"temperature": case.temperature, "max_tokens": case.limit}
+    return {"temperature": case.temperature, "max_tokens": case.limit} | case.truncation.settings
 
 
 def counts_of(outputs) -> Counter:
@@ -60,10 +69,11 @@ def check_draws(case: Case, sampler, draws: int) -> None:
     gen, exact = generator(case, sampler), case.exact
     for seed in range(draws):
         out = gen("", seed=seed, **settings_of(case))
-        assert out.tokens in exact.p, f"{out.text!r} is not valid, or has probability 0"
+        possible = exact.q if isinstance(sampler, Local) else exact.p
+        assert out.tokens in possible, f"{out.text!r} is not valid, or has probability 0"
         assert out.logprob == pytest.approx(math.log(exact.p[out.tokens]), abs=tolerance(case))
         if isinstance(sampler, Local):
-            weight = math.log(exact.p[out.tokens] / exact.q[out.tokens])
+            weight = math.log(exact.left[out.tokens] / exact.q[out.tokens])
             assert out.log_weight == pytest.approx(weight, abs=tolerance(case))
 
 
@@ -109,6 +119,17 @@ def test_every_draw_states_the_probability_and_weight_of_its_tokens(case):
 def test_masking_draws_from_the_locally_normalised_distribution(case):
     for sampler in TOKENWISE[:2]:
         check_distribution(case, sampler, case.exact.q, 250)
+
+
+def truncated(case: Case, truncations=TRUNCATIONS) -> list[Case]:
+    return [replace(case, truncation=truncation) for truncation in truncations]
+
+
+@pytest.mark.parametrize("case", QUICK[::2], ids=str)
+def test_truncated_masking_draws_from_what_truncation_leaves(case):
+    for one in truncated(case, TRUNCATIONS[QUICK.index(case) % 3 :: 3]):
+        check_draws(one, Local(), 6)
+        check_distribution(one, Local(), one.exact.q, 250)
 
 
 @pytest.mark.parametrize("case", QUICK, ids=str)
@@ -184,6 +205,20 @@ def test_all_distributions_over_many_draws(case):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("case", ALL, ids=str)
+def test_all_truncations_over_many_draws(case):
+    drafts = Speculation(nodes=8, adapts=False)
+    for one in truncated(case):
+        check_draws(one, Local(), 25)
+        check_distribution(one, Local(), one.exact.q, 1500)
+        if case.name not in UNDRAFTED:
+            plain, drafted = generator(one, Local()), generator(one, Local(), speculation=drafts)
+            for seed in range(5):
+                alone, other = (gen("", seed=seed, **settings_of(one)) for gen in (plain, drafted))
+                assert (alone.tokens, alone.logprob) == (other.tokens, pytest.approx(other.logprob, abs=1e-9))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("case", LARGEST[::3], ids=str)
 @pytest.mark.parametrize("sampler", WEIGHTED, ids=repr)
 def test_all_weighted_sets_are_unbiased(case, sampler):
@@ -231,3 +266,27 @@ def test_the_battery_finds_another_temperature():
         assert fit(counts_of(outputs), case.exact.pi) > 1e-4
 
     assert sum(finds(check, case) for case in CONTROLS) >= 2
+
+
+def test_the_battery_finds_another_truncation():
+    """What is drawn does not fit the distributions of no truncation, or of another."""
+
+    def draw(case, truncation):
+        settings = settings_of(replace(case, truncation=truncation))
+        return counts_of(generator(case, Local()).sample("", 400, seed=1, **settings))
+
+    def check(case, truncation, expected):
+        assert fit(draw(case, truncation), expected) > 1e-4
+
+    for truncation, claimed in [
+        (Truncation(k=2), Truncation()),
+        (Truncation(p=0.6), Truncation(p=0.7)),
+        (Truncation(k=2, p=0.9), Truncation(p=0.9)),
+        (Truncation(m=0.3), Truncation(m=0.2)),
+    ]:
+        right, wrong = (
+            [finds(check, case, truncation, replace(case, truncation=claim).exact.q) for case in CONTROLS[:3]]
+            for claim in (truncation, claimed)
+        )
+        assert any(wrong), truncation
+        assert not any(right)
