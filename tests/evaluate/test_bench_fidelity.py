@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -417,18 +418,29 @@ def test_a_beginning_of_a_molecule_is_refused_where_its_ring_cannot_close():
     assert not predicates.has_valences("O=O(", False)
 
 
-def test_a_missing_competitor_is_reported(tmp_path):
-    settings = FidelitySettings(
-        tasks=("bit-vectors/small",),
-        samplers=("local",),
-        sizes=(5,),
-        learning=0,
-        predicate=0,
-        genlm=str(tmp_path / "python"),
-    )
-    results = run(settings, tmp_path / "out")
-    assert "No such file" in results.skipped["genlm-control"]
-    assert [row.sampler for row in results.measurements.rows] == ["local"]
+def test_a_competitor_that_does_not_answer_is_an_error(tmp_path, monkeypatch):
+    def measure(interpreter):
+        settings = FidelitySettings(
+            tasks=("bit-vectors/small",),
+            samplers=("local",),
+            sizes=(5,),
+            learning=0,
+            predicate=0,
+            genlm=str(interpreter),
+        )
+        run(settings, tmp_path / "out")
+
+    with pytest.raises(InvalidArgument, match="No such file"):
+        measure(tmp_path / "python")
+    with pytest.raises(InvalidArgument, match="No module named"):
+        measure(sys.executable)
+    slow = tmp_path / "slow"
+    slow.write_text("#!/bin/sh\nexec sleep 60\n")
+    slow.chmod(0o755)
+    monkeypatch.setattr(competitors, "_IMPORT_LIMIT", 0.2)
+    with pytest.raises(InvalidArgument, match=r"took longer than 0\.2 s"):
+        measure(slow)
+    assert not (tmp_path / "out").exists()
     with pytest.raises(InvalidArgument, match="n-gram models only"):
         FidelitySettings(model="bundled", genlm="python")
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 GENLM = "genlm-control"
 
+_IMPORT_LIMIT = 600
+"""Seconds; it imports torch, which can take minutes on a busy machine."""
+
 _WORKER = Path(__file__).with_name("genlm_worker.py")
 
 
@@ -31,7 +34,7 @@ def genlm_version(interpreter: str) -> str:
     """Its version.
 
     Raises:
-        EngineUnavailable: this interpreter does not have it.
+        GenlmUnavailable: this interpreter does not have it, or takes longer than ten minutes to import it.
     """
     code = "import genlm.control; from importlib.metadata import version; print(version('genlm-control'))"
     try:
@@ -39,11 +42,13 @@ def genlm_version(interpreter: str) -> str:
             [interpreter, "-W", "ignore", "-c", code],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=_IMPORT_LIMIT,
             check=False,
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except OSError as error:
         raise GenlmUnavailable(str(error)) from None
+    except subprocess.TimeoutExpired:
+        raise GenlmUnavailable(f"importing it took longer than {_IMPORT_LIMIT} s") from None
     if done.returncode:
         raise GenlmUnavailable((done.stderr.strip().splitlines() or ["it cannot be imported"])[-1])
     return done.stdout.strip()
@@ -60,7 +65,7 @@ def genlm_rows(
         interpreter: a Python that has genlm-control.
 
     Raises:
-        EngineUnavailable: it failed or took too long.
+        GenlmUnavailable: it failed or took too long.
     """
     sets = [(size, repeat) for size in settings.sizes for repeat in range(settings.repeats)]
     task = _task(measured) | {"sets": [(size, settings.seed * 1000 + repeat) for size, repeat in sets]}
@@ -70,7 +75,7 @@ def genlm_rows(
             input=json.dumps(task),
             capture_output=True,
             text=True,
-            timeout=60 + settings.time_limit * len(sets),
+            timeout=_IMPORT_LIMIT + settings.time_limit * len(sets),
             check=False,
         )
     except subprocess.TimeoutExpired:

@@ -111,7 +111,8 @@ def run(settings: FidelitySettings, out: Path, progress: Progress = no_progress)
     """Measures; writes each row as soon as it is known, then summary, page and plot.
 
     Raises:
-        InvalidArgument: the folder already contains results or cannot be written, or the data cannot be read.
+        InvalidArgument: the folder already contains results or cannot be written, the data cannot be read, or
+            genlm-control is asked for and does not answer.
         ModelError: there is no such model.
     """
     check_no_results(out)
@@ -145,6 +146,7 @@ class _FidelityRun:
         self._tasks = tasks.select_tasks(settings.tasks)
         self._samplers = samplers.check_samplers(settings.samplers)
         self._ngram = settings.model == "n-gram"
+        self._has_genlm = self._find_genlm()
         self._model: Any = None
         if not self._ngram or settings.data is not None or settings.predicate:
             from constrained.models import load
@@ -155,9 +157,8 @@ class _FidelityRun:
 
     def measure(self, writer: RowWriter) -> None:
         """Measures everything."""
-        genlm = self._has_genlm()
         for task in self._tasks:
-            self._measure_task(task, genlm, writer)
+            self._measure_task(task, writer)
         settings, data = self._settings, self.data
         if settings.data is not None:
             self._progress("checks of awrs", 0, 0)
@@ -171,7 +172,7 @@ class _FidelityRun:
             data.price = cost_model.measure_predicate_cost(self._model, settings.predicate, settings.seed)
             writer.write(data.price, kind="price", ratio=data.price.ratio)
 
-    def _measure_task(self, task: FidelityTask, genlm: bool, writer: RowWriter) -> None:
+    def _measure_task(self, task: FidelityTask, writer: RowWriter) -> None:
         settings, data, progress = self._settings, self.data, self._progress
         progress(task.name, 0, len(self._samplers))
         try:
@@ -193,7 +194,7 @@ class _FidelityRun:
             ):
                 keep(row)
             progress(task.name, done, len(self._samplers))
-        if genlm:
+        if self._has_genlm:
             try:
                 for row in competitors.genlm_rows(measured, settings, str(settings.genlm)):
                     keep(row)
@@ -207,14 +208,16 @@ class _FidelityRun:
                     data.blocks.append(block)
                     writer.write(block, kind="block")
 
-    def _has_genlm(self) -> bool:
+    def _find_genlm(self) -> bool:
         if not (self._settings.genlm and self._ngram):
             return False
         try:
             self._record.machine[competitors.GENLM] = competitors.genlm_version(self._settings.genlm)
         except competitors.GenlmUnavailable as error:
-            self.skipped[competitors.GENLM] = str(error)
-            return False
+            raise InvalidArgument(
+                f"{competitors.GENLM} cannot be measured with {self._settings.genlm}: {error}",
+                action=f"pass a Python interpreter that has {competitors.GENLM}, or leave --genlm out",
+            ) from None
         return True
 
     def _vocabularies(self) -> Sequence[Vocabulary]:
