@@ -113,6 +113,10 @@ class Tree:
     def sources(self) -> list[int]:
         """Bit i is set if source i proposed the node."""
 
+    @property
+    def asked(self) -> list[int]:
+        """Nodes whose likeliest tokens the drafter wants to know."""
+
     def __len__(self) -> int: ...
 
     def child(self, node: int, token: int) -> int:
@@ -133,6 +137,19 @@ class Drafter:
 
     def draft(self, nodes: int, depth: int = 1073741824) -> Tree:
         """The best tree with up to `nodes` nodes."""
+
+    def set_openings(self, openings: Sequence[Sequence[int]]) -> None:
+        """Texts of the constraint up to the values of members, as tokens."""
+
+    def probe(self, nodes: int) -> Tree:
+        """
+        The openings as branches of a tree with up to `nodes` nodes; see `asked`.
+        """
+
+    def observe_slot(self, node: int, top_tokens: Sequence[int], probed: bool) -> None:
+        """
+        The top tokens of the model behind a node of the last tree, or of the last probe, best first.
+        """
 
     def mark_verified(self, nodes: int) -> None:
         """The model verified the first `nodes` nodes of the tree."""

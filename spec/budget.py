@@ -32,6 +32,7 @@ EXPLORE_EVERY = 32  # passes with draft tokens; one of them verifies more than t
 MAX_EXTRAPOLATION = 4  # times the widest measured pass; costs beyond it are unknown
 SAMPLES_PER_WIDTH = 5
 OUTLIER_FACTOR = 2.0  # times the usual time: a longer pass was interrupted by another process
+PASSES_PER_SLOT = 0.4  # plain passes that knowing the beginning of a value ahead saves
 INITIAL_NODES = 4  # of the first drafts
 
 
@@ -159,6 +160,23 @@ class DraftBudget:
         with self._lock:
             best = self._best(path_probabilities, drafting)
         return [min(best, size) for size in sizes]
+
+    def affords_probe(self, nodes: int, probed: int, slots: int) -> bool:
+        """Whether to read a probe beside a tree: it costs no more than it may save.
+
+        Args:
+            nodes: of the tree, which are read anyway.
+            probed: nodes of the probe.
+            slots: that it asks about.
+        """
+        if not self.adapts:
+            return True
+        with self._lock:
+            costs = self.costs
+            if costs.max_width <= 1 or 1 + nodes + probed > MAX_EXTRAPOLATION * costs.max_width:
+                return False
+            added = costs.predict_seconds(1 + nodes + probed) - costs.predict_seconds(1 + nodes)
+            return added <= PASSES_PER_SLOT * slots * costs.predict_seconds(1)
 
     def record_pass(
         self, sequences: int, nodes: int, seconds: float, drafting: float = 0.0, *, plain: bool = True

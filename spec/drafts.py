@@ -38,6 +38,10 @@ class DraftTreeProtocol(Protocol):
     def path_probability(self) -> Sequence[float]:
         """Estimated probability that all tokens up to and including each node are accepted; falls with the index."""
 
+    @property
+    def asked(self) -> Sequence[int]:
+        """Nodes whose likeliest tokens the drafter wants to know, whether or not they are accepted."""
+
     def child(self, node: int, token: int) -> int:
         """The child of a node that has this token, or -1."""
 
@@ -69,6 +73,15 @@ class DrafterProtocol(Protocol):
 
     def draft(self, nodes: int, depth: int = ...) -> DraftTreeProtocol:
         """The best draft tree of at most `nodes` nodes and `depth` levels."""
+
+    def probe(self, nodes: int) -> DraftTreeProtocol:
+        """Openings of slots as branches of a tree of at most `nodes` nodes, before the first token; then none.
+
+        They are read for the logits at the nodes `asked`, and are no draft tokens.
+        """
+
+    def observe_slot(self, node: int, top_tokens: list[int], probed: bool) -> None:
+        """Tells which tokens the model ranks highest behind a node of the last tree, or of the last probe."""
 
     def mark_verified(self, nodes: int) -> None:
         """Tells that the model reads the first `nodes` nodes of the last tree."""
@@ -151,6 +164,9 @@ class DrafterFactory:
 
     def new_drafter(self, prompt: Sequence[int]) -> DrafterProtocol:
         """A drafter for the sequence after a prompt."""
+        return self._new_drafter(prompt)
+
+    def _new_drafter(self, prompt: Sequence[int]) -> _core.Drafter:
         return _core.Drafter(
             self._automaton_view,
             self._memory.core,
@@ -163,12 +179,19 @@ class DrafterFactory:
             self._chains,
         )
 
-    def prime(self, tokens: Sequence[int]) -> None:
-        """Learns the order of names from an example completion, once for each constraint."""
+    def prime(self, tokens: Sequence[int], openings: Sequence[Sequence[int]] = ()) -> None:
+        """Learns the order of names from an example completion, once for each constraint.
+
+        Args:
+            tokens: the example.
+            openings: completions up to the values of members: what probes ask the model about.
+        """
         scope = self._memory.for_constraint(self._constraint)
         if not scope.primed:
             scope.primed = True
-            self.new_drafter(()).prime(list(tokens))
+            drafter = self._new_drafter(())
+            drafter.prime(list(tokens))
+            drafter.set_openings([list(opening) for opening in openings])
 
 
 class LazyDrafter:
@@ -207,6 +230,18 @@ class LazyDrafter:
             self._drafter.commit(token)
         else:
             self._unlearned.append(token)
+
+    def probe(self, nodes: int) -> DraftTreeProtocol | None:
+        """See `DrafterProtocol.probe`; None during a pause, and where there is nothing to ask."""
+        if not self.active or self._drafter is None:
+            return None
+        tree = self._drafter.probe(nodes)
+        return tree if len(tree) > 1 else None
+
+    def observe_slot(self, node: int, top_tokens: list[int], probed: bool) -> None:
+        """See `DrafterProtocol.observe_slot`."""
+        if self._drafter is not None:
+            self._drafter.observe_slot(node, top_tokens, probed)
 
     def mark_verified(self, nodes: int) -> None:
         """See `DrafterProtocol.mark_verified`."""

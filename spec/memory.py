@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from spec import _core
 from spec.protocols import DraftVocabulary
 
-_FORMAT = 1
+_FORMAT = 2
 MAX_CONSTRAINTS = 64
 """Constraints whose own tables are kept; the least recently used one is evicted."""
 

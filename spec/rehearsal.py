@@ -1,11 +1,13 @@
 """An example value for a JSON Schema with every declared member, in the order of the schema.
 
-The value need not be valid: drafters learn the order of the names from it and ignore the values.
+The value need not be valid: drafters learn the order of the names from it, and ask the model about the places of its
+values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 _MAX_DEPTH = 8
@@ -40,7 +42,7 @@ class SchemaWarmup:
             return [self._value(part, depth - 1), self._value(part, depth - 1)]
         for inner in self._inner(schema):
             return self._value(inner, depth - 1)
-        return 0
+        return _sample(schema)
 
     def _members(self, schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
         """The declared members of the schema and of its subschemas in place."""
@@ -69,6 +71,41 @@ class SchemaWarmup:
         for step in reference.lstrip("#").split("/")[1:]:
             part = part.get(_unescaped(step)) if isinstance(part, Mapping) else None
         return part
+
+
+_SAMPLES = {"string": "A", "boolean": True, "null": None}
+
+
+def _sample(schema: Mapping[str, Any]) -> Any:
+    """A value of the type of a schema without members; 0 where it is not known."""
+    choices = schema.get("enum")
+    if isinstance(choices, list) and choices:
+        return choices[0] if isinstance(choices[0], str | bool | None) else 0
+    types = schema.get("type")
+    first = types[0] if isinstance(types, list) and types else types
+    return _SAMPLES.get(first, 0) if isinstance(first, str) else 0
+
+
+def value_openings(value: Any, colon: str, begun: str = "") -> Iterator[tuple[str, str]]:
+    """The places of the values in an example: a text up to each of them, without the members before, and the value.
+
+    Of an array the first element counts.
+
+    Args:
+        value: the example.
+        colon: what follows names.
+        begun: the text before the value.
+    """
+    if isinstance(value, dict) and value:
+        for name, part in value.items():
+            opened = "{" + json.dumps(name, ensure_ascii=False) + colon
+            yield from value_openings(part, colon, begun + opened)
+    elif isinstance(value, list) and value:
+        yield from value_openings(value[0], colon, begun + "[")
+    elif isinstance(value, str):
+        yield begun + '"', value
+    else:
+        yield begun, json.dumps(value)
 
 
 def _unescaped(step: str) -> str:

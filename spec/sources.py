@@ -6,13 +6,22 @@ slot_ngrams      tokens that stood in one slot of a JSON value, in one state of 
 prompt_lookup    bytes of the prompt that continue the value being written
 suffix           long repetitions of past outputs (SuffixDecoding, SAM-Decoding)
 token_recycling  tokens that the model ranked high after the last token (Token Recycling, Luo et al. 2024)
+slot_favourites  tokens that the model ranked high in this slot: asked for ahead, or behind a draft token that was refused
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-DRAFT_SOURCES = ("forced", "ngram", "slot_ngrams", "prompt_lookup", "suffix", "token_recycling")
+DRAFT_SOURCES = (
+    "forced",
+    "ngram",
+    "slot_ngrams",
+    "prompt_lookup",
+    "suffix",
+    "token_recycling",
+    "slot_favourites",
+)
 """Names of all sources. The index of a name is the source's number; enum Source in spec/_core/drafter.hpp has that order."""
 
 _NGRAM = DRAFT_SOURCES.index("ngram")

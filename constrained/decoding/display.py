@@ -30,10 +30,18 @@ _LOOKS: dict[TokenSource, tuple[str, str]] = {
     "suffix": ("bright_red", "rgba(248, 81, 73, .25)"),
     "ngram": ("bright_yellow", "rgba(219, 171, 9, .22)"),
     "token_recycling": ("bright_magenta", "rgba(163, 113, 247, .25)"),
+    "slot_favourites": ("bright_cyan", "rgba(57, 197, 207, .25)"),
 }
 """By source, in the order of the legend: style in terminals, background colour in notebooks."""
 
-_DRAFTED: tuple[TokenSource, ...] = ("prompt_lookup", "slot_ngrams", "suffix", "ngram", "token_recycling")
+_DRAFTED: tuple[TokenSource, ...] = (
+    "prompt_lookup",
+    "slot_ngrams",
+    "suffix",
+    "ngram",
+    "token_recycling",
+    "slot_favourites",
+)
 _SHOWN = 5  # alternative tokens
 
 

@@ -9,11 +9,15 @@ from constrained.decoding.sequence import TokenSequence
 from constrained.decoding.speculation import DraftScheduler
 from constrained.decoding.tree_logits import TreeLogits
 from constrained.models import Cache, LanguageModel, Logits
+from spec.budget import DraftBudget
 from spec.drafts import DraftTreeProtocol
 from spec.noise import GumbelNoise
 
 _LONGEST_PROMPT = 1024
 """Unread tokens of a sequence that are still read together with a draft tree, whose attention mask grows as the square."""
+
+_PROBE_NODES = 64
+"""Nodes of a probe."""
 
 
 def forward_pass(
@@ -40,6 +44,7 @@ def forward_pass(
     count = len(sequences)
     budget = None if speculation is None else speculation.budget(model, count)
     trees: list[DraftTreeProtocol] = []
+    probes: list[DraftTreeProtocol | None] = [None] * count
     sizes = [0] * count
     draft_seconds = 0.0
     longest = max(map(len, unread))
@@ -68,29 +73,47 @@ def forward_pass(
         for row, ids in enumerate(unread):
             read.append(TreeLogits(None, logits, row, 0, len(ids)))
     else:
-        tokens, parents, skip = [], [], []
-        for ids, tree, size in zip(unread, trees, sizes, strict=True):
+        tokens, parents, skip, begin = [], [], [], 0
+        begins = []
+        for row, (ids, tree, size) in enumerate(zip(unread, trees, sizes, strict=True)):
             last = len(ids) - 1
             tokens.append([*ids, *tree.token[1 : size + 1]])
             parents.append([*range(-1, last), *(last + parent for parent in tree.parent[1 : size + 1])])
             skip.append(last)
+            told = _device_type(model) in (None, "cpu") or (row < len(top_counts) and top_counts[row] > 0)
+            probes[row] = probe = _probe(sequences[row], budget, size) if told else None
+            if probe is not None:
+                tokens[row] += probe.token[1:]
+                parents[row] += [last + (size + parent if parent else 0) for parent in probe.parent[1:]]
+            begins.append(begin)
+            begin += len(tokens[row]) - last
         logits = model.forward_logits(tokens, (parents, skip), cache)
-        begin = 0
-        for ids, tree, size in zip(unread, trees, sizes, strict=True):
-            read.append(TreeLogits(tree, logits, begin, size, len(ids)))
-            begin += size + 1
+        for row, ids in enumerate(unread):
+            read.append(TreeLogits(trees[row], logits, begins[row], sizes[row], len(ids), probes[row]))
+    widths = [
+        size + (0 if probe is None else len(probe) - 1) for size, probe in zip(sizes, probes, strict=True)
+    ]
 
     def record() -> None:
         forward_seconds, cost = time.perf_counter() - began, clock() - clock_began
         for sequence in sequences:
             sequence.stats.forward_seconds += forward_seconds
         if budget is not None:
-            budget.record_pass(count, max(sizes), cost, draft_cost, plain=longest == 1)
+            budget.record_pass(count, max(widths), cost, draft_cost, plain=longest == 1)
 
     logits.when_read(record)  # on a device the pass may only have been launched
     if any(top_counts):
         _prepare(logits, sequences, read, top_counts)
     return read
+
+
+def _probe(sequence: TokenSequence, budget: DraftBudget | None, nodes: int) -> DraftTreeProtocol | None:
+    """What is asked about the slots of a completion that begins, if its answers are worth their time."""
+    if sequence.tokens or sequence.drafter is None or budget is None:
+        return None
+    probe = sequence.drafter.probe(_PROBE_NODES)
+    worth = probe is not None and budget.affords_probe(nodes, len(probe) - 1, len(probe.asked))
+    return probe if worth else None
 
 
 def _clock(model: LanguageModel) -> Callable[[], float]:
@@ -99,8 +122,12 @@ def _clock(model: LanguageModel) -> Callable[[], float]:
     Where this thread computes them it is the thread's processor time, so that a pass which another process interrupts
     is not taken for a slow one; for a model elsewhere it is the wall clock.
     """
-    device = getattr(model, "device", None)
-    return time.thread_time if getattr(device, "type", None) == "cpu" else time.perf_counter
+    return time.thread_time if _device_type(model) == "cpu" else time.perf_counter
+
+
+def _device_type(model: LanguageModel) -> str | None:
+    """Where this process computes the logits; None for a model that it does not compute itself."""
+    return getattr(getattr(model, "device", None), "type", None)
 
 
 def _prepare(
@@ -123,5 +150,11 @@ def _prepare(
         noises += [noise or GumbelNoise(0)] * len(depths)
         positions += [sequence.next_position_id + depth for depth in depths]
         temperatures += [float(warp.temperature or 0.0)] * len(depths)
+        if row.probe is not None:
+            asked = [row.begin + row.nodes + node for node in row.probe.asked]
+            places += asked
+            noises += [noise or GumbelNoise(0)] * len(asked)
+            positions += [sequence.next_position_id] * len(asked)
+            temperatures += [0.0] * len(asked)
     if places:
         logits.prepare(places, noises, positions, temperatures, max(top_counts))

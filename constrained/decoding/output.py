@@ -26,7 +26,15 @@ sampler rejected, or that reached a dead end of a predicate; samplers do not ret
 
 
 TokenSource = Literal[
-    "model", "forced", "literal", "prompt_lookup", "slot_ngrams", "suffix", "ngram", "token_recycling"
+    "model",
+    "forced",
+    "literal",
+    "prompt_lookup",
+    "slot_ngrams",
+    "suffix",
+    "ngram",
+    "token_recycling",
+    "slot_favourites",
 ]
 """``model``: the model chose the token among others, and it was not drafted; ``forced``: the constraint allows no other
 characters; ``literal``: the constraint allows few, and all of them were drafted; the other names are the draft sources

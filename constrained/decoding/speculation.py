@@ -11,6 +11,7 @@ import json
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -18,7 +19,7 @@ from constrained.errors import InvalidArgument, VocabularyError
 from spec.budget import DraftBudget
 from spec.drafts import DrafterFactory, DrafterProtocol, LazyDrafter
 from spec.memory import DraftMemory
-from spec.rehearsal import SchemaWarmup
+from spec.rehearsal import SchemaWarmup, value_openings
 from spec.sources import DRAFT_SOURCES
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from constrained.constraint import Constraint
     from constrained.models import LanguageModel
     from constrained.vocabulary import Vocabulary
+
+MAX_OPENINGS = 24
+"""Values of an example that probes ask the model about."""
 
 _budgets: WeakKeyDictionary[Any, dict[tuple[int, int, bool], DraftBudget]] = WeakKeyDictionary()
 _budgets_lock = threading.Lock()
@@ -174,6 +178,19 @@ def prime_with_schema(drafts: DrafterFactory, constraint: Constraint, vocabulary
     spaced = getattr(constraint, "whitespace", "bounded") != "none"
     named = dict(getattr(constraint, "options", {})).get("separators")
     separators = tuple(named) if named else (", ", ": ") if spaced else (",", ":")
-    made = json.dumps(SchemaWarmup(schema).example_value(), ensure_ascii=False, separators=separators)
+    example = SchemaWarmup(schema).example_value()
+    made = json.dumps(example, ensure_ascii=False, separators=separators)
     with contextlib.suppress(VocabularyError, UnicodeError):  # names that the vocabulary cannot write
-        drafts.prime(vocabulary.encode(made))
+        places = islice(value_openings(example, separators[1]), MAX_OPENINGS)
+        drafts.prime(vocabulary.encode(made), [_opening_tokens(vocabulary, *place) for place in places])
+
+
+def _opening_tokens(vocabulary: Vocabulary, opening: str, value: str) -> list[int]:
+    """The tokens of an opening, as they are before a value: without one that would have a part of the value in it."""
+    left, found = len(opening.encode()), []
+    for token in vocabulary.encode(opening + value):
+        left -= len(vocabulary.tokens[token])
+        if left < 0:
+            break
+        found.append(token)
+    return found

@@ -88,6 +88,9 @@ class DecodingStep:
         """Keeps in the cache what these sequences have read, a row for each of them, in this order."""
         assert self.cache is not None
         rows = [sequence.cache_row for sequence in sequences]
+        for sequence in sequences:
+            if sequence.drafter is not None and sequence.drafter.active:
+                self._rows[sequence.cache_row].teach(sequence.drafter)
         if any(logits.tree is not None for logits in self._rows):
             self.cache.keep_paths(rows, [self._rows[one.cache_row].path(one.node) for one in sequences])
         elif rows != list(range(len(self.cache.lengths))):

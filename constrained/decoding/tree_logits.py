@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from constrained.decoding.lazy_distribution import LazyDistribution
 from constrained.models import Logits
 from constrained.sampling import Distribution, LogitsWarper
-from spec.drafts import DraftTreeProtocol, proposing_sources
+from spec.drafts import DraftTreeProtocol, LazyDrafter, proposing_sources
 
 _TOP_TOKENS = 4
 """Likely tokens that a drafter learns from each row: the fifth is hardly ever right."""
+
+_FAVOURITES = 2
+"""Likely tokens of a slot."""
 
 
 @dataclass(slots=True)
@@ -23,6 +26,7 @@ class TreeLogits:
         begin: index of this row's first place in `logits`.
         nodes: number of draft tokens of the tree that the pass verified.
         chain: number of tokens that the pass read before the tree began.
+        probe: openings of slots, which the pass read behind the draft tokens; None where nothing was asked.
     """
 
     tree: DraftTreeProtocol | None
@@ -30,6 +34,7 @@ class TreeLogits:
     begin: int
     nodes: int
     chain: int
+    probe: DraftTreeProtocol | None = None
 
     def distribution(self, node: int, warp: LogitsWarper) -> Distribution:
         """The model's distribution after a node."""
@@ -38,6 +43,18 @@ class TreeLogits:
     def top_tokens(self, node: int) -> list[int]:
         """Tokens that the model finds likely after a node, best first."""
         return self.logits.top_tokens(self.begin + node, _TOP_TOKENS)
+
+    def teach(self, drafter: LazyDrafter) -> None:
+        """Tells a drafter what the model finds likely at the nodes that it asked about, accepted or not."""
+        if self.tree is None:
+            return
+        asked = [(node, node, False) for node in self.tree.asked if node <= self.nodes]
+        if self.probe is not None:
+            asked += [(node, self.nodes + node, True) for node in self.probe.asked]
+        for node, place, probed in asked:
+            index = self.begin + place
+            if self.logits.knows_top_tokens(index):
+                drafter.observe_slot(node, self.logits.top_tokens(index, _FAVOURITES), probed)
 
     def child(self, node: int, token: int) -> int:
         """The node of a token after another node; -1 if the pass did not verify it."""

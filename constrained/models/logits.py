@@ -59,6 +59,10 @@ class Logits(ABC):
     def top_tokens(self, index: int, count: int) -> list[int]:
         """Some tokens that are most likely, best first: the most likely ones, or nearly."""
 
+    def knows_top_tokens(self, index: int) -> bool:
+        """Whether `top_tokens` needs no copy from a device."""
+        return True
+
     @abstractmethod
     def prepare(
         self,
@@ -185,6 +189,10 @@ class DeviceLogits(Logits):
             return ids
         order = np.argsort(-top.logits, kind="stable")[:count]
         return [token for token in top.ids[order].tolist() if token >= 0]
+
+    def knows_top_tokens(self, index: int) -> bool:
+        """Whether the row, or its largest keys, are on the host."""
+        return index in self._top or index in self._rows
 
     def prepare(
         self,

@@ -200,6 +200,7 @@ NB_MODULE(_core, m) {
         .def_ro("path_probability", &Tree::path_probability, "Estimated probability that the node is accepted.")
         .def_ro("state", &Tree::state, "State of the automaton after the node.")
         .def_ro("sources", &Tree::sources, "Bit i is set if source i proposed the node.")
+        .def_ro("asked", &Tree::asked, "Nodes whose likeliest tokens the drafter wants to know.")
         .def("__len__", &Tree::size)
         .def("child", &Tree::child, "node"_a, "token"_a, "The child with a token, or -1.")
         .def("path", &Tree::path, "node"_a, "The nodes from the root, which is left out, to the node.");
@@ -221,6 +222,14 @@ NB_MODULE(_core, m) {
         .def(
             "draft", [](Drafter& self, size_t nodes, size_t depth) { return self.draft(nodes, depth); }, "nodes"_a,
             "depth"_a = size_t{1} << 30, nb::call_guard<nb::gil_scoped_release>(), "The best tree with up to `nodes` nodes.")
+        .def(
+            "set_openings",
+            [](Drafter& self, std::vector<std::vector<uint32_t>> openings) { self.set_openings(std::move(openings)); },
+            "openings"_a, "Texts of the constraint up to the values of members, as tokens.")
+        .def("probe", &Drafter::probe, "nodes"_a, "The openings as branches of a tree with up to `nodes` nodes; see `asked`.")
+        .def(
+            "observe_slot", &Drafter::observe_slot, "node"_a, "top_tokens"_a, "probed"_a,
+            "The top tokens of the model behind a node of the last tree, or of the last probe, best first.")
         .def("mark_verified", &Drafter::mark_verified, "nodes"_a, "The model verified the first `nodes` nodes of the tree.")
         .def(
             "commit",

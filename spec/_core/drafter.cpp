@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <queue>
+#include <stdexcept>
 
 namespace spec {
 
@@ -113,6 +114,7 @@ void Drafter::propose(uint32_t source, const DraftContext& context, DraftTokens&
             }
             return;
         }
+        case kSlotFavourites: return favourites_.propose(context, out);
         case kNgramConstraint: return propose_ngrams(constraint_memory_->ngrams, 1, context, context_hashes_, out);
         case kNgramVocabulary: return propose_ngrams(memory_->ngrams, 2, context, context_hashes_, out);
     }
@@ -136,6 +138,7 @@ std::shared_ptr<Tree> Drafter::draft(size_t max_nodes, size_t depth) {
     tree_ = std::make_shared<Tree>(context_.state);
     Tree& tree = *tree_;
     proposals_.clear();
+    slots_.clear();
     node_ = 0;
     std::vector<DraftContext> contexts{context_};
     contexts.reserve(max_nodes + 1);
@@ -182,7 +185,41 @@ std::shared_ptr<Tree> Drafter::draft(size_t max_nodes, size_t depth) {
             look(static_cast<uint32_t>(node));
         }
     }
+    if (has(kSlotFavourites) && is_json_) {
+        for (const DraftContext& context : contexts) {
+            if (context.path.kind == JsonPath::kValue) tree.asked.push_back(static_cast<int32_t>(slots_.size()));
+            slots_.push_back(slot_key(context));
+        }
+    }
     return tree_;
+}
+
+std::shared_ptr<Tree> Drafter::probe(size_t max_nodes) {
+    auto tree = std::make_shared<Tree>(context_.state);
+    probed_slots_.assign(1, 0);
+    if (begun_ || chain_drafts_ || !is_json_ || !has(kSlotFavourites)) return tree;
+    const std::lock_guard<std::mutex> held(memory_->lock);
+    for (const std::vector<uint32_t>& opening : constraint_memory_->openings) {
+        int32_t node = 0;
+        size_t shared = 0;
+        for (int32_t child = 0; shared < opening.size() && (child = tree->child(node, opening[shared])) >= 0; ++shared) node = child;
+        if (tree->size() + opening.size() - shared > max_nodes + 1) continue;
+        DraftContext context = context_;
+        for (size_t i = 0; i < opening.size(); ++i) {
+            context = after(context, opening[i], 0);
+            if (i < shared) continue;
+            node = tree->add(node, opening[i], 0, 0.0, 0);
+            probed_slots_.push_back(slot_key(context));
+        }
+        tree->asked.push_back(node);
+    }
+    return tree;
+}
+
+void Drafter::observe_slot(int32_t node, std::vector<uint32_t> top_tokens, bool probed) {
+    const std::vector<uint64_t>& slots = probed ? probed_slots_ : slots_;
+    if (node < 0 || static_cast<size_t>(node) >= slots.size()) return;
+    favourites_.learn(slots[static_cast<size_t>(node)], std::move(top_tokens), probed);
 }
 
 DraftContext Drafter::after(const DraftContext& context, uint32_t token, uint32_t state) const {
@@ -204,6 +241,7 @@ void Drafter::mark_verified(size_t nodes) {
 
 void Drafter::commit(uint32_t token) {
     const std::lock_guard<std::mutex> held(memory_->lock);
+    begun_ = true;
     update_calibration(token);
     learn(context_, token);
     context_ = after(context_, token, automaton_->next(context_.state, token));
@@ -235,6 +273,16 @@ void Drafter::prime(const std::vector<uint32_t>& tokens) {
         if (context.path.kind != JsonPath::kValue) learn_slots({&constraint_memory_->paths, &nothing, &nothing}, context, true, token);
         context = after(context, token, 0);
     }
+}
+
+void Drafter::set_openings(std::vector<std::vector<uint32_t>> openings) {
+    for (const std::vector<uint32_t>& opening : openings) {
+        for (const uint32_t token : opening) {
+            if (token >= automaton_->retokenizer().size()) throw std::out_of_range("token id outside the vocabulary");
+        }
+    }
+    const std::lock_guard<std::mutex> held(memory_->lock);
+    constraint_memory_->openings = std::move(openings);
 }
 
 void Drafter::observe_top_tokens(std::vector<uint32_t> top_tokens) {

@@ -15,7 +15,7 @@
 namespace spec {
 
 /// Numbers of the sources; the last two are kNgram with other tables.
-enum Source : uint32_t { kForced, kNgram, kSlotNgram, kPromptLookup, kSuffix, kTokenRecycling, kNgramConstraint, kNgramVocabulary, kSources };
+enum Source : uint32_t { kForced, kNgram, kSlotNgram, kPromptLookup, kSuffix, kTokenRecycling, kSlotFavourites, kNgramConstraint, kNgramVocabulary, kSources };
 inline constexpr uint32_t kNamedSources = kNgramConstraint;
 
 class Calibration {
@@ -45,6 +45,7 @@ private:
 struct ConstraintMemory {
     ContextCounts ngrams{1 << 17}, paths{1 << 17}, states{1 << 17};
     Layout layout;  // of the last text
+    std::vector<std::vector<uint32_t>> openings;  // texts up to the values of members: what probes ask the model about
     OutputHistory output_history;
 };
 
@@ -60,6 +61,7 @@ struct Tree {
     std::vector<int32_t> token, parent, first_child, next_sibling, depth;
     std::vector<double> path_probability;
     std::vector<uint32_t> state, sources;
+    std::vector<int32_t> asked;  // nodes whose likeliest tokens the drafter wants to know
 
     explicit Tree(uint32_t state);
     size_t size() const { return token.size(); }
@@ -75,12 +77,19 @@ public:
             std::vector<uint32_t> eos_ids, bool chain_drafts);
 
     std::shared_ptr<Tree> draft(size_t max_nodes, size_t depth);
+    /// The openings of slots as branches, up to `max_nodes` nodes; only before the first token. They are read for the logits
+    /// behind them and are no draft tokens.
+    std::shared_ptr<Tree> probe(size_t max_nodes);
+    /// The top tokens of the model behind a node of the last draft tree or, if `probed`, of the last probe.
+    void observe_slot(int32_t node, std::vector<uint32_t> top_tokens, bool probed);
     /// The model verified the first `nodes` nodes of the tree.
     void mark_verified(size_t nodes);
     /// Appends a token to the text; learns from it and updates the calibration.
     void commit(uint32_t token);
     /// Learns the member names and their order from a sample text of the constraint, not its values.
     void prime(const std::vector<uint32_t>& tokens);
+    /// Texts of the constraint up to the values of members; checked ids.
+    void set_openings(std::vector<std::vector<uint32_t>> openings);
     /// The top tokens of the model after the last token, best first.
     void observe_top_tokens(std::vector<uint32_t> top_tokens);
 
@@ -113,6 +122,9 @@ private:
     std::shared_ptr<Tree> tree_;
     ContextHashes context_hashes_{};         // of the current node
     std::vector<Proposal> proposals_;  // in ascending order of nodes
+    SlotFavourites favourites_;
+    std::vector<uint64_t> slots_, probed_slots_;  // of the nodes of the last tree and of the last probe
+    bool begun_ = false;                          // a token was committed
     int32_t node_ = 0;
     size_t verified_ = 0;
 };

@@ -40,16 +40,29 @@ void learn_ngrams(ContextCounts& counts, const DraftContext& context, const Cont
 
 namespace {
 
+uint64_t partial_key(const JsonPath& path) {
+    return mix(path.partial_hash(), static_cast<uint64_t>(path.kind) * 4 + path.quoted * 2u + path.escaped);
+}
+
+}  // namespace
+
+uint64_t slot_key(const DraftContext& context) {
+    const JsonPath& path = context.path;
+    uint64_t whole = mix(partial_key(path), path.name);
+    for (uint32_t i = 0; i < path.depth; ++i) whole = mix(whole, path.names[i]);
+    return mix(whole, path.depth);
+}
+
+namespace {
+
 /// Calls `use(order, table, key)` for the slots of a context, most specific first, until it returns false.
 template <class Use>
 void each_slot(const Slots& slots, const DraftContext& context, bool is_json, Use use) {
     const JsonPath& path = context.path;
     uint64_t partial = 0;
     if (is_json) {
-        partial = mix(path.partial_hash(), static_cast<uint64_t>(path.kind) * 4 + path.quoted * 2u + path.escaped);
-        uint64_t whole = mix(partial, path.name);
-        for (uint32_t i = 0; i < path.depth; ++i) whole = mix(whole, path.names[i]);
-        if (!use(0, *slots.paths, mix(whole, path.depth))) return;
+        partial = partial_key(path);
+        if (!use(0, *slots.paths, slot_key(context))) return;
     }
     if (!use(1, *slots.states, mix(context.tail_size ? context.last(0) + 1 : 0, context.state))) return;
     if (!is_json) return;
@@ -77,6 +90,21 @@ void learn_slots(const Slots& slots, const DraftContext& context, bool is_json, 
         table.learn(key, token);
         return true;
     });
+}
+
+void SlotFavourites::learn(uint64_t slot, std::vector<uint32_t> tokens, bool tentative) {
+    if (favourites_.size() >= kLimit) favourites_.clear();
+    favourites_[slot] = {std::move(tokens), tentative};
+}
+
+void SlotFavourites::propose(const DraftContext& context, DraftTokens& out) const {
+    const auto found = favourites_.find(slot_key(context));
+    if (found == favourites_.end()) return;
+    const auto& [tokens, tentative] = found->second;
+    const bool in_array = context.path.name == JsonPath::kArray;
+    for (uint32_t rank = 0; rank < tokens.size(); ++rank) {
+        out.push_back({tokens[rank], 0.7 / std::pow(rank + 1, 3), rank * 4 + tentative * 2u + in_array});
+    }
 }
 
 PromptSuffixArray::PromptSuffixArray(std::string text) : text_(std::move(text)) {

@@ -71,6 +71,26 @@ struct Slots {
 void propose_slots(const Slots& slots, const DraftContext& context, bool is_json, DraftTokens& out);
 void learn_slots(const Slots& slots, const DraftContext& context, bool is_json, uint32_t token);
 
+/// The slot of a context: its path and what was written since the last turn.
+uint64_t slot_key(const DraftContext& context);
+
+/// What the model ranked highest in a slot, in this sequence, whether or not that token was drawn.
+class SlotFavourites {
+public:
+    static constexpr size_t kLimit = 1 << 12;
+
+    /// Favourites, best first; `tentative`: read behind other tokens than those of the text.
+    void learn(uint64_t slot, std::vector<uint32_t> tokens, bool tentative);
+    void propose(const DraftContext& context, DraftTokens& out) const;
+
+private:
+    struct Favourites {
+        std::vector<uint32_t> tokens;
+        bool tentative;
+    };
+    std::unordered_map<uint64_t, Favourites, IdentityHash> favourites_;
+};
+
 /// Prompt lookup: a suffix array of the prompt (Manber and Myers 1993), where all occurrences of a string are adjacent.
 class PromptSuffixArray {
 public:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -47,6 +48,37 @@ class Whim(FunctionModel):
             token = self.vocabulary.ids_by_bytes.get(self.script[at : at + length])
             if token is not None:
                 logits[token] += self.margin * length / 3
+        return logits
+
+
+class Clerk(FunctionModel):
+    """A model that knows a record: behind a name it leans towards its value, whatever stands before."""
+
+    def __init__(self, vocabulary: Vocabulary, record: dict[str, Any]) -> None:
+        self.vocabulary = vocabulary
+        self.members = {json.dumps(name) + ": ": json.dumps(value) for name, value in record.items()}
+        self.passes = 0
+
+    def encode(self, prompt: Any, *, chat: bool = True) -> list[int]:
+        return self.vocabulary.encode(prompt) if isinstance(prompt, str) else list(prompt)
+
+    def logits(self, prompt: list[int], tokens: list[int]) -> np.ndarray:
+        digest = hashlib.blake2b(repr((prompt, tokens)).encode(), digest_size=8).digest()
+        logits = np.random.default_rng(int.from_bytes(digest, "little")).normal(size=self.vocabulary.size)
+        text = self.vocabulary.decode(tokens).decode(errors="replace")
+        names = list(self.members)
+        last = max(names, key=lambda name: text.rfind(name))
+        at = text.rfind(last)
+        following = names[names.index(last) + 1 :]
+        ahead = (
+            self.members[last] + (", " + following[0] if following else "}") if at >= 0 else "{" + names[0]
+        )
+        said = text[at + len(last) :] if at >= 0 else text
+        if ahead.startswith(said):
+            for length in range(1, 12):
+                token = self.vocabulary.ids_by_bytes.get(ahead[len(said) :].encode()[:length])
+                if token is not None:
+                    logits[token] += 6 + length
         return logits
 
 

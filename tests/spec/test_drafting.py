@@ -289,6 +289,10 @@ def test_native_trees_are_those_of_the_python_drafter(automaton, names, chains) 
     reference_memory = ReferenceMemory()
     factory = DrafterFactory(automaton, DraftMemory(), "k", source_names=names, chain_drafts=chains)
     rng = random.Random(1)
+    openings = [vocabulary.encode(text) for text in ('{"city": "', '{"country": "', '{"visits": [{"year": ')]
+    reference_memory.constraint.openings = openings
+    factory.prime(vocabulary.encode("{"), openings)
+    reference_memory.constraint.layout = ReferenceMemory().constraint.layout
     prompt = vocabulary.encode("Berlin, Germany: a visit in 1999, and Berlin-Mitte.")
     compared = 0
     for round_ in range(3):
@@ -308,6 +312,18 @@ def test_native_trees_are_those_of_the_python_drafter(automaton, names, chains) 
                 assert list(native.path_probability) == pytest.approx(list(python.path_probability))
                 assert list(native.sources) == list(python.sources)
                 compared += len(python) - 1
+                asked = list(python.asked)
+                assert list(native.asked) == asked
+                for one in both:
+                    probe = one.probe(9)
+                    assert bool(len(probe) - 1) == (at == 0 and "slot_favourites" in names and not chains)
+                    assert list(probe.token) == list(reference.probe(9).token)
+                    assert list(probe.parent) == list(reference.probe(9).parent)
+                    assert list(probe.asked) == list(reference.probe(9).asked)
+                    for node in probe.asked:
+                        one.observe_slot(node, [tokens[node % len(tokens)], 7], True)
+                    for node in asked[: len(asked) // 2]:
+                        one.observe_slot(node, [tokens[(at + node) % len(tokens)], 9], False)
                 for one in both:
                     one.mark_verified(len(python) - 1)
                 node = 0

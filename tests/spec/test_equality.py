@@ -17,7 +17,18 @@ from constrained import AWRS, CARS, MCMC, SMC, ASAp, Local, Rejection
 from constrained.decoding.speculation import Speculation
 from constrained.errors import BudgetExhausted
 from spec.sources import DRAFT_SOURCES
-from tests.spec.speculating import ADVERSARIES, Foreseeing, Whim, facts, generator, letters, words
+from tests.spec.speculating import (
+    ADVERSARIES,
+    Clerk,
+    Foreseeing,
+    Whim,
+    facts,
+    fresh,
+    generator,
+    letters,
+    words,
+)
+from tests.support.tokenizers_fixtures import small_bpe_vocabulary
 
 SCHEMAS = [
     ({"type": "object", "properties": {"name": {"type": "string", "maxLength": 12}, "age": {"type": "integer"}},
@@ -143,6 +154,54 @@ def test_a_model_that_reads_chains_gives_equal_completions(number: int) -> None:
     assert [facts(one) for one in found] == [facts(one) for one in wanted]
     assert sum(one.stats.accepted for one in found) > 0
     assert model.longest > 3
+
+
+RECORD = {
+    "town": "zakopane",
+    "river": "bialy dunajec",
+    "guests": 4711,
+    "open": True,
+    "notes": ["quiet", "old"],
+}
+RECORD_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "town": {"type": "string"}, "river": {"type": "string"}, "guests": {"type": "integer"},
+        "open": {"type": "boolean"}, "notes": {"type": "array", "items": {"type": "string"}},
+    },
+    "required": list(RECORD),
+    "additionalProperties": False,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_slots_that_the_model_is_asked_about_ahead_save_passes_and_change_no_text(temperature: float) -> None:
+    """Alone, in a batch, streamed, and near a token limit."""
+    sources = tuple(name for name in DRAFT_SOURCES if name != "slot_favourites")
+    made = {
+        name: generator(Clerk(fresh(small_bpe_vocabulary()), RECORD), RECORD_SCHEMA, Local(), draft)
+        for name, draft in {
+            "plain": None,
+            "unasked": Speculation(nodes=64, adapts=False, sources=sources),
+            "asked": Speculation(nodes=64, adapts=False),
+        }.items()
+    }
+    passes = {}
+    for limit in (400, 70):
+        options = {"max_tokens": limit, "temperature": temperature, "seed": 3}
+        outputs = {name: one.batch(["a", "bc", "a"], **options) for name, one in made.items()}
+        wanted = [facts(one) for one in outputs["plain"]]
+        assert [facts(one) for one in outputs["asked"]] == wanted
+        assert [facts(one) for one in outputs["unasked"]] == wanted
+        assert facts(made["asked"]("a", **options)) == wanted[0]
+        *_, last = made["asked"].stream("a", **options)
+        assert last.output is not None
+        assert facts(last.output) == wanted[0]
+        passes[limit] = {name: one[1].stats.forwards for name, one in outputs.items()}
+        assert outputs["asked"][1].stats.sources["slot_favourites"][1] > 0
+    if not temperature:
+        assert outputs["plain"][0].finish == "limit"
+    assert passes[400]["asked"] < passes[400]["unasked"] < passes[400]["plain"]
 
 
 @pytest.mark.slow

@@ -113,7 +113,7 @@ def configurations(settings: ReplaySettings) -> list[DraftConfiguration]:
         DraftConfiguration("forced only", ("forced",), nodes),
     ]
     # A replay has no logits: no tokens are recycled.
-    names = [name for name in DRAFT_SOURCES if name not in ("forced", "token_recycling")]
+    names = [name for name in DRAFT_SOURCES if name not in ("forced", "token_recycling", "slot_favourites")]
     found += [DraftConfiguration(f"forced, {name}", ("forced", name), nodes) for name in names]
     found += [
         DraftConfiguration(f"all, {size} nodes", DRAFT_SOURCES, size)

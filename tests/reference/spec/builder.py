@@ -30,11 +30,13 @@ class ReferenceDraft:
     Attributes:
         tree: the nodes.
         proposals: by node that was looked at: what was said there, for the calibration.
+        places: of the nodes.
     """
 
     def __init__(self, tree: ReferenceDraftTree) -> None:
         self.tree = tree
         self.proposals: dict[int, Proposals] = {}
+        self.places: list[DraftContext] = []
 
 
 def build_draft(
@@ -60,7 +62,7 @@ def build_draft(
     ends = frozenset(automaton.vocabulary.eos_ids)
     draft = ReferenceDraft(ReferenceDraftTree(place.state))
     tree = draft.tree
-    places = [place]
+    places = draft.places = [place]
     heap: list[tuple[float, int, int, int, int]] = []
     count = 0
 

@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from spec.sources import DRAFT_SOURCES, merge_ngram_scopes
 from tests.reference.spec.builder import ReferenceDraft, build_draft
 from tests.reference.spec.context import DraftContext, DraftRequest
+from tests.reference.spec.json_path import JsonPath, advance
 from tests.reference.spec.layout import LayoutReader, read_layout
 from tests.reference.spec.memory import ReferenceMemory
 from tests.reference.spec.protocols import DEAD, Automaton
@@ -16,6 +17,7 @@ from tests.reference.spec.sources import (
     DraftSource,
     ForcedTokens,
     PromptLookup,
+    SlotFavourites,
     SlotNGrams,
     SuffixLookup,
     TokenNGrams,
@@ -62,6 +64,7 @@ class ReferenceDrafter:
         self.context = DraftContext.start(request, automaton.start, tuple(prompt))
         self.source_names = source_names
         self.layout = memory.constraint.layout
+        self.favourites = SlotFavourites()
         self.sources = self._make_sources(prompt)
         self.drafted_total = self.accepted_total = 0
         self.drafted_by_source = [0] * len(DRAFT_SOURCES)
@@ -69,6 +72,8 @@ class ReferenceDrafter:
         self._draft: ReferenceDraft | None = None
         self._node = ROOT
         self._verified = 0
+        self._begun = False
+        self._probed: list[JsonPath | None] = []
 
     def _make_sources(self, prompt: Sequence[int]) -> list[DraftSource | None]:
         memory, constraint_memory = self.memory, self.memory.constraint
@@ -84,6 +89,7 @@ class ReferenceDrafter:
             ("prompt_lookup", PromptLookup(document)),
             ("suffix", SuffixLookup(constraint_memory.output_history)),
             ("token_recycling", TokenRecycling(memory.recycled_tokens)),
+            ("slot_favourites", self.favourites),
             ("ngram", TokenNGrams(constraint_memory.ngrams, 1)),
             ("ngram", TokenNGrams(memory.ngrams, 2)),
         ]
@@ -95,7 +101,41 @@ class ReferenceDrafter:
             self.context, self.sources, self.memory.calibration, nodes, depth, chain=self.chain_drafts
         )
         self._node = ROOT
+        if "slot_favourites" in self.source_names and self.context.json_path is not None:
+            paths = [place.json_path for place in self._draft.places]
+            self._draft.tree.asked = [
+                node for node, path in enumerate(paths) if path is not None and path.kind == "value"
+            ]
         return self._draft.tree
+
+    def probe(self, nodes: int) -> ReferenceDraftTree:
+        """The openings of slots as branches, before the first token."""
+        tree = ReferenceDraftTree(self.context.state)
+        self._probed = [None]
+        path = self.context.json_path
+        asks = "slot_favourites" in self.source_names and not self.chain_drafts
+        if self._begun or path is None or not asks:
+            return tree
+        pieces = self.context.request.automaton.vocabulary.tokens
+        for opening in self.memory.constraint.openings:
+            known = [ROOT, *tree.follow(opening)]
+            missing = opening[len(known) - 1 :]
+            if len(tree) + len(missing) > nodes + 1:
+                continue
+            node = known[-1]
+            for token in missing:
+                node = tree.add(node, token, DEAD, 0.0)
+                text = b"".join(pieces[tree.token[one]] for one in tree.path(node))
+                self._probed.append(advance(path, text))
+            tree.asked.append(node)
+        return tree
+
+    def observe_slot(self, node: int, top_tokens: list[int], probed: bool) -> None:
+        """Tells which tokens the model ranks highest behind a node of the last tree, or of the last probe."""
+        if probed:
+            self.favourites.observe(self._probed[node], top_tokens, True)
+        elif self._draft is not None:
+            self.favourites.observe(self._draft.places[node].json_path, top_tokens, False)
 
     def mark_verified(self, nodes: int) -> None:
         """Tells that the model reads the first `nodes` nodes of the last tree."""
@@ -124,12 +164,16 @@ class ReferenceDrafter:
     def copy(self) -> ReferenceDrafter:
         """An independent drafter in the present state."""
         twin = copy.copy(self)
+        twin.favourites = copy.copy(self.favourites)
+        twin.favourites.favourites = dict(self.favourites.favourites)
+        twin.sources = [twin.favourites if one is self.favourites else one for one in self.sources]
         twin.drafted_by_source = list(self.drafted_by_source)
         twin.accepted_by_source = list(self.accepted_by_source)
         return twin
 
     def commit(self, token: int) -> None:
         """Appends a token, which is not an end-of-sequence token."""
+        self._begun = True
         self._calibrate(token)
         context = self.context
         for source in self.sources:

@@ -17,6 +17,7 @@ class ReferenceConstraintMemory:
         slots: n-grams by slot of a JSON value.
         output_history: completions.
         layout: of the last text.
+        openings: texts up to the values of members, as tokens.
     """
 
     def __init__(self) -> None:
@@ -24,6 +25,7 @@ class ReferenceConstraintMemory:
         self.slots = ContextCounts(1 << 17)
         self.output_history = OutputHistory()
         self.layout: Layout = USUAL
+        self.openings: list[list[int]] = []
 
 
 class ReferenceMemory:

@@ -24,6 +24,7 @@ class ReferenceDraftTree:
         pi: how probable it is that all tokens on the way to the node are the text's.
         state: of the automaton, after the node.
         sources: bit i is set if source i guessed the node.
+        asked: nodes whose likeliest tokens the drafter wants to know.
     """
 
     def __init__(self, state: int) -> None:
@@ -40,6 +41,7 @@ class ReferenceDraftTree:
         self.path_probability = [1.0]
         self.state = [state]
         self.sources = [0]
+        self.asked: list[int] = []
 
     def __len__(self) -> int:
         """Nodes, the root included."""

@@ -6,6 +6,7 @@ from tests.reference.spec.sources.base import DraftSource, DraftToken
 from tests.reference.spec.sources.forced import ForcedTokens
 from tests.reference.spec.sources.ngram import TokenNGrams
 from tests.reference.spec.sources.prompt_lookup import PromptLookup
+from tests.reference.spec.sources.slot_favourites import SlotFavourites
 from tests.reference.spec.sources.slot_ngrams import SlotNGrams
 from tests.reference.spec.sources.suffix import SuffixLookup
 from tests.reference.spec.sources.token_recycling import TokenRecycling
@@ -15,6 +16,7 @@ __all__ = [
     "DraftToken",
     "ForcedTokens",
     "PromptLookup",
+    "SlotFavourites",
     "SlotNGrams",
     "SuffixLookup",
     "TokenNGrams",
