@@ -113,7 +113,7 @@ class ContinuousBatch(Generic[MemberT]):
         if not fresh:
             return
         if self._prefix is None:
-            cache = self._model.cache(1)
+            cache = self._model.batch_cache(1)
         else:
             cache, known = self._prefix.cache_for(fresh[0].sequence.prompt)
             del fresh[0].sequence.unread[:known]

@@ -415,6 +415,7 @@ class Generator(Generic[ValueT]):
         assert answer.finish
         answer.close()
         answer.stats.no_speculation = self._no_speculation
+        answer.stats.no_engine = self.model.no_engine
         text = self.automaton.vocabulary.decode(answer.tokens).decode("utf-8")
         cut = (
             None

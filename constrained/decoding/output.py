@@ -59,6 +59,7 @@ class Stats:
         draft_seconds: seconds spent on drafting, for the whole batch.
         forward_seconds: seconds spent in the model, likewise.
         no_speculation: why speculation was not possible although it was requested; None otherwise.
+        no_engine: why the model's engine, where one was asked for, was not used; None otherwise.
         checks: queries of the automaton: masks and single tokens.
         attempts: sequences started for this completion; their work is counted here.
         backtracked_tokens: tokens that greedy decoding removed because they led into dead ends of a predicate.
@@ -78,6 +79,7 @@ class Stats:
     draft_seconds: float = 0.0
     forward_seconds: float = 0.0
     no_speculation: str | None = None
+    no_engine: str | None = None
     checks: int = 0
     attempts: int = 1
     backtracked_tokens: int = 0

@@ -112,6 +112,62 @@ def tree_attention(parents: Sequence[int], width: int) -> tuple[list[int], NDArr
     return depths, seen
 
 
+def ancestor_words(
+    parents: Sequence[Sequence[int]], width: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Depth of each token of some trees, int64 [trees, width], and which tokens it sees, int64 [trees, width, words].
+
+    Token j is bit ``j % 64`` of word ``j // 64``. Tokens see themselves, padding too, so that no softmax is over an empty
+    set; padding has depth 0.
+    """
+    depths = np.zeros((len(parents), width), dtype=np.int64)
+    words = np.zeros((len(parents), width, (width + 63) // 64), dtype=np.uint64)
+    own = np.arange(width)
+    words[:, own, own // 64] = np.uint64(1) << (own % 64).astype(np.uint64)
+    for depth, word, tree in zip(depths, words, parents, strict=True):
+        for i, parent in enumerate(tree):
+            if parent >= 0:
+                depth[i] = depth[parent] + 1
+                word[i] |= word[parent]
+    return depths, words.view(np.int64)
+
+
+def tree_masks(
+    layout: AttentionLayout, lengths: torch.Tensor, depths: torch.Tensor, words: torch.Tensor, columns: int
+) -> Any:
+    """Masks of trees that stand behind rows without holes, to be added to attention scores.
+
+    Args:
+        layout: of the model.
+        lengths: of the rows, int64 [rows]; token j of a tree is at column ``length + j``.
+        depths: see `ancestor_words`.
+        words: see `ancestor_words`.
+        columns: number of columns.
+
+    Returns:
+        float32 [rows, 1, tokens, columns], or a mapping from each kind of layer to such a tensor.
+    """
+    import torch
+
+    _, width, count = words.shape
+    column = torch.arange(columns, device=lengths.device)
+    node = column - lengths.unsqueeze(1)
+    known = node.clamp(0, width - 1)
+    bit = known.unsqueeze(1)
+    word = words if count == 1 else words.gather(2, (bit >> 6).expand(-1, width, -1))
+    bits = word >> (bit & 63)
+    seen = ((bits & 1) == 1) & (node < width).unsqueeze(1) | (node < 0).unsqueeze(1)
+    if layout.bounds:
+        ends = lengths.unsqueeze(1)
+        places = torch.where(node < 0, column, ends + depths.gather(1, known)).unsqueeze(1)
+        queries = (ends + depths).unsqueeze(2)
+    masks = {}
+    for kind, sight in layout.windows.items():
+        part = seen if sight.bound is None else seen & (places >= sight.first(queries))
+        masks[kind] = additive(part)
+    return masks if len(masks) > 1 else next(iter(masks.values()))
+
+
 def additive(seen: torch.Tensor) -> torch.Tensor:
     """A mask to be added to attention scores, [rows, 1, queries, columns], from bool [rows, queries, columns].
 

@@ -79,6 +79,9 @@ class LanguageModel(ABC):
     cache_bytes_per_token: int | None = None
     """Bytes of main memory that a position of a cache takes; None: unknown, or in another memory."""
 
+    no_engine: str | None = None
+    """Why the engine that was asked for is not used; None where it is, or none was asked for."""
+
     bitwise_reproducible: bool = False
     """Whether logits must be equal bit by bit in every forward pass: no speculation unless a `Speculation` is configured."""
 
@@ -102,6 +105,10 @@ class LanguageModel(ABC):
     @abstractmethod
     def cache(self, rows: int) -> Cache:
         """An empty cache of `rows` rows."""
+
+    def batch_cache(self, rows: int) -> Cache:
+        """An empty cache for a batch whose rows come and go, where that is of another kind; it joins its own kind only."""
+        return self.cache(rows)
 
     @abstractmethod
     def forward(self, tokens: Sequence[Sequence[int]], cache: Cache) -> NDArray[np.float32]:

@@ -27,9 +27,12 @@ from constrained.models.probe import (
     tree_error,
 )
 from constrained.models.sequential_cache import ForwardMode, SequentialCache
+from constrained.models.static_cache import StaticCache
 
 if TYPE_CHECKING:
     import torch
+
+    from constrained.models.fixed_steps import FixedSteps
 
 TOLERANCE = {"float64": 1e-3, "float32": 1e-3}
 """Greatest error of logits in a probe, in standard deviations over the vocabulary, by dtype."""
@@ -144,7 +147,9 @@ def _tree_tolerance(model: Any, run: ForwardFunction, device: torch.device, size
     return max(LOW_PRECISION_TOLERANCE, min(own, CONTEXT_SHARE * context))
 
 
-def make_cache(model: Any, capabilities: Capabilities, rows: int, isolate: bool) -> HuggingFaceCache:
+def make_cache(
+    model: Any, capabilities: Capabilities, rows: int, isolate: bool, steps: FixedSteps | None = None
+) -> HuggingFaceCache:
     """An empty cache for a model.
 
     Args:
@@ -152,7 +157,10 @@ def make_cache(model: Any, capabilities: Capabilities, rows: int, isolate: bool)
         capabilities: how the model is read.
         rows: number of sequences.
         isolate: one forward pass per row.
+        steps: passes of fixed sizes, for a model that reads trees; None: of any size.
     """
+    if steps is not None and capabilities.layout is not None:
+        return StaticCache(rows, capabilities.layout, steps)
     layout = capabilities.layout
     if layout is None:
         make = cache_factory(model)
@@ -160,6 +168,37 @@ def make_cache(model: Any, capabilities: Capabilities, rows: int, isolate: bool)
     if isolate:
         return PerRowCache(rows, lambda: BatchedCache(1, layout))
     return BatchedCache(rows, layout)
+
+
+def probe_steps(
+    run: ForwardFunction, capabilities: Capabilities, device: torch.device, size: int, *, compiles: bool
+) -> FixedSteps | str:
+    """Passes of fixed sizes for a model; or why there are none.
+
+    Args:
+        run: the model.
+        capabilities: how it is read otherwise.
+        device: where token ids go.
+        size: of its vocabulary.
+        compiles: see `FixedSteps`.
+    """
+    import torch
+
+    from constrained.models.fixed_steps import FixedSteps
+
+    layout = capabilities.layout
+    if layout is None or capabilities.no_trees is not None:
+        return capabilities.no_trees or "it reads no trees"
+    plain = FixedSteps(run, layout, compiles=False)
+    with torch.inference_mode():
+        error = measured_error(
+            lambda: tree_error(run, layout, device, size, lambda rows: StaticCache(rows, layout, plain))
+        )
+    if isinstance(error, str):
+        return f"a small tree could not be read in place: {error}"
+    if error > max(capabilities.tree_tolerance or 0.0, capabilities.tree_error or 0.0):
+        return f"a small tree read in place is off by {error:.2g} standard deviations"
+    return FixedSteps(run, layout, compiles=compiles) if compiles else plain
 
 
 def cache_factory(model: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained.errors import ModelError
+from constrained.errors import InvalidArgument, ModelError
 from constrained.models.base import Cache, LanguageModel, Prompt
 from constrained.models.cache import HuggingFaceCache
 from constrained.models.capabilities import (
@@ -20,15 +20,22 @@ from constrained.models.capabilities import (
     decoder_config,
     make_cache,
     probe_capabilities,
+    probe_steps,
 )
 from constrained.models.logits import DeviceLogits, Logits
 from constrained.models.sequential_cache import ForwardMode
+from constrained.models.static_cache import StaticCache
 from constrained.prompting.chat_template import encode_chat, encode_text
 from constrained.prompting.ids import check_ids, is_chat
 from constrained.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     import torch
+
+    from constrained.models.fixed_steps import FixedSteps
+
+ENGINES = ("eager", "static", "compiled")
+"""How forward passes are computed, see `HuggingFaceModel`."""
 
 
 class HuggingFaceModel(LanguageModel):
@@ -39,7 +46,13 @@ class HuggingFaceModel(LanguageModel):
     """
 
     def __init__(
-        self, model: Any, tokenizer: Any, *, isolate: bool | None = None, force_trees: bool = False
+        self,
+        model: Any,
+        tokenizer: Any,
+        *,
+        isolate: bool | None = None,
+        force_trees: bool = False,
+        engine: str = "eager",
     ) -> None:
         """Puts the model into evaluation mode and reads the vocabulary.
 
@@ -52,8 +65,13 @@ class HuggingFaceModel(LanguageModel):
                 differ by float rounding between batch sizes.
             force_trees: read draft trees, and batches side by side, also where the probe finds their logits further off
                 than rounding explains (`capabilities.tree_error`, `capabilities.tree_tolerance`).
+            engine: ``"eager"``: passes have the rows, tokens and columns that are there. ``"static"``: passes of a few fixed
+                sizes over a cache that is written in place; on a CUDA device each size is captured as a graph.
+                ``"compiled"``: these passes, through `torch.compile`. Models that cannot be read so are read eagerly;
+                `no_engine` says why.
 
         Raises:
+            InvalidArgument: there is no such engine.
             ModelError: not a causal language model, or not a tokenizer of transformers.
             VocabularyError, ModelMismatch: the tokenizer does not fit, see `Vocabulary.from_tokenizer`.
         """
@@ -63,11 +81,18 @@ class HuggingFaceModel(LanguageModel):
                 f"a {type(tokenizer).__name__} cannot encode prompts for a transformers model",
                 action="pass a transformers tokenizer; PreTrainedTokenizerFast(tokenizer_object=...) makes one",
             )
-        self._take(model, tokenizer, Vocabulary.from_tokenizer(tokenizer, model=model), isolate, force_trees)
+        vocabulary = Vocabulary.from_tokenizer(tokenizer, model=model)
+        self._take(model, tokenizer, vocabulary, isolate, force_trees, engine)
 
     @classmethod
     def from_vocabulary(
-        cls, model: Any, vocabulary: Vocabulary, *, isolate: bool | None = None, force_trees: bool = False
+        cls,
+        model: Any,
+        vocabulary: Vocabulary,
+        *,
+        isolate: bool | None = None,
+        force_trees: bool = False,
+        engine: str = "eager",
     ) -> HuggingFaceModel:
         """A model without a tokenizer: its prompts are token ids.
 
@@ -76,18 +101,29 @@ class HuggingFaceModel(LanguageModel):
             vocabulary: of its tokenizer.
             isolate: as above.
             force_trees: as above.
+            engine: as above.
 
         Raises:
+            InvalidArgument: there is no such engine.
             ModelError: not a causal language model.
         """
         _check_causal(model)
         loaded = cls.__new__(cls)
-        loaded._take(model, None, vocabulary, isolate, force_trees)
+        loaded._take(model, None, vocabulary, isolate, force_trees, engine)
         return loaded
 
     def _take(
-        self, model: Any, tokenizer: Any, vocabulary: Vocabulary, isolate: bool | None, force_trees: bool
+        self,
+        model: Any,
+        tokenizer: Any,
+        vocabulary: Vocabulary,
+        isolate: bool | None,
+        force_trees: bool,
+        engine: str,
     ) -> None:
+        if engine not in ENGINES:
+            raise InvalidArgument(f"engine is {engine!r}", action=f"use one of: {', '.join(ENGINES)}")
+        self.engine = engine
         self.model = model.eval()
         self.tokenizer = tokenizer
         self.vocabulary = vocabulary
@@ -113,6 +149,26 @@ class HuggingFaceModel(LanguageModel):
     def isolate(self) -> bool:
         """Whether each sequence of a batch has a forward pass of its own."""
         return self.capabilities.mode is not ForwardMode.TREES if self._isolate is None else self._isolate
+
+    @cached_property
+    def _steps(self) -> FixedSteps | str | None:
+        """Passes of fixed sizes, or why there are none; None if they were not asked for."""
+        if self.engine == "eager":
+            return None
+        if self.isolate and self._isolate:
+            return "each text of a batch is to have a pass of its own"
+        if len({parameter.device for parameter in self.model.parameters()}) > 1:
+            return "the layers of the model are on several devices"
+        compiles = self.engine == "compiled"
+        size = self.vocabulary.size
+        return probe_steps(self._run, self.capabilities, self.device, size, compiles=compiles)
+
+    @property
+    def no_engine(self) -> str | None:  # type: ignore[override]
+        """Why the engine that was asked for is not used; None where it is, or none was asked for."""
+        return (
+            self._steps if self._steps is None or isinstance(self._steps, str) else self._steps.no_compiling
+        )
 
     @cached_property
     def fingerprint(self) -> str:
@@ -154,7 +210,15 @@ class HuggingFaceModel(LanguageModel):
 
     def cache(self, rows: int) -> Cache:
         """An empty cache of `rows` rows."""
-        return make_cache(self.model, self.capabilities, rows, self.isolate)
+        steps = None if isinstance(self._steps, str) else self._steps
+        return make_cache(self.model, self.capabilities, rows, self.isolate, steps)
+
+    def batch_cache(self, rows: int) -> Cache:
+        """Rows that are written in place, so that those that come and go move no others; not for windows, which forget."""
+        layout = self.capabilities.layout
+        if layout is None or layout.bounds or self.isolate:
+            return self.cache(rows)
+        return StaticCache(rows, layout, None if isinstance(self._steps, str) else self._steps)
 
     def forward(self, tokens: Sequence[Sequence[int]], cache: Cache) -> NDArray[np.float32]:
         """See `LanguageModel.forward`.

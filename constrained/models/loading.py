@@ -23,6 +23,7 @@ def load(
     dtype: Any = None,
     isolate: bool | None = None,
     force_trees: bool = False,
+    engine: str = "eager",
     **options: Any,
 ) -> LanguageModel:
     """Makes a language model ready for generation.
@@ -37,6 +38,7 @@ def load(
             the checkpoint was saved in.
         isolate: see `HuggingFaceModel`: batches whose logits are bit-identical to those of each text alone.
         force_trees: see `HuggingFaceModel`: draft trees although the probe of the model refuses them.
+        engine: see `HuggingFaceModel`: ``"static"`` or ``"compiled"`` for passes of fixed sizes.
         options: passed on to `from_pretrained`. Those that say where the files are and how they are fetched
             (``revision``, ``subfolder``, ``gguf_file``, ``token``, ``trust_remote_code``, ``cache_dir``,
             ``local_files_only``, ...) reach the tokenizer too. With ``device_map``, and for quantised checkpoints,
@@ -45,11 +47,16 @@ def load(
     Raises:
         ModelError: it cannot be found, loaded (a ``.gguf`` file: llama-cpp-python is not installed), or is not a causal language model; a device or an option that does not
             exist; damaged or missing weights.
+        InvalidArgument: there is no such engine.
         VocabularyError, ModelMismatch: the tokenizer cannot be used, or is another model's.
     """
     settings = dict(device=device, dtype=dtype, **options)
+    asked = None if engine == "eager" else engine
+    reading: dict[str, Any] = {"isolate": isolate, "force_trees": force_trees, "engine": engine}
     if isinstance(model, LanguageModel):
-        given = dict(tokenizer=tokenizer, isolate=isolate, force_trees=force_trees or None, **settings)
+        given = dict(
+            tokenizer=tokenizer, isolate=isolate, force_trees=force_trees or None, engine=asked, **settings
+        )
         _refuse_settings(given, "a LanguageModel")
         return model
     from constrained.models.hugging_face import HuggingFaceModel
@@ -60,27 +67,25 @@ def load(
             settings["local_files_only"] = True
             with _no_bars():
                 loaded = load_weights(folder, **settings)
-            return HuggingFaceModel(
-                loaded, tokenizer or load_tokenizer(folder, {}), isolate=isolate, force_trees=force_trees
-            )
+            return HuggingFaceModel(loaded, tokenizer or load_tokenizer(folder, {}), **reading)
     if isinstance(model, str | os.PathLike):
         name = os.fspath(model)
         if name.lower().endswith(".gguf") and "gguf_file" not in options:
-            return _gguf(name, tokenizer, device, {"dtype": dtype, "isolate": isolate}, options)
+            return _gguf(
+                name, tokenizer, device, {"dtype": dtype, "isolate": isolate, "engine": asked}, options
+            )
         # What is quick comes first: a device or a name that does not exist fails before gigabytes are loaded.
         check_device(device)
         if tokenizer is None:
             tokenizer = load_tokenizer(name, options)
         elif isinstance(tokenizer, str | os.PathLike):
             tokenizer = load_tokenizer(os.fspath(tokenizer), options, own=False)
-        return HuggingFaceModel(
-            load_weights(name, **settings), tokenizer, isolate=isolate, force_trees=force_trees
-        )
+        return HuggingFaceModel(load_weights(name, **settings), tokenizer, **reading)
     _refuse_settings(settings, "a loaded model")
     if type(model).__module__.partition(".")[0] == "llama_cpp":
         from constrained.models.llama_cpp import LlamaCppModel
 
-        _refuse_settings({"isolate": isolate}, "a model of llama.cpp")
+        _refuse_settings({"isolate": isolate, "engine": asked}, "a model of llama.cpp")
         return LlamaCppModel(model, tokenizer)
     if tokenizer is None:
         raise ModelError(
@@ -88,7 +93,7 @@ def load(
         )
     if isinstance(tokenizer, str | os.PathLike):
         tokenizer = load_tokenizer(os.fspath(tokenizer), {})
-    return HuggingFaceModel(model, tokenizer, isolate=isolate, force_trees=force_trees)
+    return HuggingFaceModel(model, tokenizer, **reading)
 
 
 def _gguf(

@@ -12,7 +12,7 @@ import numpy as np
 
 from constrained.models.attention_masks import AttentionLayout
 from constrained.models.batched_cache import BatchedCache, forward_row
-from constrained.models.cache import ForwardFunction
+from constrained.models.cache import ForwardFunction, HuggingFaceCache
 from constrained.models.sequential_cache import ForwardMode, SequentialCache
 
 if TYPE_CHECKING:
@@ -46,15 +46,21 @@ def _error(actual: Any, expected: Any) -> float:
     return error if error == error else float("inf")
 
 
-def tree_error(run: ForwardFunction, layout: AttentionLayout, device: torch.device, size: int) -> float:
-    """Two ragged rows with trees, twice, against their branches read in one piece."""
+def tree_error(
+    run: ForwardFunction,
+    layout: AttentionLayout,
+    device: torch.device,
+    size: int,
+    make: Callable[[int], HuggingFaceCache] | None = None,
+) -> float:
+    """Two ragged rows with trees, twice, against their branches read in one piece; `make` makes their cache."""
     import torch
 
     ids = _ids(size, 4, 12).tolist()
     ids[1][:5], ids[3][:3] = ids[0][:5], ids[2][:3]  # rows 0 and 1 share a prefix, and so do rows 2 and 3
     positions = torch.arange(12, device=device).expand(4, -1)
     whole = run(every=True, input_ids=torch.tensor(ids, device=device), position_ids=positions)
-    cache = BatchedCache(2, layout)
+    cache = BatchedCache(2, layout) if make is None else make(2)
     errors = []
     tokens, parents = [], []
     for row, length in ((0, 5), (2, 3)):

@@ -25,13 +25,14 @@ class CountedModel(HuggingFaceModel):
         return super()._logits(*args)
 
 
-def placed(device: PretendedDevice, model: Any, *, devices: int = 1) -> CountedModel:
+def placed(device: PretendedDevice, model: Any, *, devices: int = 1, engine: str = "eager") -> CountedModel:
     """A copy of a model of Llama's kind on one pretended device, or with its layers split over two."""
     weights = device.move(copy.deepcopy(model.model))
     if devices == 2:
         split_layers(device, weights)
-    made = CountedModel(weights, model.tokenizer)
+    made = CountedModel(weights, model.tokenizer, engine=engine)
     assert made.capabilities.no_trees is None
+    assert made.no_engine is None
     made.passes = 0
     return made
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from constrained import Speculation
+from constrained.models.hugging_face import HuggingFaceModel
 from constrained.models.logits import DeviceLogits
 from tests.device.loops import DRAFTS, LOOPS
 from tests.device.placed import placed
@@ -22,27 +23,32 @@ HEAD = f"""# What a step of each decoding loop asks of a device
 
 Counted on the pretended device (`tests/device/pretended.py`), an average of the passes of a short text, the first ones
 too; a model of 2 layers with random weights. A copy to the host is a wait; a wait is hidden where work is queued and no contents are
-asked for.
+asked for. `static`: the engine of fixed steps, whose first passes take their memory.
 
 | loop | {" | ".join(COLUMNS)} |
 |---|{"---:|" * len(COLUMNS)}
 """
-CASES = [(name, drafts) for name in LOOPS for drafts in (None, DRAFTS)]
+CASES = [
+    (name, drafts, engine) for engine in ("eager", "static") for name in LOOPS for drafts in (None, DRAFTS)
+]
 MAIN = (
-    "generator", "generator, drafts", "unweighted, drafts", "serving", "serving, drafts", "set, cars, drafts"
+    "generator", "generator, drafts", "unweighted, drafts", "serving", "serving, drafts", "set, cars, drafts",
+    "unweighted, drafts, static", "serving, drafts, static",
 )  # fmt: skip
 """What the default suite runs."""
 
 
-def label(name: str, drafts: Speculation | None) -> str:
-    return f"{name}, drafts" if drafts else name
+def label(name: str, drafts: Speculation | None, engine: str) -> str:
+    return name + (", drafts" if drafts else "") + (", static" if engine == "static" else "")
 
 
-def measured(device: PretendedDevice, name: str, drafts: Speculation | None) -> list[str]:
+def measured(device: PretendedDevice, name: str, drafts: Speculation | None, engine: str) -> list[str]:
     """Runs a loop on the CPU and on the device; the entries of its row in the table."""
     model = llama()
+    if engine != "eager":
+        model = HuggingFaceModel(model.model, model.tokenizer, engine=engine)
     expected = LOOPS[name](model, drafts)
-    there = placed(device, model)
+    there = placed(device, model, engine=engine)
     with device.counted() as record:
         assert LOOPS[name](there, drafts) == expected
     counts = (
@@ -58,16 +64,36 @@ def table() -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize(
-    ("name", "drafts"),
+    ("name", "drafts", "engine"),
     [
         pytest.param(*case, id=label(*case), marks=() if label(*case) in MAIN else pytest.mark.ci)
         for case in CASES
     ],
 )
-def test_texts_are_those_of_the_cpu_and_steps_those_of_the_table(device, name, drafts):
-    assert dict(zip(COLUMNS, measured(device, name, drafts), strict=True)) == dict(
-        zip(COLUMNS, table()[label(name, drafts)], strict=True)
+def test_texts_are_those_of_the_cpu_and_steps_those_of_the_table(device, name, drafts, engine):
+    assert dict(zip(COLUMNS, measured(device, name, drafts, engine), strict=True)) == dict(
+        zip(COLUMNS, table()[label(name, drafts, engine)], strict=True)
     )
+
+
+def test_a_fixed_step_is_one_copy_up_and_the_same_launches_at_every_length(device):
+    """Between the copy of its inputs and its logits the host neither waits nor copies: it can be captured."""
+    model = placed(device, llama(), engine="static")
+    seen = {}
+    for length in (3, 40, 200):
+        cache = model.cache(2)
+        model.forward_logits([[5] * length, [6] * (length // 2 + 1)], None, cache)
+        for tree in ([-1], [-1, 0, 0, 1, 1], [-1, *[0] * 20]):
+            tokens, trees = [[7] * len(tree)] * 2, [tree] * 2
+            for _ in range(2):  # the second time what was kept is moved first
+                with device.counted() as record:
+                    model.forward_logits(tokens, (trees, [0, 0]), cache)
+                assert (len(record.uploads), record.downloads, record.waits) == (1, [], [])
+                moved = record.launches.pop("compact_kv", 0)
+                assert moved <= 1
+                assert seen.setdefault(len(tree), record.launches) == record.launches
+                cache.keep_paths([0, 1], [[0, len(tree) - 1] if len(tree) > 1 else [0]] * 2)
+    assert len(seen) == 3
 
 
 @pytest.mark.parametrize(

@@ -319,8 +319,11 @@ FAMILIES: dict[str, Family] = {
 
 def table() -> str:
     """A row for each family."""
-    lines = ["| family | what is special | draft tokens |", "|---|---|---|"]
-    lines += [f"| {name} | {family.note} | {WAYS[family.way]} |" for name, family in FAMILIES.items()]
+    lines = ["| family | what is special | draft tokens | fixed steps |", "|---|---|---|---|"]
+    lines += [
+        f"| {name} | {family.note} | {WAYS[family.way]} | {'yes' if family.way == 'trees' else 'no'} |"
+        for name, family in FAMILIES.items()
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -1,0 +1,155 @@
+"""Keys and values of some sequences in tensors that are made once and written in place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+import torch
+from transformers import DynamicCache
+from transformers.cache_utils import CacheLayerMixin
+
+from constrained.models.attention_masks import AttentionLayout
+from constrained.models.cache_layers import EMPTY_LAYER
+
+
+@dataclass(eq=False, slots=True)
+class PassTarget:
+    """Where a forward pass writes, and what it looks at; the layers of a slab share it.
+
+    Attributes:
+        slots: the first of the slots that the pass reads, and the one after the last.
+        shown: number of first columns that its queries may see.
+        columns: the columns it writes, where they are the same in all its slots; None: `places`.
+        places: the slot and the column of each token, int64 [slots, 1] and [slots, tokens].
+        before: number of columns that transformers is told were read before, where it makes the masks.
+    """
+
+    slots: tuple[int, int] = (0, 1)
+    shown: int = 0
+    columns: tuple[int, int] | None = None
+    places: tuple[torch.Tensor, ...] = ()
+    before: int = 0
+    _copies: dict[torch.device, tuple[torch.Tensor, ...]] = field(default_factory=dict)
+
+    def write(self, slots: tuple[int, int], places: tuple[torch.Tensor, ...], shown: int) -> None:
+        """Sets what a pass with places writes."""
+        self.slots, self.shown, self.columns, self.before = slots, shown, None, 0
+        self.places = places
+        if self._copies:
+            self._copies = {}
+
+    def places_on(self, device: torch.device) -> tuple[torch.Tensor, ...]:
+        """`places` on the device of a layer."""
+        if self.places[0].device == device:
+            return self.places
+        if device not in self._copies:
+            self._copies[device] = tuple(one.to(device, non_blocking=True) for one in self.places)
+        return self._copies[device]
+
+
+class SlabLayer(CacheLayerMixin):  # type: ignore[misc]
+    """Keys and values of a layer, float [slots, heads, columns, size] each; columns without a token are finite."""
+
+    is_sliding = False
+
+    def __init__(self, target: PassTarget, slots: int, columns: int) -> None:
+        """Memory is taken at the first pass, which knows heads and sizes."""
+        super().__init__()
+        self._target, self._slots, self._columns = target, slots, columns
+        self.stores: tuple[torch.Tensor, ...] = ()
+
+    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
+        """Takes memory for keys and values of the forms of these, [rows, heads, tokens, size]."""
+        self.dtype, self.device, self.is_initialized = key_states.dtype, key_states.device, True
+        # Zeros: what is masked is multiplied by 0, and 0 times NaN is NaN.
+        self.stores = tuple(
+            torch.zeros((self._slots, one.shape[1], self._columns, one.shape[3]), dtype=one.dtype, device=one.device)
+            for one in (key_states, value_states)
+        )  # fmt: skip
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Writes the tokens of a pass, [rows, heads, tokens, size]; keys and values that it looks at."""
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        target = self._target
+        first, end = target.slots
+        shown = []
+        for store, new in zip(self.stores, (key_states, value_states), strict=True):
+            if target.columns is not None:
+                store[first:end, :, target.columns[0] : target.columns[1]] = new
+            else:
+                slots, columns = target.places_on(store.device)
+                store[slots, :, columns] = new.transpose(1, 2)
+            shown.append(store[first:end, :, : target.shown])
+        return shown[0], shown[1]
+
+    def get_seq_length(self) -> int:
+        """See `PassTarget.before`."""
+        return self._target.before
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        """Columns of the mask that transformers makes, and the first of them."""
+        return self._target.before + query_length, 0
+
+    def get_max_length(self) -> int:
+        """Columns of a slot."""
+        return self._columns
+
+
+class Slab:
+    """Slots for sequences, each with the same number of columns.
+
+    Attributes:
+        slots: number of slots.
+        columns: of each.
+        cache: the cache that a transformers model takes.
+        target: what the next pass writes.
+        graphs: captured passes, by what tells them apart, see `FixedSteps`.
+    """
+
+    def __init__(self, layout: AttentionLayout, slots: int, columns: int) -> None:
+        self.slots, self.columns = slots, columns
+        self.target = PassTarget()
+        self.graphs: dict[Any, Any] = {}
+        self.cache: Any = DynamicCache()
+        self.cache.layers = [
+            EMPTY_LAYER() if kind is None else SlabLayer(self.target, slots, columns) for kind in layout.kinds
+        ]
+
+    @property
+    def ready(self) -> bool:
+        """Whether all layers have taken their memory."""
+        return all(layer.is_initialized for layer in self.cache.layers if isinstance(layer, SlabLayer))
+
+    @property
+    def stores(self) -> list[torch.Tensor]:
+        """Keys and values of all layers that have some, float [slots, heads, columns, size] each."""
+        return [
+            store for layer in self.cache.layers if isinstance(layer, SlabLayer) for store in layer.stores
+        ]
+
+    @torch.inference_mode()
+    def take(self, other: Slab, copies: Sequence[tuple[int, int, int]]) -> None:
+        """Copies columns of another slab, or of this one.
+
+        Args:
+            other: where from.
+            copies: slot there, slot here, and the number of first columns. No slot is both written and read.
+        """
+        for mine, theirs in zip(self.cache.layers, other.cache.layers, strict=True):
+            if isinstance(theirs, SlabLayer) and theirs.is_initialized and not mine.is_initialized:
+                mine.lazy_initialization(*theirs.stores)
+        pairs = list(zip(self.stores, other.stores, strict=True))
+        # A slot that goes to several neighbouring ones is copied to them at once.
+        numbered = enumerate(copies)
+        for (source, _, count), group in groupby(
+            numbered, lambda one: (one[1][0], one[1][1] - one[0], one[1][2])
+        ):
+            targets = [target for _, (_, target, _) in group]
+            for store, old in pairs:
+                store[targets[0] : targets[-1] + 1, :, :count] = old[source, :, :count]

@@ -1,0 +1,378 @@
+"""A cache whose rows stand in slots of a slab: tokens are written in place, at the column of their position.
+
+A pass over draft trees writes the tokens of a tree behind its row. What is kept of it is moved to the front before the next
+pass, so rows have no holes; rows that leave make room without a copy of those that stay.
+
+The bookkeeping is on the host. A pass copies what it needs of it to the device in one piece, and waits for nothing.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from constrained.models.attention_masks import AttentionLayout, ancestor_words, is_chain
+from constrained.models.base import Cache
+from constrained.models.batched_cache import forward_row
+from constrained.models.cache import ForwardFunction, HuggingFaceCache
+from constrained.models.upload import upload
+
+if TYPE_CHECKING:
+    import torch
+
+    from constrained.models.fixed_steps import FixedSteps
+    from constrained.models.slab import Slab
+
+_ROOM = 64
+"""Columns beyond those in use that a slab is made with."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotRow:
+    """A row.
+
+    Attributes:
+        slot: of the slab.
+        length: tokens.
+        begin: where `path` begins.
+        path: for the last tokens, from column `begin` on: at which columns behind `begin` they still are; empty where all
+            are in their place.
+        used: columns of the slot that matter.
+    """
+
+    slot: int
+    length: int = 0
+    begin: int = 0
+    path: tuple[int, ...] = ()
+    used: int = 0
+
+
+class StaticCache(HuggingFaceCache):
+    """Rows in the first slots of a slab, in any order.
+
+    With fixed steps all slots and columns of a slab take part in every pass, and the tokens of a pass are padded to one of
+    a few numbers; long prompts are read in chunks. Without them a pass has the rows, tokens and columns that are there.
+    """
+
+    def __init__(self, rows: int, layout: AttentionLayout, steps: FixedSteps | None = None) -> None:
+        """Creates an empty cache.
+
+        Args:
+            rows: number of rows.
+            layout: the model's attention layers.
+            steps: passes of fixed sizes; None: of any size.
+        """
+        self._steps = steps
+        self._rows = [SlotRow(slot) for slot in range(rows)]
+        self._layout = layout
+        self._slab: Slab | None = None
+
+    def __del__(self) -> None:
+        if self.__dict__.get("_slab") is not None and self._steps is not None:
+            self._steps.give_back(self._slab)
+
+    @property
+    def lengths(self) -> list[int]:
+        """Tokens read so far, per row."""
+        return [row.length for row in self._rows]
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Keeps these rows, in this order."""
+        kept = [self._rows[row] for row in rows]
+        free = [*range(len(kept))]
+        copies: list[tuple[int, int, int]] = []
+        stays = [False] * len(kept)
+        for i, row in enumerate(kept):
+            if row.slot in free:  # of no row before
+                free.remove(row.slot)
+                stays[i] = True
+        # Slots that are left hold no row that is kept.
+        for i, row in enumerate(kept):
+            if not stays[i]:
+                kept[i] = replace(row, slot=free.pop(0))
+                copies.append((row.slot, kept[i].slot, row.used))
+        self._reserve(len(kept), 0)
+        if self._slab is not None and copies:
+            self._slab.take(self._slab, copies)
+        self._rows = kept
+        # All slots take part in a fixed step.
+        if self._steps is not None and self._slab is not None and 0 < 2 * len(kept) <= self._slab.slots:
+            self._replace(len(kept), self._slab.columns)
+
+    def fork(self, rows: Sequence[int]) -> Cache:
+        """An independent cache of these rows."""
+        twin = copy.copy(self)
+        twin._slab, twin._rows = None, [replace(self._rows[row], slot=i) for i, row in enumerate(rows)]
+        if self._slab is not None and rows:
+            twin._reserve(len(rows), max(row.used for row in twin._rows))
+            assert twin._slab is not None
+            copies = [(self._rows[row].slot, i, self._rows[row].used) for i, row in enumerate(rows)]
+            twin._slab.take(self._slab, copies)
+        return twin
+
+    def join(self, *others: Cache) -> None:
+        """Appends the rows of other caches: they are copied, and those here stay where they are."""
+        fresh = [one for one in others if isinstance(one, StaticCache) and one._rows]
+        assert len(fresh) == sum(1 for one in others if one.lengths)
+        if fresh and not self._rows:
+            first = fresh.pop(0)
+            self._slab, self._rows = first._slab, first._rows
+            first._slab, first._rows = None, []
+        if not fresh:
+            return
+        arrived = [(one._slab, row) for one in fresh for row in one._rows]
+        count = len(self._rows)
+        self._reserve(count + len(arrived), max(row.used for _, row in arrived))
+        assert self._slab is not None
+        for slot, (slab, row) in enumerate(arrived, count):
+            assert slab is not None, "rows that have read nothing cannot be joined to others"
+            self._slab.take(slab, [(row.slot, slot, row.used)])
+            self._rows.append(replace(row, slot=slot))
+
+    def forward(
+        self, run: ForwardFunction, tokens: Sequence[Sequence[int]], device: torch.device
+    ) -> torch.Tensor:
+        """The first call reads each row in its own forward pass, later calls read all rows in one.
+
+        Prompts differ in length, so one pass for all would mostly read padding; read alone, a prompt has equal logits
+        in every batch.
+        """
+        import torch
+
+        self._reserve(len(tokens), self._longest(tokens))
+        if self._steps is not None:
+            parents = [range(-1, len(ids) - 1) for ids in tokens]
+            logits = self._steps_of(run, tokens, parents, [len(ids) - 1 for ids in tokens], device)
+        elif len(tokens) == 1 or not any(self.lengths):
+            self._settle(device)
+            logits = torch.cat([self._read(run, row, ids, device) for row, ids in enumerate(tokens)])
+        else:
+            parents = [range(-1, len(ids) - 1) for ids in tokens]
+            wanted = [[len(ids) - 1] for ids in tokens]
+            logits = self._look(run, tokens, parents, wanted, device)
+        for row, ids in enumerate(tokens):
+            end = self._rows[row].length + len(ids)
+            self._rows[row] = replace(self._rows[row], length=end, used=end)
+        return logits
+
+    def forward_trees(
+        self,
+        run: ForwardFunction,
+        tokens: Sequence[Sequence[int]],
+        parents: Sequence[Sequence[int]],
+        skip: Sequence[int],
+        device: torch.device,
+    ) -> list[torch.Tensor]:
+        """As `forward`: the first call reads each row in its own forward pass, later calls read all rows in one."""
+        self._reserve(len(tokens), self._longest(tokens))
+        wanted = [range(start, len(ids)) for start, ids in zip(skip, tokens, strict=True)]
+        alone = len(tokens) == 1 or not any(self.lengths)
+        if self._steps is not None:
+            together = self._steps_of(run, tokens, parents, skip, device)
+            logits = list(together.split([len(places) for places in wanted]))
+        elif alone and all(map(is_chain, parents)):
+            self._settle(device)
+            logits = [
+                self._read(run, row, ids, device, every=len(wanted[row])) for row, ids in enumerate(tokens)
+            ]
+        elif not any(self.lengths):
+            logits = []
+            for row, ids in enumerate(tokens):
+                logits.append(self._look(run, [ids], [parents[row]], [wanted[row]], device, rows=[row]))
+        else:
+            together = self._look(run, tokens, parents, wanted, device)
+            logits = list(together.split([len(places) for places in wanted]))
+        self._rows = [
+            replace(row, begin=row.length, used=row.length + len(ids))
+            for row, ids in zip(self._rows, tokens, strict=True)
+        ]
+        return logits
+
+    def keep_paths(self, rows: Sequence[int], paths: Sequence[Sequence[int]]) -> None:
+        """Keeps one path of each tree; it is moved to the front before the next pass."""
+        self.keep(rows)
+        for i, path in enumerate(paths):
+            row = self._rows[i]
+            end = row.begin + len(path)
+            if is_placed(path):
+                self._rows[i] = replace(row, length=end, used=end)
+            else:
+                self._rows[i] = replace(row, length=end, path=tuple(path))
+
+    def _longest(self, tokens: Sequence[Sequence[int]]) -> int:
+        """Columns that a pass needs: rows are padded to equal numbers of tokens, and in fixed steps to their size."""
+        from constrained.models.fixed_steps import CHUNKS
+
+        padding = 0 if self._steps is None else max(CHUNKS)
+        return max(self.lengths) + max(map(len, tokens)) + padding
+
+    def _reserve(self, slots: int, columns: int) -> None:
+        """Makes the slab large enough for all that is there, and for this."""
+        slab = self._slab
+        if slab is None:
+            if columns:
+                self._slab = self._make(slots, columns + _ROOM)
+            return
+        if slots <= slab.slots and columns <= slab.columns:
+            return
+        slots = slab.slots if slots <= slab.slots else max(slots, 1 + 5 * slab.slots // 4)
+        columns = slab.columns if columns <= slab.columns else max(columns + _ROOM, 5 * slab.columns // 4)
+        self._replace(slots, columns)
+
+    def _make(self, slots: int, columns: int) -> Slab:
+        from constrained.models.slab import Slab
+
+        if self._steps is not None:
+            return self._steps.slab(slots, columns)
+        return Slab(self._layout, slots, columns)
+
+    def _replace(self, slots: int, columns: int) -> None:
+        """Copies all rows, which are in the first slots, into another slab."""
+        old = self._slab
+        assert old is not None
+        self._slab = self._make(slots, columns)
+        self._slab.take(old, [(row.slot, row.slot, row.used) for row in self._rows])
+        if self._steps is not None:
+            self._steps.give_back(old)
+
+    def _moves(self) -> list[NDArray[Any]]:
+        """What `compact_kv` moves: source [slots, tokens] and start [slots], int32; nothing, if all is in place."""
+        moved = [row for row in self._rows if row.path]
+        if not moved:
+            return []
+        assert self._slab is not None
+        source = np.full((self._slab.slots, max(len(row.path) for row in moved)), -1, dtype=np.int32)
+        start = np.zeros(self._slab.slots, dtype=np.int32)
+        for row in moved:
+            start[row.slot] = row.begin
+            here = np.arange(len(row.path))
+            path = np.array(row.path)
+            source[row.slot, : len(path)] = np.where(path == here, -1, row.begin + path)
+        self._rows = [replace(row, path=(), used=row.length) for row in self._rows]
+        return [source, start]
+
+    def _settle(self, device: torch.device, moves: Sequence[torch.Tensor] | None = None) -> None:
+        """Moves what was kept of the last trees to the front."""
+        from spec.kernels import compact_kv
+
+        if moves is None:
+            arrays = self._moves()
+            if not arrays:
+                return
+            moves = upload(device, *arrays)
+        if not moves:
+            return
+        assert self._slab is not None
+        by_device: dict[torch.device, list[torch.Tensor]] = {}
+        for store in self._slab.stores:
+            by_device.setdefault(store.device, []).append(store)
+        for place, stores in by_device.items():
+            compact_kv(stores, *(one.to(place, non_blocking=True) for one in moves))
+
+    def _read(
+        self, run: ForwardFunction, row: int, ids: Sequence[int], device: torch.device, *, every: int = 1
+    ) -> torch.Tensor:
+        """Reads tokens of one row, without padding or mask; logits after the last `every` ones, [every, V]."""
+        assert self._slab is not None
+        slot, begin = self._rows[row].slot, self._rows[row].length
+        target = self._slab.target
+        target.slots, target.shown, target.before = (slot, slot + 1), begin + len(ids), begin
+        target.columns = (begin, begin + len(ids))
+        return forward_row(run, ids, self._slab.cache, begin, device, every=every)
+
+    def _steps_of(
+        self,
+        run: ForwardFunction,
+        tokens: Sequence[Sequence[int]],
+        parents: Sequence[Sequence[int]],
+        skip: Sequence[int],
+        device: torch.device,
+    ) -> torch.Tensor:
+        """Fixed steps: first tokens of long rows in chunks, then the rest, with logits of all but the skipped tokens."""
+        from constrained.models.fixed_steps import CHUNKS, SIZES
+
+        done = [0] * len(tokens)
+        before = self.lengths
+        for chunk in CHUNKS:
+            while max(len(ids) - at for ids, at in zip(tokens, done, strict=True)) > SIZES[-1]:
+                taken = [chunk if at + chunk <= start else 0 for at, start in zip(done, skip, strict=True)]
+                if not any(taken):
+                    break
+                parts = [ids[at : at + count] for ids, at, count in zip(tokens, done, taken, strict=True)]
+                chains = [range(-1, len(part) - 1) for part in parts]
+                ends = [length + at for length, at in zip(before, done, strict=True)]
+                self._look(run, parts, chains, [()] * len(parts), device, ends=ends)
+                done = [at + count for at, count in zip(done, taken, strict=True)]
+        rest = [ids[at:] for ids, at in zip(tokens, done, strict=True)]
+        trees = [[max(-1, one - at) for one in tree[at:]] for tree, at in zip(parents, done, strict=True)]
+        wanted = [range(start - at, len(ids)) for start, at, ids in zip(skip, done, rest, strict=True)]
+        ends = [length + at for length, at in zip(before, done, strict=True)]
+        return self._look(run, rest, trees, wanted, device, ends=ends)
+
+    def _look(
+        self,
+        run: ForwardFunction,
+        tokens: Sequence[Sequence[int]],
+        parents: Sequence[Sequence[int]],
+        wanted: Sequence[Sequence[int]],
+        device: torch.device,
+        *,
+        rows: Sequence[int] | None = None,
+        ends: Sequence[int] | None = None,
+    ) -> torch.Tensor:
+        """One forward pass.
+
+        Args:
+            run: the model.
+            tokens: ids, by row.
+            parents: of each of them.
+            wanted: tokens after which logits are wanted, by row.
+            device: where ids go.
+            rows: those that are read; None: all.
+            ends: tokens of each row so far; None: its length.
+
+        Returns:
+            Logits of the wanted tokens, row after row, [places, V].
+        """
+        from constrained.models.tree_pass import tree_pass
+
+        assert self._slab is not None
+        here = [self._rows[row] for row in rows or range(len(tokens))]
+        first = 0 if rows is None else here[0].slot
+        slots, width = len(tokens), max(map(len, tokens))
+        if self._steps is not None:
+            slots, width = self._slab.slots, self._steps.size(width)
+        ids = np.zeros((slots, width), dtype=np.int64)
+        lengths = np.zeros(slots, dtype=np.int64)
+        depths, words = ancestor_words([()] * slots, width)
+        picked: list[int] = []
+        for i, (row, given, before, places) in enumerate(zip(here, tokens, parents, wanted, strict=True)):
+            at = row.slot - first
+            ids[at, : len(given)] = given
+            lengths[at] = row.length if ends is None else ends[i]
+            (depths[at],), (words[at],) = ancestor_words([before], width)
+            picked += [at * width + place for place in places]
+        all_in_order = picked == [*range(len(picked))]
+        chosen = np.array([] if all_in_order else picked, dtype=np.int64)
+        moves = self._moves() if rows is None else []
+        inputs, behind, deep, seen, places, *moved = upload(
+            device, ids, lengths, depths, words, chosen, *moves
+        )
+        self._settle(device, moved)
+        if self._steps is not None:
+            logits = self._steps(self._slab, inputs, behind, deep, seen, every=bool(picked))
+        else:
+            shown = int(lengths.max()) + width
+            logits = tree_pass(run, self._layout, self._slab, first, shown, inputs, behind, deep, seen)
+        logits = logits.flatten(0, 1)
+        return logits[: len(picked)] if all_in_order else logits.index_select(0, places)
+
+
+def is_placed(path: Sequence[int]) -> bool:
+    """Whether the tokens of a path are in their places."""
+    return all(place == i for i, place in enumerate(path))

@@ -1,0 +1,178 @@
+"""The engines of fixed steps: the texts of the eager one, whatever loop, family, draft tree and length."""
+
+from __future__ import annotations
+
+import functools
+import random
+import warnings
+from typing import Any
+
+import pytest
+import torch
+
+import constrained
+from constrained import AWRS, Generator, Local, Speculation
+from constrained.errors import InvalidArgument, ModelError
+from constrained.models import fixed_steps
+from constrained.models.hugging_face import HuggingFaceModel
+from constrained.models.static_cache import StaticCache
+from tests.device.loops import DRAFTS, LOOPS
+from tests.models import test_families
+from tests.support import families
+from tests.support.families import FAMILIES
+from tests.support.tiny_models import llama, random_llama
+from tests.support.tokenizers_fixtures import small_bpe_tokenizer
+
+TREES = [name for name, family in FAMILIES.items() if family.way == "trees"]
+FEW = {"Gemma 3", "Llama 4, not scaled"}
+"""Two with windows and chunks; CI tests all."""
+CONSTRAINTS = (
+    test_families.SCHEMA,
+    constrained.regex("(red|green|blue|greenish){1,3}"),
+    constrained.regex("[ab]{3,9}(true|name)"),
+)
+SAMPLERS = (Local(), Local(weights=False), AWRS())
+
+
+@functools.cache
+def static(engine: str = "static") -> HuggingFaceModel:
+    return constrained.load(random_llama(), small_bpe_tokenizer(), engine=engine)
+
+
+@functools.cache
+def static_family(name: str) -> HuggingFaceModel:
+    made = HuggingFaceModel.from_vocabulary(FAMILIES[name].make(), families.vocabulary(), engine="static")
+    assert made.no_engine is None
+    return made
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in FEW else pytest.mark.ci) for name in TREES]
+)
+def test_every_family_that_reads_trees_has_its_logits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests of the eager engine, whose judge is transformers reading a text in one piece."""
+    monkeypatch.setattr(test_families, "load", static_family)
+    test_families.test_ragged_texts_have_the_logits_of_each_alone(name)
+    test_families.test_draft_tokens_have_the_logits_of_their_branches_and_can_be_rejected(name)
+
+
+@pytest.mark.parametrize("drafts", [None, DRAFTS], ids=["plain", "drafts"])
+@pytest.mark.parametrize(
+    "name",
+    [name if name in ("batch", "serving") else pytest.param(name, marks=pytest.mark.ci) for name in LOOPS],
+)
+def test_every_loop_has_the_texts_of_the_eager_engine(name: str, drafts: Speculation | None) -> None:
+    found, expected = LOOPS[name](static(), drafts), LOOPS[name](llama(), drafts)
+    assert [tokens for tokens, _ in found] == [tokens for tokens, _ in expected]
+    assert [logprob for _, logprob in found] == pytest.approx([one for _, one in expected], abs=5e-3)
+    assert isinstance(static().cache(1), StaticCache)
+
+
+def check(number: int, engine: str) -> None:
+    """Batches of equal settings; the prompts are of a few tokens, of a chunk, and of several."""
+    rng = random.Random(number)
+    constraint, sampler = rng.choice(CONSTRAINTS), rng.choice(SAMPLERS)
+    size = rng.choice([0, 0, 1, 3, 12, 40, 64])
+    drafts = Speculation(nodes=size, adapts=False) if size else None
+    prompts = [
+        [rng.randrange(1, 250) for _ in range(rng.choice([1, 7, 64, 65, 150]))]
+        for _ in range(rng.choice([1, 1, 2, 5]))
+    ]
+    settings: dict[str, Any] = {
+        "seed": rng.randrange(1 << 30), "temperature": rng.choice([0.0, 0.7, 1.0]), "max_tokens": 25
+    }  # fmt: skip
+
+    def run(model: Any) -> list[Any]:
+        return Generator(model, constraint, sampler=sampler, speculation=drafts).batch(prompts, **settings)
+
+    expected, found = run(llama()), run(static(engine))
+    assert [one.tokens for one in found] == [one.tokens for one in expected]
+    assert [one.logprob for one in found] == pytest.approx([one.logprob for one in expected], abs=2e-3)
+    assert {one.stats.no_engine for one in found} == {None}
+
+
+@pytest.mark.parametrize(
+    "number", [*range(4), *(pytest.param(n, marks=pytest.mark.ci) for n in range(4, 40))]
+)
+def test_batches_have_the_texts_of_the_eager_engine(number: int) -> None:
+    check(number, "static")
+
+
+@pytest.mark.slow
+def test_thousands_of_batches_have_the_texts_of_the_eager_engine() -> None:
+    for number in range(100, 2600):
+        check(number, "static")
+
+
+@pytest.mark.slow
+def test_compiled_passes_have_the_texts_of_the_eager_engine() -> None:
+    for number in range(5):
+        check(number, "compiled")
+
+
+def test_a_prompt_is_read_in_chunks_and_its_last_tokens_in_a_small_pass(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    widths: list[int] = []
+    model = static()
+    run = model._run
+
+    def counted(**inputs: Any) -> Any:
+        widths.append(inputs["input_ids"].shape[1])
+        return run(**inputs)
+
+    monkeypatch.setattr(model._steps, "_run", counted)
+    cache = model.cache(1)
+    ids = [1 + i % 200 for i in range(256 + 64 + 3)]
+    found = model.forward([ids], cache)
+    assert widths == [256, 64, 4]
+    assert cache.lengths == [len(ids)]
+    eager = llama()
+    assert found == pytest.approx(eager.forward([ids], eager.cache(1)), abs=1e-3)
+
+
+def test_slabs_are_used_again_with_what_is_left_in_them() -> None:
+    steps = static()._steps
+    for _ in range(3):
+        check(1, "static")
+    assert isinstance(steps, fixed_steps.FixedSteps)
+    slab = steps.slab(1, 10)
+    for store in slab.stores:
+        store.fill_(3.0)
+    steps.give_back(slab)
+    assert steps.slab(1, 10) is slab
+    steps.give_back(slab)
+    check(1, "static")
+
+
+@pytest.mark.parametrize(("name", "part"), [("Mamba 2", "keeps no keys"), ("Bloom", "takes no positions")])
+def test_families_that_read_no_trees_are_read_eagerly_and_say_why(name: str, part: str) -> None:
+    model = HuggingFaceModel.from_vocabulary(FAMILIES[name].make(), families.vocabulary(), engine="static")
+    out = Generator(model, constrained.regex("[ab]{3}"))([5, 6], seed=1, max_tokens=8)
+    assert part in (out.stats.no_engine or "")
+
+
+def test_what_excludes_an_engine_is_named() -> None:
+    model = constrained.load(random_llama(), small_bpe_tokenizer(), engine="static", isolate=True)
+    assert "a pass of its own" in (model.no_engine or "")
+    assert llama().no_engine is None
+    with pytest.raises(InvalidArgument, match="eager, static, compiled"):
+        constrained.load(engine="jit")
+    with pytest.raises(ModelError, match="engine cannot be set"):
+        constrained.load(llama(), engine="static")
+
+
+def test_a_compiler_that_fails_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError("no compiler here")
+
+    monkeypatch.setattr(torch, "compile", lambda *args, **kwargs: broken)
+    model = constrained.load(random_llama(), small_bpe_tokenizer(), engine="compiled")
+    make = Generator(model, constrained.regex("[ab]{3}"))
+    with pytest.warns(UserWarning, match="no compiler here"):
+        make("someone", seed=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        out = make("someone", seed=1)
+    assert "no compiler here" in (out.stats.no_engine or "")
+    assert out.tokens == Generator(llama(), constrained.regex("[ab]{3}"))("someone", seed=1).tokens
