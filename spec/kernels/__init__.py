@@ -3,6 +3,7 @@
     row_stats     log-sum-exp, keys with the noise of `spec.noise`, and the top m of every row of logits
     compact_kv    moves the accepted path to the end of the KV cache
     apply_masks   masks from a table onto logits
+    tree_attention   attention of draft trees, by a bit for each ancestor
 
 Both use identical Philox integers and draw identical tokens; floats agree to float32 rounding. Arguments are
 checked by shape, type and device (`InvalidTensor`). `gpu` holds the Triton side and is imported when first used.
@@ -10,6 +11,7 @@ checked by shape, type and device (`InvalidTensor`). `gpu` holds the Triton side
 
 from __future__ import annotations
 
+from spec.kernels.attention import tree_attention
 from spec.kernels.checks import InvalidTensor
 from spec.kernels.compaction import compact_kv
 from spec.kernels.masking import apply_masks
@@ -25,4 +27,5 @@ __all__ = [
     "noise_keys",
     "row_stats",
     "split_stats",
+    "tree_attention",
 ]

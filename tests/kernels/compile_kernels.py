@@ -23,28 +23,45 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from spec.kernels.gpu import compaction, masking, rows
+from spec.kernels.gpu import attention, compaction, masking, rows
 
 TARGETS = {
     **{f"cuda {capability}": GPUTarget("cuda", capability, 32) for capability in (80, 90, 100, 120)},
     **{f"hip {name}": GPUTarget("hip", name, 64) for name in ("gfx942", "gfx950")},
 }
 POINTERS = {
-    "keys": "*i64", "best": "*i64", "addresses": "*i64", "like": "*i16", "logits": "*bf16",
+    **dict.fromkeys(("queries", "key_store", "value_store", "result"), "*bf16"), "parts": "*fp32", "scale": "fp32",
+    **dict.fromkeys(("lengths", "ancestors", "depths"), "*i64"), "keys": "*i64", "best": "*i64", "addresses": "*i64", "like": "*i16", "logits": "*bf16",
     **dict.fromkeys(("temperature", "masses", "keys_out", "log_p_out", "lse_out", "log_z_out"), "*fp32"),
     **dict.fromkeys(("table", "places", "source", "start", "ids_out"), "*i32"),
 }  # fmt: skip
 ALIGNED = (
-    "row_stride", "size", "table_stride", "words", "request_stride", "head_stride", "length_stride"
+    "row_stride", "size", "table_stride", "words", "request_stride", "head_stride", "length_stride",
+    *(f"{what}_{stride}" for what in ("key", "value") for stride in ("slot", "head", "column")),
+    "query_slot", "query_head", "query_node",
 )  # fmt: skip
 """Numbers that are multiples of 16 in vocabularies and caches of usual sizes."""
 STATS = {"M": 16, "GROUP": rows.GROUP, "SPLIT": rows.SPLIT}
+
+
+def trees(size: int, rows: int, *, window: bool = False) -> dict[str, Any]:
+    return {
+        "WINDOW": window, "ROWS": rows, "SIZE": size, "SPLIT": attention.SPLIT, "BLOCK": attention.BLOCK, "PRECISION": "ieee",
+        "size": size, "nodes": 32, "shared": 4,
+    }  # fmt: skip
+
+
 KERNELS: list[tuple[str, Any, dict[str, Any], int]] = [
     ("split_stats", rows._split_stats, STATS | {"MASKED": False}, 8),
     ("split_stats, masked", rows._split_stats, STATS | {"MASKED": True}, 8),
     ("merge", rows._merge, {"M": 16, "SPLITS": 16}, 4),
     ("compact_kv", compaction._compact_kv, {"ROWS": 32, "COLUMNS": 64}, 4),
     ("apply_masks", masking._apply_masks, {"BLOCK": masking.BLOCK}, 4),
+    ("tree_attention, 64", attention._tree_attention, trees(64, 32), 4),
+    ("tree_attention, 128", attention._tree_attention, trees(128, 32), 4),
+    ("tree_attention, 128, window", attention._tree_attention, trees(128, 32, window=True), 4),
+    ("tree_attention, 256", attention._tree_attention, trees(256, 16), 4),
+    ("merge_attention", attention._merge_attention, {"SPLITS": 32, "SIZE": 128}, 4),
 ]
 TABLE = Path(__file__).with_name("compiled.md")
 HEAD = """# What the kernels come to on each target
@@ -63,11 +80,13 @@ def compiled(target: GPUTarget, kernel: Any, constants: dict[str, Any], warps: i
     constants = dict(constants)
     if "FAST" in names:
         constants["FAST"] = target.backend == "cuda"
+    if "PRECISION" in names and target.backend == "hip":
+        constants["ROWS"] = attention.AMD_ROWS
     signature = {name: "constexpr" if name in constants else POINTERS.get(name, "i32") for name in names}
     aligned = {
         (place,): [["tt.divisibility", 16]]
         for place, name in enumerate(names)
-        if name not in constants and (name in POINTERS or name in ALIGNED)
+        if name not in constants and name != "scale" and (name in POINTERS or name in ALIGNED)
     }
     made = triton.compile(
         ASTSource(fn=kernel, signature=signature, constexprs=constants, attrs=aligned),
