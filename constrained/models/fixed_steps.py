@@ -109,7 +109,7 @@ class FixedSteps:
     def _captured(self, slab: Slab, inputs: tuple[torch.Tensor, ...], every: bool) -> tuple[Any, Any, Any]:
         """A graph, the tensors that it reads, and the logits that it writes."""
         given = tuple(one.clone() for one in inputs)
-        stream = torch.cuda.Stream(inputs[0].device)
+        stream: Any = torch.cuda.Stream(inputs[0].device)  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream(inputs[0].device))
         with torch.cuda.stream(stream):  # compiles, and lets libraries take their memory
             for _ in range(2):

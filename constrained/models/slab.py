@@ -50,14 +50,14 @@ class PassTarget:
         return self._copies[device]
 
 
-class SlabLayer(CacheLayerMixin):  # type: ignore[misc]
+class SlabLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
     """Keys and values of a layer, float [slots, heads, columns, size] each; columns without a token are finite."""
 
     is_sliding = False
 
     def __init__(self, target: PassTarget, slots: int, columns: int) -> None:
         """Memory is taken at the first pass, which knows heads and sizes."""
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._target, self._slots, self._columns = target, slots, columns
         self.stores: tuple[torch.Tensor, ...] = ()
 

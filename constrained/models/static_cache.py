@@ -73,8 +73,9 @@ class StaticCache(HuggingFaceCache):
         self._slab: Slab | None = None
 
     def __del__(self) -> None:
-        if self.__dict__.get("_slab") is not None and self._steps is not None:
-            self._steps.give_back(self._slab)
+        slab = self.__dict__.get("_slab")
+        if slab is not None and self._steps is not None:
+            self._steps.give_back(slab)
 
     @property
     def lengths(self) -> list[int]:
@@ -169,12 +170,14 @@ class StaticCache(HuggingFaceCache):
         device: torch.device,
     ) -> list[torch.Tensor]:
         """As `forward`: the first call reads each row in its own forward pass, later calls read all rows in one."""
+        import torch
+
         self._reserve(len(tokens), self._longest(tokens))
         wanted = [range(start, len(ids)) for start, ids in zip(skip, tokens, strict=True)]
         alone = len(tokens) == 1 or not any(self.lengths)
         if self._steps is not None:
             together = self._steps_of(run, tokens, parents, skip, device)
-            logits = list(together.split([len(places) for places in wanted]))
+            logits = list(torch.split(together, [len(places) for places in wanted]))
         elif alone and all(map(is_chain, parents)):
             self._settle(device)
             logits = [
@@ -186,7 +189,7 @@ class StaticCache(HuggingFaceCache):
                 logits.append(self._look(run, [ids], [parents[row]], [wanted[row]], device, rows=[row]))
         else:
             together = self._look(run, tokens, parents, wanted, device)
-            logits = list(together.split([len(places) for places in wanted]))
+            logits = list(torch.split(together, [len(places) for places in wanted]))
         self._rows = [
             replace(row, begin=row.length, used=row.length + len(ids))
             for row, ids in zip(self._rows, tokens, strict=True)
@@ -360,7 +363,7 @@ class StaticCache(HuggingFaceCache):
         all_in_order = picked == [*range(len(picked))]
         chosen = np.array([] if all_in_order else picked, dtype=np.int64)
         moves = self._moves() if rows is None else []
-        inputs, behind, deep, seen, places, *moved = upload(
+        inputs, behind, deep, seen, index, *moved = upload(
             device, ids, lengths, depths, words, chosen, *moves
         )
         self._settle(device, moved)
@@ -370,7 +373,7 @@ class StaticCache(HuggingFaceCache):
             shown = int(lengths.max()) + width
             logits = tree_pass(run, self._layout, self._slab, first, shown, inputs, behind, deep, seen)
         logits = logits.flatten(0, 1)
-        return logits[: len(picked)] if all_in_order else logits.index_select(0, places)
+        return logits[: len(picked)] if all_in_order else logits.index_select(0, index)
 
 
 def is_placed(path: Sequence[int]) -> bool:

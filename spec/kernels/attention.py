@@ -95,9 +95,9 @@ def tree_attention_torch(
         places = torch.where(node < 0, column, lengths[:, None] + depths.gather(1, known))
         seen = seen & (places[:, None, :] > (lengths[:, None] + depths - window)[:, :, None])
     rows = queries.reshape(slots, groups, heads // groups * nodes, size).to(torch.float32)
-    scores = (rows @ keys.to(torch.float32).transpose(2, 3) * scale).unflatten(2, (-1, nodes))
+    scores = (rows @ keys.to(torch.float32).transpose(2, 3) * scale).view(slots, groups, -1, nodes, columns)
     shares = scores.masked_fill(~seen[:, None, None], -torch.inf).softmax(dim=-1).flatten(2, 3)
     # What is not read may be anything, and 0 times NaN is NaN.
     read = (node < nodes)[:, None, :, None]
     found = shares @ values.to(torch.float32).masked_fill(~read, 0.0)
-    return found.unflatten(2, (-1, nodes)).flatten(1, 2).transpose(1, 2).to(queries.dtype)
+    return found.view(slots, heads, nodes, size).transpose(1, 2).to(queries.dtype)

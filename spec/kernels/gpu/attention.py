@@ -207,4 +207,4 @@ def launch_tree_attention(
 def rows_of(size: int, count: int) -> int:
     """Rows of a program, a power of two: their sums are held in registers."""
     most = AMD_ROWS if torch.version.hip else 32 if size <= 128 else 16
-    return min(most, max(16, triton.next_power_of_2(count)))
+    return int(min(most, max(16, triton.next_power_of_2(count))))
