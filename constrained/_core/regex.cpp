@@ -211,7 +211,8 @@ std::pair<RegexId, RegexId> RegexStore::split_head(RegexId id) const {
     return {id, kEpsilon};
 }
 
-/// Merges parts that differ only in a leading byte set, or only in the bounds of a leading counter.
+/// Merges parts that differ only in a leading byte set, or only in the bounds of a leading counter. Where what follows
+/// the counter may begin with any number of further copies (`X{2} C*`, X in C*), the lowest bound contains all others.
 void RegexStore::merge_heads(std::vector<RegexId>& parts) {
     struct Head {
         RegexId repeated;  // kEmptyLanguage if the head is a byte set
@@ -244,11 +245,14 @@ void RegexStore::merge_heads(std::vector<RegexId>& parts) {
             if (end > i + 1) added.push_back(concat(set(joined), first.tail));
         } else {
             uint32_t high = nodes_[first.head.value].c;
+            const bool several = end < heads.size() && heads[end].repeated == first.repeated && heads[end].tail == first.tail;
+            const bool absorbed = several && absorbs(first.tail, first.repeated);
+            if (absorbed) high = kInfinite;
             for (; end < heads.size() && heads[end].repeated == first.repeated && heads[end].tail == first.tail; ++end) {
                 if (high != kInfinite && heads[end].low > high + 1) break;
                 high = std::max(high, nodes_[heads[end].head.value].c);
             }
-            if (end > i + 1) added.push_back(concat(repeat(first.repeated, first.low, high), first.tail));
+            if (end > i + 1) added.push_back(concat(repeat(first.repeated, first.low, absorbed ? first.low : high), first.tail));
         }
         if (end > i + 1) {
             for (size_t j = i; j < end; ++j) gone.push_back(heads[j].whole);
@@ -316,6 +320,13 @@ RegexId RegexStore::intersect(std::vector<RegexId> parts) {
         const Node& node = nodes_[part.value];
         if (node.kind == Kind::Complement && std::binary_search(flat.begin(), flat.end(), RegexId{node.a})) {
             return kEmptyLanguage;
+        }
+    }
+    for (const RegexId excluded : flat) {
+        if (nodes_[excluded.value].kind != Kind::Complement) continue;
+        for (const RegexId part : flat) {
+            uint32_t steps = kContainSteps;
+            if (part != excluded && contains({nodes_[excluded.value].a}, part, steps)) return kEmptyLanguage;
         }
     }
     return add_list(Kind::Intersection, flat);

@@ -188,6 +188,7 @@ private:
     static constexpr uint16_t kManyHeads = 256;
     static constexpr uint32_t kWhole = 0;  // the partition with one class
     static constexpr size_t kPatience = 1000;  // derivatives that `search` visits before it accepts any completion
+    static constexpr uint32_t kContainSteps = 256;  // pairs of expressions that `contains` compares
     static constexpr size_t kDive = 100'000;   // derivatives after that, before it gives up
 
     struct Node {
@@ -228,6 +229,8 @@ private:
     std::optional<StarOf> star_base(RegexId id);
     uint32_t max_length(RegexId id) const { return nodes_[id.value].max_length; }
     bool subset_of_star(RegexId id, RegexId part);
+    bool absorbs(RegexId tail, RegexId part);
+    bool contains(RegexId whole, RegexId id, uint32_t& steps);
     bool literal_in_star(RegexId id, RegexId part);
     RegexId single(uint8_t byte);
     const ByteSet& find_first(RegexId id);

@@ -131,6 +131,36 @@ bool RegexStore::subset_of_star(RegexId id, RegexId part) {
     return subset_of_star_[key] = holds;
 }
 
+/// Whether the language begins with C* for a C whose loop contains `part`: `part` before it adds nothing.
+bool RegexStore::absorbs(RegexId tail, RegexId part) {
+    const Node loop = nodes_[split_head(tail).first.value];
+    return loop.kind == Kind::Repeat && loop.b == 0 && loop.c == kInfinite && subset_of_star(part, {loop.a});
+}
+
+/// Whether every text of `id` is a text of `whole`, decided by form (false if the form does not show it). A text that an
+/// excluded pattern matches from now on, whatever follows, has derivatives of this form.
+bool RegexStore::contains(RegexId whole, RegexId id, uint32_t& steps) {
+    if (whole == id) return true;
+    if (steps == 0) return false;
+    --steps;
+    const Node outer = nodes_[whole.value], inner = nodes_[id.value];
+    if (inner.kind == Kind::Union) {
+        for (uint32_t i = 0; i < inner.b; ++i) {
+            if (!contains(whole, children_[inner.a + i], steps)) return false;
+        }
+        return true;
+    }
+    if (outer.kind == Kind::Union) {
+        for (uint32_t i = 0; i < outer.b; ++i) {
+            if (contains(children_[outer.a + i], id, steps)) return true;
+        }
+        return false;
+    }
+    if (outer.kind == Kind::Concat && inner.kind == Kind::Concat && outer.a == inner.a) return contains({outer.b}, {inner.b}, steps);
+    const bool loops = inner.kind == Kind::Repeat || (inner.kind == Kind::Concat && nodes_[inner.a].kind == Kind::Repeat);
+    return loops && outer.kind == Kind::Repeat && outer.b == 0 && outer.c == kInfinite && subset_of_star(id, {outer.a});
+}
+
 /// As `subset_of_star`, by exploring the derivatives of both languages in parallel.
 bool RegexStore::literal_in_star(RegexId id, RegexId part) {
     const RegexId loop = repeat(part, 0, kInfinite);

@@ -215,7 +215,7 @@ schema(
         lambda inner: {"oneOf": [inner, {"type": "array", "items": inner, "maxItems": 1}]},
         {"type": "null"},
     ),
-    UNSUPPORTED,
+    TOO_LARGE,
 )
 schema(
     "oneOf nested 14 levels, told apart",
@@ -528,6 +528,19 @@ schema(
 )
 pattern("an intersection by look-ahead", "(?=.*a.{20}$)(?=.*b.{18}$)(?=.*c.{16}$).*", TOO_LARGE)
 pattern("look-ahead, and not", "(?!.*a.{24}$).*", WALKED, (b"b" * 25,), (b"a" * 25,))
+pattern("look-ahead, and an end", "(?=.*xx$)(?!.*a.{14}).*", WALKED, (b"axx",), (b"a" * 14 + b"xx",))
+schema(
+    "not a pattern of 20 characters",
+    {"type": "string", "not": {"pattern": "a.{20}"}},
+    accepted=("a" * 20,),
+    rejected=("b" + "a" * 21,),
+)
+schema(
+    "not three patterns",
+    {"type": "string", "allOf": [{"not": {"pattern": p}} for p in ("a.{9}b", "b.{8}c", "c.{7}a")]},
+    accepted=("abc",),
+    rejected=("a123456789b",),
+)
 pattern("^.{1,200}$", "^.{1,200}$", WALKED, (b"a" * 200,), (b"", b"a" * 201))
 schema(
     "^.{1,200}$ in a string",
