@@ -9,7 +9,8 @@ import logging
 import math
 import time
 from collections import Counter, deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Any, TypeVar
 
 from fastapi import FastAPI
@@ -31,16 +32,20 @@ from constrained.server.logs import RequestLog
 from constrained.server.metrics import Metrics
 from constrained.server.requests import ApiRequest, ChatRequest, CompletionRequest
 from constrained.server.responses import ResponseBuilder
+from constrained.server.responses_api import ResponsesBuilder, ResponsesRequest, as_chat, in_responses
 from constrained.server.scheduler import Job, Scheduler, ServerStopped
 from constrained.server.sequence_stream import SequenceDelta
 from constrained.server.settings import ServerSettings
 from constrained.server.speculation import SpeculationCache
 from constrained.server.stream import ClientDisconnected, EventStream, cancel_on_disconnect, read_request_body
+from constrained.server.tokenization import DetokenizeRequest, TokenizeRequest, detokenize, tokenize
 from constrained.server.tool_names import with_plain_names
 
 _log = logging.getLogger(__name__)
 _CLIENT_GONE = 499
-_Body = TypeVar("_Body", ChatRequest, CompletionRequest)
+_Asked = TypeVar("_Asked", TokenizeRequest, DetokenizeRequest)
+_Tell = Callable[[_Asked, LanguageModel, str], dict[str, Any]]
+_Body = ChatRequest | CompletionRequest | ResponsesRequest
 
 
 def create_app(
@@ -71,6 +76,9 @@ def create_app(
     app.add_api_route("/v1/models/{name:path}", service.model, methods=["GET"])
     app.add_api_route("/v1/chat/completions", service.chat, methods=["POST"])
     app.add_api_route("/v1/completions", service.completions, methods=["POST"])
+    app.add_api_route("/v1/responses", service.responses, methods=["POST"])
+    app.add_api_route("/tokenize", service.tokenize, methods=["POST"])
+    app.add_api_route("/detokenize", service.detokenize, methods=["POST"])
     if service.settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -225,6 +233,27 @@ class _Service:
         """``POST /v1/completions``."""
         return await self._answer(request, CompletionRequest)
 
+    async def responses(self, request: Request) -> Response:
+        """``POST /v1/responses``."""
+        return await self._answer(request, ResponsesRequest)
+
+    async def tokenize(self, request: Request) -> Response:
+        """``POST /tokenize``."""
+        return await self._told(request, TokenizeRequest, tokenize)
+
+    async def detokenize(self, request: Request) -> Response:
+        """``POST /detokenize``."""
+        return await self._told(request, DetokenizeRequest, detokenize)
+
+    async def _told(self, request: Request, kind: type[_Asked], tell: _Tell[_Asked]) -> Response:
+        """The answer to a request that needs no forward pass."""
+        self._check_key(request)
+        try:
+            asked = kind.model_validate_json(await self._read(request))
+            return JSONResponse(await asyncio.to_thread(tell, asked, self.language_model, self.settings.name))
+        except Exception as error:
+            raise to_api_error(error) from error
+
     def _check_key(self, request: Request) -> str:
         """The client of a request: its key if there are several, else its address.
 
@@ -264,6 +293,8 @@ class _Service:
             status, response = _CLIENT_GONE, Response(status_code=_CLIENT_GONE)
         except Exception as error:
             refusal = to_api_error(error)
+            if kind is ResponsesRequest:
+                refusal = in_responses(refusal)
             status = refusal.status
             if status >= 500 and not isinstance(error, ApiError):
                 _log.exception("a request failed", exc_info=error)
@@ -300,7 +331,12 @@ class _Service:
                 headers={"Retry-After": "5"},
             )
 
-    async def _opened(self, mine: _RequestLifecycle, request: Request, kind: type[_Body]) -> Response:
+    async def _read(self, request: Request) -> bytes:
+        """The body of a request.
+
+        Raises:
+            ApiError: it is too large, or takes too long.
+        """
         settings = self.settings
         try:
             read = await asyncio.wait_for(
@@ -316,19 +352,25 @@ class _Service:
                 code="body_too_large",
                 headers={"Connection": "close"},
             )
-        wanted: ApiRequest = kind.model_validate_json(read)
+        return read
+
+    async def _opened(self, mine: _RequestLifecycle, request: Request, kind: type[_Body]) -> Response:
+        settings = self.settings
+        asked = kind.model_validate_json(await self._read(request))
+        wanted: ApiRequest = as_chat(asked) if isinstance(asked, ResponsesRequest) else asked
         prepare.check_request(wanted, self.settings)
         wanted, names = with_plain_names(wanted)
         ready = await cancel_on_disconnect(request.receive, self.compile_pool(wanted))
         self.metrics.compile.observe(time.perf_counter() - mine.began)
         self.metrics.prompt_tokens.inc(ready.prompt_tokens)
         options = wanted.stream_options
-        wire = ResponseBuilder(
+        make = partial(ResponsesBuilder, asked) if isinstance(asked, ResponsesRequest) else ResponseBuilder
+        wire = make(
             self.settings.name,
             ready.constraint,
             sum(map(len, ready.groups)),
             ready.prompt_tokens,
-            chat=kind is ChatRequest,
+            chat=isinstance(wanted, ChatRequest),
             logprobs=_wants_logprobs(wanted),
             usage=options is not None and options.include_usage,
             reasoning=not isinstance(wanted, ChatRequest) or wanted.include_reasoning is not False,
@@ -372,7 +414,7 @@ class _Service:
 
     async def _whole(self, mine: _RequestLifecycle, wire: ResponseBuilder) -> dict[str, Any]:
         async for piece in self._pieces(mine, wire):
-            wire.choices[piece.index].add_delta(piece)
+            wire.add_delta(piece)
         return wire.build_response()
 
     async def _chunks(self, mine: _RequestLifecycle, wire: ResponseBuilder) -> AsyncIterator[dict[str, Any]]:
@@ -387,7 +429,7 @@ class _Service:
             refusal = to_api_error(error)
             if refusal.code == "internal_error":
                 _log.exception("a stream failed", exc_info=error)
-            yield refusal.body
+            yield wire.error_chunk(refusal)
             return
         for chunk in wire.closing_chunks():
             yield chunk

@@ -21,7 +21,7 @@ from constrained.server.compile_sandbox import CompileSandbox, compile_timeout_e
 from constrained.server.errors import ApiError, to_api_error
 from constrained.server.lane import PATIENCE
 from constrained.server.prepare import PreparedRequest
-from constrained.server.reasoning import is_thinking
+from constrained.server.reasoning import is_thinking, thinking_field
 from constrained.server.requests import ApiRequest, ChatRequest
 from constrained.server.settings import ServerSettings
 from constrained.server.speculation import SpeculationCache
@@ -151,7 +151,7 @@ class CompilePool:
         try:
             return detect_formats(self._model, tools=tools, thinking=thinking, format=self._format)
         except InvalidArgument as error:
-            raise to_api_error(error, "tools" if tools else "chat_template_kwargs") from error
+            raise to_api_error(error, thinking_field(request) or "tools") from error
 
     def close(self) -> None:
         """Refuses new work and kills the sandboxes, without waiting for running jobs."""

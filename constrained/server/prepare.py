@@ -22,6 +22,7 @@ from constrained.models import LanguageModel
 from constrained.sampling import Local, LogitsWarper
 from constrained.sampling.warpers import drop_full_top_k
 from constrained.server.errors import ApiError, invalid_field_error, to_api_error, unsupported_field_error
+from constrained.server.other_servers import CONSTRAINT_FIELDS, check_other_fields
 from constrained.server.reasoning import REASONING_FIELDS, reasoning_budget, template_variables
 from constrained.server.requests import (
     ApiRequest,
@@ -46,6 +47,7 @@ _CONSTRAINT_FIELDS = {
     "parallel_tool_calls",
     "stop",
     *REASONING_FIELDS,
+    *CONSTRAINT_FIELDS,
 }
 _NO_FORMATS = ReplyFormats()
 _CONSTRAINT_KINDS = ("json", "regex", "choice", "grammar", "structural_tag", "json_object")
@@ -82,6 +84,7 @@ def check_request(request: ApiRequest, settings: ServerSettings) -> None:
     for name in ("frequency_penalty", "presence_penalty", "logit_bias"):
         if getattr(request, name):
             raise unsupported_field_error(name, "is not supported")
+    check_other_fields(request)
     if request.stream_options is not None and not request.stream:
         raise invalid_field_error("stream_options", "needs stream=true")
     if isinstance(request, ChatRequest):
@@ -101,7 +104,7 @@ def check_request(request: ApiRequest, settings: ServerSettings) -> None:
 
 
 def _check_sizes(request: ApiRequest, settings: ServerSettings) -> None:
-    parts: dict[str, Any] = {}
+    parts: dict[str, Any] = {name: getattr(request, name) for name in CONSTRAINT_FIELDS}
     if request.structured_outputs is not None:
         parts["structured_outputs"] = request.structured_outputs.model_dump(by_alias=True)
     if isinstance(request, ChatRequest):
@@ -254,13 +257,19 @@ def _content(request: ApiRequest) -> tuple[str | None, Callable[[], Constraint] 
     """The field with the constraint on the content, and a function that creates it; (None, None) for free text."""
     form = request.response_format if isinstance(request, ChatRequest) else None
     formatted = form is not None and form.type != "text"
-    if formatted and request.structured_outputs is not None:
-        raise invalid_field_error("structured_outputs", "cannot be combined with response_format")
+    given = ["response_format"] if formatted else []
+    given += [name for name in CONSTRAINT_FIELDS if getattr(request, name) is not None]
+    given += [] if request.structured_outputs is None else ["structured_outputs"]
+    if len(given) > 1:
+        raise invalid_field_error(given[-1], f"cannot be combined with {given[0]}")
     if request.structured_outputs is not None:
         return _structured(request.structured_outputs)
-    if form is None or not formatted:
+    if formatted and form is not None:
+        return _formatted(form)
+    if not given:
         return None, None
-    return _formatted(form)
+    name, value = given[0], getattr(request, given[0])
+    return name, lambda: _MAKERS[CONSTRAINT_FIELDS[name]](value)
 
 
 def _formatted(form: ResponseFormat) -> tuple[str, Callable[[], Constraint]]:
@@ -295,12 +304,9 @@ def _structured(outputs: StructuredOutputs) -> tuple[str, Callable[[], Constrain
         return json_schema(source, whitespace=spaces, additional_properties_default=not closed)
 
     makers: dict[str, Callable[[Any], Constraint]] = {
+        **_MAKERS,
         "json": schema,
         "json_object": lambda _: schema({"type": "object"}),
-        "regex": regex,
-        "choice": choice,
-        "grammar": _grammar,
-        "structural_tag": _structural_tag,
     }
     value = getattr(outputs, "json_" if kind == "json" else kind)
     return f"structured_outputs.{kind}", lambda: makers[kind](value)
@@ -319,6 +325,15 @@ def _structural_tag(definition: Any) -> Constraint:
 def _grammar(text: str) -> Constraint:
     """GBNF if the grammar contains ``::=``, otherwise Lark."""
     return gbnf(text) if "::=" in text else lark(text)
+
+
+_MAKERS: dict[str, Callable[[Any], Constraint]] = {
+    "json": json_schema,
+    "regex": regex,
+    "choice": choice,
+    "grammar": _grammar,
+    "structural_tag": _structural_tag,
+}
 
 
 def _prompts(

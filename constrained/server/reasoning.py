@@ -25,8 +25,16 @@ def is_thinking(request: ApiRequest) -> bool:
     Raises:
         ApiError: the fields contradict each other.
     """
-    if not isinstance(request, ChatRequest):
-        return False
+    return isinstance(request, ChatRequest) and any(_switches(request).values())
+
+
+def thinking_field(request: ChatRequest) -> str | None:
+    """The field that asks for reasoning; None: none does."""
+    return next((name for name, on in _switches(request).items() if on), None)
+
+
+def _switches(request: ChatRequest) -> dict[str, bool]:
+    """The fields that switch reasoning on or off."""
     given: dict[str, bool] = {}
     if request.enable_thinking is not None:
         given["enable_thinking"] = request.enable_thinking
@@ -41,7 +49,7 @@ def is_thinking(request: ApiRequest) -> bool:
         given["reasoning_effort"] = effort != "none"
     if len(set(given.values())) > 1:
         raise invalid_field_error(next(iter(given)), f"contradicts {', '.join(list(given)[1:])}")
-    return any(given.values())
+    return given
 
 
 def template_variables(request: ChatRequest, model: LanguageModel) -> dict[str, Any]:

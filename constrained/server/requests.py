@@ -69,8 +69,11 @@ class ResponseFormat(LenientModel):
 class ApiRequest(StrictModel):
     """Fields of both completion endpoints.
 
-    `top_k`, `min_p` and `structured_outputs` are not part of OpenAI's API; its clients send them in `extra_body`.
+    `top_k`, `min_p`, `structured_outputs` and the fields for constraints are not part of OpenAI's API; its clients send them
+    in `extra_body`. Other fields are looked up in `constrained.server.other_servers`.
     """
+
+    model_config = ConfigDict(extra="allow", strict=True)
 
     model: str
     n: Annotated[int, Field(ge=1, le=128)] | None = None
@@ -84,6 +87,16 @@ class ApiRequest(StrictModel):
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     structured_outputs: StructuredOutputs | None = None
+    # The constraint under the names of older vLLM, SGLang and llama.cpp:
+    guided_json: Any = None
+    guided_regex: str | None = None
+    guided_choice: list[str] | None = None
+    guided_grammar: str | None = None
+    json_schema: Any = None
+    regex: str | None = None
+    ebnf: str | None = None
+    grammar: str | None = None
+    structural_tag: Any = None
     # Not supported; ignoring these would change the completion:
     frequency_penalty: float | None = None
     presence_penalty: float | None = None

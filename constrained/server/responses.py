@@ -12,6 +12,7 @@ from constrained.chat.reply import ReplyConstraint
 from constrained.chat.reply_parser import ReplyDelta as Part
 from constrained.chat.reply_parser import ReplyParser, ToolCall
 from constrained.constraint import Constraint
+from constrained.server.errors import ApiError
 from constrained.server.sequence_stream import SequenceDelta, TokenLogprob
 
 Json = dict[str, Any]
@@ -142,6 +143,14 @@ class ResponseBuilder:
             thought = sum(choice.reasoning_tokens for choice in self.choices)
             counts["completion_tokens_details"] = {"reasoning_tokens": thought}
         return counts
+
+    def add_delta(self, piece: SequenceDelta) -> None:
+        """Takes a delta of a response that is sent in one piece."""
+        self.choices[piece.index].add_delta(piece)
+
+    def error_chunk(self, error: ApiError) -> Json:
+        """The chunk of an error within a stream."""
+        return error.body
 
     def build_response(self) -> Json:
         """The response, when all choices are finished."""

@@ -64,6 +64,8 @@ async def read_request_body(request: Request, limit: int) -> bytes | None:
 class EventStream(Response):
     """Server-sent events, one for each chunk, then ``[DONE]``.
 
+    Chunks with a ``type`` are events of that name, as in the Responses API, and no ``[DONE]`` follows.
+
     Args:
         chunks: JSON values.
         close: called once at the end of the stream with True if the client disconnected.
@@ -96,13 +98,16 @@ class EventStream(Response):
             self._close(gone)
 
     async def _send(self, send: Send) -> None:
+        done = b"data: [DONE]\n\n"
         async for chunk in self._chunks:
             data = json.dumps(chunk, ensure_ascii=False, separators=(",", ":")).encode()
+            name = f"event: {chunk['type']}\n".encode() if "type" in chunk else b""
+            done = b"" if name else b"data: [DONE]\n\n"
             await send(
                 {
                     "type": "http.response.body",
-                    "body": b"data: " + data + b"\n\n",
+                    "body": name + b"data: " + data + b"\n\n",
                     "more_body": True,
                 }
             )
-        await send({"type": "http.response.body", "body": b"data: [DONE]\n\n", "more_body": False})
+        await send({"type": "http.response.body", "body": done, "more_body": False})

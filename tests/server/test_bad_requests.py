@@ -55,7 +55,7 @@ BAD: list[tuple[dict[str, Any], int, str, str | None]] = [
     ({"modalities": ["audio"]}, 400, "unsupported_value", "modalities"),
     ({"stream_options": {"include_usage": True}}, 400, "invalid_value", "stream_options"),
     # What could be a constraint is never dropped.
-    ({"guided_json": {}}, 400, "unknown_parameter", "guided_json"),
+    ({"guided_jsn": {}}, 400, "unknown_parameter", "guided_jsn"),
     ({"structured_outputs": {"jsn": {}}}, 400, "unknown_parameter", "structured_outputs.jsn"),
     ({"structured_outputs": {}}, 400, "invalid_value", "structured_outputs"),
     ({"structured_outputs": {"regex": "a", "choice": ["a"]}}, 400, "invalid_value", "structured_outputs"),

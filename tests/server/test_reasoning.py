@@ -112,7 +112,7 @@ def test_a_token_limit_within_the_reasoning_closes_reasoning_and_content() -> No
         (QWEN, {"chat_template_kwargs": {"enable_thinking": "yes"}}, "chat_template_kwargs.enable_thinking"),
         (QWEN, {"chat_template_kwargs": {"tone": "kind"}}, "chat_template_kwargs.tone"),
         (QWEN, {"chat_template_kwargs": {"messages": []}}, "chat_template_kwargs.messages"),
-        ("Qwen3-Coder", ON, "chat_template_kwargs"),
+        ("Qwen3-Coder", ON, "chat_template_kwargs.enable_thinking"),
     ],
 )
 def test_what_would_be_lost_in_silence_is_refused(name: str, body: dict[str, Any], param: str) -> None:

@@ -1,0 +1,93 @@
+"""``/tokenize`` and ``/detokenize``, as vLLM and llama.cpp have them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from constrained.chat.detect import detect_formats
+from constrained.chat.messages import chat_prompt
+from constrained.chat.tools import parse_tools
+from constrained.models import LanguageModel
+from constrained.server.errors import ApiError, invalid_field_error
+from constrained.server.reasoning import template_variables
+from constrained.server.requests import ChatMessage, ChatRequest, StrictModel
+
+
+class TokenizeRequest(StrictModel):
+    """The body of ``POST /tokenize``: a text (``prompt``, in llama.cpp ``content``), or the messages of a chat."""
+
+    model: str | None = None
+    prompt: str | None = None
+    content: str | None = None
+    messages: list[ChatMessage] | None = None
+    tools: list[dict[str, Any]] | None = None
+    chat_template_kwargs: dict[str, Any] | None = None
+    add_special_tokens: bool | None = None
+    add_generation_prompt: bool | None = None
+    return_token_strs: bool | None = None
+    with_pieces: bool | None = None
+
+
+class DetokenizeRequest(StrictModel):
+    """The body of ``POST /detokenize``."""
+
+    model: str | None = None
+    tokens: list[int]
+
+
+def tokenize(request: TokenizeRequest, model: LanguageModel, name: str) -> dict[str, Any]:
+    """The tokens of a text or of the prompt of a chat.
+
+    Raises:
+        ApiError: there is neither or both, or a field is not supported.
+    """
+    _check_model(request.model, name)
+    if request.with_pieces:
+        raise invalid_field_error("with_pieces", "is not supported; use return_token_strs")
+    if request.add_generation_prompt is False:
+        raise invalid_field_error("add_generation_prompt", "false is not supported")
+    given = [one for one in (request.prompt, request.content, request.messages) if one is not None]
+    if len(given) != 1:
+        raise invalid_field_error("prompt", "give exactly one of prompt, content and messages")
+    if request.messages is not None:
+        ids = _chat(request, model)
+    elif request.add_special_tokens is False:
+        ids = model.vocabulary.encode(str(given[0]))
+    else:
+        ids = list(model.encode(str(given[0]), chat=False))
+    answer: dict[str, Any] = {"count": len(ids), "max_model_len": model.context, "tokens": ids}
+    if request.return_token_strs:
+        answer["token_strs"] = [model.vocabulary.decode([one]).decode("utf-8", "replace") for one in ids]
+    return answer
+
+
+def _chat(request: TokenizeRequest, model: LanguageModel) -> list[int]:
+    messages = request.messages or []
+    asked = ChatRequest(
+        model="", messages=messages, tools=request.tools, chat_template_kwargs=request.chat_template_kwargs
+    )
+    tools = parse_tools(request.tools or ())
+    variables = template_variables(asked, model)
+    formats = detect_formats(model, tools=bool(tools), thinking=bool(variables["enable_thinking"]))
+    shown = [message.model_dump(exclude_none=True) for message in messages]
+    return list(model.encode(chat_prompt(model, shown, tools, format=formats.tools, **variables)))
+
+
+def detokenize(request: DetokenizeRequest, model: LanguageModel, name: str) -> dict[str, Any]:
+    """The text of tokens, under the names that vLLM (``prompt``) and llama.cpp (``content``) give it.
+
+    Raises:
+        ApiError: an id is outside the vocabulary.
+    """
+    _check_model(request.model, name)
+    for token in request.tokens:
+        if not 0 <= token < model.vocabulary.size:
+            raise invalid_field_error("tokens", f"{token} is outside a vocabulary of {model.vocabulary.size}")
+    text = model.vocabulary.decode(request.tokens).decode("utf-8", "replace")
+    return {"prompt": text, "content": text}
+
+
+def _check_model(asked: str | None, name: str) -> None:
+    if asked not in (None, name):
+        what = f"the model {asked!r} does not exist; this server has {name!r}"
+        raise ApiError(404, what, code="model_not_found", param="model")

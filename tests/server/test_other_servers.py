@@ -1,0 +1,65 @@
+"""What clients of other servers send is honoured or refused by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from constrained.server.other_servers import ANY, NEUTRAL
+from tests.server.serving import scripted, served
+from tests.tools import server_parameters as tool
+
+ANSWERS = {
+    "guided_json": ({"type": "integer"}, "7"),
+    "guided_regex": ("[A-Z]{3}", "YES"),
+    "guided_choice": (["no", "nay"], "nay"),
+    "guided_grammar": ('root ::= "a" | "b"', "b"),
+    "grammar": ('root ::= "a" | "b"', "b"),
+    "ebnf": ('root ::= "a" | "b"', "b"),
+    "regex": ("[A-Z]{3}", "YES"),
+    "json_schema": ('{"type": "integer"}', "7"),
+}
+
+
+def test_constraints_under_other_names_hold() -> None:
+    wanted = {"text": ""}
+    with served(scripted(lambda prompt: wanted["text"])) as server:
+        for name, (value, text) in ANSWERS.items():
+            wanted["text"] = text
+            answer = server.chat(**{name: value}).json()
+            assert answer["choices"][0]["message"]["content"] == text, name
+        wanted["text"] = "what the constraints forbid"
+        for name, (value, _) in ANSWERS.items():
+            answer = server.chat(**{name: value}, max_tokens=8).json()
+            assert answer["choices"][0]["message"]["content"] != wanted["text"][:8], name
+        two = server.chat(guided_regex="a", grammar='root ::= "a"')
+        assert (two.status_code, two.json()["error"]["param"]) == (400, "grammar")
+        bad = server.chat(guided_regex="(")
+        assert (bad.status_code, bad.json()["error"]["param"]) == (400, "guided_regex")
+
+
+def test_values_that_change_nothing_are_taken_and_others_named() -> None:
+    neutral: dict[str, Any] = {name: values[0] for name, values in NEUTRAL.items() if values}
+    everything = {name: "x" if value is ANY else value for name, value in neutral.items()}
+    with served(scripted("hello")) as server:
+        assert server.chat(**everything).status_code == 200
+        assert server.chat(**dict.fromkeys(NEUTRAL)).status_code == 200
+        for name, value in (("repetition_penalty", 1.1), ("ignore_eos", True), ("min_tokens", True)):
+            error = server.chat(**{name: value}).json()["error"]
+            assert (error["param"], error["code"]) == (name, "unsupported_value")
+
+
+@pytest.mark.slow
+def test_the_table_of_the_documentation_is_what_the_server_does() -> None:
+    page = tool.PAGE.read_text(encoding="utf-8")
+    assert page.partition(tool.BEGIN)[2].partition(tool.END)[0] == tool.table()
+
+
+def test_every_value_that_is_looked_up_is_in_the_table() -> None:
+    quiet = {
+        "add_special_tokens", "detokenize", "logits_processors", "no_stop_trim", "n_keep", "post_sampling_probs", "priority",
+        "repeat_last_n", "request_id", "return_progress", "return_token_ids", "return_tokens",
+        "return_tokens_as_token_ids", "spaces_between_special_tokens", "stream_reasoning", "timings_per_token",
+    }  # fmt: skip
+    assert set(NEUTRAL) - set(tool.PARAMETERS) == quiet
