@@ -8,6 +8,8 @@ replay/           tokens per forward pass with speculation (`bench replay`)
 speed/            tokens per second (`bench speed`)
 acceptance.py     acceptance rates of verification rules (`bench acceptance`)
 kernels.py        bandwidth of the verification kernels (`bench kernels`)
+device.py         a device against the CPU, and against what its memory allows (`bench device`)
+roofline.py       bytes and operations of a decoding step, computed
 
 A bench writes its raw rows first; every figure and table is computed from those.
 """

@@ -43,7 +43,7 @@ CONTEXT_SHARE = 0.25
 FORGETTING_ERROR = 0.5
 """A step error of at least this means that the cache does not keep what the model has read."""
 
-_MASKED = ("sdpa", "eager")
+_MASKED = ("sdpa", "eager", "constrained_tree")
 """Attention that takes a mask of any shape."""
 _SIGHTS = ("full_attention", "sliding_attention", "chunked_attention")
 _KNOWN_WINDOWS = ("sliding_window", "max_window_layers", "use_sliding_window", "sliding_window_pattern")
@@ -171,34 +171,52 @@ def make_cache(
 
 
 def probe_steps(
-    run: ForwardFunction, capabilities: Capabilities, device: torch.device, size: int, *, compiles: bool
+    model: Any,
+    run: ForwardFunction,
+    capabilities: Capabilities,
+    device: torch.device,
+    size: int,
+    *,
+    compiles: bool,
+    attends: bool,
 ) -> FixedSteps | str:
     """Passes of fixed sizes for a model; or why there are none.
 
     Args:
+        model: of transformers. Its attention is set to `constrained.models.tree_attention` where that gives its logits.
         run: the model.
         capabilities: how it is read otherwise.
         device: where token ids go.
         size: of its vocabulary.
         compiles: see `FixedSteps`.
+        attends: try the attention of draft trees: for models that use torch's, without windows.
     """
     import torch
 
     from constrained.models.fixed_steps import FixedSteps
+    from constrained.models.tree_attention import NAME, choose
 
-    layout = capabilities.layout
+    layout, config = capabilities.layout, decoder_config(model)
     if layout is None or capabilities.no_trees is not None:
         return capabilities.no_trees or "it reads no trees"
-    plain = FixedSteps(run, layout, compiles=False)
-    with torch.inference_mode():
-        error = measured_error(
-            lambda: tree_error(run, layout, device, size, lambda rows: StaticCache(rows, layout, plain))
-        )
-    if isinstance(error, str):
-        return f"a small tree could not be read in place: {error}"
-    if error > max(capabilities.tree_tolerance or 0.0, capabilities.tree_error or 0.0):
-        return f"a small tree read in place is off by {error:.2g} standard deviations"
-    return FixedSteps(run, layout, compiles=compiles) if compiles else plain
+    most = max(capabilities.tree_tolerance or 0.0, capabilities.tree_error or 0.0)
+
+    def failure(steps: FixedSteps) -> str | None:
+        with torch.inference_mode():
+            return probe_failure(
+                lambda: tree_error(run, layout, device, size, lambda rows: StaticCache(rows, layout, steps)),
+                most,
+            )
+
+    if attends and config._attn_implementation == "sdpa" and not layout.bounds:
+        choose(config, NAME)
+        if failure(FixedSteps(run, layout, compiles=False, attends=True)) is None:
+            return FixedSteps(run, layout, compiles=compiles, attends=True)
+        choose(config, "sdpa")
+    wrong = failure(FixedSteps(run, layout, compiles=False))
+    if wrong is not None:
+        return f"a small tree could not be read in place: {wrong}"
+    return FixedSteps(run, layout, compiles=compiles)
 
 
 def cache_factory(model: Any) -> Any:

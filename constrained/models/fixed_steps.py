@@ -30,17 +30,22 @@ class FixedSteps:
     """The passes of one model.
 
     Attributes:
+        attends: the model's attention takes trees.
         no_compiling: why passes are not compiled although that was asked for; None where they are, or it was not.
     """
 
-    def __init__(self, run: ForwardFunction, layout: AttentionLayout, *, compiles: bool) -> None:
+    def __init__(
+        self, run: ForwardFunction, layout: AttentionLayout, *, compiles: bool, attends: bool = False
+    ) -> None:
         """Nothing is compiled yet.
 
         Args:
             run: the model.
             layout: of the model.
             compiles: compile each size by `torch.compile` at its first use, which takes seconds to minutes.
+            attends: see `tree_pass`.
         """
+        self.attends = attends
         self.no_compiling: str | None = None
         self._run, self._layout = run, layout
         self._compiled = torch.compile(tree_pass, dynamic=False) if compiles else None
@@ -96,7 +101,14 @@ class FixedSteps:
             try:
                 with torch._dynamo.config.patch(recompile_limit=256, accumulated_recompile_limit=1024):
                     result: torch.Tensor = self._compiled(
-                        self._run, self._layout, slab, 0, slab.columns, *inputs, every=every
+                        self._run,
+                        self._layout,
+                        slab,
+                        0,
+                        slab.columns,
+                        *inputs,
+                        every=every,
+                        attends=self.attends,
                     )
                     return result
             except Exception as failure:  # whatever the compiler, or a model's code under it, raises
@@ -104,7 +116,9 @@ class FixedSteps:
                 reason = (str(failure).splitlines() or [""])[0][:120]
                 self.no_compiling = f"torch.compile failed: {type(failure).__name__}: {reason}"
                 warnings.warn(f"passes are not compiled: {self.no_compiling}", stacklevel=2)
-        return tree_pass(self._run, self._layout, slab, 0, slab.columns, *inputs, every=every)
+        return tree_pass(
+            self._run, self._layout, slab, 0, slab.columns, *inputs, every=every, attends=self.attends
+        )
 
     def _captured(self, slab: Slab, inputs: tuple[torch.Tensor, ...], every: bool) -> tuple[Any, Any, Any]:
         """A graph, the tensors that it reads, and the logits that it writes."""

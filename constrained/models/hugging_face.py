@@ -159,9 +159,10 @@ class HuggingFaceModel(LanguageModel):
             return "each text of a batch is to have a pass of its own"
         if len({parameter.device for parameter in self.model.parameters()}) > 1:
             return "the layers of the model are on several devices"
-        compiles = self.engine == "compiled"
-        size = self.vocabulary.size
-        return probe_steps(self._run, self.capabilities, self.device, size, compiles=compiles)
+        return probe_steps(
+            self.model, self._run, self.capabilities, self.device, self.vocabulary.size,
+            compiles=self.engine == "compiled", attends=self.engine == "static" and self.device.type == "cuda",
+        )  # fmt: skip
 
     @property
     def no_engine(self) -> str | None:  # type: ignore[override]
@@ -303,7 +304,10 @@ class HuggingFaceModel(LanguageModel):
             # avoids the logits of a long prompt: columns x V floats
             inputs["logits_to_keep"] = int(every) or 1
         cache = inputs.pop("past_key_values", None)
+        tree = inputs.pop("tree", None)
         inputs = {name: value for name, value in inputs.items() if name in self._accepted}
+        if tree is not None:  # for the attention, through the model's other arguments
+            inputs["tree"] = tree
         if self._cache_name is not None:
             inputs[self._cache_name] = cache
         mask = inputs.get("attention_mask")

@@ -21,6 +21,7 @@ def tree_pass(
     words: torch.Tensor,
     *,
     every: bool = True,
+    attends: bool = False,
 ) -> torch.Tensor:
     """Logits [slots, tokens, V], or [slots, 1, V] of the last tokens.
 
@@ -35,16 +36,19 @@ def tree_pass(
         depths: of each token: its position behind the row, int64 [slots, tokens].
         words: which tokens each token sees, see `ancestor_words`.
         every: logits of all tokens.
+        attends: the model's attention takes trees, see `constrained.models.tree_attention`.
     """
     slots, width = ids.shape
     ends = lengths.unsqueeze(1)
     here = torch.arange(first, first + slots, device=ids.device).unsqueeze(1)
     slab.target.write((first, first + slots), (here, ends + torch.arange(width, device=ids.device)), shown)
+    tree = {"tree": (lengths, words[:, :, 0], depths)} if attends and words.shape[2] == 1 else {}
     logits: torch.Tensor = run(
         every=every,
         input_ids=ids,
         position_ids=ends + depths,
         attention_mask=tree_masks(layout, lengths, depths, words, shown),
         past_key_values=slab.cache,
+        **tree,
     )
     return logits

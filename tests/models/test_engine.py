@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import random
+import sys
 import warnings
 from typing import Any
 
@@ -11,9 +12,12 @@ import pytest
 import torch
 
 import constrained
+import spec.kernels
 from constrained import AWRS, Generator, Local, Speculation
 from constrained.errors import InvalidArgument, ModelError
-from constrained.models import fixed_steps
+from constrained.models import capabilities, fixed_steps
+from constrained.models import tree_attention as adapter
+from constrained.models.capabilities import decoder_config
 from constrained.models.hugging_face import HuggingFaceModel
 from constrained.models.static_cache import StaticCache
 from tests.device.loops import DRAFTS, LOOPS
@@ -108,6 +112,40 @@ def test_thousands_of_batches_have_the_texts_of_the_eager_engine() -> None:
 def test_compiled_passes_have_the_texts_of_the_eager_engine() -> None:
     for number in range(5):
         check(number, "compiled")
+
+
+def test_the_attention_of_trees_has_the_texts_of_the_eager_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a CPU in torch; on a device this is the kernel."""
+    model = constrained.load(random_llama(), small_bpe_tokenizer(), engine="static")
+    called: list[int] = []
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        called.append(args[0].shape[2])
+        return spec.kernels.tree_attention(*args, **kwargs)
+
+    monkeypatch.setattr(adapter, "tree_attention", counted)
+    steps = capabilities.probe_steps(
+        model.model, model._run, model.capabilities, model.device, model.vocabulary.size,
+        compiles=False, attends=True,
+    )  # fmt: skip
+    assert isinstance(steps, fixed_steps.FixedSteps)
+    assert steps.attends
+    assert decoder_config(model.model)._attn_implementation == "constrained_tree"
+    monkeypatch.setitem(model.__dict__, "_steps", steps)
+    monkeypatch.setattr(sys.modules[__name__], "static", lambda engine: model)
+    called.clear()
+    for number in (1, 3):
+        check(number, "static")
+    assert set(called) <= set(fixed_steps.SIZES)
+    assert max(called) >= 32
+    # Without a tree it is torch's.
+    eager = HuggingFaceModel(model.model, model.tokenizer)
+    assert eager.no_trees is None
+    settings: dict[str, Any] = {"seed": 2, "temperature": 1.0}
+    found, expected = (
+        Generator(one, CONSTRAINTS[2])("someone", **settings).tokens for one in (eager, llama())
+    )
+    assert found == expected
 
 
 def test_a_prompt_is_read_in_chunks_and_its_last_tokens_in_a_small_pass(

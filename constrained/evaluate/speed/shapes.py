@@ -41,8 +41,9 @@ SHAPES = {
     "250m": ModelShape(1024, 2816, 20, 16, 16),
     "1b": ModelShape(2048, 8192, 16, 32, 8, "tekken"),
     "8b": ModelShape(4096, 14336, 32, 32, 8, "tekken"),
+    "70b": ModelShape(8192, 28672, 80, 64, 8, "tekken"),
 }
-"""By their weights without embeddings; the last two are those of Llama 3."""
+"""By their weights without embeddings; the last three are those of Llama 3."""
 
 
 def shape(name: str) -> ModelShape:

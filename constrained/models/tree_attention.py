@@ -1,0 +1,62 @@
+"""`spec.kernels.tree_attention` as an attention implementation of transformers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
+
+from spec.kernels import tree_attention
+from spec.kernels.attention import MAX_NODES, MAX_SIZE
+
+NAME = "constrained_tree"
+"""The implementation: attention of torch (``sdpa``) but for passes over draft trees that bring a ``tree``."""
+
+
+def attend(
+    module: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    tree: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None = None,
+    scaling: float | None = None,
+    **options: Any,
+) -> tuple[torch.Tensor, None]:
+    """Attention [rows, tokens, heads, size] of queries [rows, heads, tokens, size].
+
+    Args:
+        module: the layer.
+        query: of the nodes.
+        key: of all columns of the slots.
+        value: likewise.
+        attention_mask: says the same as `tree`, for what torch computes.
+        tree: lengths, words and depths, see `spec.kernels.tree_attention`.
+        scaling: of the scores.
+        options: of ``sdpa``.
+    """
+    size, nodes = query.shape[3], query.shape[2]
+    plain = options.get("position_bias") is None and options.get("softcap") is None
+    if (
+        tree is None
+        or not plain
+        or nodes > MAX_NODES
+        or max(size, value.shape[3]) > MAX_SIZE
+        or size != value.shape[3]
+    ):
+        found: tuple[torch.Tensor, None] = sdpa_attention_forward(
+            module, query, key, value, attention_mask, scaling=scaling, **options
+        )
+        return found
+    scale = size**-0.5 if scaling is None else scaling
+    return tree_attention(query, key, value, *tree, scale=scale), None
+
+
+def choose(config: Any, name: str) -> None:
+    """Makes a model use an implementation; `NAME` is made known first."""
+    AttentionInterface.register(NAME, attend)
+    AttentionMaskInterface.register(NAME, sdpa_mask)
+    config._attn_implementation = name
