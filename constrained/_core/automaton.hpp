@@ -34,6 +34,7 @@ private:
         uint32_t items_at = 0, items_count = 0;
         bool has_first = false;
         bool tracks_distinct = false;  // some continuation depends on the bytes of its terminal
+        uint32_t without_heads = kUnset, reach_without_heads = 0;  // see `interchangeable`
         ByteSet first;  // bytes that may come next
     };
 

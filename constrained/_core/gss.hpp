@@ -116,12 +116,16 @@ public:
         return least;
     }
 
-    /// Whether the bytes of the terminal change no shortest completion (`RuleExprStore::head_changes_nothing`).
-    bool head_changes_nothing(ContinuationId id) const {
+    /// The smallest `RuleExprStore::reach_without_head` of the frames that track a distinct head.
+    std::optional<uint32_t> reach_without_head(ContinuationId id) const {
+        std::optional<uint32_t> least;
         for (const Frame& frame : frames(id)) {
-            if (exprs_.tracks_distinct(frame.expr) && !exprs_.head_changes_nothing(frame.expr)) return false;
+            if (!exprs_.tracks_distinct(frame.expr)) continue;
+            const std::optional<uint32_t> reach = exprs_.reach_without_head(frame.expr);
+            if (!reach) return std::nullopt;
+            least = least ? std::min(*least, *reach) : reach;
         }
-        return true;
+        return least;
     }
 
     std::span<const Frame> frames(ContinuationId id) const { return {frames_.data() + nodes_[id.value].at, nodes_[id.value].count}; }
@@ -154,13 +158,21 @@ private:
     /// Maps the expressions that track a distinct head.
     template <class Map>
     ContinuationId mapped(ContinuationId id, Map&& map) {
-        ContinuationId result{0};
-        const std::vector<Frame> before(frames(id).begin(), frames(id).end());
-        for (const Frame& frame : before) {
-            const ContinuationId one = intern({{exprs_.tracks_distinct(frame.expr) ? map(frame.expr) : frame.expr, frame.after}});
-            result = result.value == 0 ? one : join(result, one);
+        std::vector<Frame> made(frames(id).begin(), frames(id).end());
+        for (Frame& frame : made) {
+            if (exprs_.tracks_distinct(frame.expr)) frame.expr = map(frame.expr);
         }
-        return result;
+        std::ranges::sort(made);
+        size_t kept = 0;
+        for (size_t i = 0; i < made.size(); ++i) {
+            if (kept && made[kept - 1].expr == made[i].expr) {
+                made[kept - 1].after = join(made[kept - 1].after, made[i].after);
+            } else {
+                made[kept++] = made[i];
+            }
+        }
+        made.resize(kept);
+        return intern(made);
     }
 
     /// `frames` sorted by expression.

@@ -163,13 +163,14 @@ uint32_t InterleaveStore::length_after(InterleaveId id, uint32_t entry, ScalarPr
     return after(view, entry, scratch_) ? shortest(view, Turn::After, head) : kInfinite;
 }
 
-uint32_t InterleaveStore::longest_needed_value(InterleaveId id, uint32_t entry) const {
-    if (!length_depends_on_head(id, entry)) return 0;
+uint32_t InterleaveStore::longest_needed_value(InterleaveId id, uint32_t entry, uint32_t more) const {
+    if (more == 0 && !length_depends_on_head(id, entry)) return 0;
     View view = this->view(id);
     if (!after(view, entry, scratch_)) return 0;
     const State& state = view.state;
     const uint32_t low = std::max(state.low, 1u);
-    const uint32_t count = (low > state.required ? low - state.required : 0) + std::popcount(state.obligations);
+    const uint32_t count = (low > state.required ? low - state.required : 0) + std::popcount(state.obligations) + more;
+    if (count > kMaxDistinct) return kInfinite;
     uint32_t longest = 0;
     for (const auto& group : definitions_[state.interleave].distinct) {
         const std::vector<uint32_t> lengths = distinct_lengths(state, group[0], count, JsonValues::kUntracked);

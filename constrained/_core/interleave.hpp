@@ -83,8 +83,9 @@ public:
         const State& state = states_[id.value];
         return state.low > state.required + 1 || (state.obligations & ~definition(id).entries[entry].obligations) != 0;
     }
-    /// Bytes of the longest head value that a shortest text after this entry may contain, if the head is not one of them.
-    uint32_t longest_needed_value(InterleaveId id, uint32_t entry) const;
+    /// Bytes of the longest head value that a shortest text after this entry and `more` others may contain, if the head is not
+    /// one of them; kInfinite if they are too many to list.
+    uint32_t longest_needed_value(InterleaveId id, uint32_t entry, uint32_t more) const;
     /// Minimum length in bytes; kInfinite if there is no text.
     uint32_t length(InterleaveId id, Turn turn) const { return shortest(view(id), turn, JsonValues::kUntracked); }
     /// Minimum length of the separators and entries after an entry with this head; an upper bound for `kAnyScalar`.

@@ -174,9 +174,19 @@ uint32_t RuleExprStore::min_bytes_until_equal(ExprId id) const {
     return add_lengths(add_lengths(interleaves_.values()->min_text_length({node.c}), 1), add_lengths(body, separator));
 }
 
-bool RuleExprStore::head_changes_nothing(ExprId id) const {
+std::optional<uint32_t> RuleExprStore::reach_without_head(ExprId id) const {
     const Node& node = first_of(id);
-    return interleaves_.values()->min_text_length({node.c}) > interleaves_.longest_needed_value({node.a}, node.b);
+    const uint32_t length = interleaves_.values()->min_text_length({node.c});
+    const auto irrelevant = [&](uint32_t more) {
+        const uint32_t needed = interleaves_.longest_needed_value({node.a}, node.b, more);
+        return needed == 0 || length > needed;
+    };
+    if (!irrelevant(0)) return std::nullopt;
+    const uint32_t until_equal = std::min(min_bytes_until_equal(id), kLongReach);
+    if (until_equal > 0 && irrelevant(until_equal)) return until_equal - 1;
+    if (nullable(interleaves_.definition({node.a}).separator)) return 0;
+    // The last byte of the head, and its body: no other entry begins.
+    return add_lengths(nodes_[interleaves_.definition({node.a}).entries[node.b].body.value].min_length, 1);
 }
 
 void RuleExprStore::declare_lazy_rules(std::span<const LazyRule> lazy_rules) {

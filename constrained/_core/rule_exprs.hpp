@@ -13,6 +13,7 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 #include <span>
 
 #include "interleave.hpp"
@@ -64,8 +65,9 @@ public:
     /// Minimum number of bytes after this head until a later head can equal it; 0 if distinctness may matter earlier.
     uint32_t min_bytes_until_equal(ExprId id) const;
 
-    /// Whether the head is longer than every value that a shortest text after it contains, so that it excludes none of them.
-    bool head_changes_nothing(ExprId id) const;
+    /// How many bytes may follow before the head can change a shortest completion; none if it can already. It changes nothing
+    /// while it is longer than every value that the completion contains, whichever entries begin within these bytes.
+    std::optional<uint32_t> reach_without_head(ExprId id) const;
 
     /// Sets the bodies of the rules, computes minimum lengths and detects left recursion.
     void set_rules(std::vector<ExprId> bodies, std::span<const LazyRule> lazy_rules);
@@ -103,6 +105,7 @@ public:
 private:
     enum class Kind : uint8_t { EmptyLanguage, Epsilon, Terminal, Call, Sequence, Choice, Loop, Interleave, Consumed };
     static constexpr uint32_t kNoMoves = UINT32_MAX;
+    static constexpr uint32_t kLongReach = 64;  // longer tokens are read with their heads
     struct Node {
         Kind kind;
         uint32_t a, b, c;  // Terminal: regex, its length; Call: rule; Sequence: left, right; Choice: offset, count in

@@ -35,7 +35,7 @@ uint32_t BaseAutomaton::nearer(uint32_t state) {
     if (heads_[state].nearer == kUnset) {
         const auto [byte, next] = step_nearer(state);
         heads_[state].nearer_byte = byte;
-        heads_[state].nearer = next;
+        heads_[state].nearer = reads_heads(next) ? interchangeable(next, 0) : next;
     }
     return heads_[state].nearer;
 }
@@ -121,6 +121,11 @@ void BaseAutomaton::count_exactly_on(std::span<const uint32_t> way) {
 /// where `longest` states have them, because no token reaches further.
 uint32_t BaseAutomaton::completion(uint32_t id) {
     if (const uint32_t known = heads_[id].completion.load(std::memory_order_relaxed); known != kUnset) return known;
+    if (const uint32_t same = reads_heads(id) ? interchangeable(id, 0) : id; same != id) {
+        const uint32_t count = completion(same);
+        heads_[id].completion.store(count, std::memory_order_release);
+        return count;
+    }
     const Trie& trie = shard_->trie;
     std::vector<uint8_t> text;
     std::vector<uint32_t> way{id};
@@ -221,6 +226,7 @@ void BaseAutomaton::fill_mask_within(uint32_t state, uint32_t budget, uint32_t* 
 void BaseAutomaton::add_canonical_tokens(uint32_t state, uint32_t budget, uint32_t* out) {
     const Trie& trie = shard_->trie;
     ++masks_within_;
+    if (reads_heads(state)) state = interchangeable(state, 0);
     spelled_by_.resize(std::max<size_t>(spelled_by_.size(), heads_.size()));
     if (completion(state) > budget) return;
     if (heads_[state].rest == Rest::Few) fuel_left_ = UINT32_MAX;  // all counts are known
@@ -282,7 +288,9 @@ void BaseAutomaton::keep_within(uint32_t state, uint32_t budget, std::span<const
         }
         return most;
     };
-    std::vector<Visit> work{{Trie::kRoot, state, 0, false, places}};
+    Visit root{Trie::kRoot, state, 0, false, places};
+    if (reads_heads(state)) root.state = interchangeable(state, reach(root));
+    std::vector<Visit> work{root};
     while (!work.empty()) {
         const Visit at = work.back();
         work.pop_back();
@@ -292,11 +300,13 @@ void BaseAutomaton::keep_within(uint32_t state, uint32_t budget, std::span<const
             if (left.front() >= end) continue;
             const auto inside = left.first(std::ranges::lower_bound(left, end) - left.begin());
             left = left.subspan(inside.size());
-            Visit next{child, byte_next(at.state, trie.byte(child)), at.depth + 1, at.past_exit, inside};
-            if (reads_heads(next.state)) {
+            Visit next{child, at.state, at.depth + 1, at.past_exit, inside};
+            if (reads_heads(at.state)) {  // before and after the byte: a state whose heads matter is read once for each head
                 next.past_exit |= std::ranges::binary_search(exits, std::pair{begin, child});
-                next.state = interchangeable(next.state, reach(next));
+                next.state = interchangeable(at.state, reach(next) + 1);
             }
+            next.state = byte_next(next.state, trie.byte(child));
+            if (reads_heads(next.state)) next.state = interchangeable(next.state, reach(next));
             if (inside.front() < own_end) {
                 const auto here = inside.first(std::ranges::lower_bound(inside, own_end) - inside.begin());
                 if (completes_within(next.state, budget - 1)) {
@@ -349,15 +359,19 @@ std::vector<uint32_t> Automaton::head_exits(uint32_t id) {
 }
 
 uint32_t Automaton::interchangeable(uint32_t id, uint32_t reach) {
-    std::vector<Item> items(this->items(states_[id]).begin(), this->items(states_[id]).end());
-    bool changed = false;
-    for (Item& item : items) {
-        if (!gss_.tracks_distinct(item.after) || !gss_.head_changes_nothing(item.after)) continue;
-        if (reach > 0 && gss_.min_bytes_until_equal(item.after) <= reach) continue;
-        item.after = gss_.assume_distinct(item.after);
-        changed = true;
+    if (states_[id].without_heads == kUnset) {
+        std::vector<Item> items(this->items(states_[id]).begin(), this->items(states_[id]).end());
+        uint32_t most = kInfinite;
+        for (Item& item : items) {
+            const auto irrelevant = gss_.tracks_distinct(item.after) ? gss_.reach_without_head(item.after) : std::nullopt;
+            if (!irrelevant) continue;
+            most = std::min(most, *irrelevant);
+            item.after = gss_.assume_distinct(item.after);
+        }
+        states_[id].without_heads = most == kInfinite ? id : intern(items, heads_[id].accepts);
+        states_[id].reach_without_heads = most;
     }
-    return changed ? intern(items, heads_[id].accepts) : id;
+    return reach <= states_[id].reach_without_heads ? states_[id].without_heads : id;
 }
 
 }  // namespace core

@@ -163,3 +163,18 @@ def test_threads_see_the_right_masks_while_everything_is_being_forgotten(shards)
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(run, range(8)))
     assert shared.masks.first > 0, "nothing was dropped"
+
+
+def test_alternatives_that_track_a_key_cost_memory_in_proportion_to_their_number() -> None:
+    """Each of 81 alternatives tracks the bytes of keys that it does not declare."""
+    one_of = [{"oneOf": [{"required": [f"{name}{i}"]} for name in "abc"]} for i in range(4)]
+    automaton = constrained.compile(
+        constrained.json_schema({"type": "object", "allOf": one_of}, property_order="any"),
+        vocabulary(64 * MIB),
+    )
+    token = {text: i for i, text in enumerate(automaton.vocabulary.tokens)}
+    state, row = automaton.start, automaton.new_mask()
+    for step, byte in enumerate(b'{"a key that nobody declared": 1, "another"'):
+        automaton.fill_mask_within(state, row, 70 - step)
+        state = automaton.next(state, token[bytes([byte])])
+    assert automaton.memory["bytes"] < 40 * MIB  # 10; with a set for each number of alternatives 356
