@@ -11,7 +11,7 @@ import pytest
 
 import constrained
 from constrained import AWRS, CARS, MCMC, SMC, ASAp, Local, Rejection, Speculation
-from constrained.errors import BudgetExhausted
+from constrained.errors import BudgetExhausted, DoesNotFit
 from tests.exactness.battery import ALL, CASES, Case, Truncation
 from tests.exactness.goodness_of_fit import fit, z_score
 
@@ -188,6 +188,33 @@ def test_masking_near_a_limit_allows_whatever_can_end_in_time():
     """Where a longer text has fewer tokens than the one with the fewest bytes."""
     case = next(case for case in ALL if case.name == "lark-lexed" and case.limit == 2)
     check_distribution(case, Local(), case.exact.q, 250)
+
+
+AT_OTHER_LIMITS = [
+    replace(case, limit=limit, longest=case.limit, seed=limit)
+    for case in CASES
+    for limit in range(1, case.limit + 1)
+    if not any((other.name, other.limit) == (case.name, limit) for other in ALL)
+]
+"""Limits within which one text or none is valid, and those of predicates, whose masks do not look ahead."""
+
+
+@pytest.mark.parametrize("case", AT_OTHER_LIMITS, ids=str)
+def test_limits_that_leave_one_text_or_are_met_by_a_dead_end(case):
+    exact = case.exact
+    for sampler in (*EXACT[:2], AWRS(), SMC(particles=4)):
+        gen = generator(case, sampler)
+        if not exact.p:
+            with pytest.raises((DoesNotFit, BudgetExhausted)):
+                gen("", seed=1, **settings_of(case))
+            continue
+        outputs = gen.sample("", 120, seed=case.seed, **settings_of(case))
+        for out in outputs:
+            assert out.logprob == pytest.approx(math.log(exact.p[out.tokens]), abs=tolerance(case))
+        if isinstance(sampler, CARS):
+            assert fit(counts_of(outputs), exact.pi) > 1e-4
+            lower, upper = outputs.bounds
+            assert lower * (1 - 1e-9) <= exact.mass <= upper * (1 + 1e-9)
 
 
 # The whole battery.
