@@ -50,6 +50,8 @@ def test_a_replay_takes_as_many_passes_as_generation(nodes) -> None:
     )
     assert done.passes == out.stats.forwards
     assert done.nodes == out.stats.drafted
+    assert done.accepted == out.stats.accepted
+    assert 0 < done.promised <= done.nodes
     assert done.draws == len(draws) == len(out.tokens)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from constrained.automaton import NO_LIMIT, Automaton
 from constrained.decoding.allowed_tokens import AutomatonCandidates
@@ -22,6 +22,8 @@ class ReplayCounts:
         draws: tokens that were drawn: those of the text, and an end of sequence where something else could follow.
         passes: of the model; the prompt's is the first one.
         nodes: draft tokens that were verified.
+        promised: draft tokens that were expected to be accepted: the sum of their path probabilities.
+        accepted: draft tokens that were accepted.
         drafting: seconds of processor time for drafting.
         walking: the same, on following and learning.
     """
@@ -29,13 +31,15 @@ class ReplayCounts:
     draws: int = 0
     passes: int = 0
     nodes: int = 0
+    promised: float = 0.0
+    accepted: int = 0
     drafting: float = 0.0
     walking: float = 0.0
 
     def add(self, other: ReplayCounts) -> None:
         """Adds up."""
-        for name in ("draws", "passes", "nodes", "drafting", "walking"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for one in fields(self):
+            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
 
 
 def required_draws(automaton: Automaton, tokens: Sequence[int]) -> list[int] | None:
@@ -62,6 +66,7 @@ def replay(draws: Sequence[int], drafter: DrafterProtocol, nodes: int) -> Replay
         done.drafting += time.process_time() - begun
         done.passes += 1
         done.nodes += len(tree) - 1
+        done.promised += sum(tree.path_probability[1:])
         begun = time.process_time()
         drafter.mark_verified(len(tree) - 1)
         node = 0
@@ -72,6 +77,7 @@ def replay(draws: Sequence[int], drafter: DrafterProtocol, nodes: int) -> Replay
                 break
             drafter.commit(token)
             node = tree.child(node, token)
+            done.accepted += node > 0
         done.walking += time.process_time() - begun
     return done
 

@@ -14,23 +14,36 @@ from constrained.evaluate.replay.run import ReplayResults
 
 
 def sections(results: ReplayResults) -> list[ReportTable]:
-    """Tokens per forward pass by scenario, then nodes and time per pass."""
+    """Tokens per forward pass by scenario, then nodes, promises and time per pass."""
     scenarios = list(results.by_scenario)
     names = list(next(iter(results.by_scenario.values()), {}))
     heads = [f"{name} ({results.texts[name]})" for name in scenarios]
     tokens: list[tuple[str, list[str]]] = [("no speculation", ["1.00"] * len(scenarios))]
     drafting: list[tuple[str, list[str]]] = []
     nodes: list[tuple[str, list[str]]] = []
+    promised: list[tuple[str, list[str]]] = []
     for name in names:
         rows = [results.by_scenario[scenario][name] for scenario in scenarios]
         tokens.append((name, [f"{row.draws / max(1, row.passes):.2f}" for row in rows]))
         drafting.append(
             (name, [f"{1e3 * (row.drafting + row.walking) / max(1, row.passes):.2f}" for row in rows])
         )
+        promised.append(
+            (
+                name,
+                [
+                    f"{row.promised / max(1, row.passes):.2f} / {row.accepted / max(1, row.passes):.2f}"
+                    for row in rows
+                ],
+            )
+        )
         nodes.append((name, [f"{row.nodes / max(1, row.passes):.1f}" for row in rows]))
     return [
         ReportTable("tokens per forward pass", heads, tokens),
         ReportTable("nodes per pass", heads, nodes),
+        ReportTable(
+            "draft tokens per pass: promised (sum of path probabilities) / accepted", heads, promised
+        ),
         ReportTable("host ms per pass (processor time: draft, follow, learn)", heads, drafting),
     ]
 
