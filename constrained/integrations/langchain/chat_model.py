@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from langchain_core.language_models import LanguageModelInput
+from langchain_core.language_models import LanguageModelInput, ModelProfile
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import (
     AIMessage,
@@ -17,7 +20,8 @@ from langchain_core.messages import (
     convert_to_openai_messages,
 )
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
-from langchain_core.runnables import Runnable
+from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables.config import get_config_list
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import ConfigDict, PrivateAttr, SecretStr
 
@@ -26,6 +30,7 @@ from constrained.chat.messages import chat_prompt
 from constrained.chat.reply import Reply, ReplyConstraint, reply_constraint
 from constrained.chat.tools import ToolFormat, parse_tool_choice, parse_tools
 from constrained.decoding import Chunk, Generator, Output
+from constrained.decoding.shared_batch import MAX_ROWS, SharedBatch
 from constrained.errors import InvalidArgument
 from constrained.integrations.langchain.messages import (
     message_chunk,
@@ -37,15 +42,30 @@ from constrained.integrations.langchain.messages import (
 from constrained.integrations.langchain.structured import (
     StructuredOutputMethod,
     content_constraint,
+    response_format_of,
     structured_output,
 )
 from constrained.models import LanguageModel, load
+from constrained.sampling import TokenSampler
 
 if TYPE_CHECKING:
-    from langchain_core.callbacks import CallbackManagerForLLMRun
+    from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 
 _SETTINGS = ("temperature", "max_tokens", "top_k", "top_p", "min_p", "seed")
 _FINISH_REASONS = {"limit": "length", "end": "stop", "complete": "stop"}
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    """Threads for calls of coroutines: asyncio's own are too few to fill a batch."""
+    return ThreadPoolExecutor(MAX_ROWS, thread_name_prefix="chat")
+
+
+def _given(config: RunnableConfig) -> RunnableConfig:
+    """A configuration without a `max_concurrency` of None."""
+    return cast(
+        "RunnableConfig", {k: v for k, v in config.items() if k != "max_concurrency" or v is not None}
+    )
 
 
 class _ChatInvocation(NamedTuple):
@@ -56,6 +76,22 @@ class _ChatInvocation(NamedTuple):
     prompt: Any
     settings: dict[str, Any]
     deadline: float | None
+
+    def output(self) -> Output:
+        """Generates the completion in one piece, in the batch of all calls at the model where that is possible.
+
+        Raises:
+            TimeoutError: the deadline has passed.
+        """
+        generator = self.generator
+        if generator.speculation is None and isinstance(generator.sampler, TokenSampler):
+            request = generator._request(self.prompt, **self.settings)
+            return SharedBatch.of(generator.model).run(generator, request, self.deadline)
+        output = None
+        for chunk in self.chunks():
+            output = chunk.output
+        assert output is not None, "a stream ended without its output"
+        return output
 
     def chunks(self) -> Iterator[Chunk]:
         """Generates the completion.
@@ -127,9 +163,35 @@ class ChatConstrained(BaseChatModel):
 
     @property
     def _identifying_params(self) -> dict[str, Any]:
-        return {"model": self._name(self.model), "sampler": repr(self.sampler)} | {
-            name: getattr(self, name) for name in _SETTINGS
-        }
+        """What decides about an answer; LangChain's caches keep answers by it."""
+        others = ("stop", "format", "closed", "describe", "template", "options")
+        named = {name: getattr(self, name) for name in _SETTINGS}
+        own = {f"own_{name}": repr(getattr(self, name)) for name in others}  # "stop" is that of the call
+        model = self.model if isinstance(self.model, str | None) else f"{self.model_name} {id(self.model)}"
+        return {"model": model or "bundled", "sampler": repr(self.sampler), **named, **own}
+
+    @property
+    def model_name(self) -> str:
+        """Name of the model, for people and for LangChain."""
+        return self._name(self.model)
+
+    def _resolve_model_profile(self) -> ModelProfile | None:
+        return ModelProfile(structured_output=True, tool_calling=True, tool_choice=True)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The settings: a copy in another process loads the model again where it was given by name."""
+        state = super().__getstate__()
+        private = {**(state["__pydantic_private__"] or {}), "_loaded": {}, "_lock": None}
+        return {**state, "__pydantic_private__": private}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """See `__getstate__`."""
+        super().__setstate__(state)
+        self._lock = Lock()
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> ChatConstrained:
+        """A copy of the settings, which shares the model."""
+        return self.model_copy()
 
     def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> Any:
         params = super()._get_ls_params(stop=stop or self.stop, **kwargs)
@@ -141,15 +203,20 @@ class ChatConstrained(BaseChatModel):
     def _name(model: Any) -> str:
         if model is None:
             return "bundled"
-        return model if isinstance(model, str) else getattr(model, "name", None) or type(model).__name__
+        if isinstance(model, str):
+            return model
+        config = getattr(getattr(model, "model", None), "config", None)
+        known = getattr(model, "name", None) or getattr(config, "_name_or_path", None)
+        return known or type(model).__name__
 
     def _language_model(self, model: Any) -> LanguageModel:
         if isinstance(model, LanguageModel):
             return model
+        named = None if model == "bundled" else model
         with self._lock:
-            if model not in self._loaded:
-                self._loaded[model] = load(model)
-            return self._loaded[model]
+            if named not in self._loaded:
+                self._loaded[named] = load(named)
+            return self._loaded[named]
 
     # ------------------------------------------------------------ generation
 
@@ -161,10 +228,7 @@ class ChatConstrained(BaseChatModel):
         **kwargs: Any,
     ) -> ChatResult:
         request = self._request(messages, stop, kwargs)
-        output = None
-        for chunk in request.chunks():
-            output = chunk.output
-        assert output is not None, "a stream ended without its output"
+        output = request.output()
         reply: Reply = output.value
         message = AIMessage(
             content=reply.content,
@@ -177,6 +241,30 @@ class ChatConstrained(BaseChatModel):
             response_metadata=self._metadata(output, request.replies, kwargs),
         )
         return ChatResult(generations=[ChatGeneration(message=message)])
+
+    async def _agenerate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        sync = None if run_manager is None else run_manager.get_sync()
+        generate = partial(self._generate, messages, stop, sync, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(_threads(), generate)
+
+    def batch(
+        self,
+        inputs: list[LanguageModelInput],
+        config: RunnableConfig | list[RunnableConfig] | None = None,
+        *,
+        return_exceptions: bool = False,
+        **kwargs: Any,
+    ) -> list[AIMessage]:
+        """As `Runnable.batch`; all inputs are in one batch, `max_concurrency` of them if that is set, else 64."""
+        configs = get_config_list(config, len(inputs)) if inputs else []
+        configs = [{"max_concurrency": min(len(inputs), MAX_ROWS), **_given(one)} for one in configs]
+        return super().batch(inputs, configs, return_exceptions=return_exceptions, **kwargs)
 
     def _stream(
         self,
@@ -231,6 +319,10 @@ class ChatConstrained(BaseChatModel):
         parallel = arguments.pop("parallel_tool_calls", None)
         content, shown = content_constraint(arguments.pop("response_format", None), closed=self.closed)
         settings = {name: arguments.pop(name, getattr(self, name)) for name in _SETTINGS}
+        if arguments.get("max_completion_tokens") is not None:
+            settings["max_tokens"] = arguments["max_completion_tokens"]
+        arguments.pop("max_completion_tokens", None)
+        arguments.pop("ls_structured_output_format", None)
         timeout = arguments.pop("timeout", self.timeout)
         if arguments:
             raise InvalidArgument(
@@ -260,6 +352,21 @@ class ChatConstrained(BaseChatModel):
         deadline = None if timeout is None else time.monotonic() + timeout
         return _ChatInvocation(generator, constraint, prompt, settings, deadline)
 
+    # ------------------------------------------------------------ counts of tokens
+
+    def get_token_ids(self, text: str) -> list[int]:
+        """Token ids of a text, as it stands."""
+        return self._language_model(self.model).vocabulary.encode(text)
+
+    def get_num_tokens_from_messages(
+        self, messages: list[BaseMessage], tools: Sequence[Any] | None = None
+    ) -> int:
+        """Tokens of the prompt that these messages make."""
+        request = self._request(
+            messages, None, {"tools": [convert_to_openai_tool(one) for one in tools or ()]}
+        )
+        return len(request.generator.model.encode(request.prompt))
+
     # ------------------------------------------------------------ tools and structured output
 
     def bind_tools(
@@ -269,15 +376,19 @@ class ChatConstrained(BaseChatModel):
         tool_choice: Any = None,
         strict: bool | None = None,
         parallel_tool_calls: bool | None = None,
+        response_format: Any = None,
         **kwargs: Any,
     ) -> Runnable[LanguageModelInput, AIMessage]:
         """A chat model that may call these tools.
 
         Args:
             tools: pydantic models, `TypedDict`s, functions, `BaseTool`s, or schemas as dicts.
-            tool_choice: ``"auto"``, ``"any"``, ``"none"``, the name of a tool, or the form of OpenAI's API.
+            tool_choice: ``"auto"``, ``"any"``, ``"none"``, the name of a tool, or the form of OpenAI's API,
+                ``allowed_tools`` included.
             strict: arguments have no members that their schema does not declare; they always satisfy the schema.
             parallel_tool_calls: False: at most one call.
+            response_format: a type or schema of the content of a reply that calls nothing, or a response format of
+                OpenAI's API.
             kwargs: further arguments to bind.
 
         Raises:
@@ -290,6 +401,9 @@ class ChatConstrained(BaseChatModel):
         if tool_choice:
             parse_tool_choice(tool_choice, known)
             kwargs["tool_choice"] = tool_choice
+        if response_format is not None:
+            kwargs["response_format"] = response_format_of(response_format, strict=strict)
+            content_constraint(kwargs["response_format"], closed=self.closed)
         if parallel_tool_calls is not None:
             kwargs["parallel_tool_calls"] = parallel_tool_calls
         return self.bind(tools=converted, **kwargs)
@@ -306,7 +420,8 @@ class ChatConstrained(BaseChatModel):
         """A chat model that returns a value of a schema.
 
         Args:
-            schema: a pydantic model (the result is an instance of it), or a `TypedDict` or JSON Schema (a dict).
+            schema: a pydantic model (the result is an instance of it), or a `TypedDict` or JSON Schema (a dict), also as
+                ``{"name", "schema", "strict"}`` of OpenAI's API. None with ``"json_mode"``: any object.
             include_raw: return ``{"raw", "parsed", "parsing_error"}``; errors of the type's own validators are then in
                 `parsing_error` and not raised.
             method: ``"json_schema"``: the completion is JSON of the schema; ``"function_calling"``: the value is the
@@ -316,7 +431,7 @@ class ChatConstrained(BaseChatModel):
             kwargs: further arguments to bind.
 
         Raises:
-            InvalidArgument: the schema is None, or the method is unknown.
+            InvalidArgument: the schema is None or has no keyword, or the method is unknown.
             ConstraintError: the schema cannot be enforced.
             Truncated: (when it is invoked) the token limit cut the value; with `include_raw` it is the `parsing_error`.
         """

@@ -18,6 +18,38 @@ from constrained.errors import InvalidArgument, Truncated
 if TYPE_CHECKING:
     from constrained.integrations.langchain.chat_model import ChatConstrained
 
+_KEYWORDS = frozenset(
+    [
+        "type",
+        "properties",
+        "required",
+        "additionalProperties",
+        "patternProperties",
+        "items",
+        "prefixItems",
+        "enum",
+        "const",
+        "$ref",
+        "$defs",
+        "definitions",
+        "anyOf",
+        "oneOf",
+        "allOf",
+        "not",
+        "if",
+        "format",
+        "pattern",
+        "minimum",
+        "maximum",
+        "minLength",
+        "maxLength",
+        "minItems",
+        "maxItems",
+        "input_schema",
+    ]
+)
+"""Keywords of which a schema has at least one."""
+
 StructuredOutputMethod = Literal["json_schema", "function_calling", "json_mode"]
 
 
@@ -32,13 +64,15 @@ def structured_output(
     **kwargs: Any,
 ) -> Runnable[Any, Any]:
     """See `ChatConstrained.with_structured_output`."""
-    if schema is None:
-        raise InvalidArgument("no schema was given", action="pass a pydantic model, a TypedDict or a dict")
     if method not in ("json_schema", "function_calling", "json_mode"):
         raise InvalidArgument(
             f"method={method!r} is not known",
             action="use 'json_schema', 'function_calling' or 'json_mode'",
         )
+    if schema is None and method != "json_mode":
+        raise InvalidArgument("no schema was given", action="pass a pydantic model, a TypedDict or a dict")
+    if isinstance(schema, Mapping):
+        schema, strict = _unwrapped(schema, strict)
     kind = schema if isinstance(schema, type) and is_basemodel_subclass(schema) else None
     tracing = {"kwargs": {"method": method, "strict": strict}, "schema": schema}
     parser: Runnable[Any, Any]
@@ -58,12 +92,11 @@ def structured_output(
             else JsonOutputKeyToolsParser(key_name=name, first_tool_only=True)
         )
     else:
-        plain = json_schema_of(schema)
-        response_format = {
-            "type": "json_schema",
-            "json_schema": {"name": str(plain.get("title", "answer")), "schema": plain, "strict": strict},
-            "shown": method == "json_schema",
-        }
+        response_format = (
+            {"type": "json_object"}
+            if schema is None
+            else response_format_of(schema, strict=strict) | {"shown": method == "json_schema"}
+        )
         content_constraint(response_format, closed=closed)  # raises now if the schema cannot be enforced
         chat = chat_model.bind(response_format=response_format, ls_structured_output_format=tracing, **kwargs)
         parser = JsonOutputParser() if kind is None else PydanticOutputParser(pydantic_object=kind)
@@ -104,12 +137,39 @@ def _check_whole(message: AIMessage) -> None:
         )
 
 
+def _unwrapped(schema: Mapping[str, Any], strict: bool | None) -> tuple[Mapping[str, Any], bool | None]:
+    """The schema in ``{"name", "schema", "strict"}``, which may be a ``json_schema`` of OpenAI's API; others as they are.
+
+    Raises:
+        InvalidArgument: a schema says nothing: none of its members is a keyword.
+    """
+    inner = schema.get("json_schema") if schema.get("type") == "json_schema" else schema
+    if isinstance(inner, Mapping) and "name" in inner and isinstance(inner.get("schema"), Mapping):
+        named = {"title": str(inner["name"]), **inner["schema"]}
+        return named, inner.get("strict") if strict is None else strict
+    if schema and not _KEYWORDS & set(schema) and not ("name" in schema and "parameters" in schema):
+        raise InvalidArgument(
+            f"a schema with {', '.join(map(repr, list(schema)[:5]))} says nothing about its values",
+            action="pass a JSON Schema, or {'name': ..., 'schema': ...}",
+        )
+    return schema, strict
+
+
 def json_schema_of(schema: Any) -> dict[str, Any]:
     """The JSON Schema of a type; references are kept, so that recursive types work."""
     make = getattr(schema, "model_json_schema", None)
     if isinstance(schema, type) and make is not None:
         return dict(make())
     return dict(convert_to_json_schema(schema))
+
+
+def response_format_of(wanted: Any, *, strict: bool | None = None) -> dict[str, Any]:
+    """The response format of a type or a schema; a response format is returned as it is."""
+    if isinstance(wanted, Mapping) and wanted.get("type") in ("text", "json_object", "json_schema"):
+        return dict(wanted)
+    schema = json_schema_of(wanted)
+    named = {"name": str(schema.get("title", "answer")), "schema": schema, "strict": strict}
+    return {"type": "json_schema", "json_schema": named}
 
 
 def content_constraint(response_format: Any, *, closed: bool) -> tuple[Any, Any]:
