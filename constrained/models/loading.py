@@ -29,8 +29,8 @@ def load(
     """Makes a language model ready for generation.
 
     Args:
-        model: nothing: the bundled tiny model (offline); a name or folder for transformers' `from_pretrained`; a
-            loaded transformers model, with its `tokenizer`; the path of a ``.gguf`` file, or a `llama_cpp.Llama`, for
+        model: nothing, or ``"bundled"``: the bundled tiny model (offline); a name or folder for transformers'
+            `from_pretrained`; a loaded transformers model, with its `tokenizer`; the path of a ``.gguf`` file, or a `llama_cpp.Llama`, for
             llama-cpp-python; or a `LanguageModel`, which is returned as it is.
         tokenizer: the tokenizer of a loaded model, or the name of one where it is not the model's own.
         device: where a model that is loaded here goes (``"cuda"``, ``"cpu"``): by default a GPU, if there is one.
@@ -61,7 +61,7 @@ def load(
         return model
     from constrained.models.hugging_face import HuggingFaceModel
 
-    if model is None:
+    if model is None or (model == "bundled" and not os.path.isdir(model)):
         with _bundled() as folder:
             settings["device"] = device or "cpu"  # so small that a GPU would only add waiting
             settings["local_files_only"] = True

@@ -248,3 +248,11 @@ def test_a_configuration_of_another_vocabulary_is_named_from_a_folder(broken: Pa
     (broken / "generation_config.json").unlink()
     with pytest.raises(VocabularyError, match=r"which is the text .\{"):
         load(broken, device="cpu")
+
+
+def test_the_bundled_model_has_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert load("bundled").vocabulary == load().vocabulary
+    (tmp_path / "bundled").mkdir()  # a folder of that name is meant before
+    with pytest.raises(ModelError, match="tokenizer 'bundled'"):
+        load("bundled", local_files_only=True)

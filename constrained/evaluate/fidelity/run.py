@@ -152,8 +152,7 @@ class _FidelityRun:
             from constrained.models import load
 
             progress("loading the model", 0, 0)
-            bundled = self._ngram or settings.model == "bundled"
-            self._model = load() if bundled else load(settings.model)
+            self._model = load() if self._ngram else load(settings.model)
 
     def measure(self, writer: RowWriter) -> None:
         """Measures everything."""

@@ -145,8 +145,7 @@ def run(settings: SpeedSettings, progress: Progress = no_progress) -> SpeedResul
 def build_model(settings: SpeedSettings) -> tuple[HuggingFaceModel, VocabularyData]:
     """The model of the settings, and its vocabulary as data for other engines."""
     if settings.random is None:
-        name = None if settings.model == "bundled" else settings.model
-        loaded = load(name, device=settings.device, dtype=settings.dtype)
+        loaded = load(settings.model, device=settings.device, dtype=settings.dtype)
         assert isinstance(loaded, HuggingFaceModel)
         return loaded, vocabulary_data(loaded)
     sizes = shape(settings.random)
