@@ -60,6 +60,75 @@ def test_every_family_that_reads_trees_has_its_logits(name: str, monkeypatch: py
     test_families.test_draft_tokens_have_the_logits_of_their_branches_and_can_be_rejected(name)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name == "GPT-2" else pytest.mark.ci)
+        for name in TREES
+        if not {"window", "windows", "chunks"} & set(FAMILIES[name].note.replace(",", "").split())
+    ],
+)
+def test_batches_that_come_and_go_have_the_logits_of_every_family(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cache of the eager engine's batches, which is written in place, in passes of any size."""
+    model = HuggingFaceModel.from_vocabulary(families.load(name).model, families.vocabulary())
+    monkeypatch.setattr(model, "cache", model.batch_cache)
+    assert isinstance(model.cache(1), StaticCache)
+    monkeypatch.setattr(test_families, "load", lambda name: model)
+    test_families.test_ragged_texts_have_the_logits_of_each_alone(name)
+    test_families.test_draft_tokens_have_the_logits_of_their_branches_and_can_be_rejected(name)
+
+
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.ci) for seed in range(2, 12))])
+@pytest.mark.parametrize("engine", ["eager", "static"])
+def test_rows_that_come_go_split_and_change_places_keep_their_texts(engine: str, seed: int) -> None:
+    """The judge reads each text in one piece."""
+    rng, model = random.Random(seed), llama() if engine == "eager" else static()
+    cache, texts = model.batch_cache(0), []
+
+    def some(count: int) -> list[int]:
+        return [rng.randrange(1, 250) for _ in range(count)]
+
+    for step in range(14):
+        action = (
+            "join"
+            if len(texts) < 2
+            else rng.choice(["join", "keep", "fork", "tree", "tree", "tree", "plain"])
+        )
+        if action == "join":
+            arrived, new = model.batch_cache(1), some(rng.choice([1, 9, 70]))
+            model.forward([new], arrived)
+            cache.join(arrived)
+            texts.append(new)
+        elif action in ("keep", "fork"):
+            rows = [rng.randrange(len(texts)) for _ in range(rng.choice([1, 2, len(texts)]))]
+            if action == "fork":
+                cache = cache.fork(rows)
+            else:
+                cache.keep(rows)
+            texts = [list(texts[row]) for row in rows]
+        elif action == "plain":
+            new = [some(rng.choice([1, 1, 5])) for _ in texts]
+            model.forward(new, cache)
+            texts = [text + more for text, more in zip(texts, new, strict=True)]
+        else:
+            trees = [test_families.draft_tree(rng, 1, rng.randrange(8), chain=False) for _ in texts]
+            model.forward_trees([t for t, _ in trees], [p for _, p in trees], [0] * len(trees), cache)
+            rows = [*range(len(texts)), *([0] if step % 3 == 0 else [])]
+            kept = [test_families.path(trees[row][1], rng.randrange(len(trees[row][1]))) for row in rows]
+            cache.keep_paths(rows, kept)
+            texts = [
+                texts[row] + [trees[row][0][i] for i in one] for row, one in zip(rows, kept, strict=True)
+            ]
+        assert cache.lengths == [len(text) for text in texts]
+    judge = llama()
+    found = model.forward([[3]] * len(texts), cache)
+    for logits, text in zip(found, texts, strict=True):
+        expected = judge.forward([[*text, 3]], judge.cache(1))[0]
+        assert logits == pytest.approx(expected, abs=2e-3)
+
+
 @pytest.mark.parametrize("drafts", [None, DRAFTS], ids=["plain", "drafts"])
 @pytest.mark.parametrize(
     "name",
@@ -171,12 +240,11 @@ def test_a_prompt_is_read_in_chunks_and_its_last_tokens_in_a_small_pass(
 
 def test_slabs_are_used_again_with_what_is_left_in_them() -> None:
     steps = static()._steps
-    for _ in range(3):
-        check(1, "static")
     assert isinstance(steps, fixed_steps.FixedSteps)
     slab = steps.slab(1, 10)
-    for store in slab.stores:
-        store.fill_(3.0)
+    with torch.inference_mode():
+        for store in slab.stores:
+            store.fill_(3.0)
     steps.give_back(slab)
     assert steps.slab(1, 10) is slab
     steps.give_back(slab)
