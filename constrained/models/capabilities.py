@@ -43,7 +43,9 @@ CONTEXT_SHARE = 0.25
 FORGETTING_ERROR = 0.5
 """A step error of at least this means that the cache does not keep what the model has read."""
 
-_MASKED = ("sdpa", "eager", "constrained_tree")
+TREE_ATTENTION = "constrained_tree"
+"""The implementation of `constrained.models.tree_attention`."""
+_MASKED = ("sdpa", "eager", TREE_ATTENTION)
 """Attention that takes a mask of any shape."""
 _SIGHTS = ("full_attention", "sliding_attention", "chunked_attention")
 _KNOWN_WINDOWS = ("sliding_window", "max_window_layers", "use_sliding_window", "sliding_window_pattern")
@@ -194,7 +196,7 @@ def probe_steps(
     import torch
 
     from constrained.models.fixed_steps import FixedSteps
-    from constrained.models.tree_attention import NAME, choose
+    from constrained.models.tree_attention import choose
 
     layout, config = capabilities.layout, decoder_config(model)
     if layout is None or capabilities.no_trees is not None:
@@ -208,8 +210,8 @@ def probe_steps(
                 most,
             )
 
-    if attends and config._attn_implementation == "sdpa" and not layout.bounds:
-        choose(config, NAME)
+    if attends and config._attn_implementation in ("sdpa", TREE_ATTENTION) and not layout.bounds:
+        choose(config, TREE_ATTENTION)
         if failure(FixedSteps(run, layout, compiles=False, attends=True)) is None:
             return FixedSteps(run, layout, compiles=compiles, attends=True)
         choose(config, "sdpa")

@@ -82,7 +82,7 @@ class FixedSteps:
         *,
         every: bool,
     ) -> torch.Tensor:
-        """See `tree_pass`; all slots and columns take part. The logits are overwritten by the next pass of this size."""
+        """See `tree_pass`; all slots and columns take part."""
         inputs = (ids, lengths, depths, words)
         if not slab.ready or not ids.is_cuda or not torch.cuda.is_available():
             return self._pass(slab, inputs, every)
@@ -93,8 +93,8 @@ class FixedSteps:
         for mine, new in zip(given, inputs, strict=True):
             mine.copy_(new)
         graph.replay()
-        result: torch.Tensor = logits
-        return result
+        copied: torch.Tensor = logits.clone()  # the next pass overwrites what the graph has written
+        return copied
 
     def _pass(self, slab: Slab, inputs: tuple[torch.Tensor, ...], every: bool) -> torch.Tensor:
         if self._compiled is not None and slab.ready:  # layers take their memory outside of what is compiled

@@ -15,6 +15,7 @@ from constrained.errors import InvalidArgument, ModelError
 from constrained.models.base import Cache, LanguageModel, Prompt
 from constrained.models.cache import HuggingFaceCache
 from constrained.models.capabilities import (
+    TREE_ATTENTION,
     Capabilities,
     cache_argument,
     decoder_config,
@@ -149,6 +150,18 @@ class HuggingFaceModel(LanguageModel):
     def isolate(self) -> bool:
         """Whether each sequence of a batch has a forward pass of its own."""
         return self.capabilities.mode is not ForwardMode.TREES if self._isolate is None else self._isolate
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what belongs to this process: slabs, graphs, and what was compiled."""
+        return {name: value for name, value in self.__dict__.items() if name != "_steps"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        config = decoder_config(self.model)
+        if config._attn_implementation == TREE_ATTENTION:
+            from constrained.models.tree_attention import choose
+
+            choose(config, TREE_ATTENTION)
 
     @cached_property
     def _steps(self) -> FixedSteps | str | None:

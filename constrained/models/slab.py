@@ -134,22 +134,26 @@ class Slab:
         ]
 
     @torch.inference_mode()
-    def take(self, other: Slab, copies: Sequence[tuple[int, int, int]]) -> None:
+    def take(self, other: Slab, copies: Sequence[tuple[int, int, int]], *, last: bool = False) -> None:
         """Copies columns of another slab, or of this one.
 
         Args:
             other: where from.
             copies: slot there, slot here, and the number of first columns. No slot is both written and read.
+            last: the other slab gives up its memory, layer by layer.
         """
-        for mine, theirs in zip(self.cache.layers, other.cache.layers, strict=True):
-            if isinstance(theirs, SlabLayer) and theirs.is_initialized and not mine.is_initialized:
-                mine.lazy_initialization(*theirs.stores)
-        pairs = list(zip(self.stores, other.stores, strict=True))
         # A slot that goes to several neighbouring ones is copied to them at once.
-        numbered = enumerate(copies)
-        for (source, _, count), group in groupby(
-            numbered, lambda one: (one[1][0], one[1][1] - one[0], one[1][2])
-        ):
-            targets = [target for _, (_, target, _) in group]
-            for store, old in pairs:
-                store[targets[0] : targets[-1] + 1, :, :count] = old[source, :, :count]
+        numbered = list(enumerate(copies))
+        for mine, theirs in zip(self.cache.layers, other.cache.layers, strict=True):
+            if not isinstance(theirs, SlabLayer) or not theirs.is_initialized:
+                continue
+            if not mine.is_initialized:
+                mine.lazy_initialization(*theirs.stores)
+            for (source, _, count), group in groupby(
+                numbered, lambda one: (one[1][0], one[1][1] - one[0], one[1][2])
+            ):
+                targets = [target for _, (_, target, _) in group]
+                for store, old in zip(mine.stores, theirs.stores, strict=True):
+                    store[targets[0] : targets[-1] + 1, :, :count] = old[source, :, :count]
+            if last:
+                theirs.stores, theirs.is_initialized = (), False

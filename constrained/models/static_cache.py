@@ -239,7 +239,8 @@ class StaticCache(HuggingFaceCache):
         old = self._slab
         assert old is not None
         self._slab = self._make(slots, columns)
-        self._slab.take(old, [(row.slot, row.slot, row.used) for row in self._rows])
+        copies = [(row.slot, row.slot, row.used) for row in self._rows]
+        self._slab.take(old, copies, last=self._steps is None)
         if self._steps is not None:
             self._steps.give_back(old)
 

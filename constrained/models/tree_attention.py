@@ -1,4 +1,7 @@
-"""`spec.kernels.tree_attention` as an attention implementation of transformers."""
+"""`spec.kernels.tree_attention` as an attention implementation of transformers.
+
+It is attention of torch (``sdpa``) but for passes over draft trees, which bring a ``tree``.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,9 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
+from constrained.models.capabilities import TREE_ATTENTION
 from spec.kernels import tree_attention
 from spec.kernels.attention import MAX_NODES, MAX_SIZE
-
-NAME = "constrained_tree"
-"""The implementation: attention of torch (``sdpa``) but for passes over draft trees that bring a ``tree``."""
 
 
 def attend(
@@ -56,7 +57,7 @@ def attend(
 
 
 def choose(config: Any, name: str) -> None:
-    """Makes a model use an implementation; `NAME` is made known first."""
-    AttentionInterface.register(NAME, attend)
-    AttentionMaskInterface.register(NAME, sdpa_mask)
+    """Makes a model use an implementation; `TREE_ATTENTION` is made known first."""
+    AttentionInterface.register(TREE_ATTENTION, attend)
+    AttentionMaskInterface.register(TREE_ATTENTION, sdpa_mask)
     config._attn_implementation = name

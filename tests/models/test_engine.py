@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import pickle
 import random
 import sys
 import warnings
@@ -215,6 +216,9 @@ def test_the_attention_of_trees_has_the_texts_of_the_eager_engine(monkeypatch: p
         Generator(one, CONSTRAINTS[2])("someone", **settings).tokens for one in (eager, llama())
     )
     assert found == expected
+    again = pickle.loads(pickle.dumps(model))
+    assert "_steps" not in vars(again)
+    assert Generator(again, CONSTRAINTS[2])("someone", **settings).tokens == expected
 
 
 def test_a_prompt_is_read_in_chunks_and_its_last_tokens_in_a_small_pass(
