@@ -645,7 +645,9 @@ const ByteSet& RegexStore::find_first(RegexId id) {
 
 /// First bytes by trial: one byte of each class.
 ByteSet RegexStore::first_by_steps(RegexId id) {
-    if (const auto loop = star_base(id)) return first(loop->part);  // infinitely many words remain after any byte
+    for (const RegexId part : loops(id)) {  // a byte that begins a copy can be followed by the rest of it, and completed
+        if (completion(id, part) != kInfinite && subset_of_star(id, part)) return first(part);
+    }
     std::array<int8_t, 256> possible;  // by byte class
     possible.fill(-1);
     const uint32_t partition = partition_id(id);

@@ -226,7 +226,11 @@ private:
     RegexId settle(RegexId id, uint8_t byte);
     RegexId raw_step(RegexId id, uint8_t byte);
     uint32_t search(RegexId id);
-    std::optional<StarOf> star_base(RegexId id);
+    std::optional<StarOf> star_of(RegexId id, RegexId part);
+    std::vector<RegexId> loops(RegexId id) const;
+    uint32_t completion(RegexId id, RegexId part);
+    bool stays(RegexId id, RegexId part);
+    RegexId behind_star(RegexId rest, RegexId part);
     uint32_t max_length(RegexId id) const { return nodes_[id.value].max_length; }
     bool subset_of_star(RegexId id, RegexId part);
     bool absorbs(RegexId tail, RegexId part);

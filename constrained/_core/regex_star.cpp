@@ -3,6 +3,7 @@
 // Free strings, excluded keys, and patterns that may match anywhere read any text of C* and decide only where C* is left, at
 // the closing quote. The tokens that stay inside C* are the same for all of them.
 #include <algorithm>
+#include <utility>
 
 #include "regex.hpp"
 
@@ -10,57 +11,109 @@ namespace core {
 
 namespace {
 constexpr size_t kFewStates = 256;  // of a language that is explored exhaustively
+constexpr size_t kFewFactors = 4;   // of one character
 }
 
 /// Sufficient conditions on the form of the residual:
-///  * one part of the union begins with C*, or with C* without some words, so every text of C* can be completed;
+///  * every text of C* can be completed, see `completion`;
 ///  * every part of the union is a subset of C* followed by a language whose first bytes do not begin C. As C is
 ///    prefix-free, such a text is not a prefix of a text of C*: the residual does not end inside the loop.
 std::optional<RegexStore::StarOf> RegexStore::star_of(RegexId id) {
-    const Node node = nodes_[id.value];
-    std::vector<RegexId> parts{id};
-    if (node.kind == Kind::Union) parts.assign(children(node).begin(), children(node).end());
-    std::optional<StarOf> found;
-    for (const RegexId part : parts) {
-        const auto [head, tail] = split_head(part);
-        const auto least = star_base(head);
-        if (!least) continue;
-        const uint32_t rest = add_lengths(least->rest, min_length(tail));
-        if (rest != kInfinite && (!found || rest < found->rest)) found = StarOf{least->part, rest, {}};
+    for (const RegexId part : loops(id)) {
+        if (const auto found = star_of(id, part)) return found;
     }
-    if (!found || !prefix_free(found->part)) return std::nullopt;
-    for (const RegexId part : parts) {
-        RegexId rest = part;
-        while (nodes_[rest.value].kind == Kind::Concat && subset_of_star(RegexId{nodes_[rest.value].a}, found->part)) {
-            rest = {nodes_[rest.value].b};
-        }
-        const RegexId leaving = split_head(rest).first;
-        found->exit_bytes |= first(leaving);
-        if (nullable(leaving) || (found->exit_bytes & first(found->part)).any()) return std::nullopt;
+    return std::nullopt;
+}
+
+std::optional<RegexStore::StarOf> RegexStore::star_of(RegexId id, RegexId part) {
+    StarOf found{part, completion(id, part), {}};
+    if (found.rest == kInfinite || !prefix_free(part)) return std::nullopt;
+    const Node node = nodes_[id.value];
+    std::vector<RegexId> ways{id};
+    if (node.kind == Kind::Union) ways.assign(children(node).begin(), children(node).end());
+    for (const RegexId way : ways) {
+        const RegexId leaving = split_head(behind_star(way, part)).first;
+        found.exit_bytes |= first(leaving);
+        if (nullable(leaving) || (found.exit_bytes & first(part)).any()) return std::nullopt;
     }
     return found;
 }
 
-/// C, if the language is C* with a lower bound or without finitely many words; with a bound on the minimum rest between
-/// copies.
-std::optional<RegexStore::StarOf> RegexStore::star_base(RegexId id) {
-    const Node node = nodes_[id.value];
-    if (node.kind == Kind::Repeat && node.c == kInfinite && !nullable({node.a})) return StarOf{{node.a}, min_length(id), {}};
-    if (node.kind != Kind::Intersection) return std::nullopt;
-    std::optional<StarOf> loop;
-    uint32_t longest = 0;
-    for (uint32_t i = 0; i < node.b; ++i) {
-        const RegexId part = children_[node.a + i];
-        const Node& child = nodes_[part.value];
-        if (child.kind == Kind::Complement && nodes_[child.a].finite) {
-            longest = std::max(longest, max_length({child.a}));
-        } else if (loop || child.kind != Kind::Repeat || !(loop = star_base(part))) {
-            return std::nullopt;
+/// What is left of a concatenation behind the factors that are subsets of C*. A character may take several factors: an
+/// escape and what it stands for.
+RegexId RegexStore::behind_star(RegexId rest, RegexId part) {
+    RegexId read = kEpsilon, after = rest;
+    for (size_t factors = 0; factors < kFewFactors && nodes_[after.value].kind == Kind::Concat;) {
+        const auto [head, tail] = split_head(after);
+        read = concat(read, head);
+        after = tail;
+        ++factors;
+        if (subset_of_star(read, part)) rest = after, read = kEpsilon, factors = 0;
+    }
+    return rest;
+}
+
+/// The C of all loops C* that texts of the language may begin with, of those that `completion` looks at.
+std::vector<RegexId> RegexStore::loops(RegexId id) const {
+    std::vector<RegexId> found, work{id};
+    while (!work.empty()) {
+        const RegexId head = split_head(work.back()).first;
+        const Node& node = nodes_[head.value];
+        work.pop_back();
+        if (node.kind == Kind::Union || node.kind == Kind::Intersection) {
+            work.insert(work.end(), children(node).begin(), children(node).end());
+        } else if (node.kind == Kind::Repeat && node.c == kInfinite && !nullable({node.a})) {
+            if (std::ranges::find(found, RegexId{node.a}) == found.end()) found.push_back({node.a});
         }
     }
-    // Any text longer than all excluded words completes it.
-    if (loop) loop->rest = add_lengths(loop->rest, add_lengths(longest, min_length(loop->part)));
-    return loop;
+    return found;
+}
+
+/// Bound on the bytes that complete any text of C* to a text of the language; kInfinite if the form does not show one.
+///  * C* with a lower bound, whatever follows it;
+///  * a union, of which one part has this;
+///  * an intersection of such subsets of C*, if a text is in each of them whatever is read after it: it is completed for one
+///    after the other. One part may do without that: it comes last. Finitely many words may be excluded: a longer text is none.
+uint32_t RegexStore::completion(RegexId id, RegexId part) {
+    const Node node = nodes_[id.value];
+    if (node.kind == Kind::Repeat) return RegexId{node.a} == part && node.c == kInfinite && !nullable(part) ? min_length(id) : kInfinite;
+    if (node.kind == Kind::Concat) {
+        const uint32_t head = completion({node.a}, part);
+        return head == kInfinite ? head : add_lengths(head, min_length({node.b}));
+    }
+    if (node.kind == Kind::Union) {
+        uint32_t least = kInfinite;
+        for (uint32_t i = 0; i < node.b; ++i) least = std::min(least, completion(children_[node.a + i], part));
+        return least;
+    }
+    if (node.kind != Kind::Intersection) return kInfinite;
+    uint32_t total = 0, longest = 0;
+    bool looped = false, last = false;
+    for (uint32_t i = 0; i < node.b; ++i) {
+        const RegexId child = children_[node.a + i];
+        const Node held = nodes_[child.value];
+        if (held.kind == Kind::Complement && nodes_[held.a].finite) {
+            longest = std::max(longest, max_length({held.a}));
+            continue;
+        }
+        total = add_lengths(total, completion(child, part));
+        if (total == kInfinite || !subset_of_star(child, part)) return kInfinite;
+        if (!stays(child, part) && std::exchange(last, true)) return kInfinite;
+        looped = true;
+    }
+    return looped ? add_lengths(total, add_lengths(longest, min_length(part))) : kInfinite;
+}
+
+/// Whether a text of the language followed by one of C* is a text of the language, decided by form.
+bool RegexStore::stays(RegexId id, RegexId part) {
+    while (nodes_[id.value].kind == Kind::Concat) id = {nodes_[id.value].b};
+    const Node node = nodes_[id.value];
+    switch (node.kind) {
+        case Kind::Repeat: return RegexId{node.a} == part && node.c == kInfinite;
+        case Kind::Union:
+        case Kind::Intersection: return std::ranges::all_of(children(node), [&](RegexId child) { return stays(child, part); });
+        default: return false;
+    }
 }
 
 /// Explores the states: none that is nullable may have a continuation.
