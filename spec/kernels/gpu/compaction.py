@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import lru_cache
 
 import torch
 import triton
@@ -45,6 +46,12 @@ def _compact_kv(
     tl.store(cache + put.to(tl.int64)[:, None] * length_stride + column[None, :], held, mask=moved)
 
 
+@lru_cache(maxsize=64)
+def _addresses(numbers: tuple[int, ...], device: torch.device) -> torch.Tensor:
+    """Addresses on a device. Caches of fixed size stay where they are, so they are copied once, not at every step."""
+    return torch.tensor(numbers, dtype=torch.int64).to(device)
+
+
 def launch_compact_kv(caches: Sequence[torch.Tensor], source: torch.Tensor, start: torch.Tensor) -> None:
     """`spec.kernels.compact_kv` of checked arguments: one launch for all caches of one form, as a rule for all."""
     alike: dict[tuple[object, ...], list[torch.Tensor]] = defaultdict(list)
@@ -58,10 +65,10 @@ def launch_compact_kv(caches: Sequence[torch.Tensor], source: torch.Tensor, star
         if not first.numel():
             continue
         columns = min(triton.next_power_of_2(size), max(16, _HELD // held))
-        addresses = torch.tensor([cache.data_ptr() for cache in group], dtype=torch.int64)
+        addresses = _addresses(tuple(cache.data_ptr() for cache in group), source.device)
         _compact_kv[(requests * heads, len(group), triton.cdiv(size, columns))](
             first.view(_WORDS[first.element_size()]),
-            addresses.to(source.device, non_blocking=True),
+            addresses,
             source,
             source.stride(0),
             start,
