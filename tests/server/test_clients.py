@@ -42,14 +42,18 @@ def server() -> Iterator[Served]:
         yield running
 
 
-@pytest.mark.parametrize("mode", ["TOOLS", "JSON", "JSON_SCHEMA"])
+@pytest.mark.parametrize("mode", ["TOOLS", "JSON", "JSON_SCHEMA", "RESPONSES_TOOLS"])
 def test_instructor(server: Served, mode: str) -> None:
     instructor = pytest.importorskip("instructor")
+    asked: Any = {"messages": [{"role": "user", "content": "Who wrote the first program?"}]}
     with server.openai() as openai:
         client = instructor.from_openai(openai, mode=instructor.Mode[mode])
-        person = client.chat.completions.create(
+        create = client.chat.completions.create
+        if mode == "RESPONSES_TOOLS":
+            create, asked = client.responses.create, {"input": "Who wrote the first program?"}
+        person = create(
             model=MODEL,
-            messages=[{"role": "user", "content": "Who wrote the first program?"}],
+            **asked,
             response_model=Person,
             max_retries=0,
             temperature=0,
@@ -75,29 +79,35 @@ def test_instructor_sees_a_value_grow(server: Served) -> None:
 
 
 @contextlib.asynccontextmanager
-async def agent(server: Served, **options: Any) -> AsyncIterator[Any]:
+async def agent(server: Served, api: str = "OpenAIChatModel", **options: Any) -> AsyncIterator[Any]:
     from pydantic_ai import Agent
-    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.models import openai
     from pydantic_ai.providers.openai import OpenAIProvider
 
     async with AsyncOpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as client:
-        model = OpenAIChatModel(MODEL, provider=OpenAIProvider(openai_client=client))
+        model = getattr(openai, api)(MODEL, provider=OpenAIProvider(openai_client=client))
         yield Agent(model, retries=0, model_settings={"temperature": 0.0}, **options)
 
 
+APIS = ["OpenAIChatModel", "OpenAIResponsesModel"]
+"""pydantic-ai's models over OpenAI's two APIs; the second one is its default."""
+
+
+@pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("way", ["NativeOutput", "ToolOutput", "PromptedOutput"])
-async def test_pydantic_ai(server: Served, way: str) -> None:
+async def test_pydantic_ai(server: Served, way: str, api: str) -> None:
     pydantic_ai = pytest.importorskip("pydantic_ai")
-    async with agent(server, output_type=getattr(pydantic_ai, way)(Person)) as made:
+    async with agent(server, api, output_type=getattr(pydantic_ai, way)(Person)) as made:
         result = await made.run("Who wrote the first program?")
     assert result.output == Person(name="Ada", age=36)
     assert result.usage.output_tokens > 0
 
 
-async def test_a_pydantic_ai_agent_uses_a_tool(server: Served) -> None:
+@pytest.mark.parametrize("api", APIS)
+async def test_a_pydantic_ai_agent_uses_a_tool(server: Served, api: str) -> None:
     pytest.importorskip("pydantic_ai")
     rolled = []
-    async with agent(server) as made:
+    async with agent(server, api) as made:
 
         @made.tool_plain
         def roll(sides: int) -> int:
@@ -110,10 +120,11 @@ async def test_a_pydantic_ai_agent_uses_a_tool(server: Served) -> None:
     assert result.output == "You rolled 4"
 
 
-async def test_pydantic_ai_streams(server: Served) -> None:
+@pytest.mark.parametrize("api", APIS)
+async def test_pydantic_ai_streams(server: Served, api: str) -> None:
     pydantic_ai = pytest.importorskip("pydantic_ai")
     async with (
-        agent(server, output_type=pydantic_ai.NativeOutput(Person)) as made,
+        agent(server, api, output_type=pydantic_ai.NativeOutput(Person)) as made,
         made.run_stream("Who?") as result,
     ):
         values = [value async for value in result.stream_output(debounce_by=None)]
