@@ -70,12 +70,12 @@ class Memory:
 
     def __init__(self) -> None: ...
 
-    def dump(self) -> tuple[list[int], list[int], list[tuple[int, tuple[float, float]]]]:
+    def dump(self) -> tuple[list[int], list[int], list[tuple[int, tuple[float, float]]], list[float]]:
         """
-        All tables: n-grams and slots as numbers, and (kind, (hits, trials)) of the calibration.
+        All tables: n-grams and slots as numbers, (kind, (hits, trials)) of the calibration, and the mixer's numbers.
         """
 
-    def restore(self, ngrams: Sequence[int], slots: Sequence[int], kinds: Sequence[tuple[int, tuple[float, float]]], tokens: int) -> None:
+    def restore(self, ngrams: Sequence[int], slots: Sequence[int], kinds: Sequence[tuple[int, tuple[float, float]]], weights: Sequence[float], tokens: int) -> None:
         """Restores the result of `dump`, for a vocabulary of `tokens` tokens."""
 
 class Tree:

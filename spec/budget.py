@@ -23,12 +23,14 @@ from itertools import zip_longest
 from statistics import median
 
 PLAIN_CREDIT = 0.01  # plain passes; credited for each plain pass: pays for trials
-INITIAL_BALANCE = 0.5  # plain passes
+INITIAL_BALANCE = 2.0  # plain passes
 MAX_BALANCE = 6.0  # plain passes; bounds the loss before unprofitable speculation stops
 MAX_STAKE = 3.0  # plain passes; bounds the loss of one pass
 MIN_PLAIN_SAMPLES = 3  # plain passes measured before the first draft
 REMEASURE_AFTER = 64  # passes with draft tokens between two measurements of a plain one
 EXPLORE_EVERY = 32  # passes with draft tokens; one of them verifies more than the best size
+FIRST_EXPLORE_EVERY = 6  # the same, for the first `REMEASURE_AFTER` of them
+EXPLORE_BALANCE = 2.0  # plain passes; what exploring needs
 MAX_EXTRAPOLATION = 4  # times the widest measured pass; costs beyond it are unknown
 SAMPLES_PER_WIDTH = 5
 OUTLIER_FACTOR = 2.0  # times the usual time: a longer pass was interrupted by another process
@@ -257,7 +259,8 @@ class DraftBudget:
             gained += sum(level) / sequences
             if gained / (drafting + cost) > most:
                 best, most = count, gained / (drafting + cost)
-        if best and self.balance >= MAX_BALANCE and self._drafted_passes % EXPLORE_EVERY == EXPLORE_EVERY - 1:
+        every = FIRST_EXPLORE_EVERY if self._drafted_passes < REMEASURE_AFTER else EXPLORE_EVERY
+        if best and self.balance >= EXPLORE_BALANCE and self._drafted_passes % every == every - 1:
             best = min(largest, 2 * best)
         self._promising_nodes = max(float(INITIAL_NODES), 1.5 * best + 1, 0.8 * self._promising_nodes)
         return best

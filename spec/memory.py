@@ -74,7 +74,7 @@ class DraftMemory:
         """
         import numpy as np
 
-        ngrams, slots, kinds = self.core.dump()
+        ngrams, slots, kinds, weights = self.core.dump()
         temporary = f"{os.fspath(path)}.{os.getpid()}.new"
         with open(temporary, "wb") as file:
             np.savez_compressed(
@@ -85,6 +85,7 @@ class DraftMemory:
                 slots=np.array(slots, dtype=np.uint64),
                 kinds=np.array([kind for kind, _ in kinds], dtype=np.uint32),
                 counts=np.array([count for _, count in kinds], dtype=np.float64).reshape(-1, 2),
+                weights=np.array(weights, dtype=np.float64),
             )
         os.replace(temporary, path)
 
@@ -110,7 +111,13 @@ class DraftMemory:
                     raise ValueError("another format or vocabulary")
                 counts = [tuple(pair) for pair in archive["counts"].tolist()]
                 kinds = list(zip(archive["kinds"].tolist(), counts, strict=True))
-                memory.core.restore(archive["ngrams"].tolist(), archive["slots"].tolist(), kinds, tokens)
+                memory.core.restore(
+                    archive["ngrams"].tolist(),
+                    archive["slots"].tolist(),
+                    kinds,
+                    archive["weights"].tolist(),
+                    tokens,
+                )
         except (KeyError, TypeError, ValueError, EOFError, zipfile.BadZipFile) as error:
             raise ValueError(f"{os.fspath(path)} is not a draft memory: {error}") from error
         return memory

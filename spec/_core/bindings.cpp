@@ -171,14 +171,16 @@ NB_MODULE(_core, m) {
                 for (const auto& [kind, count] : self.calibration.counts()) {
                     kinds.push_back({kind, {count.hits, count.trials}});
                 }
-                return std::make_tuple(dump(self.ngrams), dump(self.slots), kinds);
+                return std::make_tuple(dump(self.ngrams), dump(self.slots), kinds, self.mixer.numbers());
             },
-            "All tables: n-grams and slots as numbers, and (kind, (hits, trials)) of the calibration.")
+            "All tables: n-grams and slots as numbers, (kind, (hits, trials)) of the calibration, and the mixer's numbers.")
         .def(
             "restore",
             [](Memory& self, const std::vector<uint64_t>& ngrams, const std::vector<uint64_t>& slots,
-               const std::vector<std::pair<uint32_t, std::pair<double, double>>>& kinds, uint32_t tokens) {
+               const std::vector<std::pair<uint32_t, std::pair<double, double>>>& kinds, const std::vector<double>& weights,
+               uint32_t tokens) {
                 const std::lock_guard<std::mutex> held(self.lock);
+                if (!self.mixer.restore(weights)) throw nb::value_error("not the numbers of a mixer");
                 restore(self.ngrams, ngrams, tokens);
                 restore(self.slots, slots, tokens);
                 self.calibration.clear();
@@ -189,7 +191,7 @@ NB_MODULE(_core, m) {
                     self.calibration.set(kind, {count.first, count.second});
                 }
             },
-            "ngrams"_a, "slots"_a, "kinds"_a, "tokens"_a, "Restores the result of `dump`, for a vocabulary of `tokens` tokens.");
+            "ngrams"_a, "slots"_a, "kinds"_a, "weights"_a, "tokens"_a, "Restores the result of `dump`, for a vocabulary of `tokens` tokens.");
 
     nb::class_<Tree>(m, "Tree", "A draft tree; see spec.drafts.DraftTreeProtocol.")
         .def_ro("token", &Tree::token, "Ids; -1 for the root.")

@@ -9,6 +9,7 @@ namespace spec {
 namespace {
 
 constexpr double kLeast = 1e-5;       // minimum path probability of a node
+constexpr double kWorthAsking = 0.02; // probability from which the automaton is asked about a token that shares with others
 constexpr size_t kPrompt = 4096;      // tokens at the end of a prompt whose n-grams are learned
 constexpr size_t kMaxRecycledTokens = 1 << 18;  // tokens with remembered successors
 constexpr uint32_t kKinds = 24;       // bits of a kind below the source's number
@@ -122,32 +123,29 @@ void Drafter::propose(uint32_t source, const DraftContext& context, DraftTokens&
 
 std::shared_ptr<Tree> Drafter::draft(size_t max_nodes, size_t depth) {
     const std::lock_guard<std::mutex> held(memory_->lock);
-    struct Candidate {
+    struct Expansion {
         double worth;
         uint32_t count;
         int32_t parent;
         uint32_t token, bits;
-        bool operator<(const Candidate& other) const {
+        bool operator<(const Expansion& other) const {
             return worth != other.worth ? worth < other.worth : count > other.count;
         }
-    };
-    struct Fused {
-        uint32_t token, bits;
-        double missed;
     };
     tree_ = std::make_shared<Tree>(context_.state);
     Tree& tree = *tree_;
     proposals_.clear();
+    candidates_.clear();
     slots_.clear();
     node_ = 0;
     std::vector<DraftContext> contexts{context_};
     contexts.reserve(max_nodes + 1);
-    std::priority_queue<Candidate> heap;
+    std::priority_queue<Expansion> heap;
     uint32_t counted = 0;
     DraftTokens draft_tokens;
-    std::vector<Fused> fused;
+    std::vector<double> worths;
     const auto look = [&](uint32_t node) {
-        fused.clear();
+        const size_t begin = candidates_.size();
         if (has(kNgram)) context_hashes_ = context_hashes(contexts[node]);
         for (uint32_t source = 0; source < kSources; ++source) {
             if (!has(static_cast<Source>(source))) continue;
@@ -155,26 +153,64 @@ std::shared_ptr<Tree> Drafter::draft(size_t max_nodes, size_t depth) {
             propose(source, contexts[node], draft_tokens);
             for (const DraftToken& draft_token : draft_tokens) {
                 const uint32_t kind = draft_token.kind | source << kKinds;
-                const double p = memory_->calibration.probability(kind, draft_token.prior);
+                const double logit = Mixer::logit(memory_->calibration.probability(kind, draft_token.prior));
                 proposals_.push_back({node, draft_token.token, kind});
-                auto known = std::find_if(fused.begin(), fused.end(), [&](const Fused& f) { return f.token == draft_token.token; });
-                if (known == fused.end()) {
-                    fused.push_back({draft_token.token, 1u << source, 1.0 - p});
-                } else {
-                    known->missed = std::min(known->missed, 1.0 - p);
-                    known->bits |= 1u << source;
+                auto known = std::find_if(candidates_.begin() + static_cast<std::ptrdiff_t>(begin), candidates_.end(),
+                                          [&](const Candidate& candidate) { return candidate.token == draft_token.token; });
+                if (known == candidates_.end()) {
+                    candidates_.push_back({node, draft_token.token, 0, {}});
+                    known = candidates_.end() - 1;
+                    known->features[Mixer::kSurest] = -Mixer::kBound;
                 }
+                known->bits |= 1u << source;
+                known->features[2 * source] = logit;
+                known->features[2 * source + 1] = 1.0;
+                known->features[Mixer::kSurest] = std::max(known->features[Mixer::kSurest], logit);
             }
         }
-        for (const Fused& one : fused) {
-            const double worth = tree.path_probability[node] * (1.0 - one.missed);
+        double total = 0.0, first = -Mixer::kBound, second = -Mixer::kBound;  // the two surest
+        for (size_t i = begin; i < candidates_.size(); ++i) {
+            const double surest = candidates_[i].features[Mixer::kSurest];
+            total += 1.0 / (1.0 + std::exp(-surest));
+            second = std::max(second, std::min(first, surest));
+            first = std::max(first, surest);
+        }
+        const uint32_t here = place(contexts[node]);
+        const double depth_feature = std::log2(1.0 + tree.depth[node]);
+        const double surprise = std::min(6.0, -std::log(tree.path_probability[node]));
+        double sum = 0.0;
+        worths.clear();
+        for (size_t i = begin; i < candidates_.size(); ++i) {
+            Mixer::Features& features = candidates_[i].features;
+            const double surest = features[Mixer::kSurest];
+            const double others = total - 1.0 / (1.0 + std::exp(-surest));
+            features[Mixer::kCompetitor] = surest == first ? second : first;
+            features[Mixer::kOthers] = Mixer::logit(std::min(0.999, std::max(0.001, others)));
+            features[Mixer::kConstant] = 1.0;
+            features[Mixer::kDepth] = depth_feature;
+            features[candidates_[i].bits & tree.sources[node] ? Mixer::kTrusted : Mixer::kDoubted] = surprise;
+            worths.push_back(memory_->mixer.probability(here, features));
+            sum += worths.back();
+        }
+        if (sum > 1.0) {  // tokens that the automaton refuses leave before the others share the probability
+            sum = 0.0;
+            for (size_t i = begin; i < candidates_.size(); ++i) {
+                double& worth = worths[i - begin];
+                if (worth >= kWorthAsking && !automaton_->next(tree.state[node], candidates_[i].token)) worth = 0.0;
+                sum += worth;
+            }
+        }
+        const double share = tree.path_probability[node] / std::max(1.0, sum);
+        for (size_t i = begin; i < candidates_.size(); ++i) {
+            const Candidate& one = candidates_[i];
+            const double worth = share * worths[i - begin];
             if (worth < kLeast || std::find(eos_ids_.begin(), eos_ids_.end(), one.token) != eos_ids_.end()) continue;
             heap.push({worth, ++counted, static_cast<int32_t>(node), one.token, one.bits});
         }
     };
     if (depth) look(0);
     while (!heap.empty() && tree.size() <= max_nodes) {
-        const Candidate best = heap.top();
+        const Expansion best = heap.top();
         heap.pop();
         const uint32_t state = automaton_->next(tree.state[static_cast<size_t>(best.parent)], best.token);
         if (!state) continue;
@@ -300,6 +336,13 @@ void Drafter::update_calibration(uint32_t token) {
     for (auto proposal = begin; proposal != proposals_.end() && proposal->node == static_cast<uint32_t>(node_); ++proposal) {
         if (proposal->token == token || automaton_->next(context_.state, proposal->token)) {
             memory_->calibration.learn(proposal->kind, proposal->token == token);
+        }
+    }
+    const auto first = std::lower_bound(candidates_.begin(), candidates_.end(), static_cast<uint32_t>(node_),
+                                        [](const Candidate& candidate, uint32_t node) { return candidate.node < node; });
+    for (auto candidate = first; candidate != candidates_.end() && candidate->node == static_cast<uint32_t>(node_); ++candidate) {
+        if (candidate->token == token || automaton_->next(context_.state, candidate->token)) {
+            memory_->mixer.learn(place(context_), candidate->features, candidate->token == token);
         }
     }
     node_ = tree_->child(node_, token);

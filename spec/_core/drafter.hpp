@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 
+#include "mixer.hpp"
 #include "sources.hpp"
 
 namespace spec {
@@ -17,6 +18,7 @@ namespace spec {
 /// Numbers of the sources; the last two are kNgram with other tables.
 enum Source : uint32_t { kForced, kNgram, kSlotNgram, kPromptLookup, kSuffix, kTokenRecycling, kSlotFavourites, kNgramConstraint, kNgramVocabulary, kSources };
 inline constexpr uint32_t kNamedSources = kNgramConstraint;
+static_assert(kSources == Mixer::kSources);
 
 class Calibration {
 public:
@@ -53,6 +55,7 @@ struct ConstraintMemory {
 struct Memory {
     std::mutex lock;
     Calibration calibration;
+    Mixer mixer;
     ContextCounts ngrams{1 << 18}, slots{1 << 18};
     std::unordered_map<uint32_t, std::vector<uint32_t>> recycled_tokens;
 };
@@ -100,6 +103,12 @@ private:
     struct Proposal {
         uint32_t node, token, kind;
     };
+    /// A token that was proposed behind a node, by any source.
+    struct Candidate {
+        uint32_t node, token, bits;
+        Mixer::Features features;
+    };
+    uint32_t place(const DraftContext& context) const { return is_json_ ? context.path.kind * 2u + context.path.quoted : 0u; }
     bool has(Source source) const { return sources_ >> source & 1; }
     void propose(uint32_t source, const DraftContext& context, DraftTokens& out);
     void learn(const DraftContext& context, uint32_t token);
@@ -121,7 +130,8 @@ private:
     Layout layout_;
     std::shared_ptr<Tree> tree_;
     ContextHashes context_hashes_{};         // of the current node
-    std::vector<Proposal> proposals_;  // in ascending order of nodes
+    std::vector<Proposal> proposals_;    // in ascending order of nodes
+    std::vector<Candidate> candidates_;  // likewise
     SlotFavourites favourites_;
     std::vector<uint64_t> slots_, probed_slots_;  // of the nodes of the last tree and of the last probe
     bool begun_ = false;                          // a token was committed

@@ -98,7 +98,13 @@ class ReferenceDrafter:
     def draft(self, nodes: int, depth: int = 1 << 30) -> ReferenceDraftTree:
         """The best draft tree of at most `nodes` nodes and `depth` levels."""
         self._draft = build_draft(
-            self.context, self.sources, self.memory.calibration, nodes, depth, chain=self.chain_drafts
+            self.context,
+            self.sources,
+            self.memory.calibration,
+            self.memory.mixer,
+            nodes,
+            depth,
+            chain=self.chain_drafts,
         )
         self._node = ROOT
         if "slot_favourites" in self.source_names and self.context.json_path is not None:
@@ -203,6 +209,10 @@ class ReferenceDrafter:
         for proposed, kind in draft.proposals.get(node, ()):
             if proposed == token or automaton.next(state, proposed) != DEAD:
                 calibration.record(kind, proposed == token)
+        place, candidates = draft.candidates.get(node, (0, {}))
+        for proposed, features in candidates.items():
+            if proposed == token or automaton.next(state, proposed) != DEAD:
+                self.memory.mixer.learn(place, features, proposed == token)
         self._node = draft.tree.child(node, token)
         if NO_NODE < self._node <= self._verified:
             self.accepted_total += 1

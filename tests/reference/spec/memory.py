@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.reference.spec.calibration import AcceptanceCalibration
 from tests.reference.spec.layout import USUAL, Layout
+from tests.reference.spec.mixer import Mixer
 from tests.reference.spec.sources.counts import ContextCounts
 from tests.reference.spec.sources.suffix import OutputHistory
 from tests.reference.spec.sources.token_recycling import RecycledTokens
@@ -33,6 +34,7 @@ class ReferenceMemory:
 
     Attributes:
         calibration: how often proposals of each kind were accepted.
+        mixer: makes one probability of what all sources say.
         ngrams: token n-grams of all constraints.
         slots: n-grams by slot of a JSON value, of all constraints.
         recycled_tokens: tokens that the model ranked high, by the token before.
@@ -41,6 +43,7 @@ class ReferenceMemory:
 
     def __init__(self) -> None:
         self.calibration = AcceptanceCalibration()
+        self.mixer = Mixer()
         self.ngrams = ContextCounts()
         self.slots = ContextCounts()
         self.recycled_tokens: RecycledTokens = {}
