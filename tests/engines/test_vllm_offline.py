@@ -156,7 +156,7 @@ class Run:
         self.manager = done["manager"]
         self.kinds, self.together = results[0], results[1]
         self.greedy = [one for batch in results[2 : 2 + count] for one in batch]
-        self.passes = sum(passes[2 : 2 + count])
+        self.passes, self.passes_together = sum(passes[2 : 2 + count]), passes[1]
         self.refused = [one for batch in results[2 + count : 2 + count + len(REFUSED)] for one in batch]
         self.alive, self.mixed, self.draws = results[-3:]
         self.draw_passes = passes[-1]
@@ -236,6 +236,8 @@ def test_drafts_need_fewer_passes_than_ngrams_at_the_same_texts() -> None:
     none, ngram, ours = (runs[name] for name in ("none", "ngram", "ours"))
     tokens = sum(len(one["tokens"]) for one in none.greedy)
     print({name: f"{tokens} tokens, {one.passes} passes" for name, one in runs.items()})
+    tokens = sum(len(one["tokens"]) for one in none.together)
+    print({name: f"{tokens} tokens of {len(MANY)} texts, {one.passes_together} passes" for name, one in runs.items()})
     assert none.greedy == ngram.greedy == ours.greedy
     assert ours.passes * 2 < ngram.passes < none.passes
     assert max(ours.draw_passes, ngram.draw_passes) < none.draw_passes  # the G-tests are about drafts

@@ -94,7 +94,8 @@ def _section(
         line("tokens of a text", middle(lambda row: row.tokens, 1)),
     ]
     if any(row.mask_seconds for some in rows.values() for row in some):
-        lines.insert(-1, line("masks, ms of a token", middle(lambda row: row.mask_seconds, 1e3)))
+        lines.insert(-1, line("masks, us of a token", middle(lambda row: row.mask_seconds, 1e6)))
+        lines.insert(-1, line("masks of a second request", middle(lambda row: row.again_seconds, 1e6)))
     heads = [f"{engine} {results.versions.get(engine, '')}".strip() for engine in engines]
     return ReportTable(title, heads, lines)
 

@@ -40,6 +40,7 @@ class SchemaBenchRow:
         first_seconds: from the prompt to the first token.
         token_seconds: per token after the first.
         mask_seconds: per token, of masks and of what follows a token; None where they are not timed apart.
+        again_seconds: the same when the engine reads the text once more, as in a second request.
         tokens: of the text.
         text: what was generated.
         cut: whether the limit of tokens cut the text: it had not ended there, or was closed in time.
@@ -69,6 +70,7 @@ class SchemaBenchRow:
     exact: bool | None = None
     lax: bool | None = None
     mask_seconds: float | None = None
+    again_seconds: float | None = None
 
     @property
     def declared(self) -> bool:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Any
 
 from constrained.evaluate.harness.machine import resident_bytes
@@ -92,7 +92,7 @@ class VllmBench:
         self._tokenizer = self._llm.get_tokenizer()
         self._context: int = self._llm.llm_engine.model_config.max_model_len
         core = self._llm.llm_engine.engine_core.engine_core
-        manager = core.structured_output_manager
+        manager = self._manager = core.structured_output_manager
         self._compiling = [
             CallTimer(SamplingParams, "_validate_structured_outputs"),
             CallTimer(manager, "_create_grammar", self._compiled),
@@ -131,6 +131,8 @@ class VllmBench:
             return row
         row.compile_seconds = sum(timer.seconds for timer in self._compiling)
         self._record(row, output.outputs[0], began, item["schema"])
+        if row.status != r.CRASH:
+            row.again_seconds = self._read_again(params, output.outputs[0].token_ids)
         return row
 
     def _record(self, row: r.SchemaBenchRow, completion: Any, began: float, schema: Any) -> None:
@@ -148,6 +150,25 @@ class VllmBench:
         row.valid, row.valid_2020, row.message = judging.judge(schema, completion.text)
         row.cut = completion.finish_reason == "length"
         row.status = r.OK if row.valid else r.TRUNCATED if row.cut else r.INVALID
+
+    def _read_again(self, params: Any, tokens: Sequence[int]) -> float | None:
+        """Seconds of a token for a second request that writes the same text, without the model."""
+        from vllm.v1.request import Request
+
+        self._row = None  # what follows is not of its phases
+        params = params.clone()
+        params.update_from_generation_config({}, eos_token_id=self._tokenizer.eos_token_id)
+        params.structured_outputs._backend = self._name
+        request: Any = Request("again", [0], params, None)
+        self._manager.grammar_init(request)
+        while not request.structured_output_request.is_grammar_ready:
+            sleep(0.001)
+        before = sum(timer.seconds for timer in self._masking)
+        for token in tokens:
+            self._manager.grammar_bitmask({"again": request}, ["again"], {})
+            request.append_output_token_ids([token])
+            self._manager.accept_tokens(request, [token])
+        return (sum(timer.seconds for timer in self._masking) - before) / len(tokens) if tokens else None
 
     def _prompt(self, schema: Any) -> list[int]:
         """The prompt, the same for every backend, shortened until it leaves room for the completion."""
