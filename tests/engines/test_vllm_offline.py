@@ -237,7 +237,12 @@ def test_drafts_need_fewer_passes_than_ngrams_at_the_same_texts() -> None:
     tokens = sum(len(one["tokens"]) for one in none.greedy)
     print({name: f"{tokens} tokens, {one.passes} passes" for name, one in runs.items()})
     tokens = sum(len(one["tokens"]) for one in none.together)
-    print({name: f"{tokens} tokens of {len(MANY)} texts, {one.passes_together} passes" for name, one in runs.items()})
+    print(
+        {
+            name: f"{tokens} tokens of {len(MANY)} texts, {one.passes_together} passes"
+            for name, one in runs.items()
+        }
+    )
     assert none.greedy == ngram.greedy == ours.greedy
     assert ours.passes * 2 < ngram.passes < none.passes
     assert max(ours.draw_passes, ngram.draw_passes) < none.draw_passes  # the G-tests are about drafts

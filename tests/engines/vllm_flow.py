@@ -97,6 +97,9 @@ def main() -> None:
 
     rng = random.Random(3)
     run(manager, {str(i): request(str(i), **kind) for i, kind in enumerate(KINDS)}, rng)
+    config.num_speculative_tokens = 0
+    run(manager, {str(i): request(str(i), **kind) for i, kind in enumerate(KINDS)}, rng)
+    config.num_speculative_tokens = DRAFTS
     manager.reasoner_cls = Reasoner
     for limit in (16, 17, 20, 40):
         run(manager, {str(i): request(str(i), limit, **kind) for i, kind in enumerate(KINDS)}, rng)
@@ -130,13 +133,13 @@ def run(manager: Any, requests: dict[str, Any], rng: random.Random) -> None:
         )
         for name, one in requests.items()
     }
-    reasons = manager.reasoner_cls is not None
+    reasons, drafted = manager.reasoner_cls is not None, manager.vllm_config.num_speculative_tokens
     live = dict(requests)
     while live:
         drafts = {}
         for name, one in live.items():
             wanted: list[int] = []
-            for _ in range(rng.randrange(DRAFTS + 1)):
+            for _ in range(rng.randrange(drafted + 1)):
                 allowed = _allowed(automata[name], [*one.output_token_ids, *wanted], reasons=reasons)
                 wrong = not allowed or rng.random() > 0.8
                 wanted.append(rng.randrange(1, size) if wrong else rng.choice(allowed))
@@ -145,7 +148,7 @@ def run(manager: Any, requests: dict[str, Any], rng: random.Random) -> None:
             drafts[name] = valid
         masks = manager.grammar_bitmask(live, list(live), drafts)
         row = 0
-        stride = len(masks) // len(live) if len(masks) == len(live) * (DRAFTS + 1) else None
+        stride = len(masks) // len(live) if len(masks) == len(live) * (drafted + 1) else None
         for place, (name, one) in enumerate(list(live.items())):
             automaton, written = automata[name], list(one.output_token_ids)
             row = place * stride if stride else row

@@ -39,7 +39,7 @@ class SchemaBenchRow:
         compile_seconds: from the schema to what the engine calls compiled.
         first_seconds: from the prompt to the first token.
         token_seconds: per token after the first.
-        mask_seconds: per token, of masks and of what follows a token; None where they are not timed apart.
+        mask_seconds: processor time per token, of masks and of what follows a token; None where they are not timed apart.
         again_seconds: the same when the engine reads the text once more, as in a second request.
         tokens: of the text.
         text: what was generated.

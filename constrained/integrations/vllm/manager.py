@@ -47,6 +47,7 @@ class VllmManager(StructuredOutputManager):
         super().__init__(vllm_config)
         self.drafts = EngineDrafts(drafts, adapts=not self.settings.always_draft) if drafts else None
         self.backend_name = BACKEND
+        self._masks: Any = None
         self.ours: VllmGrammarBackend | None = None
         if not vllm_config.model_config.skip_tokenizer_init:
             size = vllm_config.model_config.get_vocab_size()
@@ -79,6 +80,8 @@ class VllmManager(StructuredOutputManager):
             return super().grammar_bitmask(
                 requests, structured_output_request_ids, scheduled_spec_decode_tokens
             )
+        if self._plain:
+            return self._plain_masks([requests[name] for name in structured_output_request_ids])
         for request_id in structured_output_request_ids:
             drafts = scheduled_spec_decode_tokens.get(request_id, ())
             self._count_tokens(requests[request_id], drafts)
@@ -89,6 +92,32 @@ class VllmManager(StructuredOutputManager):
             return super().grammar_bitmask(
                 requests, structured_output_request_ids, scheduled_spec_decode_tokens
             )
+
+    @property
+    def _plain(self) -> bool:
+        """Whether a step has one mask for each request, which holds from its first token on."""
+        config = self.vllm_config
+        return (
+            self.reasoner_cls is None
+            and not config.num_speculative_tokens
+            and not config.model_config.is_diffusion
+        )
+
+    def _plain_masks(self, requests: list[Any]) -> Any:
+        """One mask for each request, as the engine has neither drafts nor reasoning."""
+        assert self.ours is not None
+        if self._masks is None:
+            rows = self.vllm_config.scheduler_config.max_num_seqs
+            self._masks = self.ours.allocate_token_bitmask(rows)
+        with self.ours.masks.step() if len(requests) > 1 else nullcontext():
+            for row, request in enumerate(requests):
+                grammar = request.structured_output_request.grammar
+                if grammar.is_terminated():
+                    self._masks[row] = -1
+                    continue
+                grammar.tokens_before = request.num_output_tokens - grammar.accepted
+                self.ours.masks.add(grammar, self._masks, row)
+        return self._masks[: len(requests)].numpy()
 
     def _count_tokens(self, request: Any, drafts: Sequence[int]) -> None:
         """Tells the grammar of a request how many tokens precede it, drafts that end its reasoning included."""
