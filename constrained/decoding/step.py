@@ -88,7 +88,7 @@ class DecodingStep:
         """Keeps in the cache what these sequences have read, a row for each of them, in this order."""
         assert self.cache is not None
         rows = [sequence.cache_row for sequence in sequences]
-        for sequence in sequences:
+        for sequence in sequences if self._rows else ():  # none: rows leave between two passes
             if sequence.drafter is not None and sequence.drafter.active:
                 self._rows[sequence.cache_row].teach(sequence.drafter)
         if any(logits.tree is not None for logits in self._rows):
