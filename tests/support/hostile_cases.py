@@ -704,6 +704,21 @@ grammar(
 )
 grammar("hidden left recursion", 'root ::= a? root "b" | "c"\na ::= "a"?', WALKED, (b"c", b"acb"), (b"b",))
 grammar("ambiguity without end", 'root ::= root root | "a" | ""', WALKED, (b"", b"aaa"), (b"b",))
+grammar("ambiguity by threes", 'root ::= x\nx ::= x x x | "a"', WALKED, (b"a", b"aaa"), (b"", b"aa", b"b"))
+grammar(
+    "ambiguity by twos and fives",
+    'root ::= x\nx ::= x x x x x | x x | "a" | "b"',
+    WALKED,
+    (b"a", b"ab" * 50),
+    (b"", b"c"),
+)
+grammar(
+    "a hundred ambiguous parts",
+    'root ::= y{100}\ny ::= "a" y | "a" y "b" | "a"',
+    WALKED,
+    (b"a" * 100, b"a" * 101 + b"b"),
+    (b"a" * 99, b"b"),
+)
 grammar("an undefined rule", "root ::= missing", INVALID)
 grammar("no rules", "", INVALID)
 grammar("no start", 'a ::= "b"', INVALID)
