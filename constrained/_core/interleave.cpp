@@ -251,6 +251,7 @@ uint32_t InterleaveStore::cover(const View& view, uint32_t extra, uint32_t room,
     cell(best, 0, 0) = 0;
     const auto add = [&](const std::vector<uint32_t>& from, std::vector<uint32_t>& to, uint32_t obligations, uint32_t length, uint32_t more) {
         for (uint32_t held = 0; held < sets; ++held) {
+            if (held & ~state.obligations) continue;
             for (uint32_t count = 0; count + more <= most; ++count) {
                 const uint32_t before = from[size_t{held} * (most + 1) + count];
                 uint32_t& there = cell(to, held | (obligations & state.obligations), count + more);
@@ -267,8 +268,15 @@ uint32_t InterleaveStore::cover(const View& view, uint32_t extra, uint32_t room,
             for (; i < end; ++i) {
                 if (!interleave.entries[i].distinct) free.push_back(static_cast<uint32_t>(i));
             }
-        } else if (has(view.open, alternative)) {
-            const bool required = has(interleave.required_words.data(), alternative);
+        } else if (const bool required = has(interleave.required_words.data(), alternative); has(view.open, alternative)) {
+            // Where no number of entries is demanded, an optional one that discharges nothing makes a text longer.
+            const bool useful = required || extra > 0 || std::any_of(interleave.entries.begin() + i, interleave.entries.begin() + end, [&](const Entry& entry) {
+                return entry.obligations & state.obligations;
+            });
+            if (!useful) {
+                i = end;
+                continue;
+            }
             const std::vector<uint32_t> before = best;
             if (required) std::fill(best.begin(), best.end(), kInfinite);
             for (size_t j = i; j < end; ++j) {
