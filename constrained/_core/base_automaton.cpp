@@ -54,12 +54,12 @@ void BaseAutomaton::publish_mask(uint32_t state, uint32_t mask, uint32_t max_rem
 void BaseAutomaton::merge_items(std::vector<Item>& items) {
     std::ranges::sort(items);
     size_t kept = 0;
-    for (size_t i = 0; i < items.size(); ++i) {
-        if (kept && items[kept - 1].residual == items[i].residual) {
-            items[kept - 1].after = gss_.join(items[kept - 1].after, items[i].after);
-        } else {
-            items[kept++] = items[i];
-        }
+    for (size_t i = 0; i < items.size();) {
+        const Item first = items[i];
+        size_t end = i + 1;
+        while (end < items.size() && items[end].residual == first.residual) ++end;
+        items[kept++] = {first.residual, joined(std::span<const Item>(&items[i], end - i), &Item::after)};
+        i = end;
     }
     items.resize(kept);
 }
@@ -95,12 +95,12 @@ BaseAutomaton::Openings BaseAutomaton::opening(ContinuationId after) {
         }
         std::ranges::sort(made.ways);
         size_t kept = 0;
-        for (const Opening& way : made.ways) {
-            if (kept && made.ways[kept - 1].call == way.call && made.ways[kept - 1].symbol == way.symbol) {
-                made.ways[kept - 1].rest = gss_.join(made.ways[kept - 1].rest, way.rest);
-            } else {
-                made.ways[kept++] = way;
-            }
+        for (size_t i = 0; i < made.ways.size();) {
+            const Opening first = made.ways[i];
+            size_t end = i + 1;
+            while (end < made.ways.size() && made.ways[end].call == first.call && made.ways[end].symbol == first.symbol) ++end;
+            made.ways[kept++] = {first.call, first.symbol, joined(std::span<const Opening>(&made.ways[i], end - i), &Opening::rest)};
+            i = end;
         }
         made.ways.resize(kept);
         work.pop_back();

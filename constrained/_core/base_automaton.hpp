@@ -151,6 +151,15 @@ protected:
     }
     void publish_mask(uint32_t state, uint32_t mask, uint32_t max_remaining);
     void merge_items(std::vector<Item>& items);
+    /// The union of the continuations of these items or openings.
+    template <class Part>
+    ContinuationId joined(std::span<const Part> parts, ContinuationId Part::*of) {
+        if (parts.size() == 1) return parts[0].*of;
+        if (parts.size() == 2) return gss_.join(parts[0].*of, parts[1].*of);
+        std::vector<ContinuationId> all;
+        for (const Part& part : parts) all.push_back(part.*of);
+        return gss_.join(std::move(all));
+    }
     Openings opening(ContinuationId after);
     size_t opening_bytes() const;
     /// Calls on_symbol(symbol, rest) for every symbol that `after` may begin with; returns whether the text may end there.
@@ -209,20 +218,19 @@ struct MissingRules {
 
 template <class OnSymbol>
 bool BaseAutomaton::collect_first(ContinuationId after, OnSymbol&& on_symbol) {
-    std::map<std::pair<uint32_t, uint32_t>, ContinuationId> calls;  // (rank, rule) -> continuation of the rule
+    std::map<std::pair<uint32_t, uint32_t>, std::vector<ContinuationId>> calls;  // (rank, rule) -> continuations of the rule
     const auto begin = [&](const Opening& one) {
         if (!one.call) return on_symbol(one.symbol, one.rest);
-        const auto [at, fresh] = calls.try_emplace({exprs_.rank(one.symbol), one.symbol}, one.rest);
-        if (!fresh) at->second = gss_.join(at->second, one.rest);
+        calls[{exprs_.rank(one.symbol), one.symbol}].push_back(one.rest);
     };
     const Openings first = opening(after);
     for (const Opening& one : first.ways) begin(one);
     std::map<uint32_t, ContinuationId> entered;
     std::vector<uint32_t> missing;
     while (!calls.empty()) {
-        const auto [place, then] = *calls.begin();
-        calls.erase(calls.begin());
-        const uint32_t rule = place.second;
+        const auto first_call = calls.extract(calls.begin());
+        const uint32_t rule = first_call.key().second;
+        const ContinuationId then = first_call.mapped().size() == 1 ? first_call.mapped()[0] : gss_.join(first_call.mapped());
         const auto [at, fresh] = entered.try_emplace(rule, then);
         if (!fresh) {  // a unit cycle: enter the rule again only if its continuation grew
             const ContinuationId both = gss_.join(at->second, then);

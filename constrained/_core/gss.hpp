@@ -10,6 +10,7 @@
 // Not thread-safe: the shard's lock guards it.
 #pragma once
 
+#include <map>
 #include <unordered_map>
 
 #include "common.hpp"
@@ -76,6 +77,33 @@ public:
             work.pop_back();
         }
         return joined_[key(left, right)];
+    }
+
+    /// The union of these continuations, at least one, without keeping the unions of some of them.
+    ContinuationId join(std::vector<ContinuationId> all) {
+        std::map<std::vector<ContinuationId>, ContinuationId> known;
+        normalise(all);
+        std::vector<std::vector<ContinuationId>> work{all};  // depth first, as for two
+        while (!work.empty()) {
+            const std::vector<ContinuationId> at = work.back();
+            std::vector<Frame> frames;
+            for (const ContinuationId one : at) {
+                const std::span<const Frame> held = this->frames(one);
+                frames.insert(frames.end(), held.begin(), held.end());
+            }
+            std::ranges::sort(frames);
+            const size_t before = work.size();
+            merge(frames, [&](std::vector<ContinuationId>& afters) -> ContinuationId {
+                if (const auto found = known.find(afters); found != known.end()) return found->second;
+                if (afters.size() == 2) return join(afters[0], afters[1]);
+                work.push_back(afters);
+                return {};
+            });
+            if (work.size() > before) continue;
+            known[at] = at.size() == 1 ? at[0] : intern(frames);
+            work.pop_back();
+        }
+        return known[all];
     }
 
     /// Whether a frame depends on the bytes of the terminal (`RuleExprStore::tracks_distinct`).
@@ -163,16 +191,29 @@ private:
             if (exprs_.tracks_distinct(frame.expr)) frame.expr = map(frame.expr);
         }
         std::ranges::sort(made);
-        size_t kept = 0;
-        for (size_t i = 0; i < made.size(); ++i) {
-            if (kept && made[kept - 1].expr == made[i].expr) {
-                made[kept - 1].after = join(made[kept - 1].after, made[i].after);
-            } else {
-                made[kept++] = made[i];
-            }
-        }
-        made.resize(kept);
+        merge(made, [&](const std::vector<ContinuationId>& afters) { return join(afters); });
         return intern(made);
+    }
+
+    static void normalise(std::vector<ContinuationId>& ids) {
+        std::ranges::sort(ids);
+        const auto same = std::ranges::unique(ids);
+        ids.erase(same.begin(), same.end());
+    }
+
+    /// Makes one frame of sorted frames with equal expressions; `united` gives the continuation of several different ones.
+    template <class United>
+    static void merge(std::vector<Frame>& frames, United&& united) {
+        size_t kept = 0;
+        std::vector<ContinuationId> afters;
+        for (size_t i = 0; i < frames.size();) {
+            const ExprId expr = frames[i].expr;
+            afters.clear();
+            for (; i < frames.size() && frames[i].expr == expr; ++i) afters.push_back(frames[i].after);
+            normalise(afters);
+            frames[kept++] = {expr, afters.size() == 1 ? afters[0] : united(afters)};
+        }
+        frames.resize(kept);
     }
 
     /// `frames` sorted by expression.
