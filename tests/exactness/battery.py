@@ -196,9 +196,8 @@ class Exact:
                 row, prefix = rows[ids[:n]], ids[:n]
                 allowed = [*case.follow[prefix], *(case.model.ends if prefix in finished else ())]
                 left = {token for token in allowed if row[token] > 0.0}
-                if (
-                    case.follow[prefix] or case.by_function
-                ):  # an end that is known to have to come is not truncated
+                # An end that is known to have to come is not truncated; under a predicate only the limit tells.
+                if case.follow[prefix] or (case.by_function and n < case.limit):
                     left = case.truncation.left(row, sorted(left))
                 drawn = set(case.model.ends if n == len(ids) else [ids[n]])
                 p *= math.fsum(row[token] for token in drawn)
