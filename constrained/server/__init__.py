@@ -17,7 +17,10 @@
     connections.py       limits of connections
     logs.py              request ids, and log lines as JSON
     settings.py          limits and names
-    app.py               the endpoints
+    admission.py         keys, requests of a client, the queue: which requests are let in
+    request_lifecycle.py one request from its body to the end of its response
+    service.py           the endpoints
+    app.py               the ASGI application: routes and middleware
     run.py               the process
 
 Needs the extra ``server``.

@@ -135,7 +135,7 @@ def test_a_client_that_goes_away_stops_its_text(stream: bool) -> None:
             if stream:
                 model.gate.set()
             gone.join()
-        wait_until(lambda: server.service.open == 0)
+        wait_until(lambda: server.service.admission.open == 0)
         model.gate.set()
         wait_until(lambda: server.service.scheduler.running == 0)
         assert model.forwards < 9000
@@ -167,7 +167,7 @@ def test_a_request_in_the_queue_can_be_given_up() -> None:
         assert model.reached.wait(60)
         with pytest.raises(httpx.ReadTimeout):
             httpx.post(f"{server.url}/v1/completions", json={"model": MODEL, "prompt": "never"}, timeout=0.3)
-        wait_until(lambda: server.service.open == 1)
+        wait_until(lambda: server.service.admission.open == 1)
         model.gate.set()
         assert text(first.result()) == "hello"
         wait_until(lambda: server.service.scheduler.waiting + server.service.scheduler.running == 0)

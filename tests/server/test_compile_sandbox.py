@@ -120,7 +120,7 @@ def test_twenty_hostile_constraints_in_a_row_leave_the_server_to_the_others() ->
         for sandbox in sandboxes:
             sandbox(chat_request({"regex": "b"}), ReplyFormats(), None)
         hostile = [clients.submit(server.chat, structured_outputs=slow(name=f"b{i}")) for i in range(20)]
-        wait_until(lambda: server.service.open >= 2)
+        wait_until(lambda: server.service.admission.open >= 2)
         served_meanwhile = 0
         while not all(one.done() for one in hostile):
             answer = server.chat(structured_outputs={"regex": "[a-z]+"})  # is known

@@ -103,15 +103,15 @@ def test_a_client_has_so_many_requests() -> None:
             return server.post("/v1/chat/completions", HI, headers={"authorization": f"Bearer {key}"})
 
         open_ones = [pool.submit(ask, "a") for _ in range(2)]
-        wait_until(lambda: server.service.open == 2)
+        wait_until(lambda: server.service.admission.open == 2)
         answer = ask("a")
         assert (answer.status_code, answer.json()["error"]["code"]) == (429, "too_many_requests")
         other = pool.submit(ask, "b")
-        wait_until(lambda: server.service.open == 3)
+        wait_until(lambda: server.service.admission.open == 3)
         model.gate.set()
         assert [one.result().status_code for one in (*open_ones, other)] == [200] * 3
-        wait_until(lambda: server.service.open == 0)
-        assert not server.service.clients
+        wait_until(lambda: server.service.admission.open == 0)
+        assert not server.service.admission.clients
         assert ask("a").status_code == 200
 
 
@@ -220,7 +220,7 @@ def test_a_request_has_so_much_time() -> None:
         events = [line[6:] for line in streamed.text.splitlines() if line.startswith("data: ")]
         assert json.loads(events[-2])["error"]["code"] == "request_timeout"
         model.gate.set()
-        wait_until(lambda: server.service.scheduler.running == server.service.open == 0)
+        wait_until(lambda: server.service.scheduler.running == server.service.admission.open == 0)
 
 
 def test_an_open_server_without_a_key_says_so(

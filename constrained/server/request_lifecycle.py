@@ -1,0 +1,72 @@
+"""One request from its body to the end of its response."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+
+from constrained.server.admission import Admission
+from constrained.server.errors import ApiError
+from constrained.server.metrics import Metrics
+from constrained.server.scheduler import Job, Scheduler
+from constrained.server.sequence_stream import SequenceDelta
+from constrained.server.settings import ServerSettings
+
+CLIENT_GONE = 499
+"""Status that the log and the metrics give a request whose client disconnected."""
+
+
+class RequestLifecycle:
+    """A request from its body to the end of its response."""
+
+    def __init__(
+        self,
+        endpoint: str,
+        client: str,
+        *,
+        settings: ServerSettings,
+        admission: Admission,
+        scheduler: Scheduler,
+        metrics: Metrics,
+    ) -> None:
+        self.began = time.perf_counter()
+        self.jobs: list[Job] = []
+        self.deltas: asyncio.Queue[list[SequenceDelta]] = asyncio.Queue()
+        self._endpoint = endpoint
+        self._loop = asyncio.get_running_loop()
+        self._closed = False
+        self._timer = self._loop.call_later(settings.request_seconds, self._expire)
+        self._client = client
+        self._seconds = settings.request_seconds
+        self._scheduler = scheduler
+        self._metrics = metrics
+        self._admission = admission
+        admission.enter(client)
+
+    def tell(self, pieces: list[SequenceDelta]) -> None:
+        """Queues deltas; called by the scheduler thread."""
+        with contextlib.suppress(RuntimeError):  # the event loop is closed
+            self._loop.call_soon_threadsafe(self.deltas.put_nowait, pieces)
+
+    def _expire(self) -> None:
+        what = f"the request took more than {self._seconds:g} seconds"
+        self.deltas.put_nowait([SequenceDelta(0, error=ApiError(504, what, code="request_timeout"))])
+
+    def close(self, status: int) -> None:
+        """Cancels unfinished jobs and records metrics; later calls do nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        self._timer.cancel()
+        self._admission.leave(self._client)
+        for job in self.jobs:
+            if not job.finished:
+                self._scheduler.cancel(job)
+        seconds = time.perf_counter() - self.began
+        self._metrics.requests.labels(self._endpoint, str(status)).inc()
+        if status == CLIENT_GONE:
+            self._metrics.disconnects.inc()
+        elif status == 200:
+            self._metrics.seconds.observe(seconds)
+            self._admission.answered(seconds)

@@ -1,0 +1,284 @@
+"""The endpoints and their shared state."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from typing import Any, TypeVar
+
+from fastapi.responses import JSONResponse
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from constrained.automaton.cache import compile_cached
+from constrained.chat.reply import reply_constraint
+from constrained.chat.tools import ToolFormat
+from constrained.decoding.speculation import resolve_speculation, speculation_obstacle
+from constrained.models import LanguageModel
+from constrained.server import prepare
+from constrained.server.admission import Admission
+from constrained.server.compile_pool import CompilePool
+from constrained.server.errors import ApiError, to_api_error
+from constrained.server.metrics import Metrics
+from constrained.server.request_lifecycle import CLIENT_GONE, RequestLifecycle
+from constrained.server.requests import ApiRequest, ChatRequest, CompletionRequest
+from constrained.server.responses import ResponseBuilder
+from constrained.server.responses_api import ResponsesBuilder, ResponsesRequest, as_chat, in_responses
+from constrained.server.scheduler import Job, Scheduler, ServerStopped
+from constrained.server.sequence_stream import SequenceDelta
+from constrained.server.settings import ServerSettings
+from constrained.server.speculation import SpeculationCache
+from constrained.server.stream import ClientDisconnected, EventStream, cancel_on_disconnect, read_request_body
+from constrained.server.tokenization import DetokenizeRequest, TokenizeRequest, detokenize, tokenize
+from constrained.server.tool_names import with_plain_names
+
+_log = logging.getLogger(__name__)
+_Asked = TypeVar("_Asked", TokenizeRequest, DetokenizeRequest)
+_Tell = Callable[[_Asked, LanguageModel, str], dict[str, Any]]
+_Body = ChatRequest | CompletionRequest | ResponsesRequest
+
+
+def _wants_logprobs(request: ApiRequest) -> bool:
+    if isinstance(request, ChatRequest):
+        return bool(request.logprobs)
+    return isinstance(request, CompletionRequest) and request.logprobs is not None
+
+
+def _stopped(error: ServerStopped) -> ApiError:
+    return ApiError(503, str(error), code="dead" if error.dead else "stopping", headers={"Retry-After": "1"})
+
+
+class Service:
+    """What all endpoints share: the model, its scheduler, the pool that compiles, and the metrics."""
+
+    def __init__(self, model: LanguageModel, settings: ServerSettings, format: ToolFormat | None) -> None:
+        self.settings = settings
+        self.language_model = model
+        speculation = resolve_speculation(settings.speculation)
+        enabled = speculation is not None and speculation_obstacle(model) is None
+        drafts = SpeculationCache(speculation, model) if enabled and speculation else None
+        shared = None if drafts is None else drafts.shared
+        self.scheduler = Scheduler(
+            model,
+            settings.max_batch,
+            shared,
+            speculation_max_batch=settings.speculation_max_batch,
+            draw_seconds=settings.draw_seconds,
+        )
+        self.compile_pool = CompilePool(model, settings, format, drafts)
+        self.metrics = Metrics(self.scheduler)
+        self.admission = Admission(settings)
+        self._created = int(time.time())
+
+    def warm(self) -> None:
+        """Loads modules and tables before the first request."""
+        self.compile_pool.warm()
+        for constraint in ({"type": "object"}, reply_constraint()):
+            compile_cached(constraint, self.compile_pool.vocabulary)
+
+    async def health(self) -> Response:
+        """``GET /health``: status, running and waiting requests; 503 if the scheduler failed."""
+        scheduler = self.scheduler
+        body = {"status": "ok", "running": scheduler.running, "waiting": scheduler.waiting}
+        if scheduler.failure is None:
+            return JSONResponse(body)
+        return JSONResponse({**body, "status": "dead", "reason": scheduler.failure}, 503)
+
+    async def metrics_page(self, request: Request) -> Response:
+        """``GET /metrics`` in the Prometheus text format."""
+        if self.settings.protect_metrics:
+            self.admission.check_key(request)
+        return Response(self.metrics.page(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def models(self, request: Request) -> dict[str, Any]:
+        """``GET /v1/models``: a list with the served model."""
+        self.admission.check_key(request)
+        return {"object": "list", "data": [self._described()]}
+
+    async def model(self, request: Request, name: str) -> dict[str, Any]:
+        """``GET /v1/models/{name}``."""
+        self.admission.check_key(request)
+        if name != self.settings.name:
+            raise ApiError(404, f"the model {name!r} does not exist", code="model_not_found", param="model")
+        return self._described()
+
+    def _described(self) -> dict[str, Any]:
+        return {
+            "id": self.settings.name,
+            "object": "model",
+            "created": self._created,
+            "owned_by": "constrained",
+            "max_model_len": self.language_model.context,
+        }
+
+    async def chat(self, request: Request) -> Response:
+        """``POST /v1/chat/completions``."""
+        return await self._answer(request, ChatRequest)
+
+    async def completions(self, request: Request) -> Response:
+        """``POST /v1/completions``."""
+        return await self._answer(request, CompletionRequest)
+
+    async def responses(self, request: Request) -> Response:
+        """``POST /v1/responses``."""
+        return await self._answer(request, ResponsesRequest)
+
+    async def tokenize(self, request: Request) -> Response:
+        """``POST /tokenize``."""
+        return await self._told(request, TokenizeRequest, tokenize)
+
+    async def detokenize(self, request: Request) -> Response:
+        """``POST /detokenize``."""
+        return await self._told(request, DetokenizeRequest, detokenize)
+
+    async def _told(self, request: Request, kind: type[_Asked], tell: _Tell[_Asked]) -> Response:
+        """The answer to a request that needs no forward pass."""
+        self.admission.check_key(request)
+        try:
+            asked = kind.model_validate_json(await self._read(request))
+            return JSONResponse(await asyncio.to_thread(tell, asked, self.language_model, self.settings.name))
+        except Exception as error:
+            raise to_api_error(error) from error
+
+    async def _answer(self, request: Request, kind: type[_Body]) -> Response:
+        endpoint = request.url.path
+        try:
+            client = self.admission.check_key(request)
+            self.admission.check_room(client)
+        except ApiError as refused_at_once:
+            self.metrics.requests.labels(endpoint, str(refused_at_once.status)).inc()
+            raise
+        mine = RequestLifecycle(
+            endpoint,
+            client,
+            settings=self.settings,
+            admission=self.admission,
+            scheduler=self.scheduler,
+            metrics=self.metrics,
+        )
+        status = 500
+        try:
+            response = await self._opened(mine, request, kind)
+            status = response.status_code
+            if isinstance(response, EventStream):
+                return response  # closes the lifecycle at its end
+        except (ClientDisconnected, ClientDisconnect):
+            status, response = CLIENT_GONE, Response(status_code=CLIENT_GONE)
+        except Exception as error:
+            refusal = to_api_error(error)
+            if kind is ResponsesRequest:
+                refusal = in_responses(refusal)
+            status = refusal.status
+            if status >= 500 and not isinstance(error, ApiError):
+                _log.exception("a request failed", exc_info=error)
+            raise refusal from error
+        finally:
+            if status != 200 or not isinstance(response, EventStream):
+                mine.close(status)
+        return response
+
+    async def _read(self, request: Request) -> bytes:
+        """The body of a request.
+
+        Raises:
+            ApiError: it is too large, or takes too long.
+        """
+        settings = self.settings
+        try:
+            read = await asyncio.wait_for(
+                read_request_body(request, settings.max_body), settings.body_seconds
+            )
+        except (TimeoutError, asyncio.TimeoutError):
+            what = f"the body did not come within {settings.body_seconds:g} seconds"
+            raise ApiError(408, what, code="body_timeout", headers={"Connection": "close"}) from None
+        if read is None:
+            raise ApiError(
+                413,
+                f"the body is larger than {settings.max_body} bytes",
+                code="body_too_large",
+                headers={"Connection": "close"},
+            )
+        return read
+
+    async def _opened(self, mine: RequestLifecycle, request: Request, kind: type[_Body]) -> Response:
+        settings = self.settings
+        asked = kind.model_validate_json(await self._read(request))
+        wanted: ApiRequest = as_chat(asked) if isinstance(asked, ResponsesRequest) else asked
+        prepare.check_request(wanted, self.settings)
+        wanted, names = with_plain_names(wanted)
+        ready = await cancel_on_disconnect(request.receive, self.compile_pool(wanted))
+        self.metrics.compile.observe(time.perf_counter() - mine.began)
+        self.metrics.prompt_tokens.inc(ready.prompt_tokens)
+        options = wanted.stream_options
+        make = partial(ResponsesBuilder, asked) if isinstance(asked, ResponsesRequest) else ResponseBuilder
+        wire = make(
+            self.settings.name,
+            ready.constraint,
+            sum(map(len, ready.groups)),
+            ready.prompt_tokens,
+            chat=isinstance(wanted, ChatRequest),
+            logprobs=_wants_logprobs(wanted),
+            usage=options is not None and options.include_usage,
+            reasoning=not isinstance(wanted, ChatRequest) or wanted.include_reasoning is not False,
+            tool_names=names,
+        )
+        mine.jobs = [Job(texts, mine.tell) for texts in ready.groups]
+        try:
+            for job in mine.jobs:
+                self.scheduler.submit(job)
+        except ServerStopped as error:
+            raise _stopped(error) from None
+        if wanted.stream:
+            return EventStream(
+                self._chunks(mine, wire),
+                lambda gone: mine.close(CLIENT_GONE if gone else 200),
+                settings.request_seconds + 1,
+            )
+        return JSONResponse(await cancel_on_disconnect(request.receive, self._whole(mine, wire)))
+
+    async def _pieces(self, mine: RequestLifecycle, wire: ResponseBuilder) -> AsyncIterator[SequenceDelta]:
+        """All pieces of a request, until each of its texts has ended.
+
+        Raises:
+            ApiError: one of them failed.
+        """
+        left = len(wire.choices)
+        began = False
+        while left:
+            for piece in await mine.deltas.get():
+                if piece.error is not None:
+                    if isinstance(piece.error, ServerStopped):
+                        raise _stopped(piece.error)
+                    raise piece.error
+                if not began and piece.count:
+                    self.metrics.first_token.observe(time.perf_counter() - mine.began)
+                    began = True
+                if piece.finish is not None:
+                    left -= 1
+                    self.metrics.tokens.inc(piece.count)
+                yield piece
+
+    async def _whole(self, mine: RequestLifecycle, wire: ResponseBuilder) -> dict[str, Any]:
+        async for piece in self._pieces(mine, wire):
+            wire.add_delta(piece)
+        return wire.build_response()
+
+    async def _chunks(self, mine: RequestLifecycle, wire: ResponseBuilder) -> AsyncIterator[dict[str, Any]]:
+        """The chunks of a stream; an error after the first chunk is a chunk of its own."""
+        for chunk in wire.opening_chunks():
+            yield chunk
+        try:
+            async for piece in self._pieces(mine, wire):
+                for chunk in wire.chunks(piece):
+                    yield chunk
+        except Exception as error:
+            refusal = to_api_error(error)
+            if refusal.code == "internal_error":
+                _log.exception("a stream failed", exc_info=error)
+            yield wire.error_chunk(refusal)
+            return
+        for chunk in wire.closing_chunks():
+            yield chunk
