@@ -17,12 +17,15 @@ from constrained.evaluate.fidelity import (
     FidelitySettings,
     competitors,
     cost_model,
+    molecules,
     predicates,
     ranking,
+    resampling,
     retokenized,
     rows,
 )
 from constrained.evaluate.fidelity.measure import TaskMeasurement
+from constrained.evaluate.fidelity.prefix_weights import prefix_weights
 from constrained.evaluate.fidelity.report import FidelityData, sections
 from constrained.evaluate.fidelity.run import run
 from constrained.evaluate.fidelity.samplers import SAMPLER_ENTRIES
@@ -175,6 +178,44 @@ def test_cars_learns_and_rejection_does_not():
     assert blocks[-1].per_text < blocks[0].per_text
     frequent = TaskMeasurement(BIT_VECTORS, None, 50_000)  # one text of eight is valid
     assert len(list(frequent.learning("rejection", 40, 1, 0, time_limit=1e-9))) == 1
+
+
+# ---------------------------------------------------------------- resampling
+
+
+def test_two_moods_are_counted_by_recursion():
+    """Against all texts of a model that writes seven letters."""
+    model = resampling.TwoMoods()
+    model.length = 7
+    found = {}
+    for text in itertools.product(range(2), repeat=7):
+        steps = [model.row(i, text[i - 1] if i else None)[text[i]] for i in range(7)]
+        found[text] = math.prod(steps) * model.row(7, text[-1])[3]
+    mass, mean = model.exact()
+    assert mass == pytest.approx(math.fsum(found.values()), rel=1e-12)
+    assert mean == pytest.approx(math.fsum(sum(text) * p for text, p in found.items()) / mass, rel=1e-12)
+
+
+def test_weights_of_prefixes_tell_nothing_at_first_and_all_at_the_end(bits):
+    """And where masking is weighted by what it has cost, the sum of the weights is P(L)."""
+    levels = list(prefix_weights(bits))
+    first, last = levels[0], levels[-1]
+    assert (first.so_far, first.at_end, first.correlation) == (pytest.approx(1), pytest.approx(1), None)
+    assert last.masked == pytest.approx(bits.exact.distance, abs=1e-6)
+    assert last.weighted == pytest.approx(0, abs=1e-6)
+    assert last.so_far == pytest.approx(last.at_end, rel=1e-6)
+    assert any(level.correlation is not None for level in levels)
+
+
+def test_thresholds_are_compared_on_tasks_and_moods(bits):
+    rows_ = [*resampling.resample_task(bits, 1, 0), *resampling.resample_moods(1, 0)]
+    assert [row.setting for row in rows_[:6]] == [
+        "never: weights alone", "0.1", "0.25", "0.5", "0.5, residual", "0.5, multinomial",
+    ]  # fmt: skip
+    assert all(row.distance < bits.exact.distance for row in rows_[:6])
+    tasks, moods, prefixes = resampling.resampling_tables(rows_, list(prefix_weights(bits)))
+    assert (len(tasks.lines), len(moods.lines)) == (6, 4)
+    assert prefixes.lines[0][0] == "0"
 
 
 # ---------------------------------------------------------------- prices
@@ -412,6 +453,25 @@ def test_atoms_have_at_most_their_bonds(smiles, valid):
         assert all(predicates.has_valences(smiles[:n], False) for n in range(1, len(smiles)))
 
 
+def test_rdkit_accepts_what_the_predicate_accepts():
+    """All 1,518 texts of the grammar within the task's limit."""
+    pytest.importorskip("rdkit", reason="comes with: pip install 'constrained-generation[chemistry]'")
+    (task,) = select_tasks(("molecules",))
+    measured = TaskMeasurement(task, None, 50_000)
+    judged = molecules.judge_molecules(measured)
+    assert (judged.texts, judged.accepted) == (1518, len(measured.exact.conditional))
+    assert (judged.predicate_alone, judged.rdkit_alone, judged.disputed) == ((), (), 0)
+
+
+@pytest.mark.usefixtures("_no_data")
+def test_without_rdkit_the_run_says_so(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "rdkit", None)
+    settings = FidelitySettings(
+        tasks=("molecules",), samplers=("local",), sizes=(5,), learning=0, predicate=0
+    )
+    assert run(settings, tmp_path / "out").skipped == {"RDKit on molecules/small": "rdkit is not installed"}
+
+
 def test_a_beginning_of_a_molecule_is_refused_where_its_ring_cannot_close():
     assert predicates.has_valences("C1(=O", False)
     assert not predicates.has_valences("N1=O", False)
@@ -443,6 +503,8 @@ def test_a_competitor_that_does_not_answer_is_an_error(tmp_path, monkeypatch):
     assert not (tmp_path / "out").exists()
     with pytest.raises(InvalidArgument, match="n-gram models only"):
         FidelitySettings(model="bundled", genlm="python")
+    with pytest.raises(InvalidArgument, match="resampling is measured on n-gram models only"):
+        FidelitySettings(model="bundled", resampling=1)
 
 
 def test_a_competitor_gets_the_exact_distribution(bits):

@@ -105,6 +105,12 @@ def fidelity(
             "--genlm", metavar="PYTHON", help="A Python interpreter with genlm-control: measure that, too."
         ),
     ] = None,
+    resampling: Annotated[
+        int,
+        typer.Option(
+            "--resampling", metavar="N", min=0, help="Sets of smc by each resampling threshold; 0: none."
+        ),
+    ] = 0,
     out: Out = Path("bench-fidelity"),
     quiet: Quiet = False,
 ) -> None:
@@ -130,6 +136,7 @@ def fidelity(
         vocabularies=split_counts(vocabularies, "--vocabularies") if vocabularies else (),
         predicate=predicate,
         genlm=genlm,
+        resampling=resampling,
     )
     with ProgressBar(quiet) as bar:
         results = run(settings, out, bar)

@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from constrained.evaluate.fidelity.cost_model import CheckCounts, PredicateCost
+from constrained.evaluate.fidelity.molecules import JudgedMolecules, molecules_table
+from constrained.evaluate.fidelity.prefix_weights import PrefixWeights
 from constrained.evaluate.fidelity.ranking import ranking_tables
+from constrained.evaluate.fidelity.resampling import ResamplingRow, resampling_tables
 from constrained.evaluate.fidelity.rows import COMPLETED, BlockCost, FidelityRow, TaskDistribution
 from constrained.evaluate.harness.machine import summarise_machine
 from constrained.evaluate.harness.report import markdown_page, save_plot
@@ -24,6 +27,9 @@ class FidelityData:
     blocks: list[BlockCost] = field(default_factory=list)
     questions: list[CheckCounts] = field(default_factory=list)
     price: PredicateCost | None = None
+    resampling: list[ResamplingRow] = field(default_factory=list)
+    prefixes: list[PrefixWeights] = field(default_factory=list)
+    molecules: JudgedMolecules | None = None
 
 
 def sections(found: FidelityData) -> list[ReportTable]:
@@ -55,6 +61,9 @@ def sections(found: FidelityData) -> list[ReportTable]:
         sections.append(
             ReportTable(f"{sampler}: forwards per text, as texts come", tasks, _blocks(found, sampler, tasks))
         )
+    if found.molecules is not None:
+        sections.append(molecules_table(found.molecules))
+    sections += resampling_tables(found.resampling, found.prefixes)
     if found.questions:
         counts = [one for one in found.questions if one.patience is None]
         vocabularies = [f"{one.vocabulary:,}{'' if one.is_retokenized else ' (own)'}" for one in counts]

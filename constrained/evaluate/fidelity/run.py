@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from constrained.errors import InvalidArgument, ModelError
-from constrained.evaluate.fidelity import competitors, cost_model, report, retokenized, samplers, tasks
+from constrained.evaluate.fidelity import (
+    competitors,
+    cost_model,
+    molecules,
+    report,
+    resampling,
+    retokenized,
+    samplers,
+    tasks,
+)
 from constrained.evaluate.fidelity.measure import TaskMeasurement
+from constrained.evaluate.fidelity.prefix_weights import prefix_weights
 from constrained.evaluate.fidelity.rows import FidelityRow
 from constrained.evaluate.fidelity.tasks import FidelityTask
 from constrained.evaluate.harness.results import RowWriter, RunRecord, check_no_results, make_folder
 from constrained.evaluate.harness.settings import Progress, check_minimum, check_positive, no_progress
 from constrained.evaluate.harness.tables import ReportTable
 from constrained.evaluate.masks import workload
+from constrained.extras import MissingExtra
 from constrained.testing.exact_distribution import TooManySequences
 from constrained.vocabulary import Vocabulary
 
@@ -47,6 +58,7 @@ class FidelitySettings:
         vocabularies: sizes of parts of the tekken vocabulary in which checks are counted as well, ascending.
         predicate: milliseconds of the expensive predicate; 0 to leave it out.
         genlm: a Python interpreter that has genlm-control, to measure it as well; only with ``n-gram``.
+        resampling: sets of `smc` for each threshold and scheme of resampling; 0 to leave them out; only with ``n-gram``.
 
     Raises:
         InvalidArgument: a value is out of range, or a name unknown.
@@ -66,6 +78,7 @@ class FidelitySettings:
     vocabularies: tuple[int, ...] = ()
     predicate: float = 1.0
     genlm: str | None = None
+    resampling: int = 0
 
     def __post_init__(self) -> None:
         tasks.select_tasks(self.tasks)
@@ -80,14 +93,16 @@ class FidelitySettings:
             raise InvalidArgument(
                 f"vocabularies are {self.vocabularies}", action="pass 257 or more: every byte, and the end"
             )
-        check_minimum(self, repeats=1, learning=0, seed=0)
+        check_minimum(self, repeats=1, learning=0, seed=0, resampling=0)
         check_positive(self, "time_limit")
         if self.predicate < 0:
             raise InvalidArgument(f"predicate is {self.predicate}", action="pass milliseconds, or 0")
-        if self.genlm and self.model != "n-gram":
-            raise InvalidArgument(
-                "genlm-control is measured on n-gram models only", action="leave --genlm or --model out"
-            )
+        for given, what in ((self.genlm, "genlm-control"), (self.resampling, "resampling")):
+            if given and self.model != "n-gram":
+                option = what.partition("-")[0]
+                raise InvalidArgument(
+                    f"{what} is measured on n-gram models only", action=f"leave --{option} or --model out"
+                )
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +181,9 @@ class _FidelityRun:
             ):
                 data.questions.append(row)
                 writer.write(row, kind="questions")
+        if settings.resampling:
+            self._progress("two moods", 0, 0)
+            self._keep_resampling(resampling.resample_moods(settings.resampling, settings.seed), writer)
         if settings.predicate:
             self._progress("cost of a predicate", 0, 0)
             data.price = cost_model.measure_predicate_cost(self._model, settings.predicate, settings.seed)
@@ -199,6 +217,19 @@ class _FidelityRun:
                     keep(row)
             except competitors.GenlmUnavailable as error:
                 self.skipped[f"{competitors.GENLM} on {task.name}"] = str(error)
+        if task.name.startswith(molecules.FAMILY) and self._ngram:
+            try:
+                data.molecules = molecules.judge_molecules(measured)
+                writer.write(data.molecules, kind="molecules")
+            except MissingExtra as error:
+                self.skipped[f"RDKit on {task.name}"] = str(error).splitlines()[0]
+        if settings.resampling:
+            self._keep_resampling(
+                resampling.resample_task(measured, settings.resampling, settings.seed), writer
+            )
+            for prefixes in prefix_weights(measured):
+                data.prefixes.append(prefixes)
+                writer.write(prefixes, kind="prefixes")
         for name in _LEARNING:
             if settings.learning and name in self._samplers:
                 for block in measured.learning(
@@ -206,6 +237,11 @@ class _FidelityRun:
                 ):
                     data.blocks.append(block)
                     writer.write(block, kind="block")
+
+    def _keep_resampling(self, rows: Iterable[resampling.ResamplingRow], writer: RowWriter) -> None:
+        for row in rows:
+            self.data.resampling.append(row)
+            writer.write(row, kind="resampling")
 
     def _find_genlm(self) -> bool:
         if not (self._settings.genlm and self._ngram):

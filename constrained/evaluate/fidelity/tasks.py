@@ -133,11 +133,12 @@ _QUERIES = (
     "SELECT size FROM city WHERE name=1",
 )
 
-_MOLECULES = """
+MOLECULES = """
 root ::= chain
 chain ::= unit ("="? unit)*
 unit ::= [CNO] "1"? ("(" "="? chain ")")*
 """
+"""Syntax of a part of SMILES."""
 
 
 def _where(grammar: Constraint, holds: Callable[[str, bool], bool]) -> Constraint:
@@ -238,7 +239,7 @@ TASKS = (
     ),
     FidelityTask(
         "molecules/small",
-        lambda: _where(gbnf(_MOLECULES), has_valences),
+        lambda: _where(gbnf(MOLECULES), has_valences),
         ("C(O)N", "C1CC1", "CN=CO", "CC=O"),
         5,
         "Molecules as SMILES, one a line:",
