@@ -90,7 +90,7 @@ def _masked_levels(measured: TaskMeasurement, longest: int) -> Iterator[list[_Ma
     def probabilities(text: str) -> NDArray[np.float64]:
         logits = np.asarray(measured.model.logits([], [place[letter] for letter in text]))  # type: ignore[attr-defined]
         shares: NDArray[np.float64] = np.exp(logits - logits.max())
-        return shares / shares.sum()
+        return np.asarray(shares / shares.sum())
 
     level = [_Masked("", 1.0, 1.0)]
     yield level

@@ -9,6 +9,7 @@ import math
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,9 @@ from constrained.testing import total_variation
 from constrained.testing.models import FunctionModel
 from constrained.vocabulary import Vocabulary
 
-SETTINGS = (
+Scheme = Literal["systematic", "residual", "multinomial"]
+
+SETTINGS: tuple[tuple[float, Scheme], ...] = (
     (0.0, "systematic"),
     (0.1, "systematic"),
     (0.25, "systematic"),
@@ -53,7 +56,7 @@ class ResamplingRow:
 
     task: str
     threshold: float
-    scheme: str
+    scheme: Scheme
     sets: int
     distance: float | None = None
     evidence_error: float | None = None
@@ -152,7 +155,7 @@ def resample_moods(sets: int, seed: int) -> Iterator[ResamplingRow]:
         )
 
 
-def _smc(threshold: float, scheme: str) -> SMC:
+def _smc(threshold: float, scheme: Scheme) -> SMC:
     return SMC(proposal=AWRS(cached=False), threshold=threshold, resampling=scheme)
 
 
