@@ -7,7 +7,7 @@ import contextlib
 import math
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypedDict, overload
 
@@ -30,7 +30,7 @@ from constrained.decoding.step import decode_sequences
 from constrained.errors import InvalidArgument, PromptError, RejectedValue
 from constrained.models import LanguageModel, Prompt, load
 from constrained.sampling import Sampler, TokenSampler, resolve_sampler
-from constrained.sampling.warpers import drop_full_top_k
+from constrained.sampling.warpers import fit_settings
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -45,10 +45,14 @@ class GenerationSettings(TypedDict, total=False):
     Attributes:
         max_tokens: token limit of a completion; every completion is complete within it. By default 512, more if
             the shortest completion needs it, less if the model's context ends sooner.
-        temperature: 0 or None is greedy; for this and the next three see `constrained.sampling.LogitsWarper`.
+        temperature: 0 or None is greedy; for this and the settings below see `constrained.sampling.LogitsWarper`.
         top_k: keep the k most likely tokens.
         top_p: keep the most likely tokens of this much mass.
         min_p: keep tokens with this fraction of the best one's probability.
+        logit_bias: added to the logits of tokens, by token id.
+        frequency_penalty: subtracted from a token's logit for each time that the completion has it.
+        presence_penalty: subtracted from a token's logit if the completion has it.
+        repetition_penalty: divides the logits of tokens that the prompt or the completion has.
     """
 
     max_tokens: int | None
@@ -56,6 +60,10 @@ class GenerationSettings(TypedDict, total=False):
     top_k: int | None
     top_p: float | None
     min_p: float | None
+    logit_bias: Mapping[int, float] | None
+    frequency_penalty: float | None
+    presence_penalty: float | None
+    repetition_penalty: float | None
 
 
 class Generator(Generic[ValueT]):
@@ -386,7 +394,7 @@ class Generator(Generic[ValueT]):
         **warp: Any,
     ) -> list[DecodingRequest]:
         limits.check_names(warp)
-        warp = drop_full_top_k(warp, self.automaton.vocabulary.size)
+        warp = fit_settings(warp, self.automaton.vocabulary.size)
         rules = DecodingParams(self.automaton, sampler.warper(**warp), sampler.certain_ends)
         if isinstance(prompts, str | bytes) or not isinstance(prompts, Sequence):
             raise InvalidArgument(

@@ -16,7 +16,16 @@ from spec.noise import GumbelNoise
 if TYPE_CHECKING:
     from constrained.automaton import Automaton
 
-WARPER_SETTINGS = ("temperature", "top_k", "top_p", "min_p")
+WARPER_SETTINGS = (
+    "temperature",
+    "top_k",
+    "top_p",
+    "min_p",
+    "logit_bias",
+    "frequency_penalty",
+    "presence_penalty",
+    "repetition_penalty",
+)
 """Settings of a call that reshape the model's distribution; see `constrained.sampling.LogitsWarper`."""
 
 DEFAULT_TOKENS = 512

@@ -35,7 +35,7 @@ class DecodingParams:
 
     Attributes:
         automaton: the compiled constraint.
-        warp: the logits warper: temperature and truncation.
+        warp: the logits warper: biases, penalties, temperature and truncation.
         certain_ends: an end has probability 1 where only the end can follow, and at the token limit; otherwise it is
             drawn, and counts, everywhere. See `constrained.sampling.ends`.
         reasoning: limits the reasoning before a reply; None: there is none, or it has no limit.
@@ -148,9 +148,11 @@ class TokenSequence:
             distribution: the model's next-token logits, floating [V], or a `Distribution` of them.
         """
         self.unread.clear()
-        return Position(
-            distribution, self.candidates, self.randomness, self.params.warp, self.next_position_id
-        )
+        warp = self.params.warp
+        if warp.adjusts:
+            logits = distribution.logits if isinstance(distribution, Distribution) else distribution
+            distribution = Distribution(warp.adjust(logits, self.prompt, self.tokens), warp)
+        return Position(distribution, self.candidates, self.randomness, warp, self.next_position_id)
 
     def step(self, distribution: Distribution | NDArray[np.floating[Any]], sampler: TokenSampler) -> None:
         """Draws and commits the next token."""

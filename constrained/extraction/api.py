@@ -38,8 +38,8 @@ def extract(model: Any, text: str, constraint: Any, **options: Any) -> Any:
         text: what to read; it has to fit into the model's context, unless ``long="split"``.
         constraint: a Python type, a JSON Schema, or a `Constraint`.
         options: of `Extractor`: `instructions`, `examples`, `context`, `sampler`, `speculation`, `on_limit`, `retries`,
-            `long`, `chunk_tokens`, `overlap_tokens`, `passes`; and of the call, as in `Generator`: `max_tokens`,
-            `temperature`, `top_k`, `top_p`, `min_p`, `seed`.
+            `long`, `chunk_tokens`, `overlap_tokens`, `passes`; and of the call, as in `Generator`: `seed`,
+            `max_tokens`, `temperature`, and the others of `constrained.decoding.GenerationSettings`.
 
     Returns:
         An instance of the type (for a JSON Schema: the JSON value).

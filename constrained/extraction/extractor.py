@@ -143,7 +143,8 @@ class Extractor(Generic[ValueT]):
 
         Args:
             text: what to read; it has to fit into the model's context, unless `long` is ``"split"``.
-            settings: of the call: `max_tokens`, `temperature`, `top_k`, `top_p`, `min_p`, `seed`, as in `Generator`.
+            settings: of the call, as in `Generator`: `seed`, `max_tokens`, `temperature`, and the others of
+                `constrained.decoding.GenerationSettings`.
 
         Raises:
             PromptError: the text is empty, or too long (`PromptTooLong`).

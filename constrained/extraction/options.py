@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 if TYPE_CHECKING:
@@ -36,6 +36,10 @@ class CallOptions(TypedDict, total=False):
     top_k: int | None
     top_p: float | None
     min_p: float | None
+    logit_bias: Mapping[int, float] | None
+    frequency_penalty: float | None
+    presence_penalty: float | None
+    repetition_penalty: float | None
     seed: int | None
 
 

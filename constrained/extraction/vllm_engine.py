@@ -209,6 +209,10 @@ class VllmRequests:
                 "a predicate does not run inside vLLM", action="leave engine out, or the predicate"
             )
         warp = request.params.warp
+        if warp.adjusts:
+            raise InvalidArgument(
+                "logit_bias and penalties are not given to vLLM", action="leave them out, or engine"
+            )
         sampling: dict[str, Any] = {"temperature": 0.0}
         if not warp.greedy:
             seed = (request.seed ^ (request.sequence << 32)) & (2**63 - 1)

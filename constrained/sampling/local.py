@@ -65,8 +65,8 @@ class Local(TokenSampler):
         return replace(self, weights=True)
 
     def top_count(self, warper: LogitsWarper) -> int:
-        """`TOP_COUNT` without weights and truncations."""
-        return 0 if self.weights or warper.truncates else TOP_COUNT
+        """`TOP_COUNT` without weights, truncations, biases and penalties."""
+        return 0 if self.weights or warper.truncates or warper.adjusts else TOP_COUNT
 
     def draw(self, batch: ParticleBatch, count: int) -> SampleBatch:
         """Independent sequences; the mean of their weights estimates P(L)."""

@@ -1,13 +1,15 @@
-"""Warpers: temperature, and the truncations top-k, top-p, min-p.
+"""Warpers: biases, penalties, temperature, and the truncations top-k, top-p, min-p.
 
-The sampler applies them in this order; a checkpoint's generation defaults are not used:
+They are applied in this order; a checkpoint's generation defaults are not used:
 
-    1. the mask: tokens that the constraint rejects are removed
-    2. temperature: logits / T
-    3. top-k, then top-p, then min-p, each on the renormalised result of the previous one (the sampler `local` only)
+    1. logit_bias, repetition_penalty, frequency_penalty, presence_penalty: see `LogitsWarper.adjust`
+    2. the mask: tokens that the constraint rejects are removed
+    3. temperature: logits / T
+    4. top-k, then top-p, then min-p, each on the renormalised result of the previous one (the sampler `local` only)
 
-Since masking comes first, a truncation always leaves a token, and top-p refers to the mass of the allowed
-tokens. Temperature is part of the model's distribution (`logprob` is measured after it); a truncation is
+Since masking comes before them, a truncation always leaves a token, and top-p refers to the mass of the allowed
+tokens. Biases, penalties and temperature are part of the model's distribution (`logprob` is measured after them): penalties depend
+on the tokens so far and on nothing else, so every sampler stays what it is for the model that they make. A truncation is
 part of the proposal: it narrows f, and Z becomes the mass of the remaining tokens.
 """
 
@@ -15,7 +17,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +40,11 @@ class LogitsWarper:
         top_k: keep the k most likely tokens.
         top_p: keep the most likely tokens until they have this much of the mass (at least one).
         min_p: keep the tokens with at least this fraction of the most likely one's probability.
+        logit_bias: numbers that are added to the logits of tokens, by token id; kept as sorted pairs.
+        frequency_penalty: subtracted from a token's logit for each time that it stands in the completion so far.
+        presence_penalty: subtracted from a token's logit if it stands in the completion so far.
+        repetition_penalty: what logits of tokens that stand in the prompt or the completion are divided by if they are
+            positive, and multiplied with if they are negative.
 
     Raises:
         InvalidArgument: a value is out of its range, or a truncation is given without a temperature.
@@ -47,6 +54,10 @@ class LogitsWarper:
     top_k: int | None = None
     top_p: float | None = None
     min_p: float | None = None
+    logit_bias: Mapping[int, float] | tuple[tuple[int, float], ...] | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    repetition_penalty: float | None = None
 
     def __post_init__(self) -> None:
         _check(
@@ -58,9 +69,13 @@ class LogitsWarper:
         _check("top_k", self.top_k, "a whole number >= 1", lambda k: k >= 1 and float(k).is_integer())
         _check("top_p", self.top_p, "a number above 0, at most 1", lambda p: 0 < p <= 1)
         _check("min_p", self.min_p, "a number from 0 to 1", lambda p: 0 <= p <= 1)
-        # A truncation that keeps everything is none: it would only be refused, and named in the distribution.
-        for name, everything in (("top_p", 1), ("min_p", 0)):
-            if getattr(self, name) == everything:
+        for name in ("frequency_penalty", "presence_penalty"):
+            _check(name, getattr(self, name), "a number", lambda _: True)
+        _check("repetition_penalty", self.repetition_penalty, "a number above 0", lambda r: r > 0)
+        object.__setattr__(self, "logit_bias", _bias_pairs(self.logit_bias))
+        # What keeps everything is none: a truncation would only be refused, and named in the distribution.
+        for name, nothing in _NOTHING:
+            if getattr(self, name) == nothing:
                 object.__setattr__(self, name, None)
         if self.greedy and self.truncates:
             raise InvalidArgument(
@@ -77,6 +92,42 @@ class LogitsWarper:
     def truncates(self) -> bool:
         """Whether some tokens that the constraint allows can never be drawn."""
         return any(value is not None for value in (self.top_k, self.top_p, self.min_p))
+
+    @property
+    def adjusts(self) -> bool:
+        """Whether there are biases or penalties, so that `adjust` changes logits."""
+        given = (self.logit_bias, self.frequency_penalty, self.presence_penalty, self.repetition_penalty)
+        return any(value is not None for value in given)
+
+    def adjust(
+        self, logits: NDArray[np.floating[Any]], prompt: Sequence[int], completion: Sequence[int]
+    ) -> NDArray[np.float64]:
+        """Logits with the bias, then the penalties, in the order in which vLLM and llama.cpp apply them.
+
+        Args:
+            logits: the model's, floating [V].
+            prompt: token ids.
+            completion: the token ids before this position.
+
+        Returns:
+            New logits, float64 [V].
+
+        Sources: frequency and presence penalty as OpenAI's API defines them; the repetition penalty of Keskar et al.,
+        "CTRL" (2019), for negative logits as transformers reads it.
+        """
+        scores: NDArray[np.float64] = logits.astype(np.float64)
+        if self.logit_bias is not None:
+            ids, values = zip(*self.logit_bias, strict=True)
+            scores[list(ids)] += np.array(values)
+        if self.repetition_penalty is not None:
+            seen = np.zeros(len(scores), dtype=bool)
+            seen[list(prompt)] = seen[list(completion)] = True
+            old = scores[seen]
+            scores[seen] = np.where(old > 0, old / self.repetition_penalty, old * self.repetition_penalty)
+        if completion:
+            tokens, counts = np.unique(np.asarray(completion, dtype=np.intp), return_counts=True)
+            scores[tokens] -= (self.frequency_penalty or 0.0) * counts + (self.presence_penalty or 0.0)
+        return scores
 
     def scale(self, logits: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
         """Logits after temperature, in float64 (greedy measures at temperature 1)."""
@@ -108,9 +159,18 @@ class LogitsWarper:
         return np.sort(order)
 
 
-def drop_full_top_k(settings: Mapping[str, Any], tokens: int) -> dict[str, Any]:
-    """The settings without a `top_k` that keeps every one of the `tokens`: it truncates nothing."""
-    top_k = settings.get("top_k")
+def fit_settings(settings: Mapping[str, Any], tokens: int) -> dict[str, Any]:
+    """The settings for a vocabulary, without a `top_k` that keeps every one of the `tokens`: it truncates nothing.
+
+    Raises:
+        InvalidArgument: `logit_bias` names a token that does not exist.
+    """
+    top_k, bias = settings.get("top_k"), settings.get("logit_bias")
+    for token in bias if isinstance(bias, Mapping) else ():
+        if not (isinstance(token, numbers.Integral) and 0 <= int(token) < tokens):
+            raise InvalidArgument(
+                f"logit_bias names the token {token!r}", action=f"use token ids below {tokens}"
+            )
     full = isinstance(top_k, numbers.Integral) and not isinstance(top_k, bool) and int(top_k) >= tokens
     return {**settings, "top_k": None} if full else dict(settings)
 
@@ -145,6 +205,34 @@ def untruncated_warper(settings: Mapping[str, Any], sampler: str) -> LogitsWarpe
             action="leave the temperature out (it is 1 then), or use sampler='local'",
         )
     return warper
+
+
+_NOTHING = (
+    ("top_p", 1),
+    ("min_p", 0),
+    ("frequency_penalty", 0),
+    ("presence_penalty", 0),
+    ("repetition_penalty", 1),
+)
+"""Values that change nothing."""
+
+
+def _bias_pairs(bias: Any) -> tuple[tuple[int, float], ...] | None:
+    """A bias as sorted pairs; None for one that changes nothing.
+
+    Raises:
+        InvalidArgument: it is not a mapping of token ids to numbers.
+    """
+    if bias is None or isinstance(bias, tuple):
+        return bias
+    if not isinstance(bias, Mapping):
+        raise InvalidArgument(f"logit_bias is {bias!r:.60}", action="pass a dict of token ids and numbers")
+    for token, value in bias.items():
+        if isinstance(token, bool) or not isinstance(token, numbers.Integral) or token < 0:
+            raise InvalidArgument(f"logit_bias names the token {token!r}", action="pass token ids")
+        _check(f"logit_bias[{token}]", value, "a number", lambda _: True)
+    pairs = sorted((int(token), float(value)) for token, value in bias.items() if value)
+    return tuple(pairs) or None
 
 
 def _softmax(scaled: NDArray[np.float64]) -> NDArray[np.float64]:

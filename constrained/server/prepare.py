@@ -20,7 +20,7 @@ from constrained.decoding.request import DecodingRequest
 from constrained.decoding.sequence import DecodingParams
 from constrained.models import LanguageModel
 from constrained.sampling import Local, LogitsWarper
-from constrained.sampling.warpers import drop_full_top_k
+from constrained.sampling.warpers import fit_settings
 from constrained.server.errors import ApiError, invalid_field_error, to_api_error, unsupported_field_error
 from constrained.server.other_servers import CONSTRAINT_FIELDS, check_other_fields
 from constrained.server.reasoning import REASONING_FIELDS, reasoning_budget, template_variables
@@ -49,6 +49,7 @@ _CONSTRAINT_FIELDS = {
     *REASONING_FIELDS,
     *CONSTRAINT_FIELDS,
 }
+_PENALTIES = ("frequency_penalty", "presence_penalty", "repetition_penalty")
 _NO_FORMATS = ReplyFormats()
 _CONSTRAINT_KINDS = ("json", "regex", "choice", "grammar", "structural_tag", "json_object")
 
@@ -81,9 +82,6 @@ def check_request(request: ApiRequest, settings: ServerSettings) -> None:
             code="model_not_found",
             param="model",
         )
-    for name in ("frequency_penalty", "presence_penalty", "logit_bias"):
-        if getattr(request, name):
-            raise unsupported_field_error(name, "is not supported")
     check_other_fields(request)
     if request.stream_options is not None and not request.stream:
         raise invalid_field_error("stream_options", "needs stream=true")
@@ -358,12 +356,23 @@ def _prompts(
 
 def _warp(request: ApiRequest, tokens: int) -> LogitsWarper:
     """The logits warper of a request; the default temperature is 1, as in OpenAI's API. `tokens`: of the vocabulary."""
+    settings: dict[str, Any] = {name: getattr(request, name) for name in _PENALTIES}
+    settings["logit_bias"] = _bias(request, tokens)
     temperature = 1.0 if request.temperature is None else request.temperature
-    if temperature == 0:
-        return LogitsWarper()  # greedy: cutting the distribution cannot change the most likely token
-    top_k = None if request.top_k in (-1, 0) else request.top_k
-    settings = {"top_k": top_k, "top_p": request.top_p, "min_p": request.min_p}
-    return LogitsWarper(temperature, **drop_full_top_k(settings, tokens))
+    if temperature:  # otherwise greedy: cutting the distribution cannot change the most likely token
+        top_k = None if request.top_k in (-1, 0) else request.top_k
+        settings |= {"top_k": top_k, "top_p": request.top_p, "min_p": request.min_p}
+    return LogitsWarper(temperature, **fit_settings(settings, tokens))
+
+
+def _bias(request: ApiRequest, tokens: int) -> dict[int, float]:
+    """The bias by token id; in JSON the ids are strings."""
+    bias = {}
+    for name, value in (request.logit_bias or {}).items():
+        if not (name.isascii() and name.isdecimal() and len(name) < 10 and int(name) < tokens):
+            raise invalid_field_error("logit_bias", f"{name!r:.40} is no token id below {tokens}")
+        bias[int(name)] = value
+    return bias
 
 
 def max_tokens(request: ApiRequest, settings: ServerSettings) -> int | None:

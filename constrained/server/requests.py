@@ -69,7 +69,7 @@ class ResponseFormat(LenientModel):
 class ApiRequest(StrictModel):
     """Fields of both completion endpoints.
 
-    `top_k`, `min_p`, `structured_outputs` and the fields for constraints are not part of OpenAI's API; its clients send them
+    `top_k`, `min_p`, `repetition_penalty`, `structured_outputs` and the fields for constraints are not part of OpenAI's API; its clients send them
     in `extra_body`. Other fields are looked up in `constrained.server.other_servers`.
     """
 
@@ -97,10 +97,10 @@ class ApiRequest(StrictModel):
     ebnf: str | None = None
     grammar: str | None = None
     structural_tag: Any = None
-    # Not supported; ignoring these would change the completion:
-    frequency_penalty: float | None = None
-    presence_penalty: float | None = None
-    logit_bias: dict[str, float] | None = None
+    logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100)]] | None = None
+    frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
+    presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
+    repetition_penalty: Annotated[float, Field(gt=0, le=100)] | None = None
     # These do not change the completion:
     user: str | None = None
     metadata: Any = None

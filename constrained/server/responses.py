@@ -180,7 +180,7 @@ class ResponseBuilder:
             deltas = [{"content": ""} if self.chat else {"text": ""}]
         chunks = [self._chunk(piece.index, delta) for delta in deltas]
         if piece.tokens:
-            tokens = _chat_tokens(piece.tokens) if self.chat else _text_tokens(piece.tokens, offset)
+            tokens = chat_tokens(piece.tokens) if self.chat else _text_tokens(piece.tokens, offset)
             chunks[0]["choices"][0]["logprobs"] = tokens
         if choice.finish is not None:
             chunks.append(self._chunk(piece.index, {} if self.chat else {"text": ""}, choice.finish))
@@ -225,7 +225,7 @@ def _chat_choice(choice: ResponseChoice, logprobs: bool) -> Json:
             {"id": known, "type": "function", "function": {"name": call.name, "arguments": call.text}}
             for known, call in choice.calls
         ]
-    tokens = _chat_tokens(choice.tokens) if logprobs else None
+    tokens = chat_tokens(choice.tokens) if logprobs else None
     return {
         "index": choice.index,
         "message": message,
@@ -244,7 +244,9 @@ def _text_choice(choice: ResponseChoice, logprobs: bool) -> Json:
     }
 
 
-def _chat_tokens(tokens: Iterable[TokenLogprob]) -> Json:
+def chat_tokens(tokens: Iterable[TokenLogprob]) -> Json:
+    """Tokens with their log-probabilities as chat completions have them."""
+
     def shown(one: TokenLogprob) -> Json:
         return {
             "token": one.token.decode("utf-8", "replace"),

@@ -5,6 +5,7 @@ The server keeps no conversations: `previous_response_id` is refused, and ``stor
 
 from __future__ import annotations
 
+import codecs
 import time
 import uuid
 from collections.abc import Mapping
@@ -15,8 +16,8 @@ from pydantic import ConfigDict, Field
 from constrained.chat.reply_parser import ReplyDelta as Part
 from constrained.server.errors import ApiError, invalid_field_error, unsupported_field_error
 from constrained.server.requests import ChatRequest, LenientModel, StrictModel
-from constrained.server.responses import Json, ResponseBuilder
-from constrained.server.sequence_stream import SequenceDelta
+from constrained.server.responses import Json, ResponseBuilder, chat_tokens
+from constrained.server.sequence_stream import SequenceDelta, TokenLogprob
 
 _PARAMS = {
     "response_format.json_schema": "text.format",
@@ -30,8 +31,9 @@ _PARAMS = {
 _PREFIXES = {"reasoning": "rs", "message": "msg", "function_call": "fc"}
 _FOREIGN = ("messages", "max_tokens", "max_completion_tokens", "response_format", "n", "logprobs")
 """Fields of chat requests that this API does not have, or has under other names."""
-_INCLUDED = ("reasoning.encrypted_content",)
-"""Asked for by clients of reasoning models; the reasoning is there as text anyway."""
+_LOGPROBS = "message.output_text.logprobs"
+_INCLUDED = ("reasoning.encrypted_content", _LOGPROBS)
+"""The first is asked for by clients of reasoning models; the reasoning is there as text anyway."""
 
 
 class TextOptions(StrictModel):
@@ -70,7 +72,7 @@ class ResponsesRequest(StrictModel):
     background: bool | None = None
     prompt: Any = None
     max_tool_calls: int | None = None
-    top_logprobs: int | None = None
+    top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     truncation: Literal["auto", "disabled"] | None = None
 
 
@@ -86,7 +88,6 @@ def as_chat(request: ResponsesRequest) -> ChatRequest:
         "background",
         "prompt",
         "max_tool_calls",
-        "top_logprobs",
     ):
         if getattr(request, name):
             raise unsupported_field_error(name, "is not supported")
@@ -105,6 +106,8 @@ def as_chat(request: ResponsesRequest) -> ChatRequest:
         "stream": request.stream,
         "max_tokens": request.max_output_tokens,
     }
+    if request.top_logprobs or _LOGPROBS in (request.include or ()):
+        body |= {"logprobs": True, "top_logprobs": request.top_logprobs}
     if request.text is not None:
         body |= {"verbosity": request.text.verbosity, "response_format": _format(request.text.format)}
     if request.reasoning is not None:
@@ -216,6 +219,8 @@ class ResponsesBuilder(ResponseBuilder):
         self._asked = asked
         self._items: list[Json] = []
         self._number = -1
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._tokens: list[TokenLogprob] = []  # whose text is not in an item yet
 
     def build_response(self) -> Json:
         """The response, when it is finished."""
@@ -235,12 +240,26 @@ class ResponsesBuilder(ResponseBuilder):
     def chunks(self, piece: SequenceDelta) -> list[Json]:
         """The events for a delta of the sequence."""
         events = []
-        for part in self.choices[0].add_delta(piece):
-            if not (part.reasoning and not self._reasoning):
-                events += self._opened_by(part)
-                if part.text:
-                    events.append(self._grown(part))
+        for one in self._by_token(piece):
+            self._tokens += one.tokens
+            for part in self.choices[0].add_delta(one):
+                if not (part.reasoning and not self._reasoning):
+                    events += self._opened_by(part)
+                    if part.text:
+                        events.append(self._grown(part))
+                self._tokens = []
         return events
+
+    def _by_token(self, piece: SequenceDelta) -> list[SequenceDelta]:
+        """A delta token by token where log-probabilities are asked for, so that each has the item of its text."""
+        if not piece.tokens:
+            return [piece]
+        parts = [
+            SequenceDelta(0, self._decoder.decode(token.token), [token], count=piece.count + 1 - left)
+            for token, left in zip(piece.tokens, range(len(piece.tokens), 0, -1), strict=True)
+        ]
+        parts[-1].finish, parts[-1].error = piece.finish, piece.error
+        return parts
 
     def closing_chunks(self) -> list[Json]:
         """The last events."""
@@ -288,7 +307,9 @@ class ResponsesBuilder(ResponseBuilder):
         item["content"][0]["text"] += part.text
         if item["type"] == "reasoning":
             return self._of_part("response.reasoning_text.delta", delta=part.text)
-        return self._of_part("response.output_text.delta", delta=part.text, logprobs=[])
+        logprobs = chat_tokens(self._tokens)["content"]
+        item["content"][0]["logprobs"] += logprobs
+        return self._of_part("response.output_text.delta", delta=part.text, logprobs=_copy(logprobs))
 
     def _closed(self) -> list[Json]:
         """The events that close the last item."""
@@ -304,7 +325,7 @@ class ResponsesBuilder(ResponseBuilder):
             return [done, self._of_item("response.output_item.done", item=_copy(item))]
         text = item["content"][0]["text"]
         kind = "reasoning_text" if item["type"] == "reasoning" else "output_text"
-        more: Json = {} if kind == "reasoning_text" else {"logprobs": []}
+        more: Json = {} if kind == "reasoning_text" else {"logprobs": _copy(item["content"][0]["logprobs"])}
         return [
             self._of_part(f"response.{kind}.done", text=text, **more),
             self._of_part("response.content_part.done", part=_copy(item["content"][0])),
@@ -354,6 +375,7 @@ class ResponsesBuilder(ResponseBuilder):
             "text": {"format": (asked.text and asked.text.format) or {"type": "text"}},
             "tool_choice": asked.tool_choice or "auto",
             "tools": asked.tools or [],
+            "top_logprobs": asked.top_logprobs or 0,
             "top_p": extra.get("top_p", 1.0),
             "truncation": "disabled",
             "usage": None

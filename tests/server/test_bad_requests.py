@@ -50,8 +50,11 @@ BAD: list[tuple[dict[str, Any], int, str, str | None]] = [
     ({"stop": [""]}, 400, "invalid_value", "stop"),
     ({"top_logprobs": 2}, 400, "invalid_value", "top_logprobs"),
     ({"logprobs": True, "top_logprobs": 21}, 400, "invalid_value", "top_logprobs"),
-    ({"logit_bias": {"5": 100}}, 400, "unsupported_value", "logit_bias"),
-    ({"frequency_penalty": 0.5}, 400, "unsupported_value", "frequency_penalty"),
+    ({"logit_bias": {"5": 101}}, 400, "invalid_value", "logit_bias.5"),
+    ({"logit_bias": {"257": 1}}, 400, "invalid_value", "logit_bias"),
+    ({"logit_bias": {"five": 1}}, 400, "invalid_value", "logit_bias"),
+    ({"frequency_penalty": 2.5}, 400, "invalid_value", "frequency_penalty"),
+    ({"repetition_penalty": 0}, 400, "invalid_value", "repetition_penalty"),
     ({"modalities": ["audio"]}, 400, "unsupported_value", "modalities"),
     ({"stream_options": {"include_usage": True}}, 400, "invalid_value", "stream_options"),
     # What could be a constraint is never dropped.

@@ -45,9 +45,30 @@ def test_values_that_change_nothing_are_taken_and_others_named() -> None:
     with served(scripted("hello")) as server:
         assert server.chat(**everything).status_code == 200
         assert server.chat(**dict.fromkeys(NEUTRAL)).status_code == 200
-        for name, value in (("repetition_penalty", 1.1), ("ignore_eos", True), ("min_tokens", True)):
+        assert server.chat(repetition_penalty=1.3).status_code == 200
+        for name, value in (("repeat_penalty", 1.1), ("ignore_eos", True), ("min_tokens", True)):
             error = server.chat(**{name: value}).json()["error"]
             assert (error["param"], error["code"]) == (name, "unsupported_value")
+
+
+def test_penalties_and_biases_change_the_text_and_drafts_do_not() -> None:
+    texts: dict[str | None, dict[str, str]] = {}
+    wanted = {
+        "plain": {},
+        "bias": {"logit_bias": {"104": -100}},
+        "presence": {"presence_penalty": 2.0, "temperature": 12, "seed": 4},
+        "neither": {"temperature": 12, "seed": 4},
+    }
+    for speculation in (None, "auto"):
+        with served(scripted("hello hello hello"), speculation=speculation) as server:
+            answers = {name: server.chat(guided_regex="[a-z ]{17}", **more) for name, more in wanted.items()}
+        texts[speculation] = {
+            name: answer.json()["choices"][0]["message"]["content"] for name, answer in answers.items()
+        }
+    assert texts[None] == texts["auto"]
+    found = texts[None]
+    assert (found["plain"], "h" in found["bias"]) == ("hello hello hello", False)
+    assert len(set(found.values())) == 4
 
 
 @pytest.mark.slow

@@ -164,7 +164,8 @@ def test_a_response_at_the_token_limit_is_incomplete(client: OpenAI) -> None:
         ),
         ({"input": [{"role": "user", "content": [{"type": "input_image"}]}]}, "input[0].content"),
         ({"input": [{"type": "item_reference", "id": "x"}]}, "input[0].type"),
-        ({"frequency_penalty": 1.0}, "frequency_penalty"),
+        ({"frequency_penalty": 3.0}, "frequency_penalty"),
+        ({"top_logprobs": 21}, "top_logprobs"),
         ({"n": 2}, "n"),
         ({"colour": 1}, "colour"),
     ],
@@ -191,3 +192,37 @@ def test_tokens_of_texts_and_chats(server: Served) -> None:
     ):
         answer = server.post(path, body)
         assert (answer.status_code // 100, answer.json()["error"]["param"]) == (4, param)
+
+
+def test_log_probabilities_are_at_the_text_they_belong_to(client: OpenAI) -> None:
+    wanted: dict[str, Any] = {"model": MODEL, "input": "a person?", "temperature": 0, "top_logprobs": 2}
+    asked = {**wanted, "include": ["message.output_text.logprobs"]}
+    answer: Any = client.responses.create(**asked)
+    (content,) = answer.output[0].content
+    assert "".join(token.token for token in content.logprobs) == content.text == SCRIPT["person"]
+    assert {len(token.top_logprobs) for token in content.logprobs} == {2}
+    assert all(token.top_logprobs[0].token == token.token for token in content.logprobs)
+    events: list[Any] = list(client.responses.create(**wanted, stream=True))
+    deltas = [event for event in events if event.type == "response.output_text.delta"]
+    streamed = [token for event in deltas for token in event.logprobs]
+    assert [(one.token, one.logprob) for one in streamed] == [
+        (one.token, one.logprob) for one in content.logprobs
+    ]
+    assert all("".join(one.token for one in event.logprobs) == event.delta for event in deltas)
+    plain: Any = client.responses.create(model=MODEL, input="a person?", temperature=0)
+    assert plain.output[0].content[0].logprobs == []
+
+
+def test_log_probabilities_beside_a_call_are_those_of_the_message(client: OpenAI) -> None:
+    answer: Any = client.responses.create(
+        model=MODEL,
+        input="weather?",
+        tools=[WEATHER],
+        temperature=0,
+        include=["message.output_text.logprobs"],
+    )
+    message, call = answer.output
+    assert call.name == "weather"
+    shown = "".join(token.token for token in message.content[0].logprobs)
+    assert shown.startswith("I look.")
+    assert "<tool_call>" not in shown
