@@ -12,6 +12,7 @@ import pytest
 import constrained
 from constrained import AWRS, CARS, MCMC, SMC, ASAp, Tries
 from constrained.errors import BudgetExhausted, InvalidArgument
+from constrained.sampling.randomness import PhiloxRandomness
 from tests.exactness.enumerate import TableModel, random_tables
 from tests.exactness.goodness_of_fit import fit
 
@@ -127,12 +128,25 @@ def test_calls_with_one_seed_and_a_kept_trie_follow_the_distribution_each():
         assert fit(call, exact) > 1e-4
 
 
-def test_a_second_call_of_a_seed_has_other_random_numbers():
+def test_a_second_call_of_a_seed_has_other_random_numbers(monkeypatch):
+    made: list[int] = []
+    make = PhiloxRandomness.__init__
+
+    def recorded(self, seed, sequence=0, attempt=0):
+        made.append(attempt)
+        make(self, seed, sequence, attempt)
+
+    monkeypatch.setattr(PhiloxRandomness, "__init__", recorded)
     model = TableModel(LETTERS, random_tables(4, 4))
     constraint = constrained.choice(texts_of(LANGUAGE))
     kept = constrained.Generator(model, constraint, sampler=CARS(tries=Tries()))
     fresh = constrained.Generator(model, constraint, sampler="cars")
-    first, second = ([out.tokens for out in kept.sample("", 40, seed=1)] for _ in range(2))
+    first = [out.tokens for out in kept.sample("", 40, seed=1)]
+    before = set(made)
+    made.clear()
+    second = [out.tokens for out in kept.sample("", 40, seed=1)]
+    assert len(before) >= 40
+    assert not before & set(made)
     assert first == [out.tokens for out in fresh.sample("", 40, seed=1)]
     assert first != second
 
