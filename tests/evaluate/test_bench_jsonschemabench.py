@@ -96,12 +96,18 @@ def test_a_run_goes_on_where_it_was_interrupted(file: Path, tmp_path: Path) -> N
     assert len(first.rows) == 2
     kept, cut = (out / ROWS).read_text().splitlines()
     (out / ROWS).write_text(f"{kept}\n{cut[:20]}")  # ended in the middle of a line
-    again = run(settings, out)
+    with pytest.raises(InvalidArgument, match="go on with --resume"):
+        run(settings, out)
+    again = run(settings, out, resume=True)
     assert sorted(row.id for row in again.rows) == sorted(row.id for row in first.rows)
     assert json.dumps(again.rows[0].to_json()) == json.dumps(json.loads(kept)), "it was not made again"
     assert len(read_rows(out)) == 2
     with pytest.raises(InvalidArgument, match="other settings"):
-        run(SchemaBenchSettings(str(file), engines=("constrained",), max_tokens=50, model=MODEL), out)
+        run(
+            SchemaBenchSettings(str(file), engines=("constrained",), max_tokens=50, model=MODEL),
+            out,
+            resume=True,
+        )
 
 
 def test_engines_that_fail(tmp_path: Path) -> None:

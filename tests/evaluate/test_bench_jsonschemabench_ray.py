@@ -149,7 +149,7 @@ def test_a_cluster_gives_the_rows_of_this_machine(tmp_path: Path) -> None:
 
         kept = (out / ROWS).read_text().splitlines()
         (out / ROWS).write_text("\n".join(kept[:3]) + "\n" + kept[3][:20])  # interrupted
-        again = run(requested, out)
+        again = run(requested, out, resume=True)
         assert {row.id: row.status for row in again.rows} == STATUSES
         assert [row.to_json() for row in again.rows[:3]] == [json.loads(line) for line in kept[:3]]
         assert len(read_rows(out)) == len(ITEMS)

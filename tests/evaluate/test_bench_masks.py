@@ -26,7 +26,7 @@ from constrained.evaluate.masks.memo_stats import KINDS, measure
 from constrained.evaluate.masks.replay import EngineFault, Replayer
 from constrained.evaluate.masks.rows import InstanceReplay, MaskBenchRow, ReplayPass
 from constrained.evaluate.masks.run import MaskBenchResults
-from constrained.evaluate.masks.summary import COMMIT, FIRST, MASK, STEP, TimeSummary, common_ids, times
+from constrained.evaluate.masks.summary import COMMIT, FIRST, MASK, STEP, TimeSummary, ran_ids, times
 from constrained.vocabulary import Vocabulary
 from tests.support.paths import CASES, ROOT
 
@@ -265,8 +265,9 @@ def test_what_killed_an_engine_does_not_make_it_look_fast() -> None:
         MaskBenchRow("b", "hard", "timeout"),
     )
     rows = [quick, slow, other, dead]
-    assert common_ids(rows, ["a", "b"]) == {"easy"}
-    shared = summarise("a", rows, {"easy"}).times["cold"][FIRST]
+    both = ran_ids("a", rows) & ran_ids("b", rows)
+    assert both == {"easy"}
+    shared = summarise("a", rows, both).times["cold"][FIRST]
     assert shared is not None
     assert shared.quantiles["max"] == 10
     assert summarise("b", rows).outcomes == {"ran": 1, "timeout": 1}
@@ -318,6 +319,7 @@ def test_an_engine_is_a_name_or_a_class() -> None:
 PACKAGES = {
     "constrained": "constrained",
     "constrained-any": "constrained",
+    "constrained-any-order": "constrained",
     "llguidance": "llguidance",
     "llguidance-unforced": "llguidance",
     "glrmask": "glrmask",
@@ -444,9 +446,44 @@ def test_the_command_prints_a_table_and_fills_a_folder(
     assert "already holds results" in capsys.readouterr().err
 
 
+def test_a_run_that_was_ended_goes_on_with_the_rows_that_are_missing(tmp_path: Path) -> None:
+    settings = MaskBenchSettings(
+        DATA, sample=6, engines=("constrained", "constrained-any-order"), time_limit=4
+    )
+    out = tmp_path / "results"
+    whole = run(settings, out)
+    written = (out / "rows.jsonl").read_text().splitlines()
+    kept = written[:4]
+    (out / "rows.jsonl").write_text("\n".join(kept) + "\n" + written[4][:50])  # ended in the middle of a line
+    with pytest.raises(InvalidArgument, match="already holds results"):
+        run(settings, out)
+    with pytest.raises(InvalidArgument, match=r"other settings \(time_limit\)"):
+        run(replace(settings, time_limit=5), out, resume=True)
+    again = run(settings, out, resume=True)
+    lines = (out / "rows.jsonl").read_text().splitlines()
+    assert lines[:4] == kept, "they were not measured again"
+    assert len(lines) == len(written) + 1, "the line that was cut off stands there, too"
+    assert [one.outcomes for one in again.engines] == [one.outcomes for one in whole.engines]
+    assert [one.version for one in again.engines] == [one.version for one in whole.engines]
+    more = run(replace(settings, sample=7), out, resume=True)
+    assert [one.schemas for one in more.engines] == [7, 7]
+    assert (out / "rows.jsonl").read_text().splitlines()[: len(lines)] == lines
+
+
+def test_engines_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["constrained.evaluate.masks.run"], "TURN", 2)
+    settings = MaskBenchSettings(DATA, sample=3, engines=("constrained", "constrained-any"), time_limit=4)
+    run(settings, tmp_path / "results")
+    order = [
+        json.loads(line)["engine"] for line in (tmp_path / "results" / "rows.jsonl").read_text().splitlines()
+    ]
+    assert order == ["constrained"] * 2 + ["constrained-any"] * 2 + ["constrained", "constrained-any"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (("--compare", "--resume"), "cannot be compared"),
         (("--engines", "fast"), "there is no engine 'fast'"),
         (("--engines", "constrained,constrained"), "one is named twice"),
         (("--time-limit", "0"), "positive limit"),

@@ -41,6 +41,9 @@ Vocabulary = Annotated[
     ),
 ]
 Out = Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder for rows, tables and plot.")]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Go on in a folder that holds rows of an earlier run.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
 
 bench = typer.Typer(

@@ -12,6 +12,7 @@ from constrained.cli.bench.common import (
     Out,
     ProgressBar,
     Quiet,
+    Resume,
     Seed,
     Vocabulary,
     bench,
@@ -28,6 +29,8 @@ Examples:
   constrained bench masks --sample 50 --engines constrained,llguidance
   constrained bench masks --sample 600 --seed 1 --warm --batch 64 --out results/today
   constrained bench masks --sample 20 --engines constrained,llguidance --compare
+  constrained bench masks --all --out results/maskbench
+  constrained bench masks --all --out results/maskbench --resume
 
 The engines other than this library come with: pip install 'constrained-generation[bench]'
 """
@@ -37,6 +40,7 @@ def masks(
     sample: Annotated[
         int, typer.Option("--sample", metavar="N", min=0, help="Schemas to sample; 0: all.")
     ] = 600,
+    every: Annotated[bool, typer.Option("--all", help="All schemas, as --sample 0.")] = False,
     seed: Seed = 0,
     engines: Annotated[
         str | None,
@@ -66,19 +70,20 @@ def masks(
         typer.Option("--compare", help="Also compare all masks with the first engine's (small samples)."),
     ] = False,
     out: Out = Path("bench-masks"),
+    resume: Resume = False,
     quiet: Quiet = False,
 ) -> None:
     """Replay recorded JSON token by token: times of masks, and whether they are correct.
 
-    Engines run one after another, each in a process of its own. Tables go to standard output; rows, summary,
-    tables and a plot go to a folder.
+    Engines run in turn, a hundred schemas each, each in a process of its own. Each row is written at once, and an
+    interrupted run goes on with --resume. Tables go to standard output; rows, summary, tables and a plot go to a folder.
     """
     from constrained.evaluate.masks import MaskBenchSettings, run  # imports numpy, which --help does not need
     from constrained.evaluate.masks.engines import DEFAULT_ENGINES
 
     settings = MaskBenchSettings(
         data=data_file(data),
-        sample=sample,
+        sample=0 if every else sample,
         seed=seed,
         engines=DEFAULT_ENGINES if engines is None else split_names(engines, ","),
         vocabulary=vocabulary,
@@ -90,7 +95,7 @@ def masks(
         compare=compare,
     )
     with ProgressBar(quiet) as bar:
-        results = run(settings, out, bar)
+        results = run(settings, out, bar, resume=resume)
     report_results(
         results.sections,
         out,

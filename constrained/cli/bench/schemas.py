@@ -117,8 +117,9 @@ def report(
     """Rewrite the reports of a folder from its rows; the run may still be in progress."""
     import json
 
+    from constrained.evaluate.harness.results import FACTS
     from constrained.evaluate.jsonschemabench import SchemaBenchResults, write
-    from constrained.evaluate.jsonschemabench.run import FACTS, read_rows
+    from constrained.evaluate.jsonschemabench.run import read_rows
 
     try:
         facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Generator, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
@@ -12,8 +11,7 @@ from typing import Any, Protocol
 
 from constrained.errors import InvalidArgument
 from constrained.evaluate.harness import results
-from constrained.evaluate.harness.machine import describe
-from constrained.evaluate.harness.results import RowWriter, make_folder
+from constrained.evaluate.harness.results import RowWriter, settle_folder, write_facts
 from constrained.evaluate.harness.settings import (
     Progress,
     check_distinct,
@@ -26,7 +24,6 @@ from constrained.evaluate.jsonschemabench import rows as r
 from constrained.evaluate.masks.engines import check_engine
 from constrained.evaluate.masks.supervise import EngineUnavailable
 
-FACTS = "settings.json"
 SCHEMA_BENCH_ENGINES = ("constrained", "xgrammar", "llguidance", "outlines")
 VLLM_ENGINES = ("constrained", "xgrammar", "guidance", "outlines", "lm-format-enforcer")
 """Backends of structured outputs inside vLLM."""
@@ -150,19 +147,24 @@ BACKENDS = {
 """Name -> module and class, which is called with the settings and the folder of the run."""
 
 
-def run(settings: SchemaBenchSettings, out: Path, progress: Progress = no_progress) -> SchemaBenchResults:
-    """Measures what is not in the folder yet.
+def run(
+    settings: SchemaBenchSettings, out: Path, progress: Progress = no_progress, *, resume: bool = False
+) -> SchemaBenchResults:
+    """Measures; writes each row as soon as it is known.
 
     Args:
         settings: what to measure.
-        out: folder of the rows; an interrupted run is resumed in it.
+        out: folder of the rows.
         progress: shows progress.
+        resume: go on in a folder that holds rows: measures what is not there yet.
 
     Raises:
-        InvalidArgument: the data cannot be read, or the folder holds rows of other settings.
+        InvalidArgument: the data cannot be read, or the folder holds rows and is not to be resumed, or holds rows of
+            other settings.
     """
     items = data.draw(data.read(settings.data), settings.splits, settings.sample, settings.seed)
-    facts = _settle(settings, out)
+    measured = settings.measured | {"data": Path(settings.data).name}
+    facts = settle_folder(out, measured, resume=resume)
     known = read_rows(out)
     unavailable: dict[str, str] = {}
     backend = _backend(settings, out)
@@ -182,7 +184,7 @@ def run(settings: SchemaBenchSettings, out: Path, progress: Progress = no_progre
                     progress(engine, count, len(items))
         except EngineUnavailable as error:
             unavailable[engine] = str(error)
-    (out / FACTS).write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    write_facts(out, facts)
     wanted = {item.id for item in items}
     rows = [row for row in known if row.id in wanted and row.engine in settings.engines]
     return SchemaBenchResults(rows, backend.versions, unavailable, facts)
@@ -197,22 +199,3 @@ def _backend(settings: SchemaBenchSettings, out: Path) -> Backend:
     module, _, name = BACKENDS[settings.backend].partition(":")
     backend: Backend = getattr(import_module(module), name)(settings, out)
     return backend
-
-
-def _settle(settings: SchemaBenchSettings, out: Path) -> dict[str, Any]:
-    """The facts of the folder, which have to be those of these settings."""
-    measured = settings.measured | {"data": Path(settings.data).name}
-    facts: dict[str, Any] = {"settings": measured, "machine": describe(), "versions": {}}
-    make_folder(out)
-    try:
-        if (out / FACTS).exists():
-            facts = json.loads((out / FACTS).read_text(encoding="utf-8"))
-        else:
-            (out / FACTS).write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise InvalidArgument(f"{str(out)!r} cannot be used: {error}", action="check --out") from None
-    if facts.get("settings") != measured:
-        raise InvalidArgument(
-            f"{str(out)!r} holds rows of other settings", action="name another folder with --out"
-        )
-    return facts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from constrained.evaluate.masks.summary import (
     QUANTILES,
     STEP,
     EngineSummary,
-    times,
 )
 
 _COUNTED = (
@@ -30,6 +29,10 @@ _COUNTED = (
     (r.CRASHED, "crashes"),
     (r.NOT_RUN, "not run"),
 )
+_SHOWN = ("p50", "p90", "p99", "p99.9", "max")
+"""Of `QUANTILES`, in all tables but that of MaskBench."""
+_MASKBENCH_TIMES = ((STEP, "TBM"), (FIRST, "TTFM"))
+"""Our quantities, and MaskBench's names for them: time between masks, time to first mask."""
 _QUANTITIES = ((MASK, 1e3, "us"), (COMMIT, 1e3, "us"), (STEP, 1e3, "us"), (FIRST, 1e6, "ms"))
 
 
@@ -51,6 +54,7 @@ def sections(everything: Sequence[EngineSummary], shared: Sequence[EngineSummary
                 tables.append(ReportTable(f"{name}: {title}", heads, _times(summaries, name)))
             if len(everything) == 1:
                 break
+    tables.append(ReportTable("MaskBench's table, times in us", heads, _maskbench(everything)))
     if any(one.batch for one in everything):
         tables.append(ReportTable("batch, us a state", heads, _batches(everything)))
     return tables
@@ -80,11 +84,37 @@ def _times(summaries: Sequence[EngineSummary], name: str) -> list[tuple[str, Seq
     for what, scale, unit in _QUANTITIES:
         spreads = [one.times.get(name, {}).get(what) for one in summaries]
         lines.append((f"{what}, {unit}: avg", [format_number(s.avg if s else None, scale) for s in spreads]))
-        lines += [
-            (q, [format_number(s.quantiles[q] if s else None, scale) for s in spreads]) for q in QUANTILES
-        ]
+        lines += [(q, [format_number(s.quantiles[q] if s else None, scale) for s in spreads]) for q in _SHOWN]
         lines.append(("count", [str(s.count) if s else NO_VALUE for s in spreads]))
     return lines
+
+
+def _maskbench(summaries: Sequence[EngineSummary]) -> list[tuple[str, Sequence[str]]]:
+    """The lines of the table on MaskBench's page, each engine over the schemas that it ran."""
+    lines: list[tuple[str, Sequence[str]]] = []
+    for what, name in _MASKBENCH_TIMES:
+        spreads = [one.times.get(r.COLD, {}).get(what) for one in summaries]
+        lines.append((f"{name} avg", [format_number(s.avg if s else None, 1e3) for s in spreads]))
+        for q in QUANTILES:
+            cells = [format_number(s.quantiles[q] if s else None, 1e3) for s in spreads]
+            lines.append((f"{name} {'p100' if q == 'max' else q}", cells))
+    steps = [one.times.get(r.COLD, {}).get(STEP) for one in summaries]
+    counted = (
+        ("schemas", lambda one: one.schemas),
+        ("passing", lambda one: one.passing),
+        ("compile error", lambda one: one.outcomes.get(r.REFUSED, 0)),
+        ("error after compiling", lambda one: one.outcomes.get(r.FAILED, 0)),
+        ("crash", lambda one: one.outcomes.get(r.CRASHED, 0)),
+        ("out of memory", lambda one: one.outcomes.get(r.MEMORY, 0)),
+        ("timeout", lambda one: one.outcomes.get(r.TIMEOUT, 0)),
+        ("validation error", lambda one: len(one.false_negatives)),
+        ("invalidation error", lambda one: len(one.false_positives)),
+    )
+    return [
+        *lines,
+        ("tokens", [f"{s.count:,}" if s else NO_VALUE for s in steps]),
+        *((label, [f"{count(one):,}" for one in summaries]) for label, count in counted),
+    ]
 
 
 def _batches(summaries: Sequence[EngineSummary]) -> list[tuple[str, Sequence[str]]]:
@@ -119,14 +149,18 @@ def markdown(tables: Iterable[ReportTable], facts: dict[str, Any]) -> str:
     return markdown_page("Token masks, engine beside engine", about, tables, skipped=skipped)
 
 
-def plot(rows: Sequence[r.MaskBenchRow], engines: Sequence[str], path: Path) -> bool:
-    """Plots the share of steps and first masks that take longer than a time; False without matplotlib."""
+def plot(measured: Mapping[str, Mapping[str, Sequence[float]]], path: Path) -> bool:
+    """Plots the share of steps and first masks that take longer than a time; False without matplotlib.
+
+    Args:
+        measured: engine -> its times as `summary.times` gives them.
+        path: of the picture.
+    """
 
     def draw(figure: Any, panels: list[Any]) -> None:
         for panel, (what, scale, unit) in zip(panels, ((STEP, 1e3, "us"), (FIRST, 1e6, "ms")), strict=True):
-            for engine in engines:
-                passes = [row.passes[r.COLD] for row in rows if row.engine == engine and r.COLD in row.passes]
-                values = np.sort(np.array(times(passes)[what])) / scale
+            for engine, found in measured.items():
+                values = np.sort(np.array(found[what])) / scale
                 if len(values):
                     shares = 1 - np.arange(len(values)) / len(values)
                     panel.plot(values, shares, label=engine, drawstyle="steps-post")

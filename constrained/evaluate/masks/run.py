@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import tempfile
 from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from constrained.evaluate.harness.results import RowWriter, RunRecord, check_no_results, make_folder
+from constrained.errors import InvalidArgument
+from constrained.evaluate.harness.results import RowWriter, RunRecord, read_rows, settle_folder, write_facts
 from constrained.evaluate.harness.settings import (
     Progress,
     check_distinct,
@@ -20,13 +24,17 @@ from constrained.evaluate.harness.settings import (
 from constrained.evaluate.harness.tables import ReportTable
 from constrained.evaluate.masks import agreement, report, supervise, workload
 from constrained.evaluate.masks.engines import DEFAULT_ENGINES, check_engine
-from constrained.evaluate.masks.rows import MaskBenchRow
-from constrained.evaluate.masks.summary import EngineSummary, common_ids, summarise
+from constrained.evaluate.masks.rows import COLD, NOT_RUN, MaskBenchRow
+from constrained.evaluate.masks.summary import EngineSummary, ran_ids, summarise, times
 
 SUMMARY = "summary.json"
 PAGE = "summary.md"
 PLOT = "plot.png"
 DIFFERENCES = "differences.jsonl"
+
+TURN = 100
+"""Schemas that an engine goes through before the next engine's turn: a run that is ended early has rows of all engines,
+and a machine that grows busy is busy for all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +77,12 @@ class MaskBenchSettings:
         check_minimum(self, sample=0, batch=0, threads=1)
         check_positive(self, "time_limit", "memory_limit")
 
+    @property
+    def measured(self) -> dict[str, Any]:
+        """The settings that rows depend on; the others may change when a run is resumed."""
+        found = asdict(self) | {"data": self.data.name}
+        return {name: value for name, value in found.items() if name not in ("engines", "sample")}
+
 
 @dataclass(frozen=True, slots=True)
 class MaskBenchResults:
@@ -87,33 +101,45 @@ class MaskBenchResults:
     plotted: bool
 
 
-def run(settings: MaskBenchSettings, out: Path, progress: Progress = no_progress) -> MaskBenchResults:
+def run(
+    settings: MaskBenchSettings, out: Path, progress: Progress = no_progress, *, resume: bool = False
+) -> MaskBenchResults:
     """Measures; writes each row as soon as it is known, then summary, page and plot.
 
     Args:
         settings: what to measure.
         out: folder for the results; made if it does not exist.
         progress: shows progress.
+        resume: go on in a folder that holds rows: measures what is not there yet.
 
     Raises:
-        InvalidArgument: the data cannot be read, or the folder already contains results.
+        InvalidArgument: the data cannot be read, or the folder holds rows and is not to be resumed, or holds rows of
+            other settings or of another version of an engine.
         ModelError: there is no such vocabulary.
     """
-    check_no_results(out)
+    if resume and settings.compare:
+        raise InvalidArgument(
+            "masks are not kept between runs, so those of a resumed run cannot be compared",
+            action="run it at once, into a new folder",
+        )
     record = RunRecord(settings)
     drawn = workload.sample(settings.data, settings.sample, settings.seed)
+    settled = settle_folder(out, settings.measured, resume=resume)
     progress("reading the vocabulary", 0, 0)
     vocabulary, tokens = workload.load_bench_vocabulary(settings.vocabulary)
     cases = []
     for i, row in enumerate(drawn):
         progress("encoding", i, len(drawn))
         cases.append(workload.prepare(row, vocabulary))
-    make_folder(out)
     with tempfile.TemporaryDirectory() as folder:
         measurement = _Measurement(settings, out, Path(folder), cases, tokens)
-        for engine in settings.engines:
-            measurement.measure(engine, progress)
+        measurement.started = {
+            name: supervise.WorkerInfo(**ready) for name, ready in settled["versions"].items()
+        }
+        measurement.run(progress)
         differences = measurement.differences() if settings.compare else {}
+    settled["versions"] = {name: asdict(ready) for name, ready in measurement.started.items()}
+    write_facts(out, settled)
     facts = record.facts() | {
         "data": settings.data.name,
         "cases": len(cases),
@@ -125,7 +151,12 @@ def run(settings: MaskBenchSettings, out: Path, progress: Progress = no_progress
 
 
 class _Measurement:
-    """The engines of one run, and what they have given so far."""
+    """The engines of one run.
+
+    Attributes:
+        started: engine -> what its first worker said, in this run or the one that it resumes.
+        unavailable: engine -> why it could not be started.
+    """
 
     def __init__(
         self,
@@ -142,23 +173,63 @@ class _Measurement:
         self.tokens = tokens
         self.tokens_file = folder / "tokens"
         tokens.save(self.tokens_file)
-        self.rows: list[MaskBenchRow] = []
         self.started: dict[str, supervise.WorkerInfo] = {}
         self.unavailable: dict[str, str] = {}
 
-    def measure(self, engine: str, progress: Progress) -> None:
-        """All cases with one engine."""
+    def run(self, progress: Progress) -> None:
+        """All cases that have no row yet, the engines in turn, `TURN` cases each."""
+        known = {(row["engine"], row["id"]) for row in read_rows(self.out) if row["outcome"] != NOT_RUN}
+        with contextlib.ExitStack() as stack, RowWriter(self.out) as writer:
+            streams: dict[str, Iterator[MaskBenchRow]] = {}
+            done = {}
+            for engine in self.settings.engines:
+                left = [case for case in self.cases if (engine, case.id) not in known]
+                done[engine] = len(self.cases) - len(left)
+                if left:
+                    stream = supervise.run_cases(engine, left, self._starter(engine), self._options(engine))
+                    streams[engine] = stack.enter_context(contextlib.closing(stream))
+            while streams:
+                for engine in list(streams):
+                    progress(engine, done[engine], len(self.cases))
+                    before = done[engine]
+                    try:
+                        for row in islice(streams[engine], TURN):
+                            writer.write(row)
+                            done[engine] += 1
+                            progress(engine, done[engine], len(self.cases))
+                    except supervise.EngineUnavailable as error:
+                        self.unavailable[engine] = str(error)
+                    if done[engine] < before + TURN:
+                        del streams[engine]
+        for log in map(self._log, self.settings.engines):
+            if log.exists() and not log.stat().st_size:
+                log.unlink()
+
+    def _log(self, engine: str) -> Path:
+        return self.out / f"{engine.replace(':', '.')}.log"
+
+    def _starter(self, engine: str) -> Callable[[], supervise.EngineWorker]:
         settings = self.settings
         limits = supervise.WorkerLimits(
             settings.time_limit, int(settings.memory_limit * 2**30), threads=settings.threads
         )
-        log = self.out / f"{engine.replace(':', '.')}.log"
-        numbers = {id(case): i for i, case in enumerate(self.cases)}
 
         def start() -> supervise.EngineWorker:
-            worker = supervise.EngineWorker(engine, self.tokens_file, limits, log)
-            self.started.setdefault(engine, worker.ready)
+            worker = supervise.EngineWorker(engine, self.tokens_file, limits, self._log(engine))
+            known = self.started.setdefault(engine, worker.ready)
+            if known.version != worker.ready.version:
+                worker.close()
+                raise InvalidArgument(
+                    f"the rows are of {engine} {known.version}, and {worker.ready.version} is installed",
+                    action="name another folder with --out",
+                )
             return worker
+
+        return start
+
+    def _options(self, engine: str) -> Callable[[workload.SchemaCase], dict[str, Any]]:
+        settings = self.settings
+        numbers = {id(case): i for i, case in enumerate(self.cases)}
 
         def options(case: workload.SchemaCase) -> dict[str, Any]:
             kept = agreement.mask_file(self.folder, engine, numbers[id(case)])
@@ -168,17 +239,7 @@ class _Measurement:
                 "keep_masks": str(kept) if settings.compare else "",
             }
 
-        progress(engine, 0, len(self.cases))
-        try:
-            with RowWriter(self.out) as writer:
-                for done, row in enumerate(supervise.run_cases(engine, self.cases, start, options), 1):
-                    self.rows.append(row)
-                    writer.write(row)
-                    progress(engine, done, len(self.cases))
-        except supervise.EngineUnavailable as error:
-            self.unavailable[engine] = str(error)
-        if log.exists() and not log.stat().st_size:
-            log.unlink()
+        return options
 
     def differences(self) -> dict[str, str]:
         """Every engine's masks against those of the first that ran, in a line each; all differences go to a file."""
@@ -196,9 +257,19 @@ class _Measurement:
                 found[engine] = agreement.format_verdicts(verdicts)
         return found
 
-    def summary(self, engine: str, only: set[str] | None = None) -> EngineSummary:
+    def rows(self, engine: str) -> list[MaskBenchRow]:
+        """An engine's rows of this run's cases, read from the folder: those of all engines together may take gigabytes."""
+        wanted = {case.id for case in self.cases}
+        rows = {
+            row["id"]: row for row in read_rows(self.out) if row["engine"] == engine and row["id"] in wanted
+        }
+        return [MaskBenchRow.from_json(row) for row in rows.values()]
+
+    def summary(
+        self, engine: str, rows: Sequence[MaskBenchRow], only: Collection[str] | None = None
+    ) -> EngineSummary:
         """An engine's rows with what is known about the engine itself."""
-        summary = summarise(engine, self.rows, only)
+        summary = summarise(engine, rows, only)
         summary.unavailable = self.unavailable.get(engine, "")
         if ready := self.started.get(engine):
             summary.version = ready.version
@@ -210,19 +281,24 @@ def _conclude(
     measurement: _Measurement, facts: dict[str, Any], differences: dict[str, str]
 ) -> MaskBenchResults:
     """Writes what is made from the rows."""
-    out, rows = measurement.out, measurement.rows
-    engines = [measurement.summary(name) for name in measurement.settings.engines]
-    measured = [one.engine for one in engines if not one.unavailable]
+    out = measurement.out
+    engines: list[EngineSummary] = []
+    ran: dict[str, set[str]] = {}
+    found: dict[str, dict[str, list[float]]] = {}
+    for name in measurement.settings.engines:
+        rows = measurement.rows(name)
+        engines.append(measurement.summary(name, rows))
+        if not engines[-1].unavailable:
+            ran[name] = ran_ids(name, rows)
+            found[name] = times(row.passes[COLD] for row in rows if COLD in row.passes)
     tables: list[ReportTable] = []
-    if measured:
-        shared = common_ids(rows, measured)
-        tables = report.sections(
-            [one for one in engines if not one.unavailable],
-            [measurement.summary(name, shared) for name in measured],
-        )
-        facts["common"] = [asdict(measurement.summary(name, shared)) for name in measured]
+    if ran:
+        shared = set.intersection(*ran.values())
+        common = [measurement.summary(name, measurement.rows(name), shared) for name in ran]
+        tables = report.sections([one for one in engines if one.engine in ran], common)
+        facts["common"] = [asdict(one) for one in common]
     facts["engines"] = [asdict(one) for one in engines]
     (out / SUMMARY).write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     (out / PAGE).write_text(report.markdown(tables, facts), encoding="utf-8")
-    plotted = bool(measured) and report.plot(rows, measured, out / PLOT)
+    plotted = bool(ran) and report.plot(found, out / PLOT)
     return MaskBenchResults(tables, engines, differences, plotted)

@@ -10,7 +10,16 @@ import numpy as np
 
 from constrained.evaluate.masks import rows as r
 
-QUANTILES = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p99.9": 99.9, "max": 100.0}
+QUANTILES = {
+    "p25": 25.0,
+    "p50": 50.0,
+    "p75": 75.0,
+    "p90": 90.0,
+    "p95": 95.0,
+    "p99": 99.0,
+    "p99.9": 99.9,
+    "max": 100.0,
+}
 MASK = "mask"
 COMMIT = "commit"
 STEP = "mask + commit"
@@ -53,6 +62,7 @@ class EngineSummary:
         setup_bytes: resident memory before the first schema.
         outcomes: schemas by outcome.
         kinds: refusals and errors by the type of the error.
+        passing: schemas that ran, and under which every instance was judged as the data says.
         false_positives: ids of schemas under which an invalid instance was accepted.
         false_negatives: ids of schemas under which a valid instance was not accepted.
         instances: instances replayed.
@@ -71,6 +81,7 @@ class EngineSummary:
     setup_bytes: int | None = None
     outcomes: dict[str, int] = field(default_factory=dict)
     kinds: dict[str, int] = field(default_factory=dict)
+    passing: int = 0
     false_positives: list[str] = field(default_factory=list)
     false_negatives: list[str] = field(default_factory=list)
     instances: int = 0
@@ -104,10 +115,13 @@ def summarise(
     for row in own:
         replays = row.passes[r.COLD].replays if r.COLD in row.passes else []
         summary.instances += len(replays)
-        if any(replay.accepted and not replay.valid for replay in replays):
+        lax = any(replay.accepted and not replay.valid for replay in replays)
+        strict = any(replay.valid and not replay.accepted for replay in replays)
+        if lax:
             summary.false_positives.append(row.id)
-        if any(replay.valid and not replay.accepted for replay in replays):
+        if strict:
             summary.false_negatives.append(row.id)
+        summary.passing += row.outcome == r.RAN and not lax and not strict
     for name in r.PASSES:
         passes = [row.passes[name] for row in own if name in row.passes]
         if passes:
@@ -146,10 +160,6 @@ def times(passes: Iterable[r.ReplayPass]) -> dict[str, list[float]]:
     return found
 
 
-def common_ids(rows: Iterable[r.MaskBenchRow], engines: Collection[str]) -> set[str]:
-    """Ids of the schemas that every one of some engines went through to the end."""
-    ran: dict[str, set[str]] = {}
-    for row in rows:
-        if row.outcome == r.RAN:
-            ran.setdefault(row.id, set()).add(row.engine)
-    return {id for id, by in ran.items() if by >= set(engines)}
+def ran_ids(engine: str, rows: Iterable[r.MaskBenchRow]) -> set[str]:
+    """Ids of the schemas that an engine went through to the end."""
+    return {row.id for row in rows if row.engine == engine and row.outcome == r.RAN}

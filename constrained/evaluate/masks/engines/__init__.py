@@ -18,13 +18,14 @@ _HERE = __name__
 ENGINES = {
     "constrained": f"{_HERE}.ours:ConstrainedEngine",
     "constrained-any": f"{_HERE}.ours:ConstrainedAnyWhitespace",
+    "constrained-any-order": f"{_HERE}.ours:ConstrainedAnyOrder",
     "llguidance": f"{_HERE}.llguidance:LLGuidance",
     "llguidance-unforced": f"{_HERE}.llguidance:LLGuidanceUnforced",
     "glrmask": f"{_HERE}.glrmask:GLRMask",
     "xgrammar": f"{_HERE}.xgrammar:XGrammar",
     "outlines": f"{_HERE}.outlines:Outlines",
 }
-"""Name to ``module:Class``. The variants are for comparing masks: one white space, and no mask narrowed to one token."""
+"""Name to ``module:Class``. The variants are for comparing masks: any white space, members in any order, no mask narrowed to one token."""
 
 DEFAULT_ENGINES = ("constrained", "llguidance", "glrmask", "xgrammar", "outlines")
 """The engines that are measured by default."""

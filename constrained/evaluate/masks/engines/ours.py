@@ -48,3 +48,11 @@ class ConstrainedAnyWhitespace(ConstrainedEngine):
     def constraint(self, schema: Any) -> Any:
         """The schema with that white space."""
         return json_schema(schema, whitespace="any")
+
+
+class ConstrainedAnyOrder(ConstrainedEngine):
+    """Members of objects in any order, as JSON Schema has it; by default they come in the order of the schema."""
+
+    def constraint(self, schema: Any) -> Any:
+        """The schema with that order."""
+        return json_schema(schema, property_order="any")
