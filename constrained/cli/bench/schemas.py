@@ -11,6 +11,7 @@ from constrained.cli.bench.common import (
     Out,
     ProgressBar,
     Quiet,
+    Resume,
     Seed,
     bench,
     data_file,
@@ -79,11 +80,12 @@ def jsonschemabench(
         ),
     ] = None,
     out: Out = Path("bench-jsonschemabench"),
+    resume: Resume = False,
     quiet: Quiet = False,
 ) -> None:
     """Generate under the schemas of JSONSchemaBench with each engine: coverage, compliance, times.
 
-    A row for each schema and engine is written at once; an interrupted run is resumed by its own command. The table
+    A row for each schema and engine is written at once; an interrupted run goes on with --resume. The table
     goes to standard output, both reports to the folder.
     """
     from constrained.evaluate.jsonschemabench import SchemaBenchSettings, run, write
@@ -106,7 +108,7 @@ def jsonschemabench(
         address=address,
     )
     with ProgressBar(quiet) as bar:
-        results = run(settings, out, bar)
+        results = run(settings, out, bar, resume=resume)
     tables = write(results, out)
     report_results(tables[:1], out, skipped=results.unavailable, measured=bool(results.rows))
 
