@@ -6,7 +6,7 @@ import contextlib
 import json
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -180,7 +180,7 @@ class _Measurement:
         """All cases that have no row yet, the engines in turn, `TURN` cases each."""
         known = {(row["engine"], row["id"]) for row in read_rows(self.out) if row["outcome"] != NOT_RUN}
         with contextlib.ExitStack() as stack, RowWriter(self.out) as writer:
-            streams: dict[str, Iterator[MaskBenchRow]] = {}
+            streams: dict[str, Generator[MaskBenchRow, None, None]] = {}
             done = {}
             for engine in self.settings.engines:
                 left = [case for case in self.cases if (engine, case.id) not in known]

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -207,7 +207,7 @@ def run_cases(
     cases: Iterable[SchemaCase],
     start: Callable[[], EngineWorker],
     options: Callable[[SchemaCase], dict[str, Any]],
-) -> Iterator[r.MaskBenchRow]:
+) -> Generator[r.MaskBenchRow, None, None]:
     """A row for every case; a worker that died is replaced, one that cannot be replaced ends the measurement.
 
     Args:
