@@ -153,6 +153,11 @@ class BaseAutomaton:
         Number of tokens, without EOS, that complete the text; 0 iff it is complete.
         """
 
+    def counts_exactly(self, state: int) -> bool:
+        """
+        Whether that number is the least, here and in every state that can follow.
+        """
+
     @property
     def memory(self) -> dict[str, int]:
         """Sizes of the automaton's own tables: counts, and bytes."""

@@ -56,6 +56,8 @@ public:
     }
     std::string forced(uint32_t state);
     uint32_t shortest_completion(uint32_t state);
+    /// Whether that is the fewest tokens of all completions, here and in every state that can follow.
+    bool counts_exactly(uint32_t state);
     // For vocabularies in which some bytes are no token by themselves, see spelled_tokens.cpp; `tokens` is the same in each call.
     bool can_be_spelled(uint32_t state, uint32_t tokens);
     uint32_t spelled_completion(uint32_t state, uint32_t tokens);

@@ -284,6 +284,14 @@ void define_base_automaton(nb::module_& m) {
                 return core::with_lazy_rules([&] { return self.shortest_completion(state); });
             },
             "state"_a, "Number of tokens, without EOS, that complete the text; 0 iff it is complete.")
+        .def(
+            "counts_exactly",
+            [](BaseAutomaton& self, uint32_t state) {
+                check(self, state);
+                if (state == BaseAutomaton::kDead) throw nb::value_error("a dead state has no completion");
+                return core::with_lazy_rules([&] { return self.counts_exactly(state); });
+            },
+            "state"_a, "Whether that number is the least, here and in every state that can follow.")
         .def_prop_ro(
             "memory",
             [](BaseAutomaton& self) {

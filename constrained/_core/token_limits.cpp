@@ -30,6 +30,13 @@ uint32_t BaseAutomaton::shortest_completion(uint32_t state) {
     return completion(state);
 }
 
+bool BaseAutomaton::counts_exactly(uint32_t state) {
+    const std::lock_guard guard(shard_->lock);
+    begin_call();
+    completion(state);
+    return few_texts_follow(state);
+}
+
 /// The next state of the canonical completion; kDead if it is too long to spell, or the length is only a bound.
 uint32_t BaseAutomaton::nearer(uint32_t state) {
     if (heads_[state].nearer == kUnset) {

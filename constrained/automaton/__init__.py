@@ -144,7 +144,7 @@ class LexerAutomaton(_AutomatonMixin, _core.LexerAutomaton):
     """The native automaton of a grammar whose terminals a lexer separates (Lark's basic and contextual lexers).
 
     A token is allowed if a search finds a completion for the text with it. `shortest_completion` is exact where few texts
-    can follow; elsewhere it is the length of that completion, which is shortest or nearly so. Attributes as in
+    can follow (`counts_exactly`); elsewhere it is the length of that completion, which is shortest or nearly so. Attributes as in
     `TokenAutomaton`; nothing is evicted.
 
     Raises:

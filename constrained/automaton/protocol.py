@@ -84,10 +84,18 @@ class Automaton(Protocol):
         """The number of tokens, end of sequence not counted, of a shortest completion; 0 iff the text is complete.
 
         Automata of grammars are exact where few texts can follow. Elsewhere they count the tokens of the completion with
-        the fewest bytes, exactly from where few texts follow on: an upper bound, because a longer text may take fewer. A
-        lower bound is allowed where the number is not known, at the price of dead ends under a token limit.
+        the fewest bytes, exactly from where few texts follow on: an upper bound, because a longer text may take fewer
+        (`counts_exactly` tells). A lower bound is allowed where the number is not known, at the price of dead ends under a token limit.
         """
         raise NotImplementedError
+
+    def counts_exactly(self, state: int) -> bool:
+        """Whether `shortest_completion` is known to be exact, here and in every state that can follow.
+
+        Then masks within a budget allow all that can be completed in time. Otherwise a limit may exclude a text that would
+        just fit; `Output.cut` tells where a limit excluded what would have been drawn.
+        """
+        return False
 
     def next_within(self, state: int, token: int, budget: int) -> int:
         """The state after a token; `DEAD` if the token is not allowed or leaves no completion within the budget.

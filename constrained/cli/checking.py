@@ -88,6 +88,7 @@ def examine(constraint: Constraint, tokenizer: str | None = None) -> CheckReport
             "tokens": vocabulary.size,
             **{name: int(size) for name, size in automaton.memory.items()},
             "shortest_completion": automaton.shortest_completion(automaton.start),
+            "counts_exactly": automaton.counts_exactly(automaton.start),
         },
         "milliseconds": {
             "grammar": round(1000 * grammar_seconds, 3),
@@ -160,7 +161,8 @@ def render_report(report: CheckReport) -> str:
         f"automaton over {automaton['tokens']} tokens: {automaton['states']} states so far, "
         f"{automaton['bytes'] / 1024:.0f} KiB, compiled in {milliseconds['automaton']:.1f} ms, "
         f"first mask in {milliseconds['first_mask']:.1f} ms",
-        f"shortest completion: {automaton['shortest_completion']} tokens",
+        f"shortest completion: {'' if automaton['counts_exactly'] else 'at most '}"
+        f"{automaton['shortest_completion']} tokens",
     ]
     return "\n".join(lines)
 

@@ -39,7 +39,7 @@ def token_limit(
 
     Args:
         model: its context is an upper bound.
-        automaton: its shortest completion is a lower bound.
+        automaton: its shortest completion has to fit.
         prompt_tokens: length of the prompt in tokens.
         max_tokens: the caller's limit, or None.
 
@@ -51,8 +51,11 @@ def token_limit(
     needed = automaton.shortest_completion(automaton.start)
     allowed = None if max_tokens is None else nonnegative_int("max_tokens", max_tokens)
     if allowed is not None and allowed < needed:
+        shortest = (
+            "the shortest one" if automaton.counts_exactly(automaton.start) else "the shortest one found"
+        )
         raise DoesNotFit(
-            f"max_tokens={allowed} cannot hold a complete text: the shortest one needs {needed} tokens",
+            f"max_tokens={allowed} cannot hold a complete text: {shortest} needs {needed} tokens",
             action=f"pass max_tokens={needed} or more, or a constraint with shorter texts",
             needed=needed,
             limit=allowed,

@@ -205,6 +205,26 @@ def test_where_few_texts_follow_counts_and_masks_are_exact(seed: int) -> None:
             work += sorted(after - set(work))
 
 
+def test_an_automaton_says_where_its_counts_are_exact() -> None:
+    """Where many texts can follow, one with more bytes than the shortest may take fewer tokens."""
+    for constraint, exact, count in (
+        (regex("[a-c]*qx"), True, 1),
+        (regex("[ -~]*qx"), False, 2),
+        (lark("start: X Y\nX: /[a-c]+/\nY: /qx/"), True, 1),
+        (lark("start: X Y\nX: /[ -p]+/\nY: /qx/"), False, 3),
+    ):
+        automaton = compile(constraint, byte_vocabulary("aqx"))
+        assert automaton.counts_exactly(automaton.start) == exact
+        assert automaton.shortest_completion(automaton.start) == count
+        after = automaton.next(automaton.start, ord("a"))
+        assert automaton.counts_exactly(after) == exact
+    closed = compile(regex("[ -~]*\nend"), byte_vocabulary())
+    after = closed.walk(closed.start, [ord("a"), ord("\n")])[-1]
+    assert (closed.counts_exactly(closed.start), closed.counts_exactly(after)) == (False, True)
+    with pytest.raises(ValueError, match="dead state"):
+        closed.counts_exactly(0)
+
+
 def test_a_longer_text_may_take_fewer_tokens() -> None:
     automaton = compile(regex("aaaa|bbbbb"), byte_vocabulary("bbbbb"))
     assert automaton.shortest_completion(automaton.start) == 1

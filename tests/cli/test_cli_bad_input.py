@@ -98,7 +98,7 @@ MISTAKES: list[tuple[int, tuple[str, ...], tuple[str, ...]]] = [
         ("--json-schema-draft does not apply to a Python type",),
     ),
     (2, ("extract", "x", *PERSON, "--max-tokens", "many"), ("--max-tokens", "integer")),
-    (3, ("extract", "x", *PERSON, "--max-tokens", "5"), ("max_tokens=5", "the shortest one needs")),
+    (3, ("extract", "x", *PERSON, "--max-tokens", "5"), ("max_tokens=5", "the shortest one found needs")),
     (2, ("extract", "x", *PERSON, "--no-such-option"), ("--no-such-option",)),
     (2, ("extrct", "x"), ("extrct",)),
     (2, ("check",), ("no constraint was given",)),
