@@ -2,6 +2,7 @@
 
 harness/          shared by all benches: settings, result folders, tables, pages, plots
 masks/            token masks over recorded outputs, one engine beside another (`constrained bench masks`, `bench memos`)
+hostile/          constraints that mean harm, under each engine (`bench hostile`)
 jsonschemabench/  valid completions of a model under each engine (`bench jsonschemabench`)
 fidelity/         distances of samplers from exact distributions (`bench fidelity`)
 replay/           tokens per forward pass with speculation (`bench replay`)

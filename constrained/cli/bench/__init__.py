@@ -2,7 +2,28 @@
 
 from __future__ import annotations
 
-from constrained.cli.bench import device, extraction, fidelity, masks, schemas, spans, speculation, speed
+from constrained.cli.bench import (
+    device,
+    extraction,
+    fidelity,
+    hostile,
+    masks,
+    schemas,
+    spans,
+    speculation,
+    speed,
+)
 from constrained.cli.bench.common import bench
 
-__all__ = ["bench", "device", "extraction", "fidelity", "masks", "schemas", "spans", "speculation", "speed"]
+__all__ = [
+    "bench",
+    "device",
+    "extraction",
+    "fidelity",
+    "hostile",
+    "masks",
+    "schemas",
+    "spans",
+    "speculation",
+    "speed",
+]

@@ -34,6 +34,9 @@ class CompiledSchema:
             States that do not change need no call: whoever kept the one before has gone back.
         fill_many: ``fill_many(states, rows)`` computes several masks in one call; None: there is no such call.
         memory: bytes this schema takes, if the engine knows.
+        fill_within: ``fill_within(state, row, n)`` computes the mask of tokens that leave a completion within n tokens, of an
+            engine that knows such a budget.
+        shortest: tokens of the shortest completion of a state, likewise.
     """
 
     start: Callable[[], Any]
@@ -47,6 +50,8 @@ class CompiledSchema:
     rollback: Callable[[Any, int], Any] | None = None
     fill_many: Callable[[list[Any], MaskTable], Any] | None = None
     memory: Callable[[], int] | None = None
+    fill_within: Callable[[Any, Any, int], Any] | None = None
+    shortest: Callable[[Any], int] | None = None
 
 
 class Engine(Protocol):
@@ -55,7 +60,8 @@ class Engine(Protocol):
     Attributes:
         version: what is measured, for the record.
 
-    An engine whose `compile` takes structural tags in place of schemas has ``structural_tags = True``.
+    An engine whose `compile` takes structural tags in place of schemas has ``structural_tags = True``. One that reads
+    regular expressions and GBNF has ``compile_source(notation, text)``, which is otherwise like `compile`.
     """
 
     version: str

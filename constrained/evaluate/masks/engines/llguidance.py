@@ -41,7 +41,14 @@ class LLGuidance:
 
     def compile(self, schema: Any, text: str) -> CompiledSchema:
         """A matcher; one in an error state is a refusal."""
-        matcher = package.LLMatcher(self.tokenizer, self.grammar(text))
+        return self._compiled(self.grammar(text))
+
+    def compile_source(self, notation: str, text: str) -> CompiledSchema:
+        """A matcher of a regular expression, or of a grammar that its own converter from GBNF reads."""
+        return self._compiled(package.grammar_from(notation, text))
+
+    def _compiled(self, grammar: str) -> CompiledSchema:
+        matcher = package.LLMatcher(self.tokenizer, grammar)
         if matcher.is_error():
             raise ValueError(matcher.get_error())
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import constrained
 from constrained.automaton import compile as compile_automaton
-from constrained.constraint import json_schema, structural_tag
+from constrained.constraint import gbnf, json_schema, regex, structural_tag
 from constrained.evaluate.masks.engines.base import CompiledSchema, mask_slices
 from constrained.evaluate.masks.workload import VocabularyData, is_structural_tag
 from constrained.vocabulary import Vocabulary
@@ -29,7 +29,15 @@ class ConstrainedEngine:
 
     def compile(self, schema: Any, text: str) -> CompiledSchema:
         """An `Automaton`."""
-        constraint = structural_tag(schema) if is_structural_tag(schema) else self.constraint(schema)
+        return self._compiled(
+            structural_tag(schema) if is_structural_tag(schema) else self.constraint(schema)
+        )
+
+    def compile_source(self, notation: str, text: str) -> CompiledSchema:
+        """An `Automaton` of a regular expression or a grammar."""
+        return self._compiled(regex(text) if notation == "regex" else gbnf(text))
+
+    def _compiled(self, constraint: Any) -> CompiledSchema:
         automaton = compile_automaton(constraint, self.vocabulary)
         return CompiledSchema(
             start=lambda: automaton.start,
@@ -39,6 +47,8 @@ class ConstrainedEngine:
             targets=mask_slices,
             fill_many=automaton.fill_masks,
             memory=lambda: int(automaton.memory["bytes"]),
+            fill_within=automaton.fill_mask_within,
+            shortest=automaton.shortest_completion,
         )
 
 

@@ -33,6 +33,15 @@ class XGrammar:
             compiled = self.compiler.compile_structural_tag(schema)
         else:
             compiled = self.compiler.compile_json_schema(text, any_whitespace=True, strict_mode=False)
+        return self._compiled(compiled)
+
+    def compile_source(self, notation: str, text: str) -> CompiledSchema:
+        """A compiled regular expression or grammar."""
+        if notation == "regex":
+            return self._compiled(self.compiler.compile_regex(text))
+        return self._compiled(self.compiler.compile_grammar(text))
+
+    def _compiled(self, compiled: Any) -> CompiledSchema:
         matcher = package.GrammarMatcher(compiled)
 
         def start() -> Any:

@@ -1,0 +1,12 @@
+"""Constraints that mean harm, or look as if they did: what becomes of them, here and under other engines.
+
+case.py     what a case is
+cases/      all of them, by subject; the tests go through the same
+measure.py  one case under one engine, in a process with limits
+run.py      several, as a table
+"""
+
+from constrained.evaluate.hostile.measure import Limits, Measured, measure
+from constrained.evaluate.hostile.run import measure_all, table
+
+__all__ = ["Limits", "Measured", "measure", "measure_all", "table"]
