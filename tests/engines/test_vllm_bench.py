@@ -1,4 +1,4 @@
-"""`bench jsonschemabench --backend vllm` with two backends and four schemas."""
+"""`bench jsonschemabench` inside vLLM, with two backends and four schemas."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from constrained.evaluate.jsonschemabench import SchemaBenchSettings, run, write
+from tests.engines.vllm_worker import ENVIRONMENT
 
 SCHEMAS: dict[str, Any] = {
     "person": {
@@ -20,9 +23,14 @@ SCHEMAS: dict[str, Any] = {
 }
 
 
-def test_both_backends_give_a_row_for_each_schema(tmp_path: Path) -> None:
-    data = tmp_path / "schemas.jsonl"
-    data.write_text("".join(json.dumps({"id": name, "schema": one}) + "\n" for name, one in SCHEMAS.items()))
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    file = tmp_path / "schemas.jsonl"
+    file.write_text("".join(json.dumps({"id": name, "schema": one}) + "\n" for name, one in SCHEMAS.items()))
+    return file
+
+
+def test_both_backends_give_a_row_for_each_schema(data: Path, tmp_path: Path) -> None:
     engines = ("constrained", "xgrammar")
     settings = SchemaBenchSettings(
         data=str(data),
@@ -48,3 +56,29 @@ def test_both_backends_give_a_row_for_each_schema(tmp_path: Path) -> None:
     assert rows["xgrammar", "colour"].again_seconds
     tables = write(results, tmp_path / "out")
     assert any("masks" in label for label, _ in tables[0].lines)
+
+
+def test_rows_over_http(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in ENVIRONMENT.items():
+        if name != "CONSTRAINED_VLLM":
+            monkeypatch.setenv(name, value)
+    settings = SchemaBenchSettings(
+        data=str(data),
+        sample=0,
+        engines=("constrained",),
+        backend="vllm-server",
+        max_tokens=60,
+        time_limit=300,
+        processes=4,
+    )
+    results = run(settings, tmp_path / "out")
+    assert not results.unavailable
+    rows = {row.id: row for row in results.rows}
+    assert set(rows) == set(SCHEMAS)
+    for name in ("person", "colour", "word"):
+        assert (rows[name].status, rows[name].valid, rows[name].declared) == ("ok", True, True), rows[name]
+    assert (rows["backreference"].status, rows["backreference"].declared) == ("refused", False)
+    assert "#/pattern" in rows["backreference"].message
+    lines = dict(write(results, tmp_path / "out")[0].lines)
+    assert lines["refusals that name a place of the schema"] == ["1 (100.0 %)"]
+    assert not any("compile" in label for label in lines)

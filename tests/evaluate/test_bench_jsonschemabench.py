@@ -14,7 +14,7 @@ import pytest
 from constrained import InvalidArgument
 from constrained.cli import main
 from constrained.evaluate.harness.results import ROWS
-from constrained.evaluate.jsonschemabench import SchemaBenchSettings, data, judging, run, write
+from constrained.evaluate.jsonschemabench import SchemaBenchSettings, data, judging, run, vllm_server, write
 from constrained.evaluate.jsonschemabench import rows as r
 from constrained.evaluate.jsonschemabench.run import SchemaBenchResults, read_rows
 from tests.support.paths import ROOT
@@ -327,3 +327,39 @@ def test_settings_are_checked() -> None:
     for wrong in ({"engines": ()}, {"engines": ("x",)}, {"max_tokens": 0}, {"time_limit": 0}, {"sample": -1}):
         with pytest.raises(InvalidArgument):
             SchemaBenchSettings("x", **wrong)  # type: ignore[arg-type]
+
+
+def test_a_request_whose_server_dies_is_repeated_alone(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the request that ends the server is a crash, not those beside it."""
+    starts = []
+
+    class Server:
+        runs = True
+
+        def __init__(self, *arguments: object) -> None:
+            starts.append(arguments)
+
+        def __enter__(self) -> Server:
+            return self
+
+        def __exit__(self, *error: object) -> None:
+            pass
+
+        def start(self) -> None:
+            self.runs = True
+            starts.append(())
+
+        def row(self, item: data.SchemaItem) -> r.SchemaBenchRow:
+            self.runs = self.runs and item.id != "Hard---back"
+            status = r.OK if self.runs else r.CRASH
+            return r.SchemaBenchRow("constrained", item.id, item.split, status)
+
+    monkeypatch.setattr(vllm_server, "VllmServer", Server)
+    settings = SchemaBenchSettings(str(file), engines=("constrained",), backend="vllm-server", processes=2)
+    rows = run(settings, tmp_path / "out").rows
+    assert {row.id: row.status for row in rows} == {
+        item["id"]: r.CRASH if item["id"] == "Hard---back" else r.OK for item in ITEMS
+    }
+    assert len(starts) >= 2

@@ -68,7 +68,9 @@ def jsonschemabench(
     backend: Annotated[
         str,
         typer.Option(
-            "--backend", metavar="NAME", help="Where the processes run: local, or ray; vllm: in vLLM."
+            "--backend",
+            metavar="NAME",
+            help="Where the processes run: local, or ray; vllm: in vLLM; vllm-server: its HTTP server.",
         ),
     ] = "local",
     address: Annotated[

@@ -5,6 +5,8 @@
     generating.py  a text under an engine's masks, timed
     judging.py     is the text valid, by an implementation that no engine uses
     worker.py      the process of one engine and its model
+    vllm_worker.py the process of a vLLM engine with one backend of structured outputs
+    vllm_server.py the same as an HTTP server, and the client that asks it
     local.py       such processes on this machine, held to their limits
     cluster.py     such processes on a Ray cluster
     run.py         engines one after another, rows written, and going on where a run was interrupted

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import io
+import re
 import statistics
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -16,6 +17,9 @@ from constrained.evaluate.harness.report import markdown_page, save_plot
 from constrained.evaluate.harness.tables import NO_VALUE, ReportTable, format_share
 from constrained.evaluate.jsonschemabench import rows as r
 from constrained.evaluate.jsonschemabench.run import SchemaBenchResults
+
+_PLACE = re.compile(r"(?<![\w/])#(?=/|:|\s|$)")
+"""A JSON Pointer as a fragment, ``#/properties/a`` or ``#``."""
 
 PAGE = "report.md"
 HTML = "report.html"
@@ -87,17 +91,26 @@ def _section(
     for status in r.STATUSES:
         if any(row.status == status for some in rows.values() for row in some):
             lines.append(line(status, lambda some, status=status: str(_counts(some)[status])))  # type: ignore[misc]
-    lines += [
-        line(f"compile, ms ({len(shared)} shared)", middle(lambda row: row.compile_seconds, 1e3)),
-        line("first token, ms", middle(lambda row: row.first_seconds, 1e3)),
-        line("token, ms", middle(lambda row: row.token_seconds, 1e3)),
-        line("tokens of a text", middle(lambda row: row.tokens, 1)),
-    ]
-    if any(row.mask_seconds for some in rows.values() for row in some):
-        lines.insert(-1, line("masks, us of a token", middle(lambda row: row.mask_seconds, 1e6)))
-        lines.insert(-1, line("masks of a second request", middle(lambda row: row.again_seconds, 1e6)))
+    if any(row.status == r.REFUSED for some in rows.values() for row in some):
+        lines.append(line("refusals that name a place of the schema", _placed))
+    times: dict[str, tuple[Callable[[r.SchemaBenchRow], float | None], float]] = {
+        f"compile, ms ({len(shared)} shared)": (lambda row: row.compile_seconds, 1e3),
+        "first token, ms": (lambda row: row.first_seconds, 1e3),
+        "token, ms": (lambda row: row.token_seconds, 1e3),
+        "masks, us of a token": (lambda row: row.mask_seconds, 1e6),
+        "masks of a second request": (lambda row: row.again_seconds, 1e6),
+        f"tokens of a text ({len(shared)} shared)": (lambda row: row.tokens, 1),
+    }
+    for label, (value, scale) in times.items():
+        if any(value(row) is not None for some in rows.values() for row in some):
+            lines.append(line(label, middle(value, scale)))
     heads = [f"{engine} {results.versions.get(engine, '')}".strip() for engine in engines]
     return ReportTable(title, heads, lines)
+
+
+def _placed(rows: list[r.SchemaBenchRow]) -> str:
+    refused = [row for row in rows if row.status == r.REFUSED]
+    return format_share(sum(bool(_PLACE.search(row.message)) for row in refused), len(refused))
 
 
 def _counts(rows: list[r.SchemaBenchRow]) -> Counter[str]:

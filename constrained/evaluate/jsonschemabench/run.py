@@ -27,6 +27,7 @@ from constrained.evaluate.masks.supervise import EngineUnavailable
 SCHEMA_BENCH_ENGINES = ("constrained", "xgrammar", "llguidance", "outlines")
 VLLM_ENGINES = ("constrained", "xgrammar", "guidance", "outlines", "lm-format-enforcer")
 """Backends of structured outputs inside vLLM."""
+_IN_VLLM = ("vllm", "vllm-server")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +39,14 @@ class SchemaBenchSettings:
         splits: names; none: all.
         sample: schemas of each split; 0: all.
         seed: of the draw.
-        engines: names out of `constrained.evaluate.masks.engines`, or ``module:Class``; with the backend ``vllm``, out of
+        engines: names out of `constrained.evaluate.masks.engines`, or ``module:Class``; inside vLLM, out of
             `VLLM_ENGINES`.
         model: name or folder, or ``module:function`` that makes one; None: the bundled one.
         device: where the model goes.
         max_tokens: of a text.
         compile_limit, time_limit: seconds for compiling, and for the text.
         memory_limit: GiB of a process.
-        processes: side by side; each has a model of its own.
+        processes: side by side; each has a model of its own. With the backend ``vllm-server``: requests at a time.
         threads: of each process.
         backend: where the processes are, out of `BACKENDS`.
         address: of a Ray cluster that runs; None: one of this machine alone, for this run.
@@ -73,7 +74,7 @@ class SchemaBenchSettings:
     def __post_init__(self) -> None:
         check_distinct(self.engines, "engine")
         for name in self.engines:
-            if self.backend != "vllm":
+            if self.backend not in _IN_VLLM:
                 check_engine(name)
             elif name not in VLLM_ENGINES:
                 raise InvalidArgument(
@@ -98,7 +99,7 @@ class SchemaBenchSettings:
         """The settings that rows depend on; the others may change when a run is resumed."""
         left_out = ("engines", "processes", "sample", "splits", "backend", "address")
         found = {name: value for name, value in asdict(self).items() if name not in left_out}
-        return found | ({"backend": "vllm"} if self.backend == "vllm" else {})
+        return found | ({"backend": self.backend} if self.backend in _IN_VLLM else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +144,7 @@ BACKENDS = {
     "local": "constrained.evaluate.jsonschemabench.local:LocalBackend",
     "ray": "constrained.evaluate.jsonschemabench.cluster:RayBackend",
     "vllm": "constrained.evaluate.jsonschemabench.local:VllmBackend",
+    "vllm-server": "constrained.evaluate.jsonschemabench.vllm_server:VllmServerBackend",
 }
 """Name -> module and class, which is called with the settings and the folder of the run."""
 
