@@ -19,10 +19,29 @@ Names are loaded when they are first used: importing the package loads no torch.
 
 from __future__ import annotations
 
+import os
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+
+def _require_gil() -> None:
+    """Free-threaded Python enables the GIL when it loads the native modules, which rely on it, unless it is told not to.
+
+    Raises:
+        ImportError: it is told not to, by PYTHON_GIL=0 or -X gil=0.
+    """
+    enabled = getattr(sys, "_is_gil_enabled", lambda: True)  # since Python 3.13
+    if not enabled() and sys._xoptions.get("gil", os.environ.get("PYTHON_GIL")) == "0":
+        raise ImportError(
+            "constrained does not run without the GIL\n  -> leave out PYTHON_GIL=0 and -X gil=0: Python then enables the GIL when "
+            "this library is imported"
+        )
+
+
+_require_gil()
 
 _HOMES = {
     "ASAp": "sampling",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import pickle
 import re
+import sys
 
 import pytest
 
@@ -81,3 +83,16 @@ def test_a_long_value_is_shortened() -> None:
     line = str(Problem("#/enum", "too many", list(range(1000))))
     assert len(line) < 120
     assert "..." in line
+
+
+@pytest.mark.parametrize(
+    ("enabled", "asked", "refused"), [(False, "0", True), (False, None, False), (True, "0", False)]
+)
+def test_python_without_a_gil_is_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch, enabled: bool, asked: str | None, refused: bool
+) -> None:
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: enabled, raising=False)
+    monkeypatch.setattr(sys, "_xoptions", {} if asked is None else {"gil": asked})
+    monkeypatch.delenv("PYTHON_GIL", raising=False)
+    with pytest.raises(ImportError, match="PYTHON_GIL=0") if refused else contextlib.nullcontext():
+        constrained._require_gil()
