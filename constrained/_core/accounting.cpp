@@ -3,15 +3,14 @@
 
 namespace core {
 
-/// States and their parts: they live as long as the automaton.
+/// States and their parts.
 size_t Automaton::permanent_bytes() const {
-    return states_.size() * (sizeof(State) + sizeof(Head)) + items_.capacity() * sizeof(Item) + index_.bytes() + exprs_.bytes() + gss_.bytes() +
-           values_.bytes() + 4 * spelled_by_.capacity();
+    return content_bytes() + heads_.size() * sizeof(Head) + 4 * (free_ids_.capacity() + spelled_by_.capacity());
 }
 
 /// Memos, which can be recomputed.
 size_t Automaton::memo_bytes() const {
-    return tokens_.bytes() + bytes_.bytes() + cached_mask_bytes_ + cached_mask_index_.bytes() + gss_.join_memo_bytes() + opening_bytes();
+    return tokens_.bytes() + bytes_.bytes() + cached_mask_bytes_ + cached_mask_index_.bytes() + gss_.join_memo_bytes() + opening_bytes() + 64 * spelled_.size();
 }
 
 /// Evicts the memos if they exceed the limit minus the permanent bytes. Memos may always use a quarter of the limit;
@@ -20,7 +19,10 @@ size_t Automaton::memo_bytes() const {
 void Automaton::trim() {
     shard_->trim();
     const size_t kept = permanent_bytes();
-    if (memo_bytes() <= std::max(limit_ > kept ? limit_ - kept : 0, limit_ / 4)) return;
+    if (memo_bytes() > std::max(limit_ > kept ? limit_ - kept : 0, limit_ / 4)) forget_memos();
+}
+
+void Automaton::forget_memos() {
     const Memo::Retired retired = tokens_.retire_all();
     bytes_.retire_all();  // used only under the lock
     cached_masks_ = {};
@@ -29,6 +31,7 @@ void Automaton::trim() {
     gss_.clear_join_memo();
     openings_.clear();
     openings_count_ = 0;
+    spelled_.clear();
     shard_->epoch.wait_for_readers();
 }
 

@@ -19,6 +19,8 @@ Automaton::Automaton(std::shared_ptr<Shard> shard, const FlatGrammar& grammar, u
     read_grammar(grammar, shard_->regexes, exprs_, fuel);
     if (left_recursive() != UINT32_MAX || exprs_.rule_length(grammar.start) == kInfinite) return;
     start_ = closure(gss_.push(exprs_.call(grammar.start), Gss::kEnd));
+    heads_[start_].published = true;
+    collect_above_ = std::max(limit_ / 4, 2 * content_bytes());
 }
 
 // ---------------------------------------------------------------- states
@@ -30,30 +32,48 @@ uint32_t Automaton::intern(std::vector<Item>& items, bool accepts) {
         std::erase_if(items, [&](const Item& item) { return length_of(item) == kInfinite; });
         if (items.empty() && !accepts) return kDead;
     }
-    uint64_t hash = accepts;
-    for (const Item& item : items) hash = combine(combine(hash, item.residual.value), item.after.value);
     return index_.find_or_insert(
-        hash,
-        [&](uint32_t id) {
-            const auto held = this->items(states_[id]);
-            return heads_[id].accepts == accepts && std::equal(held.begin(), held.end(), items.begin(), items.end());
-        },
+        hash_of(items, accepts), [&](uint32_t id) { return has_content(id, items, accepts); },
         [&] {
-            const uint32_t id = states_.push();
-            State& state = states_[id];
-            state.items_at = static_cast<uint32_t>(items_.size());
-            state.items_count = static_cast<uint32_t>(items.size());
-            Head& head = heads_[heads_.push()];
+            const uint32_t id = new_id();
+            Head& head = heads_[id];
             head.accepts = accepts;
             head.length = accepts ? 0 : kInfinite;
-            for (const Item& item : items) {
-                head.length = std::min(head.length, length_of(item));
-                state.tracks_distinct |= gss_.tracks_distinct(item.after);
-            }
-            items_.insert(items_.end(), items.begin(), items.end());
-            count_.store(id + 1, std::memory_order_release);
+            for (const Item& item : items) head.length = std::min(head.length, length_of(item));
+            store_content(id, items);
+            count_.store(heads_.size(), std::memory_order_release);
             return id;
         });
+}
+
+uint64_t Automaton::hash_of(std::span<const Item> items, bool accepts) {
+    uint64_t hash = accepts;
+    for (const Item& item : items) hash = combine(combine(hash, item.residual.value), item.after.value);
+    return hash;
+}
+
+bool Automaton::has_content(uint32_t id, std::span<const Item> items, bool accepts) const {
+    return heads_[id].accepts == accepts && std::ranges::equal(this->items(id), items);
+}
+
+/// An id that names no state: a new one, or one that a collection has freed.
+uint32_t Automaton::new_id() {
+    if (free_ids_.empty()) return heads_.push();
+    const uint32_t id = free_ids_.back();
+    free_ids_.pop_back();
+    heads_[id].max_remaining = 0;
+    heads_[id].mask.store(kUnset, std::memory_order_relaxed);
+    return id;
+}
+
+void Automaton::store_content(uint32_t id, std::span<const Item> items) {
+    const uint32_t content = states_.push();
+    State& state = states_[content];
+    state.items_at = static_cast<uint32_t>(items_.size());
+    state.items_count = static_cast<uint32_t>(items.size());
+    state.tracks_distinct = std::ranges::any_of(items, [&](const Item& item) { return gss_.tracks_distinct(item.after); });
+    items_.insert(items_.end(), items.begin(), items.end());
+    heads_[id].content = content;
 }
 
 /// Minimum length of an item; if the continuation depends on the terminal, the terminal is its first shortest text.
@@ -76,8 +96,8 @@ uint32_t Automaton::byte_next(uint32_t state, uint8_t byte) {
     std::vector<Item>& next = next_;
     next.clear();
     bool accepts = false;
-    for (uint32_t i = 0; i < states_[state].items_count; ++i) {
-        const Item item = items_[states_[state].items_at + i];
+    for (uint32_t i = 0; i < state_of(state).items_count; ++i) {
+        const Item item = items(state)[i];
         const RegexId residual = shard_->regexes.step(item.residual, byte);
         if (residual == RegexStore::kEmptyLanguage) continue;
         const ContinuationId after = gss_.tracks_distinct(item.after) ? gss_.read(item.after, byte) : item.after;
@@ -85,7 +105,7 @@ uint32_t Automaton::byte_next(uint32_t state, uint8_t byte) {
         if (shard_->regexes.nullable(residual)) {
             const uint32_t rest = closure(after);
             accepts |= heads_[rest].accepts;
-            const auto held = items(states_[rest]);
+            const auto held = items(rest);
             next.insert(next.end(), held.begin(), held.end());
         }
     }
@@ -95,9 +115,9 @@ uint32_t Automaton::byte_next(uint32_t state, uint8_t byte) {
 }
 
 const ByteSet& Automaton::first(uint32_t id) {
-    State& state = states_[id];
+    State& state = state_of(id);
     if (!state.has_first) {
-        for (const Item& item : items(state)) state.first |= shard_->regexes.first(item.residual);
+        for (const Item& item : items(id)) state.first |= shard_->regexes.first(item.residual);
         state.has_first = true;
     }
     return state.first;
@@ -110,8 +130,8 @@ void Automaton::compute_mask(uint32_t id) {
     // a string, changes the state but not the mask.
     std::vector<uint32_t> parts{heads_[id].accepts};
     uint32_t worst = 0;
-    for (uint32_t i = 0; i < states_[id].items_count; ++i) {
-        const Item item = items_[states_[id].items_at + i];
+    for (uint32_t i = 0; i < state_of(id).items_count; ++i) {
+        const Item item = items(id)[i];
         const auto [entry, key, extra] = shard_->lexicon.at(item.residual);
         ContinuationId after = item.after;
         if (gss_.tracks_distinct(after)) {
@@ -137,8 +157,8 @@ Automaton::CachedMask Automaton::build_mask(uint32_t id, std::vector<uint32_t> p
     TokenSet& tokens = scratch_;
     tokens.clear();
     uint32_t worst = 0;
-    for (uint32_t i = 0; i < states_[id].items_count; ++i) {
-        const Item item = items_[states_[id].items_at + i];
+    for (uint32_t i = 0; i < state_of(id).items_count; ++i) {
+        const Item item = items(id)[i];
         const LexiconEntry& entry = shard_->lexicon.at(item.residual).entry;
         tokens.add(entry.inner_tokens);
         if (entry.star_tokens) tokens.add(*entry.star_tokens);
@@ -242,7 +262,7 @@ void Automaton::follow(uint32_t state, const LexiconEntry& left, TokenSet& token
     while (!work.empty()) {
         const auto [node, before] = work.back();
         work.pop_back();
-        if (states_[before].items_count <= kFewItems) {
+        if (state_of(before).items_count <= kFewItems) {
             const uint32_t reached = byte_next(before, trie.byte(node));
             if (const auto here = trie.tokens(node); !here.empty()) {
                 tokens.add(here);
@@ -251,8 +271,8 @@ void Automaton::follow(uint32_t state, const LexiconEntry& left, TokenSet& token
             if (!trie.leaf(node)) go_on(node, reached, false);
             continue;
         }
-        for (uint32_t i = 0; i < states_[before].items_count; ++i) {
-            const Item item = items_[states_[before].items_at + i];
+        for (uint32_t i = 0; i < state_of(before).items_count; ++i) {
+            const Item item = items(before)[i];
             if (!shard_->regexes.first(item.residual)[trie.byte(node)]) continue;
             if (gss_.tracks_distinct(item.after)) {  // its bytes matter to the continuation
                 std::vector<Item> alone{item};

@@ -4,8 +4,8 @@
 // Invariants
 //  * Every item can be completed, so `kDead` is the only dead end.
 //  * The continuations of terminals that may end here are part of the state (epsilon closure).
-//  * A state id is valid for the lifetime of the automaton. Memos are evicted at the start of a call when they exceed the
-//    memory limit.
+//  * A state id that `next` gave out is valid for the lifetime of the automaton. Memos are evicted at the start of a call when
+//    they exceed the memory limit, and so are the contents of states (collection.cpp).
 // Thread safety: see `BaseAutomaton`.
 #pragma once
 
@@ -64,7 +64,7 @@ private:
     // Every item is read; where values must differ, those used before are excluded.
     uint32_t longest_spelled() const final { return exprs_.tracks_distinct() ? kLongText / 16 : kLongText; }
     uint32_t spelling_cost(uint32_t state, uint32_t length) const final {
-        return 1 + states_[state].items_count / 8 + (exprs_.tracks_distinct() ? length / 16 : 0);
+        return 1 + state_of(state).items_count / 8 + (exprs_.tracks_distinct() ? length / 16 : 0);
     }
     bool needs_search(uint32_t state) const final;
     bool reads_heads(uint32_t state) const final;
@@ -73,13 +73,33 @@ private:
     size_t permanent_bytes() const final;
     size_t memo_bytes() const final;
     size_t mask_keys() const final { return cached_masks_.size(); }
-    void begin_call() final { trim(); }
+    void begin_call(uint32_t state) final {
+        collect_if_large(state);
+        trim();
+        restore(state);
+    }
     void trim();
-    std::span<const Item> items(const State& state) const { return {items_.data() + state.items_at, state.items_count}; }
+    void forget_memos();
+    size_t content_bytes() const;
+    void collect_if_large(uint32_t used);
+    void collect(const std::vector<uint32_t>& kept);
+    void restore(uint32_t id);
+    State& state_of(uint32_t id) { return states_[heads_[id].content]; }
+    const State& state_of(uint32_t id) const { return states_[heads_[id].content]; }
+    std::span<const Item> items(uint32_t id) const {
+        const State& state = state_of(id);
+        return {items_.data() + state.items_at, state.items_count};
+    }
+    static uint64_t hash_of(std::span<const Item> items, bool accepts);
+    bool has_content(uint32_t id, std::span<const Item> items, bool accepts) const;
+    uint32_t new_id();
+    void store_content(uint32_t id, std::span<const Item> items);
 
     const size_t limit_;
     JsonValues values_;
-    StableArray<State> states_;
+    StableArray<State> states_;  // by `Head::content`
+    std::vector<uint32_t> free_ids_;
+    size_t collect_above_ = 0;  // bytes of content
     Memo bytes_{kMemoLimit};   // (state, byte) -> state
     std::vector<CachedMask> cached_masks_;
     InternTable cached_mask_index_;

@@ -5,8 +5,7 @@
 namespace core {
 
 void BaseAutomaton::push_fixed_states() {
-    heads_.push();
-    heads_.push();
+    for (const uint32_t state : {kDead, kFinished}) heads_[heads_.push()].published = true, heads_[state].content = state;
     count_ = 2;
     TokenSet none(shard_->size), eos(shard_->size);
     add_eos(eos);
@@ -30,8 +29,9 @@ uint32_t BaseAutomaton::token_next(uint32_t state, uint32_t token) {
 
 uint32_t BaseAutomaton::next(uint32_t state, uint32_t token) {
     const std::lock_guard guard(shard_->lock);
-    begin_call();
+    begin_call(state);
     const uint32_t result = token_next(state, token);
+    if (result > kFinished) publish_state(result, state, token);
     tokens_.insert(token_key(state, token), result);
     return result;
 }
@@ -40,7 +40,7 @@ uint32_t BaseAutomaton::mask_id(uint32_t state) {
     const uint32_t known = find_mask_id(state);
     if (known != kUnset) return known;
     const std::lock_guard guard(shard_->lock);
-    begin_call();
+    begin_call(state);
     if (find_mask_id(state) == kUnset) compute_mask(state);
     return heads_[state].mask.load(std::memory_order_relaxed);
 }
@@ -114,7 +114,7 @@ size_t BaseAutomaton::opening_bytes() const { return openings_.size() * 64 + ope
 
 std::string BaseAutomaton::forced(uint32_t state) {
     const std::lock_guard guard(shard_->lock);
-    begin_call();
+    begin_call(state);
     std::string text;
     while (state > kFinished && !heads_[state].accepts && text.size() < kLongForced) {
         const ByteSet bytes = first_bytes(state);
@@ -129,7 +129,7 @@ std::string BaseAutomaton::forced(uint32_t state) {
 BaseAutomaton::Size BaseAutomaton::size() {
     const std::lock_guard guard(shard_->lock);
     const size_t memo = memo_bytes();
-    return {heads_.size(), gss_.size(), exprs_.size(), mask_keys(), exprs_.body_count(), permanent_bytes() + memo, memo};
+    return {heads_.size(), gss_.size(), exprs_.size(), mask_keys(), exprs_.body_count(), permanent_bytes() + memo, memo, collections_};
 }
 
 }  // namespace core

@@ -7,6 +7,7 @@
 // Thread safety: `find_*`, `accepts` and `has_state` are lock-free; every other public function takes the shard's lock.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <map>
 #include <string>
@@ -62,14 +63,19 @@ public:
     bool can_be_spelled(uint32_t state, uint32_t tokens);
     uint32_t spelled_completion(uint32_t state, uint32_t tokens);
     void fill_spelled_mask(uint32_t state, uint32_t tokens, uint32_t budget, uint32_t* out);
-    bool has_state(uint32_t state) const { return state < count_.load(std::memory_order_acquire); }
+    /// Whether this is a state that the automaton gave out.
+    bool has_state(uint32_t state) const {
+        return state < count_.load(std::memory_order_acquire) && heads_[state].published.load(std::memory_order_acquire);
+    }
+    /// How often states were dropped, see collection.cpp. Under the lock.
+    size_t collections() const { return collections_; }
     Shard& shard() const { return *shard_; }
 
     std::function<void(const std::vector<uint32_t>& rules)> supply_rules;
 
     struct Size {
         size_t states, continuations, expressions, mask_keys, rules;
-        size_t bytes, memo_bytes;
+        size_t bytes, memo_bytes, collections;
     };
     Size size();
 
@@ -119,6 +125,9 @@ protected:
         bool accepts = false;
         std::atomic<uint32_t> mask{kUnset};
         std::atomic<uint32_t> completion{kUnset};
+        uint32_t content = kUnset;  // see collection.cpp; kUnset if it was dropped
+        uint32_t before = kUnset, token = kUnset;  // the state and the token that first led here, if `published`
+        std::atomic<bool> published{false};         // `next` gave it out: its id stays
         uint32_t nearer = kUnset;  // the next state of the canonical completion, under the lock; kDead: see `completion`
         uint8_t nearer_byte = 0;
         Rest rest = Rest::Unknown;
@@ -128,6 +137,9 @@ protected:
     /// `kDead` and `kFinished`; under the lock, before any other state.
     void push_fixed_states();
 
+    void publish_state(uint32_t state, uint32_t before, uint32_t token);
+    void note_use(uint32_t state) { recent_[recent_count_++ % recent_.size()] = state; }
+    std::vector<uint32_t> recent_states(size_t most) const;
     static uint64_t token_key(uint32_t state, uint32_t token) { return (uint64_t{state} << 32 | token) + 1; }
 
     uint32_t token_next(uint32_t state, uint32_t token);
@@ -170,7 +182,8 @@ protected:
     bool collect_first(ContinuationId after, OnSymbol&& on_symbol);
 
     // Called under the lock.
-    virtual void begin_call() {}
+    /// Drops what is over the limits, and makes sure that the state has its content.
+    virtual void begin_call(uint32_t) {}
     virtual uint32_t byte_next(uint32_t state, uint8_t byte) = 0;
     virtual ByteSet first_bytes(uint32_t state) = 0;
     virtual void compute_mask(uint32_t state) = 0;
@@ -210,6 +223,9 @@ protected:
     uint32_t fuel_left_ = kMaskFuel;    // of the current one
     std::unordered_map<uint32_t, Spelled> spelled_;
     uint32_t real_tokens_ = 0, spelling_fuel_ = 0;
+    std::array<uint32_t, 1024> recent_{};  // states that `next` gave out last, as a ring
+    size_t recent_count_ = 0;
+    size_t collections_ = 0;
     uint32_t start_ = kDead;
 };
 

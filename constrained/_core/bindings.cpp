@@ -308,6 +308,7 @@ void define_base_automaton(nb::module_& m) {
                 out["rules"] = size.rules;
                 out["mask_keys"] = size.mask_keys;
                 out["memo_bytes"] = size.memo_bytes;
+                out["collections"] = size.collections;
                 return out;
             },
             nb::for_getter(nb::sig("def memory(self) -> dict[str, int]")), "Sizes of the automaton's own tables: counts, and bytes.");

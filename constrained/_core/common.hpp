@@ -128,8 +128,12 @@ public:
     StableArray() = default;
     StableArray(const StableArray&) = delete;
     StableArray& operator=(const StableArray&) = delete;
-    ~StableArray() {
-        for (auto& block : blocks_) delete[] block.load(std::memory_order_relaxed);
+    ~StableArray() { clear(); }
+
+    /// Removes all elements. There must be no reader.
+    void clear() {
+        for (auto& block : blocks_) delete[] block.exchange(nullptr, std::memory_order_relaxed);
+        size_ = 0;
     }
 
     uint32_t push() {

@@ -165,6 +165,10 @@ public:
     /// Clears the memo of `join`, not the continuations.
     void clear_join_memo() { joined_.clear(); }
 
+    Survivors nothing_kept() const { return Survivors(nodes_.size()); }
+    /// Keeps the marked continuations and what they consist of, and gives them new numbers. Forgets `closure` and the memo.
+    void collect(Survivors& continuations);
+
     size_t size() const { return nodes_.size(); }
     size_t bytes() const { return nodes_.capacity() * sizeof(Node) + frames_.capacity() * sizeof(Frame) + index_.bytes(); }
     size_t join_memo_bytes() const { return joined_.size() * 48; }
@@ -216,12 +220,16 @@ private:
         frames.resize(kept);
     }
 
-    /// `frames` sorted by expression.
-    ContinuationId intern(const std::vector<Frame>& frames) {
+    static uint64_t hash_of(std::span<const Frame> frames) {
         uint64_t hash = frames.size();
         for (const Frame& frame : frames) hash = combine(combine(hash, frame.expr.value), frame.after.value);
+        return hash;
+    }
+
+    /// `frames` sorted by expression.
+    ContinuationId intern(const std::vector<Frame>& frames) {
         return {index_.find_or_insert(
-            hash,
+            hash_of(frames),
             [&](uint32_t id) {
                 const auto held = this->frames({id});
                 return std::equal(held.begin(), held.end(), frames.begin(), frames.end());

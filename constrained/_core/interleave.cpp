@@ -88,10 +88,8 @@ InterleaveId InterleaveStore::intern(State state, const std::vector<uint32_t>& o
         for (const uint32_t word : open) alternatives += std::popcount(word);
         if (alternatives <= state.high) state.high = kInfinite;
     }
-    uint64_t hash = combine(combine(combine(combine(state.interleave, state.obligations), state.low), state.high), state.seen.value);
-    hash = hash_words(open, hash);
     return {index_.find_or_insert(
-        hash,
+        hash_of(state, open),
         [&](uint32_t id) {
             const State& other = states_[id];
             return other.interleave == state.interleave && other.obligations == state.obligations && other.low == state.low &&

@@ -91,6 +91,20 @@ public:
     /// Minimum length of the separators and entries after an entry with this head; an upper bound for `kAnyScalar`.
     uint32_t length_after(InterleaveId id, uint32_t entry, ScalarPrefixId head = JsonValues::kUntracked) const;
 
+    /// The entries of all interleaves refer to expressions and residuals: calls on_expr(ExprId&) for each.
+    template <class OnExpr>
+    void for_each_expr(OnExpr&& on_expr) {
+        for (Definition& definition : definitions_) {
+            on_expr(definition.separator);
+            for (Entry& entry : definition.entries) on_expr(entry.head), on_expr(entry.body);
+        }
+    }
+    Survivors nothing_kept() const { return Survivors(states_.size()); }
+    /// Marks the sets of values of the marked states.
+    void mark_sets(const Survivors& states, Survivors& sets) const;
+    /// Keeps the marked states, and gives them new numbers. `sets`: new numbers of their sets.
+    void collect(Survivors& states, const Survivors& sets);
+
     size_t bytes() const {
         return states_.capacity() * sizeof(State) + words_.capacity() * sizeof(uint32_t) + index_.bytes() + definition_bytes_;
     }
@@ -110,6 +124,10 @@ private:
         const uint32_t* open;
     };
 
+    static uint64_t hash_of(const State& state, std::span<const uint32_t> open) {
+        const uint64_t hash = combine(combine(combine(combine(state.interleave, state.obligations), state.low), state.high), state.seen.value);
+        return hash_words(open, hash);
+    }
     View view(InterleaveId id) const { return {states_[id.value], words_.data() + states_[id.value].at}; }
     bool after(View& view, uint32_t entry, std::vector<uint32_t>& open) const;
     InterleaveId intern(State state, const std::vector<uint32_t>& open);

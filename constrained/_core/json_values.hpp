@@ -12,6 +12,7 @@
 #include <string>
 
 #include "regex.hpp"
+#include "survivors.hpp"
 
 namespace core {
 
@@ -46,6 +47,14 @@ public:
 
     size_t bytes() const;
 
+    /// What a collection keeps.
+    struct Kept {
+        Survivors texts, sets;
+    };
+    Kept nothing_kept() const { return {Survivors(texts_.size()), Survivors(seen_.size())}; }
+    /// Keeps the marked texts and sets, and gives all of them new numbers.
+    void collect(Kept& kept);
+
 private:
     struct Text {
         uint32_t parent;
@@ -62,6 +71,9 @@ private:
     };
 
     using Numbers = std::map<std::string, uint32_t>;  // canonical text -> number
+
+    void collect_texts(Survivors& texts);
+    void collect_sets(Survivors& sets);
 
     std::string bytes_of(ScalarPrefixId text) const;
     uint32_t value(const std::string& text);

@@ -64,6 +64,7 @@ LexerAutomaton::LexerAutomaton(std::shared_ptr<Shard> shard, const FlatGrammar& 
     const uint32_t start = intern(builder);
     if (live(start)) {
         start_ = start;
+        heads_[start].published = true;
     } else if (!search_exhausted_) {
         explain(start);
     }

@@ -6,13 +6,21 @@
 namespace core {
 
 RuleExprStore::RuleExprStore() {
-    add(Kind::EmptyLanguage, 0, 0, 0, combine(0, 0));
-    add(Kind::Epsilon, 0, 0, 0, combine(0, 1));
+    add(Kind::EmptyLanguage, 0, 0, 0);
+    add(Kind::Epsilon, 0, 0, 0);
 }
 
-ExprId RuleExprStore::add(Kind kind, uint32_t a, uint32_t b, uint32_t c, uint64_t hash) {
+uint64_t RuleExprStore::hash_of(const Node& node) const {
+    const auto kind = static_cast<uint64_t>(node.kind);
+    if (node.kind != Kind::Choice) return combine(combine(combine(kind, node.a), node.b), node.c);
+    uint64_t hash = combine(kind, node.b);
+    for (uint32_t i = 0; i < node.b; ++i) hash = combine(hash, children_[node.a + i].value);
+    return hash;
+}
+
+ExprId RuleExprStore::add(Kind kind, uint32_t a, uint32_t b, uint32_t c) {
     return {index_.find_or_insert(
-        hash,
+        hash_of({kind, a, b, c}),
         [&](uint32_t other) {
             const Node& node = nodes_[other];
             if (node.kind != kind || node.b != b || node.c != c) return false;
@@ -56,10 +64,10 @@ uint32_t RuleExprStore::length_of(const Node& node) const {
 }
 
 ExprId RuleExprStore::terminal(RegexId regex, uint32_t min_length) {
-    return add(Kind::Terminal, regex.value, min_length, 0, combine(2, regex.value));
+    return add(Kind::Terminal, regex.value, min_length, 0);
 }
 
-ExprId RuleExprStore::call(uint32_t rule) { return add(Kind::Call, rule, 0, 0, combine(3, rule)); }
+ExprId RuleExprStore::call(uint32_t rule) { return add(Kind::Call, rule, 0, 0); }
 
 ExprId RuleExprStore::sequence(ExprId left, ExprId right) {
     if (left == kEmptyLanguage || right == kEmptyLanguage) return kEmptyLanguage;
@@ -72,7 +80,7 @@ ExprId RuleExprStore::sequence(ExprId left, ExprId right) {
     }
     chain.push_back(left);
     for (size_t i = chain.size(); i-- > 0;) {
-        right = add(Kind::Sequence, chain[i].value, right.value, 0, combine(combine(4, chain[i].value), right.value));
+        right = add(Kind::Sequence, chain[i].value, right.value, 0);
     }
     return right;
 }
@@ -88,10 +96,8 @@ ExprId RuleExprStore::choice(const std::vector<ExprId>& parts) {
     if (kept.size() == 1) return kept[0];
     const auto offset = static_cast<uint32_t>(children_.size());
     children_.insert(children_.end(), kept.begin(), kept.end());
-    uint64_t hash = combine(5, kept.size());
-    for (const ExprId part : kept) hash = combine(hash, part.value);
     const size_t before = nodes_.size();
-    const ExprId id = add(Kind::Choice, offset, static_cast<uint32_t>(kept.size()), 0, hash);
+    const ExprId id = add(Kind::Choice, offset, static_cast<uint32_t>(kept.size()), 0);
     if (nodes_.size() == before) children_.resize(offset);
     return id;
 }
@@ -101,7 +107,7 @@ ExprId RuleExprStore::loop(ExprId part, uint32_t low, uint32_t high) {
     if (part == kEmptyLanguage) return low == 0 ? kEpsilon : kEmptyLanguage;
     if (low == 1 && high == 1) return part;
     if (nullable(part)) low = 0;
-    return add(Kind::Loop, part.value, low, high, combine(combine(combine(6, part.value), low), high));
+    return add(Kind::Loop, part.value, low, high);
 }
 
 ExprId RuleExprStore::interleave(InterleaveStore::Definition definition) {
@@ -122,12 +128,11 @@ ExprId RuleExprStore::interleave(InterleaveStore::Definition definition) {
 }
 
 ExprId RuleExprStore::interleave(InterleaveId state, InterleaveStore::Turn turn) {
-    const auto when = static_cast<uint32_t>(turn);
-    return add(Kind::Interleave, state.value, when, 0, combine(combine(7, state.value), when));
+    return add(Kind::Interleave, state.value, static_cast<uint32_t>(turn), 0);
 }
 
 ExprId RuleExprStore::consumed(uint32_t state, uint32_t entry, ScalarPrefixId head) {
-    return add(Kind::Consumed, state, entry, head.value, combine(combine(combine(8, state), entry), head.value));
+    return add(Kind::Consumed, state, entry, head.value);
 }
 
 const RuleExprStore::Node& RuleExprStore::first_of(ExprId id) const {

@@ -96,6 +96,10 @@ public:
     uint32_t min_length(ExprId id) const { return nodes_[id.value].min_length; }
     std::span<const Move> moves(ExprId id);
 
+    Survivors nothing_kept() const { return Survivors(nodes_.size()); }
+    /// Needs values. Keeps the marked expressions, the bodies of the rules and what all of them consist of, and gives them new numbers.
+    void collect(Survivors& exprs);
+
     size_t size() const { return nodes_.size(); }
     size_t bytes() const {
         return nodes_.capacity() * sizeof(Node) + children_.capacity() * 4 + moves_.capacity() * sizeof(Move) + index_.bytes() +
@@ -123,7 +127,8 @@ private:
         uint32_t rank = 0;
     };
 
-    ExprId add(Kind kind, uint32_t a, uint32_t b, uint32_t c, uint64_t hash);
+    uint64_t hash_of(const Node& node) const;
+    ExprId add(Kind kind, uint32_t a, uint32_t b, uint32_t c);
     ExprId interleave(InterleaveId state, InterleaveStore::Turn turn);
     ExprId consumed(uint32_t state, uint32_t entry, ScalarPrefixId head);
     const Node& first_of(ExprId id) const;

@@ -26,7 +26,7 @@ uint32_t BaseAutomaton::shortest_completion(uint32_t state) {
     const uint32_t known = heads_[state].completion.load(std::memory_order_acquire);
     if (known != kUnset) return known;
     const std::lock_guard guard(shard_->lock);
-    begin_call();
+    begin_call(state);
     return completion(state);
 }
 
@@ -187,7 +187,7 @@ void BaseAutomaton::fill_mask_within(uint32_t state, uint32_t budget, uint32_t* 
     fill_mask(state, out);
     if (!limit_may_exclude(state, budget)) return;
     const std::lock_guard guard(shard_->lock);
-    begin_call();
+    begin_call(state);
     fuel_left_ = kMaskFuel;
     const uint32_t words = shard_->masks.words();
     std::vector<uint32_t> open(out, out + words);  // allowed without a budget, and not known to fit
@@ -334,8 +334,8 @@ const TokenSet* Automaton::within_budget(uint32_t state, uint32_t budget) {
     TokenSet& tokens = scratch_;
     tokens.clear();
     tokens.make_dense();
-    for (uint32_t i = 0; i < states_[state].items_count; ++i) {
-        const Item item = items_[states_[state].items_at + i];
+    for (uint32_t i = 0; i < state_of(state).items_count; ++i) {
+        const Item item = items(state)[i];
         const auto [entry, key, extra] = shard_->lexicon.at(item.residual);
         const uint32_t inside = add_lengths(entry.max_remaining, extra);
         if (add_lengths(inside, gss_.min_length(item.after)) >= budget) continue;  // even the minimum exceeds it
@@ -349,15 +349,15 @@ const TokenSet* Automaton::within_budget(uint32_t state, uint32_t budget) {
 // ---------------------------------------------------------------- properties of states
 
 bool Automaton::needs_search(uint32_t id) const {
-    return states_[id].items_count > 2 * kFewItems || std::ranges::any_of(items(states_[id]), [&](const Item& item) { return shard_->regexes.needs_search(item.residual); });
+    return state_of(id).items_count > 2 * kFewItems || std::ranges::any_of(items(id), [&](const Item& item) { return shard_->regexes.needs_search(item.residual); });
 }
 
-bool Automaton::reads_heads(uint32_t id) const { return states_[id].tracks_distinct; }
+bool Automaton::reads_heads(uint32_t id) const { return state_of(id).tracks_distinct; }
 
 std::vector<uint32_t> Automaton::head_exits(uint32_t id) {
     std::vector<uint32_t> exits;
-    for (uint32_t i = 0; i < states_[id].items_count; ++i) {
-        const Item item = items_[states_[id].items_at + i];
+    for (uint32_t i = 0; i < state_of(id).items_count; ++i) {
+        const Item item = items(id)[i];
         if (!gss_.tracks_distinct(item.after)) continue;
         const std::vector<uint32_t>& nodes = shard_->lexicon.at(item.residual).entry.boundary_nodes;
         exits.insert(exits.end(), nodes.begin(), nodes.end());
@@ -366,8 +366,8 @@ std::vector<uint32_t> Automaton::head_exits(uint32_t id) {
 }
 
 uint32_t Automaton::interchangeable(uint32_t id, uint32_t reach) {
-    if (states_[id].without_heads == kUnset) {
-        std::vector<Item> items(this->items(states_[id]).begin(), this->items(states_[id]).end());
+    if (state_of(id).without_heads == kUnset) {
+        std::vector<Item> items(this->items(id).begin(), this->items(id).end());
         uint32_t most = kInfinite;
         for (Item& item : items) {
             const auto irrelevant = gss_.tracks_distinct(item.after) ? gss_.reach_without_head(item.after) : std::nullopt;
@@ -375,10 +375,10 @@ uint32_t Automaton::interchangeable(uint32_t id, uint32_t reach) {
             most = std::min(most, *irrelevant);
             item.after = gss_.assume_distinct(item.after);
         }
-        states_[id].without_heads = most == kInfinite ? id : intern(items, heads_[id].accepts);
-        states_[id].reach_without_heads = most;
+        state_of(id).without_heads = most == kInfinite ? id : intern(items, heads_[id].accepts);
+        state_of(id).reach_without_heads = most;
     }
-    return reach <= states_[id].reach_without_heads ? states_[id].without_heads : id;
+    return reach <= state_of(id).reach_without_heads ? state_of(id).without_heads : id;
 }
 
 }  // namespace core

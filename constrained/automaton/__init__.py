@@ -278,7 +278,8 @@ def compile(constraint: Any, vocabulary: Vocabulary, *, memory_limit: int = _MEM
         vocabulary: the model's. If the constraint has special tokens in its texts, the automaton is over
             `Vocabulary.with_special_tokens`, and if it has names of special tokens in its fixed texts, over
             `Vocabulary.with_special_texts`.
-        memory_limit: bytes above which a `TokenAutomaton` evicts what it can compute again. States are not evicted.
+        memory_limit: bytes above which a `TokenAutomaton` evicts what it can compute again. States stay
+            valid.
 
     Returns:
         A `TokenAutomaton`; a `LexerAutomaton` for a grammar with a lexer; a `SpelledAutomaton` around one of these for

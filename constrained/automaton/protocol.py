@@ -29,8 +29,9 @@ class Automaton(Protocol):
 
     A state is an int that stands for all prefixes with the same completions; `DEAD` is the state of every prefix
     without one. Methods change nothing that a caller can see: to fork a sequence, copy its state; to roll it back,
-    keep the earlier states. A state is valid as long as its automaton, unless a class says otherwise. Automata that
-    `compile` returns can be shared between threads.
+    keep the earlier states. A state is valid as long as its automaton, unless a class says otherwise; equal ints are
+    the same state, but where memory was reclaimed a state may be met again as another int. Automata that `compile`
+    returns can be shared between threads.
 
     Masks are int32 ``[ceil(vocabulary.size / 32)]``: token t is bit ``t % 32`` of word ``t // 32``. The bits of the
     end-of-sequence tokens are set iff the text of the state is complete.

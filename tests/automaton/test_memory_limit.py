@@ -117,7 +117,8 @@ def test_an_automaton_forgets_what_it_can_compute_again_and_keeps_its_states():
         same = wander(tight, random.Random(seed), 25)
         assert np.array_equal(masks(tight, same), masks(free, path))
         assert [tight.shortest_completion(s) for s in same] == [free.shortest_completion(s) for s in path]
-        assert wander(tight, random.Random(seed), 25) == same, "a text leads to the states it led to before"
+        again = wander(tight, random.Random(seed), 25)
+        assert np.array_equal(masks(tight, again), masks(tight, same)), "also where it has new numbers"
     size = tight.memory
     assert size["memo_bytes"] < 64 << 10
     assert free.memory["memo_bytes"] > 2 * size["memo_bytes"], "the limit was never put to the test"

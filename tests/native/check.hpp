@@ -59,11 +59,12 @@ private:
         std::vector<uint32_t> allowed;
         bool nearer = accepts;
         for (uint32_t token = 0; token < shard_.size; ++token) {
+            const size_t collections = automaton_.collections();
             const uint32_t after = automaton_.next(state, token);
             LAW((after != Automaton::kDead) == holds(row_, token));
             const uint32_t found = automaton_.find_next(state, token);  // may have been dropped
             LAW(found == after || found == core::Memo::kMissing);
-            LAW(automaton_.next(state, token) == after);
+            LAW(same(automaton_.next(state, token), after, collections));
             LAW(holds(row_, token) || !holds(within_, token));
             if (shard_.is_eos(token)) {
                 LAW(holds(row_, token) == accepts);
@@ -73,7 +74,7 @@ private:
             const auto bytes = shard_.tokens[token];
             LAW(!bytes.empty());
             for (size_t i = 0; i < std::min(bytes.size(), forced.size()); ++i) LAW(bytes[i] == static_cast<uint8_t>(forced[i]));
-            LAW(spelled(state, bytes) == after);
+            LAW(same(spelled(state, bytes), after, collections));
             allowed.push_back(token);
             if (nearer && allowed.size() % 4) continue;  // a completion costs its length
             const uint32_t rest = automaton_.shortest_completion(after);
@@ -89,6 +90,16 @@ private:
         for (const char byte : forced.substr(0, 200)) along = automaton_.next(along, single_[static_cast<uint8_t>(byte)]);
         LAW(along != Automaton::kDead);
         return allowed;
+    }
+
+    /// Whether two ways to one text lead to one state; after a collection, to states with the same mask.
+    bool same(uint32_t one, uint32_t other, size_t collections) {
+        if (one == other) return true;
+        if (automaton_.collections() == collections || automaton_.accepts(one) != automaton_.accepts(other)) return false;
+        std::vector<uint32_t> first(row_.size()), second(row_.size());
+        automaton_.fill_mask(one, first.data());
+        automaton_.fill_mask(other, second.data());
+        return first == second && automaton_.shortest_completion(one) == automaton_.shortest_completion(other);
     }
 
     uint32_t spelled(uint32_t state, std::span<const uint8_t> bytes) {

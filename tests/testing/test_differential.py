@@ -185,6 +185,18 @@ def vocabularies(draw: st.DrawFn) -> Vocabulary:
     return Vocabulary.from_bytes([*tokens, *[b""] * ends], ids, memory_limit=limit)
 
 
+def check_same_states(automaton: TokenAutomaton, found: list[int], expected: list[int]) -> None:
+    """The states of one text, reached twice; a collection may have given them new numbers meanwhile."""
+    if automaton.memory["collections"] == 0:
+        assert found == expected
+    assert len(found) == len(expected)
+    one, other = automaton.new_mask(len(found)), automaton.new_mask(len(found))
+    if found:
+        automaton.fill_masks(found, one)
+        automaton.fill_masks(expected, other)
+    assert np.array_equal(one, other)
+
+
 def check_walk(automaton: TokenAutomaton, expected: Expected, rng: random.Random) -> None:
     """All answers along a random text, and that the answers to one call and to many are the same."""
     at, text = automaton.start, b""
@@ -199,10 +211,10 @@ def check_walk(automaton: TokenAutomaton, expected: Expected, rng: random.Random
         at, text = automaton.next(at, token), text + automaton.vocabulary.tokens[token]
         states.append(at)
         path.append(token)
-    assert automaton.walk(automaton.start, path) == states[1:]
+    check_same_states(automaton, automaton.walk(automaton.start, path), states[1:])
     refused = next((t for t in range(automaton.vocabulary.size) if automaton.next(at, t) == DEAD), None)
     if refused is not None:
-        assert automaton.walk(automaton.start, [*path, refused, refused]) == states[1:]
+        check_same_states(automaton, automaton.walk(automaton.start, [*path, refused, refused]), states[1:])
     for state in states:
         rows.append(automaton.new_mask())
         automaton.fill_mask(state, rows[-1])

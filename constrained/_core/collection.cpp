@@ -1,0 +1,297 @@
+// Collection: what bounds the memory of the states of an automaton.
+//
+// Every byte of a text may intern a state of its own, with the expressions and continuations it consists of: the keys of an
+// object that must differ, or the height of a stack. A collection keeps the states that were used last and what they consist
+// of, and drops the rest. A state that `next` gave out keeps its id and its token: where its content was dropped,
+// `Automaton::restore` computes it again from the state before that token. Ids of other states are used again.
+// Invariants
+//  * A collection runs only at the start of a call, under the lock: nothing else holds an id of a state or of a part.
+//  * New numbers ascend as the old ones do (`Survivors`).
+//  * The bodies of all rules are kept, so nothing is asked from Python again.
+#include "automaton.hpp"
+
+namespace core {
+
+// ---------------------------------------------------------------- parts
+
+void JsonValues::collect(Kept& kept) {
+    for (const auto& [language, ranking] : rankings_) kept.sets.keep(ranking.held.value);
+    kept.sets.keep(kNone.value);
+    collect_texts(kept.texts);
+    collect_sets(kept.sets);
+    added_.clear();
+    excluding_.clear();
+    spellings_.clear();
+    characters_.clear();
+}
+
+void JsonValues::collect_texts(Survivors& texts) {
+    for (uint32_t id = 0; id <= kAnyScalar.value; ++id) texts.keep(id);
+    for (auto id = static_cast<uint32_t>(texts.size()); id-- > 0;) {
+        if (texts.kept(id)) texts.keep(texts_[id].parent);
+    }
+    texts.number();
+    std::vector<Text> kept;
+    text_index_ = InternTable();
+    for (uint32_t id = 0; id < texts.size(); ++id) {
+        if (!texts.kept(id)) continue;
+        Text text = texts_[id];
+        text.parent = texts[text.parent];
+        const auto number = static_cast<uint32_t>(kept.size());
+        kept.push_back(text);
+        if (number <= kAnyScalar.value) continue;
+        text_index_.find_or_insert(combine(text.parent, text.byte), [](uint32_t) { return false; }, [&] { return number; });
+    }
+    texts_ = std::move(kept);
+}
+
+void JsonValues::collect_sets(Survivors& sets) {
+    Survivors numbers(values_.size());
+    for (uint32_t id = 0; id < sets.size(); ++id) {
+        if (!sets.kept(id)) continue;
+        for (const uint32_t number : seen_[id]) numbers.keep(number);
+    }
+    for (const auto& [language, ranking] : rankings_) {
+        for (const auto& [number, length] : ranking.values) numbers.keep(number);
+    }
+    sets.number();
+    numbers.number();
+    bytes_ = 0;
+    std::vector<Numbers::const_iterator> values;
+    for (uint32_t number = 0; number < numbers.size(); ++number) {
+        if (!numbers.kept(number)) {
+            value_index_.erase(values_[number]);
+            continue;
+        }
+        values.push_back(values_[number]);
+        value_index_.find(values.back()->first)->second = numbers[number];
+        bytes_ += values.back()->first.size() + 64;
+    }
+    values_ = std::move(values);
+    std::vector<std::vector<uint32_t>> seen;
+    seen_index_.clear();
+    for (uint32_t id = 0; id < sets.size(); ++id) {
+        if (!sets.kept(id)) continue;
+        std::vector<uint32_t>& set = seen_[id];
+        for (uint32_t& number : set) number = numbers[number];
+        seen_index_.emplace(set, static_cast<uint32_t>(seen.size()));
+        bytes_ += 8 * set.size() + 96;
+        seen.push_back(std::move(set));
+    }
+    seen_ = std::move(seen);
+    for (auto& [language, ranking] : rankings_) {
+        ranking.held = sets[ranking.held];
+        for (auto& [number, length] : ranking.values) number = numbers[number];
+    }
+}
+
+void InterleaveStore::mark_sets(const Survivors& states, Survivors& sets) const {
+    for (uint32_t id = 0; id < states.size(); ++id) {
+        if (states.kept(id)) sets.keep(states_[id].seen.value);
+    }
+}
+
+void InterleaveStore::collect(Survivors& states, const Survivors& sets) {
+    states.number();
+    std::vector<State> kept;
+    std::vector<uint32_t> words;
+    index_ = InternTable();
+    for (uint32_t id = 0; id < states.size(); ++id) {
+        if (!states.kept(id)) continue;
+        State state = states_[id];
+        const std::span open(words_.data() + state.at, definitions_[state.interleave].required_words.size());
+        state.seen = sets[state.seen];
+        state.at = static_cast<uint32_t>(words.size());
+        words.insert(words.end(), open.begin(), open.end());
+        const auto number = static_cast<uint32_t>(kept.size());
+        kept.push_back(state);
+        index_.find_or_insert(hash_of(state, open), [](uint32_t) { return false; }, [&] { return number; });
+    }
+    states_ = std::move(kept);
+    words_ = std::move(words);
+}
+
+void RuleExprStore::collect(Survivors& exprs) {
+    exprs.keep(kEmptyLanguage.value);
+    exprs.keep(kEpsilon.value);
+    for (const Rule& rule : rules_) {
+        if (rule.body != kNoBody) exprs.keep(rule.body.value);
+    }
+    interleaves_.for_each_expr([&](ExprId& expr) { exprs.keep(expr.value); });
+    Survivors states = interleaves_.nothing_kept();
+    JsonValues::Kept values = interleaves_.values()->nothing_kept();
+    for (const InterleaveId start : read_interleaves_) states.keep(start.value);
+    for (auto id = static_cast<uint32_t>(exprs.size()); id-- > 0;) {
+        if (!exprs.kept(id)) continue;
+        const Node& node = nodes_[id];
+        switch (node.kind) {
+            case Kind::Sequence: exprs.keep(node.a), exprs.keep(node.b); break;
+            case Kind::Loop: exprs.keep(node.a); break;
+            case Kind::Choice:
+                for (uint32_t i = 0; i < node.b; ++i) exprs.keep(children_[node.a + i].value);
+                break;
+            case Kind::Interleave: states.keep(node.a); break;
+            case Kind::Consumed:
+                states.keep(node.a), values.texts.keep(node.c);
+                break;
+            default: break;
+        }
+    }
+    interleaves_.mark_sets(states, values.sets);
+    interleaves_.values()->collect(values);
+    interleaves_.collect(states, values.sets);
+    exprs.number();
+    std::vector<Node> nodes;
+    nodes.swap(nodes_);
+    std::vector<ExprId> children;
+    children.swap(children_);
+    moves_ = std::vector<Move>();
+    index_ = InternTable();
+    for (uint32_t id = 0; id < nodes.size(); ++id) {
+        if (!exprs.kept(id)) continue;
+        Node node = nodes[id];
+        node.moves_at = kNoMoves, node.moves_count = 0;
+        switch (node.kind) {
+            case Kind::Sequence: node.a = exprs[node.a], node.b = exprs[node.b]; break;
+            case Kind::Loop: node.a = exprs[node.a]; break;
+            case Kind::Choice: {
+                const auto offset = static_cast<uint32_t>(children_.size());
+                for (uint32_t i = 0; i < node.b; ++i) children_.push_back(exprs[children[node.a + i]]);
+                node.a = offset;
+                break;
+            }
+            case Kind::Interleave: node.a = states[node.a]; break;
+            case Kind::Consumed: node.a = states[node.a], node.c = values.texts[node.c]; break;
+            default: break;
+        }
+        const auto number = static_cast<uint32_t>(nodes_.size());
+        nodes_.push_back(node);
+        index_.find_or_insert(hash_of(node), [](uint32_t) { return false; }, [&] { return number; });
+    }
+    for (Rule& rule : rules_) {
+        if (rule.body != kNoBody) rule.body = exprs[rule.body];
+    }
+    for (InterleaveId& start : read_interleaves_) start = states[start];
+    interleaves_.for_each_expr([&](ExprId& expr) { expr = exprs[expr]; });
+}
+
+void Gss::collect(Survivors& continuations) {
+    continuations.keep(0);
+    continuations.keep(kEnd.value);
+    Survivors exprs = exprs_.nothing_kept();
+    for (auto id = static_cast<uint32_t>(continuations.size()); id-- > 0;) {
+        if (!continuations.kept(id)) continue;
+        for (const Frame& frame : frames({id})) continuations.keep(frame.after.value), exprs.keep(frame.expr.value);
+    }
+    continuations.number();
+    exprs_.collect(exprs);
+    std::vector<Node> nodes;
+    std::vector<Frame> kept;
+    index_ = InternTable();
+    joined_ = {};
+    for (uint32_t id = 0; id < continuations.size(); ++id) {
+        if (!continuations.kept(id)) continue;
+        Node node = nodes_[id];
+        const std::span<const Frame> held = frames({id});
+        node.at = static_cast<uint32_t>(kept.size());
+        node.closure = UINT32_MAX;
+        for (const Frame& frame : held) kept.push_back({exprs[frame.expr], continuations[frame.after]});
+        const auto number = static_cast<uint32_t>(nodes.size());
+        nodes.push_back(node);
+        index_.find_or_insert(hash_of(std::span(kept).subspan(node.at)), [](uint32_t) { return false; }, [&] { return number; });
+    }
+    nodes_ = std::move(nodes);
+    frames_ = std::move(kept);
+}
+
+// ---------------------------------------------------------------- states
+
+void BaseAutomaton::publish_state(uint32_t state, uint32_t before, uint32_t token) {
+    Head& head = heads_[state];
+    if (!head.published.load(std::memory_order_relaxed)) {
+        head.before = before, head.token = token;
+        head.published.store(true, std::memory_order_release);
+    }
+    note_use(state);
+}
+
+/// The distinct states that were used last, at most so many of them.
+std::vector<uint32_t> BaseAutomaton::recent_states(size_t most) const {
+    std::vector<uint32_t> states;
+    for (size_t i = 0; i < std::min({most, recent_count_, recent_.size()}); ++i) states.push_back(recent_[(recent_count_ - 1 - i) % recent_.size()]);
+    if (start_ != kDead) states.push_back(start_);
+    std::ranges::sort(states);
+    const auto same = std::ranges::unique(states);
+    states.erase(same.begin(), same.end());
+    return states;
+}
+
+/// Bytes of states and their parts, which a collection can drop.
+size_t Automaton::content_bytes() const {
+    return states_.size() * sizeof(State) + items_.capacity() * sizeof(Item) + index_.bytes() + exprs_.bytes() + gss_.bytes() + values_.bytes();
+}
+
+/// Keeps fewer states until a quarter of what started the collection is left, or only the last one.
+void Automaton::collect_if_large(uint32_t used) {
+    if (content_bytes() <= collect_above_) return;
+    note_use(used);
+    for (size_t most = recent_.size();; most /= 4) {
+        collect(recent_states(most));
+        if (content_bytes() <= collect_above_ / 4 || most <= 1) break;
+    }
+    collect_above_ = std::max(limit_ / 4, 2 * content_bytes());
+    ++collections_;
+}
+
+void Automaton::collect(const std::vector<uint32_t>& kept) {
+    Survivors continuations = gss_.nothing_kept();
+    for (const uint32_t id : kept) {
+        if (heads_[id].content == kUnset) continue;
+        for (const Item& item : items(id)) continuations.keep(item.after.value);
+    }
+    gss_.collect(continuations);
+    std::vector<std::pair<uint32_t, std::vector<Item>>> contents;
+    for (const uint32_t id : kept) {
+        if (heads_[id].content == kUnset) continue;
+        const auto held = items(id);
+        contents.emplace_back(id, std::vector<Item>(held.begin(), held.end()));
+    }
+    states_.clear();
+    items_ = {};
+    index_ = InternTable();
+    free_ids_.clear();
+    for (uint32_t id = kFinished + 1; id < heads_.size(); ++id) {
+        Head& head = heads_[id];
+        head.content = head.nearer = kUnset;
+        head.completion.store(kUnset, std::memory_order_release);
+        head.rest = Rest::Unknown;
+        if (!head.published.load(std::memory_order_relaxed)) free_ids_.push_back(id);
+    }
+    for (uint32_t id = 0; id <= kFinished; ++id) heads_[id].content = states_.push();
+    for (auto& [id, items] : contents) {
+        for (Item& item : items) item.after = continuations[item.after];
+        const uint32_t same = index_.find_or_insert(hash_of(items, heads_[id].accepts), [&](uint32_t other) { return has_content(other, items, heads_[id].accepts); }, [&] {
+            store_content(id, items);
+            return id;
+        });
+        heads_[id].content = heads_[same].content;
+    }
+    spelled_.clear();
+    spelled_by_ = {};
+    forget_memos();
+}
+
+/// Computes the content of a state again if it was dropped.
+void Automaton::restore(uint32_t id) {
+    if (heads_[id].content != kUnset) return;
+    if (!heads_[id].published.load(std::memory_order_relaxed)) throw std::invalid_argument("not a state of this automaton");
+    std::vector<uint32_t> way;
+    for (uint32_t at = id; heads_[at].content == kUnset; at = heads_[at].before) way.push_back(at);
+    for (size_t i = way.size(); i-- > 0;) {
+        const Head& head = heads_[way[i]];
+        heads_[way[i]].content = heads_[token_next(head.before, head.token)].content;
+    }
+    note_use(id);
+}
+
+}  // namespace core
