@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -45,24 +46,23 @@ class SharedBatch:
             return _batches[model]
 
     def run(
-        self, generator: Generator[Any], request: DecodingRequest, deadline: float | None = None
-    ) -> Output[Any]:
-        """Decodes a request; blocks until it has ended.
+        self, requests: Sequence[tuple[Generator[Any], DecodingRequest]], deadline: float | None = None
+    ) -> list[Output[Any]]:
+        """Decodes requests; blocks until all have ended.
 
         Args:
-            generator: made the request; without speculation.
-            request: what to decode.
+            requests: what to decode, each with the generator that made it, without speculation.
             deadline: as `time.monotonic` has it; None: no limit.
 
         Raises:
             TimeoutError: the deadline has passed.
-            ConstrainedError: the request failed.
+            ConstrainedError: a request failed.
         """
-        member = BatchedRequest(generator, request)
+        members = [BatchedRequest(generator, request) for generator, request in requests]
         with self._changed:
-            self._joining.append(member)
+            self._joining += members
             try:
-                while member.outcome is None:
+                while any(member.outcome is None for member in members):
                     left = None if deadline is None else deadline - time.monotonic()
                     if left is not None and left <= 0:
                         raise TimeoutError("the model took longer than the timeout of this call")
@@ -71,12 +71,16 @@ class SharedBatch:
                     else:
                         self._drive()
             finally:
-                member.cancelled = member.outcome is None
+                for member in members:
+                    member.cancelled = member.outcome is None
                 self._changed.notify_all()
-        if isinstance(member.outcome, Exception):
-            raise member.outcome
-        assert member.outcome is not None
-        return member.outcome
+        outputs = []
+        for member in members:
+            if isinstance(member.outcome, Exception):
+                raise member.outcome
+            assert member.outcome is not None
+            outputs.append(member.outcome)
+        return outputs
 
     def _drive(self) -> None:
         """One step for all, without the lock."""

@@ -7,18 +7,24 @@ import copy
 import json
 import pickle
 import re
-from typing import Any
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Literal, TypedDict
 
 import pytest
+from langchain.agents import create_agent
+from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
+from langchain.chat_models import init_chat_model
 from langchain_core.caches import InMemoryCache
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import BaseModel
 
 from constrained.decoding import Generator
 from constrained.decoding.shared_batch import SharedBatch
 from constrained.errors import InvalidArgument
-from constrained.integrations.langchain import ChatConstrained
+from constrained.integrations.langchain import ChatConstrained, register_provider
 from constrained.testing import ScriptedModel
 from tests.chat.scripted_chat import call, scripted, vocabulary
 from tests.support.paths import ROOT
@@ -94,7 +100,7 @@ def test_the_batch_gives_what_a_generator_gives() -> None:
     model = ScriptedModel(vocabulary(), {"": '{"euros": 12}'})
     generator: Generator[Any] = Generator(model, Cost)
     request = generator._request("x", temperature=1.0, seed=3)
-    out = SharedBatch.of(model).run(generator, request)
+    (out,) = SharedBatch.of(model).run([(generator, request)])
     assert out.tokens == generator("x", temperature=1.0, seed=3).tokens
 
 
@@ -135,8 +141,52 @@ def test_the_names_of_other_chat_models_are_known() -> None:
     assert chat.invoke("hi", max_completion_tokens=5).content == "hello"
     assert chat.profile is not None
     assert chat.profile["structured_output"]
-    with pytest.raises(InvalidArgument, match="'presence_penalty' is not a setting"):
-        chat.invoke("hi", presence_penalty=1.0)
+    with pytest.raises(InvalidArgument, match="'best_of' is not a setting"):
+        chat.invoke("hi", best_of=2)
+
+
+def test_several_answers_penalties_and_biases() -> None:
+    chat = scripted({"": "hello"}, temperature=30.0, seed=1, max_tokens=4)
+    result = chat.generate([[HumanMessage("hi")]], n=3)
+    texts = [one.message.content for one in result.generations[0]]
+    assert len(set(texts)) == 3
+    assert texts[0] == chat.invoke("hi").content == chat.model_copy(update={"n": 3}).invoke("hi").content
+    written = sum(one.message.usage_metadata["output_tokens"] for one in result.generations[0])
+    assert result.llm_output["token_usage"]["completion_tokens"] == written
+    (token,) = vocabulary().encode("h")
+    assert not scripted({"": "hello"}).invoke("hi", logit_bias={token: -100.0}).content.startswith("h")
+    assert chat.invoke("hi", presence_penalty=2.0, seed=7).response_metadata["seed"] == 7
+    for wrong in ({"n": 0}, {"n": True}, {"top_logprobs": 21}, {"logprobs": False, "top_logprobs": 2}):
+        with pytest.raises(InvalidArgument):
+            chat.invoke("hi", **wrong)
+    with pytest.raises(InvalidArgument, match="in a stream"):
+        list(chat.stream("hi", n=2))
+
+
+def test_log_probabilities_of_tokens() -> None:
+    """Those of the model before the constraint; their sum is that of the reply but for its end."""
+    chat = scripted({"": "yes"}, logprobs=True, top_logprobs=2)
+    message = chat.invoke("hi")
+    tokens = message.response_metadata["logprobs"]["content"]
+    assert "".join(one["token"] for one in tokens) == message.content == "yes"
+    assert all(one["top_logprobs"][0]["token"] == one["token"] for one in tokens)
+    assert all(len(one["top_logprobs"]) == 2 and one["logprob"] < 0 for one in tokens)
+    first, *more = chat.stream("hi")
+    assert sum(more, first).response_metadata["logprobs"] == message.response_metadata["logprobs"]
+    plain = chat.invoke("hi", logprobs=None, top_logprobs=None)
+    assert ("logprobs" in plain.response_metadata, plain.content) == (False, "yes")
+    forced = scripted({"": "no"}, describe=False).with_structured_output(
+        Cost, include_raw=True, logprobs=True
+    )
+    raw = forced.invoke("hi", max_tokens=60)["raw"]
+    shown = raw.response_metadata["logprobs"]["content"]
+    assert "".join(one["token"] for one in shown) == raw.content
+    assert sum(one["logprob"] for one in shown) >= raw.response_metadata["logprob"]
+    for answer in (
+        chat.model_copy(update={"n": 2, "temperature": 30.0}).generate([[HumanMessage("a")]]).generations[0]
+    ):
+        own = answer.message.response_metadata["logprobs"]["content"]
+        assert b"".join(bytes(one["bytes"]) for one in own).decode() == answer.message.content
 
 
 # ---------------------------------------------------------------- tools beside structured output
@@ -181,6 +231,62 @@ def test_every_form_of_tool_choice(choice: Any, names: set[str]) -> None:
     assert {one["name"] for one in reply.tool_calls} == names
 
 
+@dataclass
+class Point:
+    x: int
+    y: int = 0
+
+
+class Place(TypedDict):
+    city: str
+
+
+class Unit(Enum):
+    metre = "m"
+    foot = "ft"
+
+
+@pytest.mark.parametrize("method", ["json_schema", "function_calling", "json_mode"])
+@pytest.mark.parametrize(
+    ("hint", "text", "value"),
+    [
+        (Point, '{"x": 1, "y": 2}', Point(1, 2)),
+        (Place, '{"city": "Oslo"}', {"city": "Oslo"}),
+        (Point | Cost, '{"euros": 3}', Cost(euros=3)),
+        (Point | None, "null", None),
+        (list[Point], '[{"x": 5, "y": 0}]', [Point(5, 0)]),
+        (Unit, '"ft"', Unit.foot),
+        (Literal["a", "b"], '"b"', "b"),
+    ],
+)
+def test_any_type_is_a_structured_output(method: Any, hint: Any, text: str, value: Any) -> None:
+    if method == "function_calling":
+        named = hint is Point or hint is Place
+        name = getattr(hint, "__name__", "") if named or (isinstance(hint, type) and hint is Unit) else ""
+        answer = text if named else f'{{"value": {text}}}'
+        script = {"": call(re.sub(r"\W+", "_", name or getattr(hint, "__name__", "") or "answer"), answer)}
+    else:
+        script = {"": text}
+    bound = scripted(script, describe=False).with_structured_output(hint, method=method)
+    assert bound.invoke("hi", max_tokens=120) == value
+    assert list(bound.stream("hi", max_tokens=120))[-1] == value
+    if hint is Place:  # any text is a city
+        return
+    wrong = scripted({"": "no such thing"}, describe=False).with_structured_output(hint, method=method)
+    found = wrong.invoke("hi", max_tokens=120)
+    assert isinstance(found, (type(value), Point)) or (found is None and value is None)
+
+
+def test_numbers_without_bounds_end() -> None:
+    """A model that likes digits writes 24 of them, in arguments and in structured outputs."""
+    digits = "1" * 300
+    chat = scripted({"": call("add", f'{{"a": {digits}')}).bind_tools([add], tool_choice="add")
+    (one,) = chat.invoke("hi", max_tokens=400, parallel_tool_calls=False).tool_calls
+    assert all(len(str(abs(value))) <= 24 for value in one["args"].values())
+    loose = scripted({"": f'{{"euros": {digits}'}, describe=False).with_structured_output(Cost)
+    assert len(str(loose.invoke("hi", max_tokens=400).euros)) == 24
+
+
 def test_schemas_as_openai_wraps_them() -> None:
     """The schema inside is enforced, and one that says nothing is refused: both were read as "anything"."""
     inner = {"name": "cost", "strict": True, "schema": Cost.model_json_schema()}
@@ -189,6 +295,10 @@ def test_schemas_as_openai_wraps_them() -> None:
             chat = scripted({"": '{"euros": 12}'}, describe=False)
             out = chat.with_structured_output(wrapped, method=method).invoke("hi", max_tokens=90)
             assert set(out) == {"euros"}
+    alternatives = {"title": "x", "anyOf": [{"const": 1}, {"const": 2}]}
+    for method in ("json_schema", "json_mode"):
+        chat = scripted({"": "words"}, describe=False).with_structured_output(alternatives, method=method)
+        assert chat.invoke("hi") in (1, 2)
     with pytest.raises(InvalidArgument, match="says nothing"):
         scripted({}).with_structured_output({"name": "x", "fields": {}})
     assert scripted({"": '{"a": 1}'}).with_structured_output(None, method="json_mode").invoke("hi") == {
@@ -197,10 +307,6 @@ def test_schemas_as_openai_wraps_them() -> None:
 
 
 # ---------------------------------------------------------------- agents
-
-
-def agents() -> Any:
-    return pytest.importorskip("langchain.agents", reason="could not import 'langchain': it is in no extra")
 
 
 SCRIPT = {
@@ -213,16 +319,14 @@ SCRIPT = {
 @pytest.mark.parametrize("strategy", ["auto", "provider", "tool"])
 def test_an_agent_with_a_response_format(strategy: str) -> None:
     """A loop with two parallel calls, and an answer of the type: by the content, or by a tool."""
-    made = agents()
-    structured = pytest.importorskip("langchain.agents.structured_output")
     script = SCRIPT if strategy != "tool" else {**SCRIPT, "tool_response": call("Cost", '{"euros": 3}')}
     chat = scripted(script, describe=False, max_tokens=200)
     wanted = {
         "auto": Cost,
-        "provider": structured.ProviderStrategy(Cost),
-        "tool": structured.ToolStrategy(Cost),
+        "provider": ProviderStrategy(Cost),
+        "tool": ToolStrategy(Cost),
     }
-    agent = made.create_agent(chat, [add, now], response_format=wanted[strategy])
+    agent = create_agent(chat, [add, now], response_format=wanted[strategy])
     state = agent.invoke({"messages": [("user", "1 + 2?")]})
     assert state["structured_response"] == Cost(euros=3)
     results = [message.content for message in state["messages"] if isinstance(message, ToolMessage)]
@@ -230,10 +334,8 @@ def test_an_agent_with_a_response_format(strategy: str) -> None:
 
 
 def test_an_agent_streams_its_calls_and_is_interrupted_by_a_person() -> None:
-    made = agents()
-    memory = pytest.importorskip("langgraph.checkpoint.memory").InMemorySaver()
     chat = scripted({**SCRIPT, "tool_response": "It is 3."}, max_tokens=200)
-    agent = made.create_agent(chat, [add, now], checkpointer=memory, interrupt_before=["tools"])
+    agent = create_agent(chat, [add, now], checkpointer=InMemorySaver(), interrupt_before=["tools"])
     thread = {"configurable": {"thread_id": "1"}}
     chunks = [
         chunk for chunk, _ in agent.stream({"messages": [("user", "1 + 2?")]}, thread, stream_mode="messages")
@@ -246,13 +348,8 @@ def test_an_agent_streams_its_calls_and_is_interrupted_by_a_person() -> None:
 
 
 def test_a_chat_model_by_name() -> None:
-    base = pytest.importorskip(
-        "langchain.chat_models", reason="could not import 'langchain': it is in no extra"
-    )
-    from constrained.integrations.langchain import register_provider
-
     register_provider()
-    chat = base.init_chat_model("constrained:bundled", temperature=0)
+    chat = init_chat_model("constrained:bundled", temperature=0)
     assert isinstance(chat, ChatConstrained)
     assert json.loads(chat.with_structured_output(Cost, include_raw=True).invoke("3 euros")["raw"].content)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from langchain_core.language_models import LanguageModelInput, ModelProfile
 from langchain_core.language_models.chat_models import BaseChatModel
@@ -29,9 +30,10 @@ from constrained.chat.detect import detect_formats
 from constrained.chat.messages import chat_prompt
 from constrained.chat.reply import Reply, ReplyConstraint, reply_constraint
 from constrained.chat.tools import ToolFormat, parse_tool_choice, parse_tools
-from constrained.decoding import Chunk, Generator, Output
-from constrained.decoding.shared_batch import MAX_ROWS, SharedBatch
+from constrained.decoding import Generator, Output
+from constrained.decoding.shared_batch import MAX_ROWS
 from constrained.errors import InvalidArgument
+from constrained.integrations.langchain.invocation import ChatInvocation, completions_of
 from constrained.integrations.langchain.messages import (
     message_chunk,
     new_call_id,
@@ -46,12 +48,23 @@ from constrained.integrations.langchain.structured import (
     structured_output,
 )
 from constrained.models import LanguageModel, load
-from constrained.sampling import TokenSampler
 
 if TYPE_CHECKING:
     from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 
-_SETTINGS = ("temperature", "max_tokens", "top_k", "top_p", "min_p", "seed")
+_SETTINGS = (
+    "temperature",
+    "max_tokens",
+    "top_k",
+    "top_p",
+    "min_p",
+    "logit_bias",
+    "frequency_penalty",
+    "presence_penalty",
+    "repetition_penalty",
+    "seed",
+)
+_COUNTS = ("n", "logprobs", "top_logprobs")
 _FINISH_REASONS = {"limit": "length", "end": "stop", "complete": "stop"}
 
 
@@ -68,43 +81,6 @@ def _given(config: RunnableConfig) -> RunnableConfig:
     )
 
 
-class _ChatInvocation(NamedTuple):
-    """A call of the chat model as arguments of `Generator`."""
-
-    generator: Generator
-    replies: ReplyConstraint
-    prompt: Any
-    settings: dict[str, Any]
-    deadline: float | None
-
-    def output(self) -> Output:
-        """Generates the completion in one piece, in the batch of all calls at the model where that is possible.
-
-        Raises:
-            TimeoutError: the deadline has passed.
-        """
-        generator = self.generator
-        if generator.speculation is None and isinstance(generator.sampler, TokenSampler):
-            request = generator._request(self.prompt, **self.settings)
-            return SharedBatch.of(generator.model).run(generator, request, self.deadline)
-        output = None
-        for chunk in self.chunks():
-            output = chunk.output
-        assert output is not None, "a stream ended without its output"
-        return output
-
-    def chunks(self) -> Iterator[Chunk]:
-        """Generates the completion.
-
-        Raises:
-            TimeoutError: the deadline has passed.
-        """
-        for chunk in self.generator.stream(self.prompt, **self.settings):
-            yield chunk
-            if chunk.output is None and self.deadline is not None and time.monotonic() > self.deadline:
-                raise TimeoutError("the model took longer than the timeout of this chat model")
-
-
 class ChatConstrained(BaseChatModel):
     """A LangChain chat model that runs a local model.
 
@@ -118,7 +94,10 @@ class ChatConstrained(BaseChatModel):
     Attributes:
         model: a name or folder, a `LanguageModel`, or None for the bundled tiny model; loaded on first use.
         temperature: None or 0 is greedy.
-        max_tokens: as in `Generator`, like `top_k`, `top_p`, `min_p` and `seed`.
+        max_tokens: as in `Generator`, like `top_k`, `top_p`, `min_p`, `logit_bias`, the penalties and `seed`.
+        n: number of completions of a call (`generate` returns all, `invoke` the first); a stream has one.
+        logprobs: ``response_metadata["logprobs"]`` has the log-probability of each token.
+        top_logprobs: and those of so many most likely tokens, at most 20.
         stop: strings that end free text; tool calls and structured outputs are not cut.
         timeout: seconds after which a call raises `TimeoutError`.
         max_retries: accepted for compatibility and ignored: a retry cannot change the result.
@@ -138,7 +117,14 @@ class ChatConstrained(BaseChatModel):
     top_k: int | None = None
     top_p: float | None = None
     min_p: float | None = None
+    logit_bias: dict[int, float] | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    repetition_penalty: float | None = None
     seed: int | None = None
+    n: int | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
     stop: list[str] | None = None
     timeout: float | None = None
     max_retries: int | None = None
@@ -164,7 +150,7 @@ class ChatConstrained(BaseChatModel):
     @property
     def _identifying_params(self) -> dict[str, Any]:
         """What decides about an answer; LangChain's caches keep answers by it."""
-        others = ("stop", "format", "closed", "describe", "template", "options")
+        others = ("stop", "format", "closed", "describe", "template", "options", *_COUNTS)
         named = {name: getattr(self, name) for name in _SETTINGS}
         own = {f"own_{name}": repr(getattr(self, name)) for name in others}  # "stop" is that of the call
         model = self.model if isinstance(self.model, str | None) else f"{self.model_name} {id(self.model)}"
@@ -228,9 +214,38 @@ class ChatConstrained(BaseChatModel):
         **kwargs: Any,
     ) -> ChatResult:
         request = self._request(messages, stop, kwargs)
-        output = request.output()
+        outputs = request.outputs()
+        messages_written = [
+            self._message(output, request.replies, kwargs, one.logprobs(output))
+            for one, output in zip(request.completions, outputs, strict=True)
+        ]
+        used = {
+            "prompt_tokens": outputs[0].stats.prompt_tokens,
+            "completion_tokens": sum(output.stats.tokens for output in outputs),
+        }
+        return ChatResult(
+            generations=[
+                ChatGeneration(
+                    message=message,
+                    generation_info={"finish_reason": message.response_metadata["finish_reason"]},
+                )
+                for message in messages_written
+            ],
+            llm_output={
+                "token_usage": {**used, "total_tokens": sum(used.values())},
+                "model_name": self._name(kwargs.get("model", self.model)),
+            },
+        )
+
+    def _message(
+        self,
+        output: Output,
+        replies: ReplyConstraint,
+        kwargs: Mapping[str, Any],
+        more: Mapping[str, Any],
+    ) -> AIMessage:
         reply: Reply = output.value
-        message = AIMessage(
+        return AIMessage(
             content=reply.content,
             additional_kwargs={} if reply.reasoning is None else {"reasoning_content": reply.reasoning},
             tool_calls=[
@@ -238,9 +253,15 @@ class ChatConstrained(BaseChatModel):
                 for call in reply.calls
             ],
             usage_metadata=token_usage(output),
-            response_metadata=self._metadata(output, request.replies, kwargs),
+            response_metadata={**self._metadata(output, replies, kwargs), **more},
         )
-        return ChatResult(generations=[ChatGeneration(message=message)])
+
+    def _combine_llm_outputs(self, llm_outputs: list[dict[str, Any] | None]) -> dict[str, Any]:
+        """The usage of all calls of a batch."""
+        total: Counter[str] = Counter()
+        for one in llm_outputs:
+            total.update((one or {}).get("token_usage", {}))
+        return {"token_usage": dict(total), "model_name": self.model_name}
 
     async def _agenerate(
         self,
@@ -274,9 +295,12 @@ class ChatConstrained(BaseChatModel):
         **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
         request = self._request(messages, stop, kwargs)
+        if len(request.completions) > 1:
+            raise InvalidArgument("n is more than 1 in a stream", action="call generate, or leave n out")
+        (one,) = request.completions
         reader = request.replies.parser()
         output: Output | None = None
-        for chunk in request.chunks():
+        for chunk in request.chunks(one):
             output = chunk.output
             pieces = reader.feed(chunk.delta)
             if output is not None:
@@ -290,7 +314,7 @@ class ChatConstrained(BaseChatModel):
         last = AIMessageChunk(
             content="",
             usage_metadata=token_usage(output),
-            response_metadata=self._metadata(output, request.replies, kwargs),
+            response_metadata={**self._metadata(output, request.replies, kwargs), **one.logprobs(output)},
             chunk_position="last",
         )
         yield ChatGenerationChunk(message=last)
@@ -312,13 +336,14 @@ class ChatConstrained(BaseChatModel):
 
     def _request(
         self, messages: list[BaseMessage], stop: list[str] | None, kwargs: Mapping[str, Any]
-    ) -> _ChatInvocation:
+    ) -> ChatInvocation:
         arguments = dict(kwargs)
         model = self._language_model(arguments.pop("model", self.model))
         tools, choice = arguments.pop("tools", None) or [], arguments.pop("tool_choice", None)
         parallel = arguments.pop("parallel_tool_calls", None)
         content, shown = content_constraint(arguments.pop("response_format", None), closed=self.closed)
         settings = {name: arguments.pop(name, getattr(self, name)) for name in _SETTINGS}
+        count, logprobs, top = (arguments.pop(name, getattr(self, name)) for name in _COUNTS)
         if arguments.get("max_completion_tokens") is not None:
             settings["max_tokens"] = arguments["max_completion_tokens"]
         arguments.pop("max_completion_tokens", None)
@@ -327,7 +352,8 @@ class ChatConstrained(BaseChatModel):
         if arguments:
             raise InvalidArgument(
                 f"{next(iter(arguments))!r} is not a setting of this chat model",
-                action="use " + ", ".join((*_SETTINGS, "stop", "timeout", "tools", "response_format")),
+                action="use "
+                + ", ".join((*_SETTINGS, *_COUNTS, "stop", "timeout", "tools", "response_format")),
             )
         has_calls = bool(tools) or any(getattr(message, "tool_calls", None) for message in messages)
         thinking = bool(self.template.get("enable_thinking"))
@@ -350,7 +376,10 @@ class ChatConstrained(BaseChatModel):
         prompt = chat_prompt(model, chat, constraint.callable_tools, format=formats.tools, **self.template)
         generator = Generator(model, constraint, sampler=self.sampler, **self.options)
         deadline = None if timeout is None else time.monotonic() + timeout
-        return _ChatInvocation(generator, constraint, prompt, settings, deadline)
+        if logprobs is False and top:
+            raise InvalidArgument("top_logprobs needs logprobs", action="pass logprobs=True")
+        completions = completions_of(generator, count, (top or 0) if logprobs or top else None)
+        return ChatInvocation(completions, constraint, prompt, settings, deadline)
 
     # ------------------------------------------------------------ counts of tokens
 
@@ -365,7 +394,7 @@ class ChatConstrained(BaseChatModel):
         request = self._request(
             messages, None, {"tools": [convert_to_openai_tool(one) for one in tools or ()]}
         )
-        return len(request.generator.model.encode(request.prompt))
+        return len(request.completions[0].generator.model.encode(request.prompt))
 
     # ------------------------------------------------------------ tools and structured output
 
@@ -420,8 +449,9 @@ class ChatConstrained(BaseChatModel):
         """A chat model that returns a value of a schema.
 
         Args:
-            schema: a pydantic model (the result is an instance of it), or a `TypedDict` or JSON Schema (a dict), also as
-                ``{"name", "schema", "strict"}`` of OpenAI's API. None with ``"json_mode"``: any object.
+            schema: a pydantic model, a dataclass, a union or another type of `constrained.python_type` (the result is an
+                instance of it), or a `TypedDict` or JSON Schema (a dict), also as ``{"name", "schema", "strict"}`` of
+                OpenAI's API. None with ``"json_mode"``: any object.
             include_raw: return ``{"raw", "parsed", "parsing_error"}``; errors of the type's own validators are then in
                 `parsing_error` and not raised.
             method: ``"json_schema"``: the completion is JSON of the schema; ``"function_calling"``: the value is the

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import AsyncIterator, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import is_dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Literal, get_origin
 
 from langchain_core.messages import AIMessage
 from langchain_core.output_parsers import JsonOutputParser, PydanticOutputParser
 from langchain_core.output_parsers.openai_tools import JsonOutputKeyToolsParser, PydanticToolsParser
-from langchain_core.runnables import Runnable, RunnableGenerator, RunnableMap, RunnablePassthrough
+from langchain_core.runnables import (
+    Runnable,
+    RunnableGenerator,
+    RunnableLambda,
+    RunnableMap,
+    RunnablePassthrough,
+)
 from langchain_core.utils.function_calling import convert_to_json_schema, convert_to_openai_tool
 from langchain_core.utils.pydantic import is_basemodel_subclass
 
-from constrained.constraint import json_schema
+from constrained.constraint import json_schema, python_type
+from constrained.constraint.json import MAX_DIGITS
 from constrained.errors import InvalidArgument, Truncated
 
 if TYPE_CHECKING:
@@ -50,6 +61,7 @@ _KEYWORDS = frozenset(
 )
 """Keywords of which a schema has at least one."""
 
+_PLAIN = (str, int, float, bool)
 StructuredOutputMethod = Literal["json_schema", "function_calling", "json_mode"]
 
 
@@ -73,13 +85,18 @@ def structured_output(
         raise InvalidArgument("no schema was given", action="pass a pydantic model, a TypedDict or a dict")
     if isinstance(schema, Mapping):
         schema, strict = _unwrapped(schema, strict)
+    made = _TypeReader.of(schema)
     kind = schema if isinstance(schema, type) and is_basemodel_subclass(schema) else None
-    tracing = {"kwargs": {"method": method, "strict": strict}, "schema": schema}
+    tracing = {
+        "kwargs": {"method": method, "strict": strict},
+        "schema": schema if made is None else made.schema,
+    }
     parser: Runnable[Any, Any]
     if method == "function_calling":
-        name = convert_to_openai_tool(schema)["function"]["name"]
+        tool = schema if made is None else made.tool
+        name = convert_to_openai_tool(tool)["function"]["name"]
         chat = chat_model.bind_tools(
-            [schema],
+            [tool],
             tool_choice=name,
             strict=strict,
             parallel_tool_calls=False,
@@ -92,14 +109,17 @@ def structured_output(
             else JsonOutputKeyToolsParser(key_name=name, first_tool_only=True)
         )
     else:
+        wanted = schema if made is None else made.schema
         response_format = (
             {"type": "json_object"}
             if schema is None
-            else response_format_of(schema, strict=strict) | {"shown": method == "json_schema"}
+            else response_format_of(wanted, strict=strict) | {"shown": method == "json_schema"}
         )
         content_constraint(response_format, closed=closed)  # raises now if the schema cannot be enforced
         chat = chat_model.bind(response_format=response_format, ls_structured_output_format=tracing, **kwargs)
         parser = JsonOutputParser() if kind is None else PydanticOutputParser(pydantic_object=kind)
+    if made is not None:
+        parser = parser | made.value if method == "function_calling" else RunnableLambda(made.read)
     parser = RunnableGenerator(_whole, _awhole) | parser
     if not include_raw:
         return chat | parser
@@ -108,6 +128,50 @@ def structured_output(
     )
     failed: Runnable[Any, Any] = RunnablePassthrough.assign(parsed=lambda _: None)
     return RunnableMap(raw=chat) | parsed.with_fallbacks([failed], exception_key="parsing_error")
+
+
+class _TypeReader:
+    """Reads values of a type that LangChain has no parser for: a dataclass, a union, a list, an enum.
+
+    Attributes:
+        schema: its JSON Schema.
+        tool: the tool with such arguments, as OpenAI clients write it.
+    """
+
+    def __init__(self, hint: Any) -> None:
+        self._constraint = python_type(hint)
+        name = re.sub(r"\W+", "_", getattr(hint, "__name__", "") or "answer")[:64]
+        self.schema: dict[str, Any] = {"title": name, **self._constraint.schema}
+        self._inside = self.schema.get("type") != "object"
+        parameters = dict(self._constraint.schema)
+        if self._inside:  # arguments are an object
+            definitions = {key: parameters.pop(key) for key in ("$defs", "definitions") if key in parameters}
+            parameters = {
+                "type": "object",
+                "properties": {"value": parameters},
+                "required": ["value"],
+                **definitions,
+            }
+        description = str(self.schema.get("description", ""))
+        self.tool = {
+            "type": "function",
+            "function": {"name": name, "description": description, "parameters": parameters},
+        }
+
+    @classmethod
+    def of(cls, hint: Any) -> _TypeReader | None:
+        """A reader; None for a schema, a function, a pydantic model and a `TypedDict`, which LangChain reads."""
+        generic = get_origin(hint) is not None
+        plain = isinstance(hint, type) and (is_dataclass(hint) or issubclass(hint, Enum) or hint in _PLAIN)
+        return cls(hint) if generic or plain else None
+
+    def read(self, message: AIMessage) -> Any:
+        """The value in a message."""
+        return self._constraint.parse(str(message.text))
+
+    def value(self, arguments: Any) -> Any:
+        """The value in the arguments of a call."""
+        return self._constraint.parse(json.dumps(arguments["value"] if self._inside else arguments))
 
 
 def _whole(messages: Iterator[AIMessage]) -> Iterator[AIMessage]:
@@ -160,6 +224,10 @@ def json_schema_of(schema: Any) -> dict[str, Any]:
     make = getattr(schema, "model_json_schema", None)
     if isinstance(schema, type) and make is not None:
         return dict(make())
+    if isinstance(schema, Mapping) and not (
+        "name" in schema and {"parameters", "input_schema"} & set(schema)
+    ):
+        return dict(schema)  # LangChain would keep the members of an object only
     return dict(convert_to_json_schema(schema))
 
 
@@ -194,6 +262,6 @@ def content_constraint(response_format: Any, *, closed: bool) -> tuple[Any, Any]
             action="pass {'type': 'json_schema', 'json_schema': {'name': ..., 'schema': ...}}",
         )
     closed = closed or (isinstance(inner, Mapping) and inner.get("strict") is True)
-    constraint = json_schema(schema, additional_properties_default=not closed)
+    constraint = json_schema(schema, additional_properties_default=not closed, max_digits=MAX_DIGITS)
     _ = constraint.grammar
     return constraint, schema if response_format.get("shown", True) else None

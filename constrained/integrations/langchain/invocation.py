@@ -1,0 +1,107 @@
+"""A call of the chat model: its completions, and how they are decoded."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from constrained.chat.reply import ReplyConstraint
+from constrained.decoding import Chunk, Generator, Output
+from constrained.decoding.limits import make_noise
+from constrained.decoding.shared_batch import MAX_ROWS, SharedBatch
+from constrained.errors import InvalidArgument
+from constrained.integrations.langchain.token_logprobs import MOST, RecordingSampler
+from constrained.sampling import TokenSampler
+
+
+def completions_of(generator: Generator, count: int | None, top: int | None) -> list[Completion]:
+    """The completions of a call.
+
+    Args:
+        generator: for one of them.
+        count: their number; None: one.
+        top: most likely tokens of each position; None: no log-probabilities.
+
+    Raises:
+        InvalidArgument: a number is out of its range, or the sampler draws whole texts.
+    """
+    for name, value, least, most in (("n", count, 1, MAX_ROWS), ("top_logprobs", top, 0, MOST)):
+        if value is not None and (isinstance(value, bool) or not least <= value <= most):
+            raise InvalidArgument(f"{name} is {value!r}", action=f"pass {least} to {most}")
+    if top is None:
+        return [Completion(generator, i, None) for i in range(count or 1)]
+    if not isinstance(generator.sampler, TokenSampler):
+        raise InvalidArgument(
+            "this sampler draws whole texts, without log-probabilities", action="leave logprobs out"
+        )
+    completions = []
+    for i in range(count or 1):
+        recorder = RecordingSampler(generator.sampler, generator.model.vocabulary, top)
+        one = copy.copy(generator)
+        one.sampler = recorder
+        completions.append(Completion(one, i, recorder))
+    return completions
+
+
+class Completion(NamedTuple):
+    """One completion of a call.
+
+    Attributes:
+        generator: generates it.
+        sequence: its number.
+        recorder: keeps log-probabilities; None: they are not asked for.
+    """
+
+    generator: Generator
+    sequence: int
+    recorder: RecordingSampler | None
+
+    def logprobs(self, output: Output) -> dict[str, Any]:
+        """The log-probabilities of the output, for `response_metadata`."""
+        return {} if self.recorder is None else {"logprobs": self.recorder.content(output.stats.tokens)}
+
+
+class ChatInvocation(NamedTuple):
+    """A call of the chat model as arguments of `Generator`."""
+
+    completions: list[Completion]
+    replies: ReplyConstraint
+    prompt: Any
+    settings: dict[str, Any]
+    deadline: float | None
+
+    def outputs(self) -> list[Output]:
+        """Generates the completions in one piece, in the batch of all calls at the model where that is possible.
+
+        Raises:
+            TimeoutError: the deadline has passed.
+        """
+        generator = self.completions[0].generator
+        if generator.speculation is None and isinstance(generator.sampler, TokenSampler):
+            settings: dict[str, Any] = {**self.settings}
+            if settings["seed"] is None:  # one for all, so that their numbers tell the completions apart
+                settings["seed"] = make_noise(None, 0, greedy=not settings["temperature"]).seed
+            requests = [
+                (one.generator, one.generator._request(self.prompt, sequence=one.sequence, **settings))
+                for one in self.completions
+            ]
+            return SharedBatch.of(generator.model).run(requests, self.deadline)
+        outputs = []
+        for one in self.completions:
+            *_, last = self.chunks(one)
+            assert last.output is not None, "a stream ended without its output"
+            outputs.append(last.output)
+        return outputs
+
+    def chunks(self, one: Completion) -> Iterator[Chunk]:
+        """Generates a completion.
+
+        Raises:
+            TimeoutError: the deadline has passed.
+        """
+        for chunk in one.generator.stream(self.prompt, sequence=one.sequence, **self.settings):
+            yield chunk
+            if chunk.output is None and self.deadline is not None and time.monotonic() > self.deadline:
+                raise TimeoutError("the model took longer than the timeout of this chat model")
