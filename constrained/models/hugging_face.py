@@ -285,7 +285,8 @@ class HuggingFaceModel(LanguageModel):
 
         if self.device.type == "cpu":
             return super().forward_logits(tokens, trees, cache)
-        return DeviceLogits(torch.cat(self._logits(tokens, trees, cache)), together=trees is None)
+        read = self._logits(tokens, trees, cache)
+        return DeviceLogits(torch.cat(read), [] if trees is None else [len(one) for one in read])
 
     def _logits(
         self,

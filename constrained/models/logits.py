@@ -24,6 +24,10 @@ _ROUNDING = 1e-6
 """What keys of a device are off by at most, relative to their size and that of noise."""
 
 
+_AT_ONCE = 1 << 20
+"""Bytes of the likeliest places of draft trees that are copied together: some 40 us, the time of two waits."""
+
+
 @dataclass(frozen=True, slots=True)
 class TopKeys:
     """The tokens of a place that have the largest keys.
@@ -130,17 +134,22 @@ class HostLogits(Logits):
 
 
 class DeviceLogits(Logits):
-    """A tensor whose rows are copied to the host on their first use."""
+    """A tensor whose rows are copied to the host on their first use.
 
-    def __init__(self, tensor: torch.Tensor, *, together: bool = False) -> None:
+    The first copy brings more than the row that is asked for, because a wait costs more than the bytes of a few rows: all
+    rows of a pass without draft trees, and the first ones of each tree, which are the likeliest.
+    """
+
+    def __init__(self, tensor: torch.Tensor, trees: Sequence[int] = ()) -> None:
         """Copies nothing.
 
         Args:
             tensor: floating [places, vocabulary.size].
-            together: whoever needs one row needs all of them, as in a pass without draft trees.
+            trees: places of each draft tree, one tree after the other; none: there is one place for each sequence.
         """
         self._tensor = tensor
-        self._together = together
+        self._trees = trees
+        self._begun = False
         self._rows: dict[int, NDArray[np.floating[Any]]] = {}
         self._top: dict[int, TopKeys] = {}
         self._read = False
@@ -148,24 +157,37 @@ class DeviceLogits(Logits):
 
     def row(self, index: int) -> NDArray[np.floating[Any]]:
         """Copied once, as float32."""
+        if not self._begun and not self._top:
+            self._begun = True
+            self._copy_first()
+        if index not in self._rows:
+            self._rows[index] = self._on_host(self._tensor[index])
+        return self._rows[index]
+
+    def _copy_first(self) -> None:
+        """Copies the rows that are likely to be needed, in one piece."""
         import torch
 
-        if index not in self._rows and self._together and not self._top:
-            self._rows = dict(enumerate(self._on_host(self._tensor.to(torch.float32))))
-        if index not in self._rows:
-            self._rows[index] = self._on_host(self._tensor[index].to(torch.float32))
-        return self._rows[index]
+        most = _AT_ONCE // (self._tensor.shape[1] * self._tensor.element_size())
+        share = max(1, most // len(self._trees)) if self._trees else 1
+        places: list[range] = []
+        for count in self._trees or [1] * len(self._tensor):
+            begin = places[-1].stop if places else 0
+            places.append(range(begin, begin + count))
+        chosen = [tree[:share] for tree in places]
+        parts = [self._tensor[some.start : some.stop] for some in chosen]
+        block = self._tensor if chosen == places else torch.cat(parts)
+        rows = self._on_host(block)
+        self._rows = dict(zip((place for some in chosen for place in some), rows, strict=True))
 
     def some(self, index: int, ids: NDArray[np.integer[Any]]) -> NDArray[np.floating[Any]]:
         """Copies these alone, if the row is not on the host yet."""
-        import torch
-
         from constrained.models.upload import upload
 
         if index in self._rows:
             return super().some(index, ids)
         (chosen,) = upload(self._tensor.device, np.asarray(ids, dtype=np.int64))
-        return self._on_host(self._tensor[index].index_select(0, chosen).to(torch.float32))
+        return self._on_host(self._tensor[index].index_select(0, chosen))
 
     def when_read(self, call: Callable[[], None]) -> None:
         """At the first copy to the host, which waits for the pass."""
@@ -175,7 +197,9 @@ class DeviceLogits(Logits):
             self._calls.append(call)
 
     def _on_host(self, tensor: torch.Tensor) -> NDArray[np.float32]:
-        array: NDArray[np.float32] = tensor.cpu().numpy()
+        import torch
+
+        array: NDArray[np.float32] = tensor.cpu().to(torch.float32).numpy()
         self._read = True
         while self._calls:
             self._calls.pop(0)()

@@ -97,6 +97,24 @@ def test_the_line_is_that_of_the_library(device):
     assert record.copies[0].line.startswith("constrained/models/logits.py:")
 
 
+def test_the_likeliest_rows_of_trees_come_in_one_copy(device):
+    """64 rows of 4,096 logits are the bytes of one copy: of two trees of 40 places the first 32, in one piece."""
+    from constrained.models.logits import DeviceLogits
+
+    rows = torch.arange(80.0)[:, None].expand(80, 4096).contiguous()
+    logits = DeviceLogits(rows.to("cuda"), [40, 40])
+    with device.counted() as record:
+        assert all(logits.row(place)[0] == place for place in (40, 0, 31, 71))
+        assert [copy.bytes for copy in record.downloads] == [64 * 4096 * 4]
+        assert all(logits.row(place)[-1] == place for place in (32, 79, 32))
+    assert [copy.bytes for copy in record.downloads[1:]] == [4096 * 4] * 2
+    few = DeviceLogits(rows[:3].to(torch.bfloat16).to("cuda"), [3])
+    with device.counted() as record:
+        assert [few.row(place)[0] for place in range(3)] == [0, 1, 2]
+    assert few.row(0).dtype == "float32"
+    assert [copy.bytes for copy in record.downloads] == [3 * 4096 * 2]
+
+
 def test_what_was_not_waited_for_is_not_there(device):
     target = torch.zeros(3).pin_memory()
     target.copy_(torch.ones(3, device="cuda"), non_blocking=True)
