@@ -7,6 +7,7 @@ killed by its alarm, runs out of memory or crashes, the process forks another on
 from __future__ import annotations
 
 import contextlib
+import gc
 import multiprocessing
 import os
 import signal
@@ -138,6 +139,8 @@ def main() -> None:
     except EOFError:
         return
     warm(vocabulary)
+    gc.collect()
+    gc.freeze()  # children neither look through what is loaded nor copy its pages
     os.nice(_NICE)
     while True:
         child = os.fork()

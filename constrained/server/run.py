@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import ipaddress
 import logging
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 
@@ -22,6 +24,10 @@ from constrained.server.logs import logging_as_json
 from constrained.server.settings import ServerSettings
 
 _log = logging.getLogger(__name__)
+
+_SWITCH_SECONDS = 0.0005
+"""Seconds for which a thread may keep the GIL while another one waits for it; Python's own value is ten times that. A step of
+the batch hands the GIL from thread to thread several times, each time behind whoever lowers a new constraint in Python."""
 
 
 class _Server(uvicorn.Server):
@@ -77,7 +83,7 @@ def serve(
         lifespan="on",
     )
     shown = f"[{host}]" if ":" in host else host
-    with listening, logging_as_json(requests=settings.log_requests), _handled_signals():
+    with listening, logging_as_json(requests=settings.log_requests), _handled_signals(), _prompt_threads():
         if not settings.api_keys and not _is_loopback(host):
             _log.warning("everybody who reaches %s can use the server: it has no API key", host)
         server = _Server(config, on_ready, f"http://{shown}:{listening.getsockname()[1]}")
@@ -102,6 +108,25 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+@contextlib.contextmanager
+def _prompt_threads() -> Iterator[None]:
+    """No thread holds the GIL for long.
+
+    It is handed over within `_SWITCH_SECONDS`, and garbage collections leave out what is loaded now: with torch and a model they
+    take .3 s otherwise, and lowering a large schema causes one.
+    """
+    before, frozen = sys.getswitchinterval(), gc.get_freeze_count()
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        if not frozen:
+            gc.unfreeze()
+        sys.setswitchinterval(before)
 
 
 @contextlib.contextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -12,7 +14,7 @@ import pytest
 from constrained import Vocabulary, load
 from constrained.automaton import TokenAutomaton
 from constrained.chat.detect import ReplyFormats
-from constrained.server import compile_sandbox
+from constrained.server import compile_sandbox, run
 from constrained.server.compile_sandbox import CompileSandbox
 from constrained.server.sequence_stream import SequenceStream
 from tests.server.serving import BYTES, MODEL, scripted, served, wait_until
@@ -160,3 +162,12 @@ def test_a_request_is_refused_while_memory_is_low(monkeypatch: pytest.MonkeyPatc
         assert answer.headers["retry-after"]
         free[0] = 1 << 40
         assert server.chat().status_code == 200
+
+
+def test_no_thread_keeps_the_others_from_running_while_the_server_serves() -> None:
+    gc.unfreeze()  # what another library froze
+    settings = gc.get_freeze_count(), sys.getswitchinterval()
+    with run._prompt_threads():
+        assert gc.get_freeze_count() > 10_000
+        assert sys.getswitchinterval() < 0.001
+    assert (gc.get_freeze_count(), sys.getswitchinterval()) == settings

@@ -90,6 +90,15 @@ async def hostile_schemas(target: Target, turn: int) -> str:
         return await target.post(client, target.body(schemas[0 if turn % 4 else number % 3]))
 
 
+async def large_schemas(target: Target, turn: int) -> str:
+    """A new harmless constraint of 400 members each time: much work in Python."""
+    number = next(target.numbers)
+    members = {f"p{number}_{i}": {"type": "string", "pattern": f"^a{i}"} for i in range(400)}
+    schema = {"type": "object", "properties": members, "required": [*members][:100]}
+    async with httpx.AsyncClient(timeout=120) as client:
+        return await target.post(client, target.body(schema, max_tokens=3000))
+
+
 async def big_body(target: Target, turn: int) -> str:
     """100 MB, announced or not."""
 
@@ -140,6 +149,7 @@ async def hang_up(target: Target, turn: int) -> str:
 
 ATTACKS: dict[str, tuple[Attack, int]] = {
     "schemas": (hostile_schemas, 8),
+    "large schemas": (large_schemas, 8),
     "bodies": (big_body, 4),
     "slow heads": (slow_head, 200),
     "disconnects": (hang_up, 16),
