@@ -32,7 +32,7 @@ uint32_t BaseAutomaton::shortest_completion(uint32_t state) {
 
 bool BaseAutomaton::counts_exactly(uint32_t state) {
     const std::lock_guard guard(shard_->lock);
-    begin_call();
+    begin_call(state);
     completion(state);
     return few_texts_follow(state);
 }
