@@ -4,6 +4,7 @@
     tool_names.py        names of tools with dots and slashes
     prepare.py           from a request to prompts, a compiled constraint and sequences
     compile_pool.py      the thread pool for that, with a deadline
+    fair_pool.py         threads that clients share fairly
     compile_sandbox.py   processes that compile a new constraint first, with limits of time and memory
     sequence_stream.py   one sequence while it is decoded
     speculation.py       draft tables of the served constraints

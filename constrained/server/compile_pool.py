@@ -19,6 +19,7 @@ from constrained.sandbox import FORKS
 from constrained.server import prepare
 from constrained.server.compile_sandbox import CompileSandbox, compile_timeout_error
 from constrained.server.errors import ApiError, to_api_error
+from constrained.server.fair_pool import FairPool
 from constrained.server.lane import PATIENCE
 from constrained.server.prepare import PreparedRequest
 from constrained.server.reasoning import is_thinking, thinking_field
@@ -60,7 +61,7 @@ class CompilePool:
         self._drafts = drafts
         self._settings = settings
         self._format = format
-        self._pool = ThreadPoolExecutor(settings.compile_threads, thread_name_prefix="compile")
+        self._pool = FairPool(settings.compile_threads, "compile")
         self._known = ThreadPoolExecutor(settings.compile_threads, thread_name_prefix="prepare")
         self._sandboxes = [
             CompileSandbox(model.vocabulary, settings.compile_seconds, settings.compile_memory)
@@ -77,8 +78,12 @@ class CompilePool:
         if FORKS:
             self._sandboxes[-1].start()
 
-    async def __call__(self, request: ApiRequest) -> PreparedRequest:
+    async def __call__(self, request: ApiRequest, client: str) -> PreparedRequest:
         """Prepares a request for decoding.
+
+        Args:
+            request: what the client wants.
+            client: whom the time for a new constraint is charged to.
 
         Raises:
             ApiError: 400 if the constraint is refused or not compiled in time, 503 if the pool is busy.
@@ -87,7 +92,7 @@ class CompilePool:
         digest = prepare.constraint_digest(request)
         slowest = 0.0 if digest is None else self._tried.get(digest)
         if slowest is None:
-            future = self._pool.submit(self._try, request, digest or b"")
+            future = self._pool.submit(client, self._try, request, digest or b"")
         else:  # does not wait for constraints that nobody knows yet
             future = self._known.submit(self._prepare, request, slowest)
         waited = asyncio.wrap_future(future)
@@ -155,7 +160,7 @@ class CompilePool:
 
     def close(self) -> None:
         """Refuses new work and kills the sandboxes, without waiting for running jobs."""
-        for pool in (self._pool, self._known):
-            pool.shutdown(wait=False, cancel_futures=True)
+        self._pool.close()
+        self._known.shutdown(wait=False, cancel_futures=True)
         for sandbox in self._sandboxes:
             sandbox.close()

@@ -37,7 +37,7 @@ class RequestLifecycle:
         self._loop = asyncio.get_running_loop()
         self._closed = False
         self._timer = self._loop.call_later(settings.request_seconds, self._expire)
-        self._client = client
+        self.client = client
         self._seconds = settings.request_seconds
         self._scheduler = scheduler
         self._metrics = metrics
@@ -59,7 +59,7 @@ class RequestLifecycle:
             return
         self._closed = True
         self._timer.cancel()
-        self._admission.leave(self._client)
+        self._admission.leave(self.client)
         for job in self.jobs:
             if not job.finished:
                 self._scheduler.cancel(job)

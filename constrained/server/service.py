@@ -209,7 +209,7 @@ class Service:
         wanted: ApiRequest = as_chat(asked) if isinstance(asked, ResponsesRequest) else asked
         prepare.check_request(wanted, self.settings)
         wanted, names = with_plain_names(wanted)
-        ready = await cancel_on_disconnect(request.receive, self.compile_pool(wanted))
+        ready = await cancel_on_disconnect(request.receive, self.compile_pool(wanted, mine.client))
         self.metrics.compile.observe(time.perf_counter() - mine.began)
         self.metrics.prompt_tokens.inc(ready.prompt_tokens)
         options = wanted.stream_options

@@ -115,6 +115,19 @@ def test_a_client_has_so_many_requests() -> None:
         assert ask("a").status_code == 200
 
 
+def test_trials_of_new_constraints_are_charged_to_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    with served(scripted("hello"), api_key=("a", "b")) as server:
+        charged: list[str] = []
+        pool = server.service.compile_pool._pool
+        submit = pool.submit
+        monkeypatch.setattr(pool, "submit", lambda who, *job: (charged.append(who), submit(who, *job))[1])
+        for key in ("a", "b", "a"):
+            body = {**HI, "structured_outputs": {"regex": f"[a-z]+|{key}{len(charged)}"}}
+            headers = {"authorization": f"Bearer {key}"}
+            assert server.post("/v1/chat/completions", body, headers=headers).status_code == 200
+        assert charged[0] == charged[2] != charged[1]
+
+
 def test_origins() -> None:
     ask = {"origin": "https://a.example", "access-control-request-method": "POST"}
     with served(scripted("hello"), cors_origins=("https://a.example",)) as server:
