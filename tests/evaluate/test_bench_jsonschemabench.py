@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from constrained import InvalidArgument
 from constrained.cli import main
+from constrained.evaluate.harness.intervals import median_interval, share_interval, sign_test
 from constrained.evaluate.harness.results import ROWS
 from constrained.evaluate.jsonschemabench import SchemaBenchSettings, data, judging, run, vllm_server, write
 from constrained.evaluate.jsonschemabench import rows as r
+from constrained.evaluate.jsonschemabench.compare import compare
 from constrained.evaluate.jsonschemabench.run import SchemaBenchResults, read_rows
 from tests.support.paths import ROOT
 
@@ -55,7 +60,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> tuple[SchemaBenchResult
     path = folder / "items.jsonl"
     path.write_text("".join(json.dumps(item) + "\n" for item in ITEMS), encoding="utf-8")
     settings = SchemaBenchSettings(
-        str(path), engines=("constrained", "constrained-any"), max_tokens=60, model=MODEL, processes=2
+        str(path), engines=("constrained", "constrained-any"), max_tokens=60, models=(MODEL,), processes=2
     )
     return run(settings, folder / "out"), folder
 
@@ -89,7 +94,7 @@ def test_a_row_has_the_text_and_the_time(results: tuple[SchemaBenchResults, Path
 
 def test_a_run_goes_on_where_it_was_interrupted(file: Path, tmp_path: Path) -> None:
     settings = SchemaBenchSettings(
-        str(file), engines=("constrained",), splits=("Easy",), max_tokens=60, model=MODEL
+        str(file), engines=("constrained",), splits=("Easy",), max_tokens=60, models=(MODEL,)
     )
     out = tmp_path / "out"
     first = run(settings, out)
@@ -104,10 +109,111 @@ def test_a_run_goes_on_where_it_was_interrupted(file: Path, tmp_path: Path) -> N
     assert len(read_rows(out)) == 2
     with pytest.raises(InvalidArgument, match="other settings"):
         run(
-            SchemaBenchSettings(str(file), engines=("constrained",), max_tokens=50, model=MODEL),
+            SchemaBenchSettings(str(file), engines=("constrained",), max_tokens=50, models=(MODEL,)),
             out,
             resume=True,
         )
+
+
+def test_a_killed_run_of_two_models_goes_on_with_what_is_missing(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    arguments = [
+        "bench",
+        "jsonschemabench",
+        "--data",
+        str(file),
+        "--splits",
+        "Easy",
+        "--max-tokens",
+        "60",
+        "-q",
+    ]
+    arguments += [
+        "--model",
+        MODEL,
+        "--model",
+        "bundled",
+        "--engines",
+        "unconstrained,constrained",
+        "-o",
+        str(out),
+    ]
+    process = subprocess.Popen([sys.executable, "-m", "constrained.cli", *arguments])
+    deadline = time.monotonic() + 120
+    while (time.monotonic() < deadline and not (out / ROWS).exists()) or (out / ROWS).stat().st_size == 0:
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    killed = [line for line in (out / ROWS).read_text().splitlines() if line.endswith("}")]
+    assert 0 < len(killed) < 8, "it was killed in the middle"
+    with pytest.raises(SystemExit) as done:
+        main([*arguments, "--resume"])
+    assert not done.value.code
+    printed = capsys.readouterr().out
+    assert "bundled: all splits" in printed
+    assert f"{MODEL}: all splits" in printed
+    rows = read_rows(out)
+    assert len({(row.model, row.engine, row.id) for row in rows}) == len(rows) == 8
+    assert (out / ROWS).read_text().splitlines()[: len(killed)] == killed, "they were not made again"
+    alone = [row for row in rows if row.engine == "unconstrained"]
+    assert all(row.declared for row in alone)
+    assert all((row.status == r.OK) == bool(row.valid) for row in alone)
+
+
+def test_two_runs_side_by_side(
+    results: tuple[SchemaBenchResults, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = results[1] / "out", tmp_path / "second"
+    second.mkdir()
+    facts = json.loads((first / "settings.json").read_text())
+    facts["settings"]["max_tokens"] = 70
+    (second / "settings.json").write_text(json.dumps(facts))
+    lines = []
+    for row in read_rows(first):
+        if row.engine == "constrained":
+            if row.id == "Easy---flag":
+                row.status = r.INVALID
+            row.compile_seconds = None if row.compile_seconds is None else 3 * row.compile_seconds
+            lines.append(json.dumps(row.to_json()))
+    (second / ROWS).write_text("\n".join(lines))
+    whole, changed = compare(first, second)
+    assert whole.title == f"constrained, {MODEL}"
+    cells = dict(whole.lines)
+    assert cells["schemas of both"] == ["4", "4", ""]
+    assert cells["declared"][2] == "the same"
+    assert cells["empirical"] == ["2 (50.0 %, 15.0–85.0)", "1 (25.0 %, 4.6–69.9)", "+0 -1, p = 1"]
+    assert cells["GCT, ms"][2] == "x 3.00"
+    assert changed.lines == [("Easy---flag", ["ok", "invalid"])]
+    with pytest.raises(SystemExit) as done:
+        main(["bench", "compare", str(first), str(second)])
+    assert not done.value.code
+    assert "max_tokens: 60 | 70" in capsys.readouterr().out
+    with pytest.raises(InvalidArgument, match="holds no run"):
+        compare(first, tmp_path)
+
+
+def test_intervals_cover_what_they_say() -> None:
+    rng = np.random.default_rng(0)
+    shares = sum(
+        low <= 0.1 <= high
+        for low, high in (share_interval(int(rng.binomial(80, 0.1)), 80) for _ in range(2000))
+    )
+    assert 0.93 < shares / 2000 < 0.98
+    assert share_interval(0, 5)[0] == 0.0
+    assert share_interval(5, 5)[1] == 1.0
+    for size in (9, 40, 1500):
+        inside = 0
+        for _ in range(400):
+            around = median_interval(rng.exponential(size=size).tolist())
+            assert around is not None
+            inside += around[0] <= np.log(2) <= around[1]
+        assert inside / 400 > 0.92
+    assert median_interval([1.0] * 5) is None
+    assert sign_test(0, 0) == 1.0
+    assert sign_test(0, 6) == pytest.approx(2 / 64)
+    assert sign_test(5, 5) == 1.0
 
 
 def test_engines_that_fail(tmp_path: Path) -> None:
@@ -136,7 +242,7 @@ def test_engines_that_fail(tmp_path: Path) -> None:
         compile_limit=3,
         time_limit=3,
         max_tokens=20,
-        model=MODEL,
+        models=(MODEL,),
     )
     found = run(settings, tmp_path / "out")
     assert {row.id.partition("---")[2]: row.status for row in found.rows} == faults
@@ -153,17 +259,18 @@ def test_the_reports(results: tuple[SchemaBenchResults, Path], capsys: pytest.Ca
     whole, easy, hard = write(found, out)
     cells = dict(whole.lines)
     assert cells["schemas"] == ["4", "4"]
-    assert cells["declared"] == ["3 (75.0 %)"] * 2
-    assert cells["empirical"] == ["2 (50.0 %)"] * 2
-    assert cells["compliance"] == ["2 (66.7 %)"] * 2
-    assert cells["exact (of those with instances)"] == ["2 (100.0 %)"] * 2
+    assert cells["declared"] == ["3 (75.0 %, 30.1–95.4)"] * 2
+    assert cells["empirical"] == ["2 (50.0 %, 15.0–85.0)"] * 2
+    assert cells["compliance"] == ["2 (66.7 %, 20.8–93.9)"] * 2
+    assert cells["exact (of those with instances)"] == ["2 (100.0 %, 34.2–100.0)"] * 2
+    assert {"GCT, ms (2 shared)", "TTFT, ms", "TPOT, ms"} <= cells.keys()
     assert (easy.title, hard.title) == ("Easy", "Hard")
     assert dict(hard.lines)["refused"] == ["1", "1"]
     page = (out / "report.html").read_text()
     assert page.count("<table>") == 3
     assert "http://" not in page, "it needs nothing from elsewhere"
     assert re.findall('href="#(.+?)"', page) == re.findall('id="(.+?)"', page) != []
-    assert "| declared | 3 (75.0 %) |" in (out / "report.md").read_text()
+    assert "| declared | 3 (75.0 %, 30.1–95.4) |" in (out / "report.md").read_text()
     with pytest.raises(SystemExit) as done:
         main(["report", str(out)])
     assert not done.value.code
@@ -194,7 +301,7 @@ def test_the_command(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
             ]
         )
     assert not done.value.code
-    assert "1 (100.0 %)" in capsys.readouterr().out
+    assert "1 (100.0 %, 20.7–100.0)" in capsys.readouterr().out
     assert {path.name for path in out.iterdir()} >= {
         "rows.jsonl",
         "report.md",

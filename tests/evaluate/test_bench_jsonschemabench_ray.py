@@ -58,7 +58,7 @@ def parts() -> Iterator[None]:
 
 
 def settings(**more: Any) -> SchemaBenchSettings:
-    given: dict[str, Any] = {"data": "x", "engines": (ROUGH,), "max_tokens": 20, "model": MODEL}
+    given: dict[str, Any] = {"data": "x", "engines": (ROUGH,), "max_tokens": 20, "models": (MODEL,)}
     return SchemaBenchSettings(**given | {"compile_limit": 3} | more)
 
 

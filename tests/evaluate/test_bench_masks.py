@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from constrained.automaton.bitmask import unpack_ids
 from constrained.cli import main
 from constrained.errors import InvalidArgument
 from constrained.evaluate.masks import MaskBenchSettings, agreement, run, summarise, workload
@@ -316,6 +317,18 @@ def test_an_engine_is_a_name_or_a_class() -> None:
         check_engine("fast")
 
 
+def test_the_baseline_allows_every_token_and_no_other_bit() -> None:
+    engine = load_engine("unconstrained")(byte_vocabulary("")[1], 1)
+    row = np.zeros((1, WORDS), np.int32)
+    compiled = engine.compile(False, "false")
+    compiled.fill(compiled.start(), *compiled.targets(row)[0])
+    assert unpack_ids(row[0]).tolist() == list(range(BYTES.size))
+
+
+def test_every_engine_but_the_baseline_is_tried_below() -> None:
+    assert {*PACKAGES, "unconstrained"} == {*ENGINES}
+
+
 PACKAGES = {
     "constrained": "constrained",
     "constrained-any": "constrained",
@@ -328,7 +341,7 @@ PACKAGES = {
 }
 
 
-@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize("name", PACKAGES)
 def test_every_adapter_tells_valid_from_invalid(name: str) -> None:
     """With whatever engines are installed."""
     pytest.importorskip(PACKAGES[name])
@@ -354,7 +367,7 @@ TAG = {
 }
 
 
-@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize("name", PACKAGES)
 def test_structural_tags_with_texts_of_their_own(name: str) -> None:
     pytest.importorskip(PACKAGES[name])
     tests = [{"valid": True, "text": "<12>"}, {"valid": False, "text": "<x>"}]

@@ -15,13 +15,22 @@ from constrained.cli.bench.common import (
     Seed,
     bench,
     data_file,
+    render_tables,
     report_results,
     split_names,
 )
-from constrained.cli.exit_status import BadInput
+from constrained.cli.exit_status import BadInput, emit
 
 
-@bench.command()
+@bench.command(
+    epilog="""\b
+Examples:
+  constrained bench jsonschemabench --sample 20 --engines constrained,unconstrained --out runs/small
+  constrained bench jsonschemabench --model Qwen/Qwen3-0.6B --model Qwen/Qwen3-4B --device cuda \\
+      --data epfl-dlab/JSONSchemaBench --sample 200 --out runs/x --resume
+  constrained bench compare runs/x runs/y
+"""
+)
 def jsonschemabench(
     data: Annotated[
         str | None,
@@ -43,7 +52,8 @@ def jsonschemabench(
         str, typer.Option("--engines", metavar="A,B,C", help="In this order; MODULE:CLASS for your own.")
     ] = "constrained,xgrammar,llguidance,outlines",
     model: Annotated[
-        str | None, typer.Option("--model", "-m", metavar="NAME", help="[default: the bundled one].")
+        list[str] | None,
+        typer.Option("--model", "-m", metavar="NAME", help="May be given several times [default: bundled]."),
     ] = None,
     device: Annotated[
         str | None, typer.Option("--device", metavar="NAME", help="Device of the model.")
@@ -85,12 +95,14 @@ def jsonschemabench(
     resume: Resume = False,
     quiet: Quiet = False,
 ) -> None:
-    """Generate under the schemas of JSONSchemaBench with each engine: coverage, compliance, times.
+    """Generate under the schemas of JSONSchemaBench with each model and engine: coverage, compliance, times.
 
-    A row for each schema and engine is written at once; an interrupted run goes on with --resume. The table
+    The engine "unconstrained" is the model alone. A row for each schema and engine is written at once; an interrupted run goes on with --resume. The table
     goes to standard output, both reports to the folder.
     """
     from constrained.evaluate.jsonschemabench import SchemaBenchSettings, run, write
+    from constrained.evaluate.jsonschemabench.report import ALL_SPLITS
+    from constrained.evaluate.jsonschemabench.rows import BUNDLED
 
     settings = SchemaBenchSettings(
         data=data if data is not None else str(data_file(None)),
@@ -98,7 +110,7 @@ def jsonschemabench(
         sample=sample,
         seed=seed,
         engines=split_names(engines, ","),
-        model=model,
+        models=tuple(model or (BUNDLED,)),
         device=device,
         max_tokens=max_tokens,
         compile_limit=compile_limit,
@@ -112,7 +124,23 @@ def jsonschemabench(
     with ProgressBar(quiet) as bar:
         results = run(settings, out, bar, resume=resume)
     tables = write(results, out)
-    report_results(tables[:1], out, skipped=results.unavailable, measured=bool(results.rows))
+    whole = [table for table in tables if table.title.endswith(ALL_SPLITS)]
+    report_results(whole, out, skipped=results.unavailable, measured=bool(results.rows))
+
+
+@bench.command()
+def compare(
+    first: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of `bench jsonschemabench`.")],
+    second: Annotated[Path, typer.Argument(metavar="FOLDER", help="Another one.")],
+) -> None:
+    """Compare two runs of JSONSchemaBench: the same schemas, models and engines, with intervals."""
+    from constrained.evaluate.jsonschemabench.compare import compare as compare_runs
+    from constrained.evaluate.jsonschemabench.compare import differing_settings
+
+    lines = [render_tables(compare_runs(first, second))]
+    if different := differing_settings(first, second):
+        lines += ["settings that differ:", *(f"  {line}" for line in different)]
+    emit("\n".join(lines))
 
 
 def report(

@@ -12,34 +12,46 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from constrained.evaluate.harness.intervals import format_median_interval, format_share_interval
 from constrained.evaluate.harness.machine import summarise_machine
 from constrained.evaluate.harness.report import markdown_page, save_plot
-from constrained.evaluate.harness.tables import NO_VALUE, ReportTable, format_share
+from constrained.evaluate.harness.tables import ReportTable
 from constrained.evaluate.jsonschemabench import rows as r
 from constrained.evaluate.jsonschemabench.run import SchemaBenchResults
+from constrained.evaluate.masks.engines.unconstrained import UNCONSTRAINED
 
 _PLACE = re.compile(r"(?<![\w/])#(?=/|:|\s|$)")
 """A JSON Pointer as a fragment, ``#/properties/a`` or ``#``."""
 
 PAGE = "report.md"
 HTML = "report.html"
+ALL_SPLITS = "all splits"
+"""The end of the title of a model's first table."""
 
 _ABOUT = """\
 Declared: the engine took the schema. Empirical: the model's text under it was complete and valid. Cut by the limit: the
 limit of tokens changed or ended the text, also where it was closed in time and is valid. Compliance: empirical
-of declared. Exact ("true coverage"): every recorded instance was judged as the data says, by the engine's masks over
-the canonical tokens; lax: an invalid one was taken. Valid by the benchmark's scripts: all is read as draft 2020-12, and the
-formats ipv4, ipv6 and uuid always fail. Times are medians over the schemas for which every engine gave a valid text:
-what compiling took, from the prompt to the first token, and per token after it."""
+of declared. After a share stands its 95 % interval (Wilson), after a median that of the median. Exact
+("true coverage"): every recorded instance was judged as the data says, by the engine's masks over the canonical tokens; lax: an invalid one was taken. Valid by the benchmark's scripts: all is read as draft 2020-12, and the
+formats ipv4, ipv6 and uuid always fail. Times are medians over the schemas for which every engine gave a valid text, the
+unconstrained model left aside: GCT, what compiling took; TTFT, from the prompt to the first token; TPOT, per token after
+it. Unconstrained: the model's text as it is, with nothing around the JSON taken away."""
 
 
 def sections(results: SchemaBenchResults) -> list[ReportTable]:
-    """A table for all rows, and one for each split."""
-    engines = [name for name in _engines(results.rows) if name not in results.unavailable]
-    splits = sorted({row.split for row in results.rows})
-    found = [_section("all splits", engines, results)]
-    if len(splits) > 1:
-        found += [_section(split, engines, results, split) for split in splits]
+    """For each model a table for all rows, and one for each split."""
+    models = list(dict.fromkeys(row.model for row in results.rows))
+    found = []
+    for model in models:
+        rows = [row for row in results.rows if row.model == model]
+        before = f"{model}: " if len(models) > 1 else ""
+        found.append(_section(f"{before}{ALL_SPLITS}", rows, results))
+        splits = sorted({row.split for row in rows})
+        if len(splits) > 1:
+            found += [
+                _section(f"{before}{split}", [row for row in rows if row.split == split], results)
+                for split in splits
+            ]
     return found
 
 
@@ -47,22 +59,18 @@ def _engines(rows: Sequence[r.SchemaBenchRow]) -> list[str]:
     return list(dict.fromkeys(row.engine for row in rows))
 
 
-def _section(
-    title: str, engines: list[str], results: SchemaBenchResults, split: str | None = None
-) -> ReportTable:
-    rows = {
-        engine: [
-            row for row in results.rows if row.engine == engine and (split is None or row.split == split)
-        ]
-        for engine in engines
-    }
-    shared = set.intersection(*({row.id for row in some if row.status == r.OK} for some in rows.values()))
+def _section(title: str, found: list[r.SchemaBenchRow], results: SchemaBenchResults) -> ReportTable:
+    engines = _engines(found)
+    rows = {engine: [row for row in found if row.engine == engine] for engine in engines}
+    # The model alone seldom gives valid texts: it would leave nothing to compare the engines by.
+    compared = [some for engine, some in rows.items() if engine != UNCONSTRAINED] or list(rows.values())
+    shared = set.intersection(*({row.id for row in some if row.status == r.OK} for some in compared))
 
     def line(label: str, of: Callable[[list[r.SchemaBenchRow]], str]) -> tuple[str, list[str]]:
         return label, [of(some) for some in rows.values()]
 
     def counted(test: Callable[[r.SchemaBenchRow], Any]) -> Callable[[list[r.SchemaBenchRow]], str]:
-        return lambda some: format_share(sum(bool(test(row)) for row in some), len(some))
+        return lambda some: format_share_interval(sum(bool(test(row)) for row in some), len(some))
 
     def judged(test: Callable[[r.SchemaBenchRow], Any]) -> Callable[[list[r.SchemaBenchRow]], str]:
         return lambda some: counted(test)([row for row in some if row.instances])
@@ -72,7 +80,7 @@ def _section(
     ) -> Callable[[list[r.SchemaBenchRow]], str]:
         def of(some: list[r.SchemaBenchRow]) -> str:
             values = [one for row in some if row.id in shared and (one := value(row)) is not None]
-            return f"{statistics.median(values) * scale:.3g}" if values else NO_VALUE
+            return format_median_interval(values, scale)
 
         return of
 
@@ -94,9 +102,9 @@ def _section(
     if any(row.status == r.REFUSED for some in rows.values() for row in some):
         lines.append(line("refusals that name a place of the schema", _placed))
     times: dict[str, tuple[Callable[[r.SchemaBenchRow], float | None], float]] = {
-        f"compile, ms ({len(shared)} shared)": (lambda row: row.compile_seconds, 1e3),
-        "first token, ms": (lambda row: row.first_seconds, 1e3),
-        "token, ms": (lambda row: row.token_seconds, 1e3),
+        f"GCT, ms ({len(shared)} shared)": (lambda row: row.compile_seconds, 1e3),
+        "TTFT, ms": (lambda row: row.first_seconds, 1e3),
+        "TPOT, ms": (lambda row: row.token_seconds, 1e3),
         "masks, us of a token": (lambda row: row.mask_seconds, 1e6),
         "masks of a second request": (lambda row: row.again_seconds, 1e6),
         f"tokens of a text ({len(shared)} shared)": (lambda row: row.tokens, 1),
@@ -110,7 +118,7 @@ def _section(
 
 def _placed(rows: list[r.SchemaBenchRow]) -> str:
     refused = [row for row in rows if row.status == r.REFUSED]
-    return format_share(sum(bool(_PLACE.search(row.message)) for row in refused), len(refused))
+    return format_share_interval(sum(bool(_PLACE.search(row.message)) for row in refused), len(refused))
 
 
 def _counts(rows: list[r.SchemaBenchRow]) -> Counter[str]:
@@ -119,7 +127,7 @@ def _counts(rows: list[r.SchemaBenchRow]) -> Counter[str]:
 
 def compliance(rows: list[r.SchemaBenchRow]) -> str:
     """Valid texts of the schemas that were taken."""
-    return format_share(sum(row.status == r.OK for row in rows), sum(row.declared for row in rows))
+    return format_share_interval(sum(row.status == r.OK for row in rows), sum(row.declared for row in rows))
 
 
 def write(results: SchemaBenchResults, out: Path) -> list[ReportTable]:
@@ -140,7 +148,7 @@ def _facts(results: SchemaBenchResults) -> list[str]:
     settings, machine = results.facts["settings"], results.facts["machine"]
     about = [
         f"{settings['data']}: {len({row.id for row in results.rows})} schemas, seed {settings['seed']}",
-        f"model {settings['model'] or 'bundled'}, greedy, {settings['max_tokens']} tokens a text, "
+        f"{', '.join(dict.fromkeys(row.model for row in results.rows)) or 'no model'}, greedy, {settings['max_tokens']} tokens a text, "
         f"{settings['compile_limit']:g} s for compiling and {settings['time_limit']:g} s for a text",
         summarise_machine(machine),
     ]

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+BUNDLED = "bundled"
+"""The name of the bundled model."""
+
 OK = "ok"
 REFUSED = "refused"
 COMPILE_TIMEOUT = "compile_timeout"
@@ -31,6 +34,7 @@ class SchemaBenchRow:
 
     Attributes:
         engine: its name.
+        model: its name.
         id: the schema's name in the data.
         split: the part of the data it belongs to.
         status: a key of `STATUSES`.
@@ -71,6 +75,7 @@ class SchemaBenchRow:
     lax: bool | None = None
     mask_seconds: float | None = None
     again_seconds: float | None = None
+    model: str = BUNDLED
 
     @property
     def declared(self) -> bool:

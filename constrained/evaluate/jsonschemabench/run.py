@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Generator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
@@ -25,8 +26,8 @@ from constrained.evaluate.masks.engines import check_engine
 from constrained.evaluate.masks.supervise import EngineUnavailable
 
 SCHEMA_BENCH_ENGINES = ("constrained", "xgrammar", "llguidance", "outlines")
-VLLM_ENGINES = ("constrained", "xgrammar", "guidance", "outlines", "lm-format-enforcer")
-"""Backends of structured outputs inside vLLM."""
+VLLM_ENGINES = ("constrained", "xgrammar", "guidance", "outlines", "lm-format-enforcer", "unconstrained")
+"""Backends of structured outputs inside vLLM, and vLLM without any."""
 _IN_VLLM = ("vllm", "vllm-server")
 
 
@@ -41,8 +42,8 @@ class SchemaBenchSettings:
         seed: of the draw.
         engines: names out of `constrained.evaluate.masks.engines`, or ``module:Class``; inside vLLM, out of
             `VLLM_ENGINES`.
-        model: name or folder, or ``module:function`` that makes one; None: the bundled one.
-        device: where the model goes.
+        models: name or folder of each, or ``module:function`` that makes one, or ``bundled``.
+        device: where they go.
         max_tokens: of a text.
         compile_limit, time_limit: seconds for compiling, and for the text.
         memory_limit: GiB of a process.
@@ -60,7 +61,7 @@ class SchemaBenchSettings:
     sample: int = 50
     seed: int = 0
     engines: tuple[str, ...] = SCHEMA_BENCH_ENGINES
-    model: str | None = None
+    models: tuple[str, ...] = (r.BUNDLED,)
     device: str | None = None
     max_tokens: int = 256
     compile_limit: float = 40.0
@@ -73,6 +74,7 @@ class SchemaBenchSettings:
 
     def __post_init__(self) -> None:
         check_distinct(self.engines, "engine")
+        check_distinct(self.models, "model")
         for name in self.engines:
             if self.backend not in _IN_VLLM:
                 check_engine(name)
@@ -97,7 +99,7 @@ class SchemaBenchSettings:
     @property
     def measured(self) -> dict[str, Any]:
         """The settings that rows depend on; the others may change when a run is resumed."""
-        left_out = ("engines", "processes", "sample", "splits", "backend", "address")
+        left_out = ("engines", "models", "processes", "sample", "splits", "backend", "address")
         found = {name: value for name, value in asdict(self).items() if name not in left_out}
         return found | ({"backend": self.backend} if self.backend in _IN_VLLM else {})
 
@@ -109,7 +111,7 @@ class SchemaBenchResults:
     Attributes:
         rows: all of the folder, those of earlier runs too.
         versions: of the engines.
-        unavailable: engines that could not be started, and why.
+        unavailable: engines that could not be started, with the model where there are several, and why.
         facts: settings and machine.
     """
 
@@ -120,7 +122,7 @@ class SchemaBenchResults:
 
 
 class Backend(Protocol):
-    """Where schemas are gone through.
+    """Where schemas are gone through, with the one model of its settings.
 
     Attributes:
         versions: of the engines that have given a row.
@@ -169,27 +171,33 @@ def run(
     facts = settle_folder(out, measured, resume=resume)
     known = read_rows(out)
     unavailable: dict[str, str] = {}
-    backend = _backend(settings, out)
-    backend.versions = facts["versions"]
-    for engine in settings.engines:
-        done = {row.id for row in known if row.engine == engine}
+    for model, engine in itertools.product(settings.models, settings.engines):
+        done = {row.id for row in known if (row.model, row.engine) == (model, engine)}
         left = [item for item in items if item.id not in done]
         if not left:
             continue
+        backend = _backend(replace(settings, models=(model,)), out)
+        backend.versions = facts["versions"]
         before = len(items) - len(left)
-        progress(engine, before, len(items))
+        name = engine if len(settings.models) == 1 else f"{engine}, {model}"
+        progress(name, before, len(items))
         try:
             with contextlib.closing(backend.rows(engine, left)) as found, RowWriter(out) as writer:
                 for count, row in enumerate(found, before + 1):
+                    row.model = model
                     writer.write(row)
                     known.append(row)
-                    progress(engine, count, len(items))
+                    progress(name, count, len(items))
         except EngineUnavailable as error:
-            unavailable[engine] = str(error)
-    write_facts(out, facts)
+            unavailable[name] = str(error)
+        write_facts(out, facts)
     wanted = {item.id for item in items}
-    rows = [row for row in known if row.id in wanted and row.engine in settings.engines]
-    return SchemaBenchResults(rows, backend.versions, unavailable, facts)
+    rows = [
+        row
+        for row in known
+        if row.id in wanted and row.engine in settings.engines and row.model in settings.models
+    ]
+    return SchemaBenchResults(rows, facts["versions"], unavailable, facts)
 
 
 def read_rows(out: Path) -> list[r.SchemaBenchRow]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from constrained.evaluate.harness.worker_io import error_text
 from constrained.evaluate.jsonschemabench import judging
 from constrained.evaluate.jsonschemabench import rows as r
+from constrained.evaluate.masks.engines.unconstrained import UNCONSTRAINED
 from constrained.evaluate.masks.supervise import EngineUnavailable
 from constrained.models.tiny import WEIGHTS
 from constrained.prompting import schema_text
@@ -152,10 +153,7 @@ class VllmServer:
                 messages=[{"role": "user", "content": text}],
                 temperature=0,
                 max_tokens=self._settings.max_tokens,
-                response_format={
-                    "type": "json_schema",
-                    "json_schema": {"name": "answer", "schema": item.schema},
-                },
+                **self._constraint(item.schema),
             )
         except openai.BadRequestError as error:
             row.cut = error.param == "max_tokens"  # no completion is as short
@@ -175,6 +173,13 @@ class VllmServer:
         row.status = r.OK if row.valid else r.TRUNCATED if row.cut else r.INVALID
         return row
 
+    def _constraint(self, schema: Any) -> dict[str, Any]:
+        """The arguments of the request that name the constraint."""
+        if self._engine == UNCONSTRAINED:
+            return {}
+        wanted = {"name": "answer", "schema": schema}
+        return {"response_format": {"type": "json_schema", "json_schema": wanted}}
+
     def _launch(self, port: int) -> subprocess.Popen[bytes]:
         settings = self._settings
         environment = os.environ | {
@@ -182,8 +187,9 @@ class VllmServer:
             "OMP_NUM_THREADS": str(settings.threads),
         }
         options = ["--host", "127.0.0.1", "--port", str(port)]
-        options += ["--model", settings.model or str(WEIGHTS), "--served-model-name", _MODEL]
-        if self._engine != OURS:
+        (model,) = settings.models
+        options += ["--model", str(WEIGHTS) if model == r.BUNDLED else model, "--served-model-name", _MODEL]
+        if self._engine not in (OURS, UNCONSTRAINED):
             options += ["--structured-outputs-config", json.dumps({"backend": self._engine})]
         if not settings.gpus:
             # By default vLLM takes nine tenths of the memory, and does not start where less is free.

@@ -17,6 +17,7 @@ from constrained.evaluate.harness.machine import resident_bytes
 from constrained.evaluate.harness.worker_io import error_text, private_output, send
 from constrained.evaluate.jsonschemabench import judging
 from constrained.evaluate.jsonschemabench import rows as r
+from constrained.evaluate.masks.engines.unconstrained import UNCONSTRAINED
 from constrained.models.tiny import WEIGHTS
 from constrained.prompting import schema_text
 
@@ -83,14 +84,15 @@ class VllmBench:
         self._limit: int = settings["max_tokens"]
         self._tell = tell
         self._row: r.SchemaBenchRow | None = None
-        options: dict[str, Any] = {} if name == OURS else {"structured_outputs_config": {"backend": name}}
+        own = name not in (OURS, UNCONSTRAINED)
+        options: dict[str, Any] = {"structured_outputs_config": {"backend": name}} if own else {}
         on_gpu = (settings["device"] or "").startswith("cuda")
         if not on_gpu:
             # By default vLLM takes nine tenths of the memory, and does not start where less is free.
             os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")  # GiB
             options["gpu_memory_utilization"] = 0.5
         self._llm = vllm.LLM(
-            settings["model"] or str(WEIGHTS),
+            str(WEIGHTS) if settings["models"][0] == r.BUNDLED else settings["models"][0],
             enforce_eager=not on_gpu,
             max_num_seqs=4,
             **options,
@@ -124,7 +126,11 @@ class VllmBench:
             timer.seconds = 0.0
         began = perf_counter()
         try:
-            wanted = StructuredOutputsParams(json=json.dumps(item["schema"]))
+            wanted = None
+            if self._name == UNCONSTRAINED:
+                self._compiled()
+            else:
+                wanted = StructuredOutputsParams(json=json.dumps(item["schema"]))
             params = SamplingParams(temperature=0.0, max_tokens=self._limit, structured_outputs=wanted)
             prompt = TokensPrompt(prompt_token_ids=self._prompt(item["schema"]))
             (output,) = self._llm.generate([prompt], params, use_tqdm=False)
@@ -138,7 +144,7 @@ class VllmBench:
             return row
         row.compile_seconds = sum(timer.seconds for timer in self._compiling)
         self._record(row, output.outputs[0], began, item["schema"])
-        if row.status != r.CRASH:
+        if row.status != r.CRASH and wanted is not None:
             row.again_seconds = self._read_again(params, output.outputs[0].token_ids)
         return row
 
@@ -148,7 +154,7 @@ class VllmBench:
             row.first_seconds = max(0.0, self._steps[0] - began - (row.compile_seconds or 0.0))
         if len(self._steps) > 1:
             row.token_seconds = (self._steps[-1] - self._steps[0]) / (len(self._steps) - 1)
-        if row.tokens:
+        if row.tokens and self._name != UNCONSTRAINED:
             row.mask_seconds = sum(timer.seconds for timer in self._masking) / row.tokens
         if completion.finish_reason == "error":
             row.status = r.CRASH if row.tokens else r.REFUSED

@@ -31,7 +31,7 @@ def main() -> None:
     settings = json.loads(Path(settings_file).read_bytes())
     output = private_output()
     try:
-        model = _model(settings["model"], settings["device"])
+        model = _model(settings["models"][0], settings["device"])
         if "torch" in sys.modules:
             sys.modules["torch"].set_num_threads(int(threads))
         bench = EngineBench(name, model, settings, int(threads))
@@ -121,10 +121,10 @@ class EngineBench:
         row.lax = any(replay.accepted and not replay.valid for replay in replays)
 
 
-def _model(name: str | None, device: str | None) -> LanguageModel:
+def _model(name: str, device: str | None) -> LanguageModel:
     """A model by name or folder, or the one that ``module:function`` returns."""
-    module, _, function = (name or "").partition(":")
-    if function and not Path(name or "").exists():
+    module, _, function = name.partition(":")
+    if function and not Path(name).exists():
         return load(getattr(import_module(module), function)())
     return load(name, device=device)
 

@@ -24,8 +24,9 @@ ENGINES = {
     "glrmask": f"{_HERE}.glrmask:GLRMask",
     "xgrammar": f"{_HERE}.xgrammar:XGrammar",
     "outlines": f"{_HERE}.outlines:Outlines",
+    "unconstrained": f"{_HERE}.unconstrained:Unconstrained",
 }
-"""Name to ``module:Class``. The variants are for comparing masks: any white space, members in any order, no mask narrowed to one token."""
+"""Name to ``module:Class``. The variants are for comparing masks: any white space, members in any order, no mask narrowed to one token. ``unconstrained`` allows everything."""
 
 DEFAULT_ENGINES = ("constrained", "llguidance", "glrmask", "xgrammar", "outlines")
 """The engines that are measured by default."""
