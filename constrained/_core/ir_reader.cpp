@@ -57,10 +57,28 @@ PyObject* attribute(PyObject* node, PyObject* name) {
     return value;
 }
 
-std::span<PyObject* const> tuple(PyObject* value) {
-    if (!PyTuple_Check(value)) throw nb::type_error("malformed grammar: not a tuple");
-    return {reinterpret_cast<PyTupleObject*>(value)->ob_item, static_cast<size_t>(PyTuple_GET_SIZE(value))};
-}
+/// The borrowed items of a tuple. Its memory is no part of the stable ABI: they are asked for one by one.
+class Items {
+public:
+    explicit Items(PyObject* tuple) : tuple_(tuple) {
+        if (!PyTuple_Check(tuple)) throw nb::type_error("malformed grammar: not a tuple");
+    }
+    size_t size() const { return static_cast<size_t>(NB_TUPLE_GET_SIZE(tuple_)); }
+    PyObject* operator[](size_t at) const { return NB_TUPLE_GET_ITEM(tuple_, static_cast<Py_ssize_t>(at)); }
+
+    struct Iterator {
+        const Items& items;
+        size_t at;
+        PyObject* operator*() const { return items[at]; }
+        Iterator& operator++() { return ++at, *this; }
+        bool operator!=(const Iterator& other) const { return at != other.at; }
+    };
+    Iterator begin() const { return {*this, 0}; }
+    Iterator end() const { return {*this, size()}; }
+
+private:
+    PyObject* tuple_;
+};
 
 int32_t integer(PyObject* value) {
     const long number = PyLong_AsLong(value);
@@ -104,7 +122,7 @@ int32_t IrReader::add(PyObject* root, NodeIndex& nodes, std::vector<PyObject*>& 
             case Op::Intersection:
             case Op::Sequence:
             case Op::Choice: {
-                const auto parts = tuple(attribute(node, names.parts));
+                const Items parts(attribute(node, names.parts));
                 for (size_t i = parts.size(); i-- > 0;) {
                     if (nodes.find(parts[i]) < 0) stack.push_back(parts[i]);
                 }
@@ -121,7 +139,7 @@ int32_t IrReader::add(PyObject* root, NodeIndex& nodes, std::vector<PyObject*>& 
                 const auto push = [&](PyObject* part) {
                     if (nodes.find(part) < 0) stack.push_back(part);
                 };
-                for (PyObject* const entry : tuple(attribute(node, names.entries))) {
+                for (PyObject* const entry : Items(attribute(node, names.entries))) {
                     push(attribute(entry, names.body));
                     push(attribute(entry, names.head));
                 }
@@ -167,10 +185,10 @@ void IrReader::emit_regex(PyObject* node, Op op) {
             break;
         }
         case Op::Chars: {
-            const auto ranges = tuple(attribute(node, names.ranges));
+            const Items ranges(attribute(node, names.ranges));
             a = static_cast<int32_t>(args.size()), b = static_cast<int32_t>(ranges.size());
             for (PyObject* const range : ranges) {
-                const auto bounds = tuple(range);
+                const Items bounds(range);
                 if (bounds.size() != 2) throw nb::value_error("malformed grammar: a range of characters");
                 for (PyObject* const point : bounds) args.push_back(integer(point));
             }
@@ -179,7 +197,7 @@ void IrReader::emit_regex(PyObject* node, Op op) {
         case Op::Concat:
         case Op::Union:
         case Op::Intersection: {
-            const auto parts = tuple(attribute(node, names.parts));
+            const Items parts(attribute(node, names.parts));
             a = static_cast<int32_t>(args.size()), b = static_cast<int32_t>(parts.size());
             for (PyObject* const part : parts) args.push_back(regex_nodes_.find(part));
             break;
@@ -212,13 +230,13 @@ void IrReader::emit_expr(PyObject* node, Op op) {
         case Op::Call: a = rule_of(node); break;
         case Op::Sequence:
         case Op::Choice: {
-            const auto parts = tuple(attribute(node, names.parts));
+            const Items parts(attribute(node, names.parts));
             a = static_cast<int32_t>(args.size()), b = static_cast<int32_t>(parts.size());
             for (PyObject* const part : parts) args.push_back(expr_nodes_.find(part));
             break;
         }
         case Op::Interleave: {
-            const auto entries = tuple(attribute(node, names.entries)), required = tuple(attribute(node, names.required));
+            const Items entries(attribute(node, names.entries)), required(attribute(node, names.required));
             a = static_cast<int32_t>(args.size());
             args.push_back(integer(attribute(node, names.low)));
             args.push_back(bound(attribute(node, names.high)));

@@ -6,7 +6,8 @@
 // Thread safety: the GIL guards it.
 #pragma once
 
-#include <Python.h>
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string_view.h>
 
 #include <cstdint>
 #include <span>
@@ -30,8 +31,10 @@ public:
     /// Learns the type and dtype objects from an array that the buffer protocol described.
     static void learn(PyObject* object, const Py_buffer& described) {
         PyTypeObject* type = Py_TYPE(object);
-        if (std::string_view(type->tp_name) != "numpy.ndarray") return;
-        if (type->tp_basicsize < static_cast<Py_ssize_t>(sizeof(Array))) return;
+        const nanobind::handle about(reinterpret_cast<PyObject*>(type));  // fields of a type are not in the stable ABI
+        if (nanobind::cast<std::string_view>(about.attr("__module__")) != "numpy") return;
+        if (nanobind::cast<std::string_view>(about.attr("__name__")) != "ndarray") return;
+        if (nanobind::cast<size_t>(about.attr("__basicsize__")) < sizeof(Array)) return;
         const auto* array = reinterpret_cast<const Array*>(object);
         const bool agrees = array->data == described.buf && array->dimensions == 1 && described.ndim == 1 &&
                             described.shape && *array->shape == *described.shape && (array->flags & kNeeded) == kNeeded;

@@ -20,6 +20,7 @@ from constrained.errors import (
     UnsatisfiableConstraint,
     UnsupportedConstraint,
 )
+from constrained.extras import MissingExtra
 
 NOT_ENFORCEABLE = 1
 BAD_INPUT = 2
@@ -117,11 +118,12 @@ def report_errors(*, traceback: bool) -> Iterator[None]:
         raise SystemExit(PIPE_CLOSED) from None
     except CommandFailed as error:
         raise SystemExit(error.code) from None
-    except ConstrainedError as error:
+    except (ConstrainedError, MissingExtra) as error:
         if traceback:
             raise
         _print_error(f"error: {error}")
-        raise SystemExit(exit_code_for(error)) from None
+        code = exit_code_for(error) if isinstance(error, ConstrainedError) else BAD_INPUT
+        raise SystemExit(code) from None
     except Exception as error:
         # typer handles its own exceptions: errors of usage and exits.
         if traceback or type(error).__module__.startswith(("typer", "click")):

@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from constrained.cli import generation
-from constrained.cli.exit_status import FAILED_DOCUMENTS, BadInput, CommandFailed, emit
+from constrained.cli.exit_status import FAILED_DOCUMENTS, CommandFailed, emit
 from constrained.cli.extraction_options import BackendOption, EngineOption, ExtractionOptions, FilesOptions
 from constrained.cli.generation import StatusCallback, Verbosity, status_line
 from constrained.cli.options import DecodingOptions
-from constrained.extras import MissingExtra
 
 if TYPE_CHECKING:
     from constrained.constraint import Constraint
@@ -97,10 +96,7 @@ class FilesRun:
             results: _Results = _StandardOutput()
             stack.enter_context(contextlib.redirect_stdout(sys.stderr))
             show = stack.enter_context(status_line(shown=self.verbosity.progress))
-            try:
-                results, lost = self._run(results, show, stack)
-            except MissingExtra as error:
-                raise BadInput(str(error)) from None
+            results, lost = self._run(results, show, stack)
         if lost:
             self._say(f"{lost} documents have no result: their actors were lost; --resume reads them again")
         if results.failed or lost:

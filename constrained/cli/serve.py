@@ -136,14 +136,9 @@ def serve(
 
     Runs until SIGTERM or Ctrl-C and then finishes the running requests; a second Ctrl-C ends it at once.
     """
-    from constrained.extras import MissingExtra
-
-    try:
-        from constrained.server import ServerSettings
-        from constrained.server import serve as run
-    except MissingExtra as error:
-        raise BadInput(str(error)) from None
     from constrained.chat.tool_format_probe import FORMATS
+    from constrained.server import ServerSettings
+    from constrained.server import serve as run
 
     if tool_format is not None and tool_format not in FORMATS:
         raise BadInput(f"the tool format {tool_format!r} is not known", action=f"use {', '.join(FORMATS)}")

@@ -10,7 +10,7 @@ from importlib.resources import as_file, files
 from typing import Any
 
 from constrained.errors import ModelError
-from constrained.extras import MissingExtra
+from constrained.extras import MissingExtra, require_extra
 from constrained.models.base import LanguageModel
 from constrained.models.checkpoint import check_device, load_tokenizer, load_weights
 
@@ -48,6 +48,7 @@ def load(
         ModelError: it cannot be found, loaded (a ``.gguf`` file: llama-cpp-python is not installed), or is not a causal language model; a device or an option that does not
             exist; damaged or missing weights.
         InvalidArgument: there is no such engine.
+        MissingExtra: torch or transformers is not installed, and the model needs it.
         VocabularyError, ModelMismatch: the tokenizer cannot be used, or is another model's.
     """
     settings = dict(device=device, dtype=dtype, **options)
@@ -74,6 +75,9 @@ def load(
             return _gguf(
                 name, tokenizer, device, {"dtype": dtype, "isolate": isolate, "engine": asked}, options
             )
+        with require_extra("transformers"):
+            import_module("torch")
+            import_module("transformers")
         # What is quick comes first: a device or a name that does not exist fails before gigabytes are loaded.
         check_device(device)
         if tokenizer is None:
@@ -116,7 +120,8 @@ def _gguf(
 @contextlib.contextmanager
 def _no_bars() -> Iterator[None]:
     """Silences transformers' progress bars: nothing is downloaded, and loading takes no time."""
-    bars: Any = import_module("transformers.utils.logging")
+    with require_extra("transformers"):
+        bars: Any = import_module("transformers.utils.logging")
     shown = bars.is_progress_bar_enabled()
     bars.disable_progress_bar()
     try:

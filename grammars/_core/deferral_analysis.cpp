@@ -28,7 +28,7 @@ uint32_t types_of(PyObject* value) {
     if (!value) return kEvery;
     if (PyUnicode_Check(value)) return type_of(value);
     uint32_t types = 0;
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(value); ++i) types |= type_of(PyList_GET_ITEM(value, i));
+    for (Py_ssize_t i = 0; i < NB_LIST_GET_SIZE(value); ++i) types |= type_of(NB_LIST_GET_ITEM(value, i));
     return types;
 }
 
@@ -54,10 +54,10 @@ uint32_t digits(long long number) {
 
 /// Bytes of the shortest JSON spelling of a string; 0 if it is long or not valid Unicode.
 uint32_t quoted(PyObject* text, Py_ssize_t longest) {
-    if (!PyUnicode_Check(text) || PyUnicode_GET_LENGTH(text) > longest) return 0;
+    if (!PyUnicode_Check(text) || PyUnicode_GetLength(text) > longest) return 0;
     uint32_t bytes = 2;
-    for (Py_ssize_t i = 0; i < PyUnicode_GET_LENGTH(text); ++i) {
-        const Py_UCS4 code = PyUnicode_READ_CHAR(text, i);
+    for (Py_ssize_t i = 0; i < PyUnicode_GetLength(text); ++i) {
+        const Py_UCS4 code = PyUnicode_ReadChar(text, i);
         if (code >= 0xD800 && code <= 0xDFFF) return 0;
         if (code == '"' || code == '\\' || code == '\b' || code == '\f' || code == '\n' || code == '\r' || code == '\t') {
             bytes += 2;
@@ -244,8 +244,8 @@ bool DeferralAnalysis::read_reference(uint32_t id, PyObject* reference) {
         if (PyList_Check(value)) {
             if (token.empty() || token.size() > 9 || !std::ranges::all_of(token, [](char c) { return c >= '0' && c <= '9'; })) return false;
             const Py_ssize_t index = std::stol(token);
-            if (index >= PyList_GET_SIZE(value)) return false;
-            value = PyList_GET_ITEM(value, index);
+            if (index >= NB_LIST_GET_SIZE(value)) return false;
+            value = NB_LIST_GET_ITEM(value, index);
         } else if (PyDict_Check(value)) {
             value = PyDict_GetItem(value, nb::str(token.data(), token.size()).ptr());
             if (!value) return false;
@@ -271,10 +271,10 @@ bool DeferralAnalysis::read_either(uint32_t id, const KeywordValues& values) {
     PyObject* const all = at(values, Role::AllOf);
     PyObject* const branches = all ? all : at(values, Role::AnyOf);
     if (!PyList_Check(branches)) return false;
-    const Py_ssize_t size = PyList_GET_SIZE(branches);
+    const Py_ssize_t size = NB_LIST_GET_SIZE(branches);
     if (size == 0 || size > (all ? 1 : kMaxWays)) return false;
     for (Py_ssize_t i = 0; i < size; ++i) {
-        PyObject* const branch = PyList_GET_ITEM(branches, i);
+        PyObject* const branch = NB_LIST_GET_ITEM(branches, i);
         if (!PyDict_Check(branch) && branch != Py_True) return false;
         child(id, all ? Role::AllOf : Role::AnyOf, branch, nullptr, i);
     }
@@ -285,9 +285,9 @@ bool DeferralAnalysis::read_listed(Entry& entry, const KeywordValues& values, ui
     PyObject* const one = at(values, Role::Const);
     PyObject* const list = at(values, Role::Enum);
     if (list && !PyList_Check(list)) return false;
-    const Py_ssize_t size = one ? 1 : PyList_GET_SIZE(list);
+    const Py_ssize_t size = one ? 1 : NB_LIST_GET_SIZE(list);
     for (Py_ssize_t i = 0; i < size; ++i) {
-        const auto [length, type] = listed(one ? one : PyList_GET_ITEM(list, i));
+        const auto [length, type] = listed(one ? one : NB_LIST_GET_ITEM(list, i));
         if (length == 0 || !(types & type)) return false;
         entry.length = std::min(entry.length, length);
     }
@@ -306,7 +306,7 @@ bool DeferralAnalysis::read_scalars(Entry& entry, const KeywordValues& values, u
             PyObject* const value = at(values, role);
             if (!value) return true;
             if (PyFloat_Check(value)) {
-                const double size = std::fabs(PyFloat_AS_DOUBLE(value));
+                const double size = std::fabs(PyFloat_AsDouble(value));
                 whole_bounds = false;
                 return size == 0 || (size >= kMinFloat && size <= kMaxFloat);
             }
@@ -344,13 +344,13 @@ bool DeferralAnalysis::read_object(uint32_t id, const KeywordValues& values) {
     PyObject* const required = at(values, Role::Required);
     PyObject* const additional = at(values, Role::AdditionalProperties);
     if ((properties && !PyDict_Check(properties)) || (required && !PyList_Check(required))) return false;
-    const Py_ssize_t needed = required ? PyList_GET_SIZE(required) : 0;
+    const Py_ssize_t needed = required ? NB_LIST_GET_SIZE(required) : 0;
     if (needed > kMaxNames || (properties && PyDict_Size(properties) > kMaxNames)) return false;
     const uint32_t rest = additional ? child(id, Role::AdditionalProperties, additional) : kTrue;
     if (properties) {
         PyObject *name, *value;
         for (Py_ssize_t at = 0; PyDict_Next(properties, &at, &name, &value);) {
-            if (!PyUnicode_Check(name) || PyUnicode_GET_LENGTH(name) > kMaxNameLength) return false;
+            if (!PyUnicode_Check(name) || PyUnicode_GetLength(name) > kMaxNameLength) return false;
             if (!PyDict_Check(value) && !PyBool_Check(value)) return false;
             child(id, Role::Properties, value, name);
         }
@@ -359,7 +359,7 @@ bool DeferralAnalysis::read_object(uint32_t id, const KeywordValues& values) {
     part.allowed = true;
     part.base = needed ? text_.open_object + text_.close_object + uint64_t{text_.comma} * (needed - 1) : text_.empty_object;
     for (Py_ssize_t i = 0; i < needed; ++i) {
-        PyObject* const name = PyList_GET_ITEM(required, i);
+        PyObject* const name = NB_LIST_GET_ITEM(required, i);
         const uint32_t length = quoted(name, kMaxNameLength);
         if (length == 0) return false;
         part.base += length + text_.colon;
@@ -381,14 +381,14 @@ bool DeferralAnalysis::read_array(uint32_t id, const KeywordValues& values) {
     }
     const auto low = count(at(values, Role::MinItems), 0), high = count(at(values, Role::MaxItems), kMaxBound);
     if (!low || !high || *low > kMaxCount || *low > *high || at(values, Role::UniqueItems) == Py_True) return false;
-    const Py_ssize_t size = prefix ? PyList_GET_SIZE(prefix) : 0;
+    const Py_ssize_t size = prefix ? NB_LIST_GET_SIZE(prefix) : 0;
     if (size > kMaxPrefix || (prefix && *high <= size) || (items && *high == 0)) return false;  // some subschemas are unreachable
     Part part;
     part.allowed = true;
     part.base = *low ? text_.open_array + text_.close_array + uint64_t{text_.comma} * (*low - 1) : text_.empty_array;
     const auto is_schema = [](PyObject* value) { return PyDict_Check(value) || value == Py_True; };
     for (Py_ssize_t i = 0; i < size; ++i) {
-        PyObject* const item = PyList_GET_ITEM(prefix, i);
+        PyObject* const item = NB_LIST_GET_ITEM(prefix, i);
         if (!is_schema(item)) return false;
         const uint32_t entry = child(id, first_ones, item, nullptr, i);
         if (i < *low) part.needs.push_back({entry, 1});

@@ -12,7 +12,7 @@ namespace {
 constexpr long kMaxBits = 13'000;  // of an integer, just below the limit of Python's conversion to decimal
 
 bool is_number(PyObject* value) {
-    if (PyFloat_Check(value)) return std::isfinite(PyFloat_AS_DOUBLE(value));
+    if (PyFloat_Check(value)) return std::isfinite(PyFloat_AsDouble(value));
     if (!PyLong_Check(value) || PyBool_Check(value)) return false;
     int overflow;
     PyLong_AsLongLongAndOverflow(value, &overflow);
@@ -22,7 +22,7 @@ bool is_number(PyObject* value) {
 
 bool is_positive(PyObject* value) {
     if (!is_number(value)) return false;
-    if (PyFloat_Check(value)) return PyFloat_AS_DOUBLE(value) > 0;
+    if (PyFloat_Check(value)) return PyFloat_AsDouble(value) > 0;
     int overflow;
     const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
     return overflow ? overflow > 0 : number > 0;
@@ -30,7 +30,7 @@ bool is_positive(PyObject* value) {
 
 bool is_count(PyObject* value) {
     if (!is_number(value)) return false;
-    if (PyFloat_Check(value)) return PyFloat_AS_DOUBLE(value) >= 0 && std::trunc(PyFloat_AS_DOUBLE(value)) == PyFloat_AS_DOUBLE(value);
+    if (PyFloat_Check(value)) return PyFloat_AsDouble(value) >= 0 && std::trunc(PyFloat_AsDouble(value)) == PyFloat_AsDouble(value);
     int overflow;
     const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
     return overflow ? overflow > 0 : number >= 0;
@@ -39,9 +39,9 @@ bool is_count(PyObject* value) {
 /// A list of distinct strings.
 bool are_names(PyObject* value) {
     if (!PyList_Check(value)) return false;
-    const Py_ssize_t size = PyList_GET_SIZE(value);
+    const Py_ssize_t size = NB_LIST_GET_SIZE(value);
     for (Py_ssize_t i = 0; i < size; ++i) {
-        if (!PyUnicode_Check(PyList_GET_ITEM(value, i))) return false;
+        if (!PyUnicode_Check(NB_LIST_GET_ITEM(value, i))) return false;
     }
     return size < 2 || nb::len(nb::steal(PySet_New(value))) == static_cast<size_t>(size);
 }
@@ -55,9 +55,9 @@ bool is_type(PyObject* value) {
 
 bool are_types(PyObject* value) {
     if (PyUnicode_Check(value)) return is_type(value);
-    if (!are_names(value) || PyList_GET_SIZE(value) == 0) return false;
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(value); ++i) {
-        if (!is_type(PyList_GET_ITEM(value, i))) return false;
+    if (!are_names(value) || NB_LIST_GET_SIZE(value) == 0) return false;
+    for (Py_ssize_t i = 0; i < NB_LIST_GET_SIZE(value); ++i) {
+        if (!is_type(NB_LIST_GET_ITEM(value, i))) return false;
     }
     return true;
 }
@@ -74,7 +74,7 @@ bool by_name(PyObject* value, Each&& each) {
 }
 
 void push_all(PyObject* list, std::vector<PyObject*>& stack) {
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) stack.push_back(PyList_GET_ITEM(list, i));
+    for (Py_ssize_t i = 0; i < NB_LIST_GET_SIZE(list); ++i) stack.push_back(NB_LIST_GET_ITEM(list, i));
 }
 
 }  // namespace
@@ -89,9 +89,9 @@ bool is_valid_keyword_value(KeywordCheck check, PyObject* value, std::vector<PyO
         case KeywordCheck::Boolean: return PyBool_Check(value);
         case KeywordCheck::Types: return are_types(value);
         case KeywordCheck::List: return PyList_Check(value);
-        case KeywordCheck::FilledList: return PyList_Check(value) && PyList_GET_SIZE(value);
+        case KeywordCheck::FilledList: return PyList_Check(value) && NB_LIST_GET_SIZE(value);
         case KeywordCheck::Names: return are_names(value);
-        case KeywordCheck::FilledNames: return are_names(value) && PyList_GET_SIZE(value);
+        case KeywordCheck::FilledNames: return are_names(value) && NB_LIST_GET_SIZE(value);
         case KeywordCheck::NameLists: {
             if (!PyDict_Check(value)) return false;
             PyObject *key, *item;
@@ -108,7 +108,7 @@ bool is_valid_keyword_value(KeywordCheck check, PyObject* value, std::vector<PyO
             [[fallthrough]];
         case KeywordCheck::Schema: stack.push_back(value); return true;
         case KeywordCheck::SchemaList:
-            if (!PyList_Check(value) || PyList_GET_SIZE(value) == 0) return false;
+            if (!PyList_Check(value) || NB_LIST_GET_SIZE(value) == 0) return false;
             push_all(value, stack);
             return true;
         case KeywordCheck::SchemasByName:
@@ -159,7 +159,7 @@ nb::object copy_document(PyObject* schema) {
             whole = false;
             return nullptr;
         }
-        PyObject* const made = dict ? PyDict_Copy(value) : PyList_GetSlice(value, 0, PyList_GET_SIZE(value));
+        PyObject* const made = dict ? PyDict_Copy(value) : PyList_GetSlice(value, 0, NB_LIST_GET_SIZE(value));
         if (!made) throw nb::python_error();
         copies.push_back(made);
         return made;
@@ -170,8 +170,8 @@ nb::object copy_document(PyObject* schema) {
         PyObject* const made = copies.back();
         copies.pop_back();
         if (PyList_Check(made)) {
-            for (Py_ssize_t i = 0; i < PyList_GET_SIZE(made); ++i) {
-                if (PyObject* const item = copy(PyList_GET_ITEM(made, i))) PyList_SetItem(made, i, item);
+            for (Py_ssize_t i = 0; i < NB_LIST_GET_SIZE(made); ++i) {
+                if (PyObject* const item = copy(NB_LIST_GET_ITEM(made, i))) PyList_SetItem(made, i, item);
             }
             continue;
         }

@@ -7,8 +7,11 @@ library's loop and samplers behind generate's arguments; `result` what it can re
 
 from __future__ import annotations
 
-from constrained.integrations.transformers.generating import decode
-from constrained.integrations.transformers.processor import ConstraintLogitsProcessor
-from constrained.integrations.transformers.result import ConstrainedOutput
+from constrained.extras import require_extra
+
+with require_extra("transformers"):
+    from constrained.integrations.transformers.generating import decode
+    from constrained.integrations.transformers.processor import ConstraintLogitsProcessor
+    from constrained.integrations.transformers.result import ConstrainedOutput
 
 __all__ = ["ConstrainedOutput", "ConstraintLogitsProcessor", "decode"]
