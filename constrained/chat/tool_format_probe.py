@@ -6,6 +6,7 @@ Must not know: LangChain, servers.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -63,7 +64,8 @@ def detect_tool_format(model: LanguageModel) -> ToolFormat:
     """The tool-call format of a model.
 
     The chat template renders a prompt, a plain reply, one call, two calls, and calls with other arguments. The text around
-    names and arguments is the format. If the template does not render calls, the Hermes format is returned.
+    names and arguments is the format. If the template does not render calls, the Hermes format is returned; with a warning if it
+    reads tools.
 
     Args:
         model: its tokenizer has the chat template. The result is cached per model.
@@ -95,8 +97,11 @@ class _Parts(NamedTuple):
 def _detect(model: LanguageModel) -> ToolFormat:
     probe = TemplateProbe.of(model)
     one = None if probe is None else probe.calls(_ARGUMENTS)
-    if probe is None or probe.plain is None or one is None or NAMES[0] not in one:
-        return HERMES  # the template rejects or omits calls
+    if probe is None:
+        return HERMES
+    if probe.plain is None or one is None or NAMES[0] not in one:
+        _warn_unshown(probe)
+        return HERMES
     if _CHANNEL in one:
         if "to=functions." not in one:
             raise _wrong(one[-200:], "is spread over channels")
@@ -123,6 +128,18 @@ def _detect(model: LanguageModel) -> ToolFormat:
         )
     except InvalidArgument as error:
         raise _wrong("".join(texts), error.summary) from error
+
+
+def _warn_unshown(probe: TemplateProbe) -> None:
+    """Warns where a chat template shows tools and no calls: the model has learned calls in a form that is not known."""
+    if "tools" not in str(probe.tokenizer.chat_template):
+        return  # the prompt says how to call
+    name = getattr(probe.tokenizer, "name_or_path", "") or "this model"
+    warnings.warn(
+        f"the chat template of {name} reads tools, but writes no calls: they have the Hermes format "
+        "(<tool_call>{...}</tool_call>), which the model may not have learned; pass format=... (--tool-format of the server)",
+        stacklevel=4,
+    )
 
 
 def _texts(value: Any) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from typing import Any
 
 import pytest
@@ -171,10 +172,24 @@ def test_templates_whose_calls_are_not_supported_are_refused(template: str, what
 
 
 @pytest.mark.parametrize(
-    "template", ["{% for m in messages %}{{ m.content }}{% endfor %}", "{{ raise_exception('no') }}", None]
+    ("template", "why"),
+    [
+        ("{% for m in messages %}{{ m.content }}{% endfor %}", None),
+        ("{{ raise_exception('no') }}", None),
+        (
+            "{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}{{ m.content }}{% endfor %}",
+            "writes no calls",
+        ),
+        (None, None),
+    ],
 )
-def test_templates_that_know_no_calls_leave_them_to_be_written_as_text(template: Any) -> None:
-    assert detect_tool_format(Speaker(template)) is HERMES
+def test_templates_that_know_no_calls_leave_them_to_be_written_as_text(template: Any, why: Any) -> None:
+    model = Speaker(template)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert detect_tool_format(model) is HERMES
+        assert detect_tool_format(model) is HERMES
+    assert [why in str(one.message) for one in caught] == ([True] if why else [])
 
 
 def test_an_answer_in_json_and_a_call_that_begins_alike_are_not_mixed() -> None:
