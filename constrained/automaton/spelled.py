@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -49,8 +49,7 @@ class SpelledAutomaton(Automaton):
 
     States are those of the inner automaton. A token is allowed iff some sequence of tokens of the vocabulary completes
     the text after it. `shortest_completion` is exact where few texts can complete it in so few tokens; elsewhere it counts
-    those of a completion with the fewest bytes that tokens spell, exactly from where few texts can: an upper bound. There
-    are no draft tokens.
+    those of a completion with the fewest bytes that tokens spell, exactly from where few texts can: an upper bound.
 
     Raises:
         UnsatisfiableConstraint: no sequence of tokens spells a completion.
@@ -119,6 +118,11 @@ class SpelledAutomaton(Automaton):
     def forced(self, state: int) -> bytes:
         """A common prefix of all completions: that of the inner automaton."""
         return self.inner.forced(state)
+
+    @property
+    def automaton_table(self) -> Any:
+        """That of the inner automaton: draft tokens may lead to where no tokens go on, and are not drawn there."""
+        return self.inner.automaton_table
 
     @property
     def memory(self) -> dict[str, int]:

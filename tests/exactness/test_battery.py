@@ -44,9 +44,6 @@ TRUNCATIONS = [
     Truncation(k=3, p=0.7, m=0.25),
 ]
 
-UNDRAFTED = ["choice-no-bytes"]
-"""Speculation over their vocabulary is refused."""
-
 
 def tolerance(case: Case) -> float:
     return 1e-9 if case.dtype is np.float64 else 2e-5
@@ -174,7 +171,7 @@ def test_drafts_batches_and_streams_do_not_change_a_draw(case):
     exact = EXACT if case.exact.mass > 0.02 else EXACT[:2]
     for sampler in (Local(), AWRS(), *exact, *CHAINS[:1], ASAp(), SMC(particles=3)):
         plain = generator(case, sampler)
-        drafted = plain if case.name in UNDRAFTED else generator(case, sampler, speculation=drafts)
+        drafted = generator(case, sampler, speculation=drafts)
         outputs = plain.batch([""] * 3, seed=5, **settings_of(case))
         for sequence, out in enumerate(outputs):
             arguments = {"seed": 5, "sequence": sequence} | settings_of(case)
@@ -238,11 +235,10 @@ def test_all_truncations_over_many_draws(case):
     for one in truncated(case):
         check_draws(one, Local(), 25)
         check_distribution(one, Local(), one.exact.q, 1500)
-        if case.name not in UNDRAFTED:
-            plain, drafted = generator(one, Local()), generator(one, Local(), speculation=drafts)
-            for seed in range(5):
-                alone, other = (gen("", seed=seed, **settings_of(one)) for gen in (plain, drafted))
-                assert (alone.tokens, alone.logprob) == (other.tokens, pytest.approx(other.logprob, abs=1e-9))
+        plain, drafted = generator(one, Local()), generator(one, Local(), speculation=drafts)
+        for seed in range(5):
+            alone, other = (gen("", seed=seed, **settings_of(one)) for gen in (plain, drafted))
+            assert (alone.tokens, alone.logprob) == (other.tokens, pytest.approx(other.logprob, abs=1e-9))
 
 
 @pytest.mark.slow

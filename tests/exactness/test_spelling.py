@@ -14,6 +14,7 @@ from constrained.automaton import SpelledAutomaton, TokenAutomaton
 from constrained.automaton.bitmask import unpack_ids
 from constrained.errors import UnsatisfiableConstraint
 from constrained.vocabulary import Vocabulary
+from tests.exactness.enumerate import TableModel
 
 LONGEST = 6
 NEVER = 99
@@ -199,3 +200,24 @@ def test_ordinary_vocabularies_have_the_native_automaton():
     assert vocabulary.unspelled_bytes == b""
     assert isinstance(constrained.compile(constrained.choice(["yes"]), vocabulary), TokenAutomaton)
     assert Vocabulary.from_bytes([b"a", b"ab", b"bc", b""], [3]).unspelled_bytes == b"bc"
+
+
+def test_draft_tokens_are_those_of_the_vocabulary_and_save_passes():
+    """Letters without a byte of their own, forced texts, and draft tokens that lead to where no token goes on."""
+    pieces = ["x", "é", "é日", "日", "本", "日本", "-é", "xé"]
+    rows = np.random.default_rng(5).normal(size=(200, len(pieces) + 1))
+    model = TableModel(
+        [piece.encode() for piece in pieces],
+        lambda said: np.exp(r := rows[hash(said) % 200]) / np.exp(r).sum(),
+    )
+    gen = [
+        constrained.Generator(
+            model, constrained.regex("(x-é){4}日本(日|xé)-é"), sampler="local", speculation=drafts
+        )
+        for drafts in (None, constrained.Speculation(nodes=8, adapts=False))
+    ]
+    alone, drafted = ([one("", seed=seed, temperature=1.0) for seed in range(6)] for one in gen)
+    assert [out.tokens for out in alone] == [out.tokens for out in drafted]
+    assert len({out.tokens for out in alone}) > 1
+    assert {token < len(pieces) for out in drafted for token in out.tokens} == {True}
+    assert sum(out.stats.forwards for out in drafted) < 0.7 * sum(out.stats.forwards for out in alone)
