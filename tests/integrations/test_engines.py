@@ -192,6 +192,21 @@ def test_the_masks_of_a_step_are_those_of_single_calls() -> None:
     assert (tensor.array[[1, 2, 6, 8]] == -1).all()
 
 
+def test_masks_go_to_the_tensor_that_is_named() -> None:
+    """The last one is remembered; another one may follow, and the first again."""
+    grammar = RequestGrammar(Automata(BYTES, VllmSettings()).compile({"regex": "a"}))
+    masks = StepMasks()
+    first, second = FakeTensor(1, BYTES.size // 32 + 1), FakeTensor(3, BYTES.size // 32 + 1)
+    masks.add(grammar, first, 0)
+    with masks.step():
+        masks.add(grammar, second, 2)
+    assert unpack_ids(first.array[0]).tolist() == unpack_ids(second.array[2]).tolist() == [ord("a")]
+    assert (second.array[:2] == -1).all()
+    first.array[:] = -1
+    masks.add(grammar, first, 0)
+    assert unpack_ids(first.array[0]).tolist() == [ord("a")]
+
+
 def test_a_step_that_fails_leaves_nothing_to_the_next_one() -> None:
     grammar = RequestGrammar(Automata(BYTES, VllmSettings()).compile({"regex": "a"}))
     masks, tensor = StepMasks(), FakeTensor(2, BYTES.size // 32 + 1)

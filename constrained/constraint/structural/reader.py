@@ -41,6 +41,9 @@ def read_definition(definition: Any) -> f.StructuralFormat:
         UnsupportedConstraint: a format or a key is unknown, or speaks of tokens.
         ConstraintTooLarge: formats are nested too deeply.
     """
+    if isinstance(definition, Mapping) and "structures" in definition:
+        # Older clients of vLLM and SGLang leave the type out.
+        definition = {"type": "structural_tag", **definition}
     if not isinstance(definition, Mapping) or definition.get("type") != "structural_tag":
         raise wrong("#", "is not a structural tag", 'an object with "type": "structural_tag"')
     fields = _Formats(definition, "#", "structural_tag")

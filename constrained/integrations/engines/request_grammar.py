@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from constrained.automaton.protocol import DEAD, NO_LIMIT
@@ -11,6 +10,10 @@ from constrained.errors import DoesNotFit, InvalidArgument
 
 if TYPE_CHECKING:
     from constrained.automaton import Automaton
+
+
+PADDING = -1
+"""What engines append to drafts; nothing follows it."""
 
 
 class RequestGrammar:
@@ -67,14 +70,16 @@ class RequestGrammar:
 
     def append(self, tokens: Sequence[int]) -> bool:
         """Appends tokens; False, and no change, if one of them is not allowed. Padding (-1) ends the list."""
-        states = []
-        state, ended = self.state, self._ended
-        for token in _without_padding(tokens):
+        states: list[int] = []
+        state, ended, ends = self.state, self._ended, self.automaton.vocabulary.eos_ids
+        for token in tokens:
+            if token == PADDING:
+                break
             state = self._next(state, token)
             if state == DEAD or self.failure is not None:
                 return False
             states.append(state)
-            if ended is None and token in self.automaton.vocabulary.eos_ids:
+            if ended is None and token in ends:
                 ended = self.accepted + len(states)
         self._states += states
         self._ended = ended
@@ -86,8 +91,8 @@ class RequestGrammar:
             return []
         valid: list[int] = []
         state, budget = self.state, self.budget
-        for token in _without_padding(tokens):
-            state = self._next(state, token, budget - len(valid))
+        for token in tokens:
+            state = DEAD if token == PADDING else self._next(state, token, budget - len(valid))
             if state == DEAD:
                 break
             valid.append(token)
@@ -146,8 +151,3 @@ def check_lengths(needed: int, limit: int | None, least: int = 0) -> None:
             f"a valid completion may have {needed} tokens, and the request must not end before {least}",
             action="leave that limit out, and state the least length in the constraint",
         )
-
-
-def _without_padding(tokens: Sequence[int]) -> list[int]:
-    """Token ids up to the first -1, with which engines pad drafts."""
-    return list(takewhile(lambda token: token != -1, tokens))

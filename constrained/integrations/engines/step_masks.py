@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 class _Row(NamedTuple):
     place: int
+    mask: Any
     automaton: Automaton
     state: int
     budget: int
@@ -29,12 +30,15 @@ class StepMasks:
 
     Outside of `step` a mask is written at once. A mask that cannot be computed allows everything, and its request fails: see
     `RequestGrammar.failure`.
+
+    The last tensor is remembered as an array and its rows: after a forward pass, operations of torch on a tensor cost more than
+    a known mask, because nothing of them is left in the processor's caches.
     """
 
     def __init__(self) -> None:
         self._collecting = False
         self._rows: list[_Row] = []
-        self._masks: Any = None
+        self._known: tuple[Any, Any, list[Any]] = (None, None, [])
         self._lock = threading.Lock()  # vLLM fills the masks of large batches in several threads
 
     def add(self, grammar: RequestGrammar, masks: Any, place: int) -> None:
@@ -45,16 +49,20 @@ class StepMasks:
             masks: tensor int32 ``[rows, words]`` in host memory; the same one during a step.
             place: the row of the mask.
         """
+        known, _, rows = self._known
+        if known is not masks:
+            array = masks.numpy()
+            rows = list(array)
+            self._known = (masks, array, rows)
         if not self._collecting:
-            write_mask(grammar, masks, place)
+            write_mask(grammar, rows[place])
             return
         try:
-            row = _Row(place, grammar.automaton, grammar.state, grammar.budget, grammar)
+            row = _Row(place, rows[place], grammar.automaton, grammar.state, grammar.budget, grammar)
         except Exception as error:  # the engine must go on
-            _fail(grammar, masks.numpy()[place], error)
+            _fail(grammar, rows[place], error)
             return
         with self._lock:
-            self._masks = masks
             self._rows.append(row)
 
     @contextmanager
@@ -67,7 +75,6 @@ class StepMasks:
         finally:
             self._collecting = False
             self._rows.clear()
-            self._masks = None
 
     def write(self) -> None:
         """Writes the masks that were added."""
@@ -75,7 +82,7 @@ class StepMasks:
             rows, self._rows = self._rows, []
         if not rows:
             return
-        out = self._masks.numpy()
+        out = self._known[1]
         by_vocabulary: dict[int, list[_Row]] = {}
         for row in rows:  # requests with other stop ids or special tokens have vocabularies of their own
             by_vocabulary.setdefault(id(row.automaton.vocabulary), []).append(row)
@@ -83,16 +90,15 @@ class StepMasks:
             try:
                 _write(group, out)
             except Exception:
-                _write_singly(group, out)
+                _write_singly(group)
 
 
-def write_mask(grammar: RequestGrammar, masks: Any, place: int) -> None:
-    """Writes the mask of a request's present state into a row of a tensor; see `StepMasks`."""
-    out = masks.numpy()[place]
+def write_mask(grammar: RequestGrammar, mask: Any) -> None:
+    """Writes the mask of a request's present state, an array int32 ``[words]``; see `StepMasks`."""
     try:
-        grammar.automaton.fill_mask_within(grammar.state, out, grammar.budget)
+        grammar.automaton.fill_mask_within(grammar.state, mask, grammar.budget)
     except Exception as error:  # the engine must go on
-        _fail(grammar, out, error)
+        _fail(grammar, mask, error)
 
 
 def _write(rows: list[_Row], out: Any) -> None:
@@ -108,13 +114,13 @@ def _write(rows: list[_Row], out: Any) -> None:
         out[places] = masks
 
 
-def _write_singly(rows: list[_Row], out: Any) -> None:
+def _write_singly(rows: list[_Row]) -> None:
     """Writes the masks that can be computed; the other requests fail."""
     for row in rows:
         try:
-            row.automaton.fill_mask_within(row.state, out[row.place], row.budget)
+            row.automaton.fill_mask_within(row.state, row.mask, row.budget)
         except Exception as error:
-            _fail(row.grammar, out[row.place], error)
+            _fail(row.grammar, row.mask, error)
 
 
 def _fail(grammar: RequestGrammar, mask: Any, error: Exception) -> None:

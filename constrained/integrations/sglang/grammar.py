@@ -106,7 +106,7 @@ class SglangGrammar(RequestGrammar, BaseGrammarObject):
 
     def fill_vocab_mask(self, vocab_mask: torch.Tensor, idx: int) -> None:
         """Writes the mask of the present state into a row of int32 ``[rows, words]``."""
-        write_mask(self, vocab_mask, idx)
+        write_mask(self, vocab_mask[idx].numpy())
 
     @staticmethod
     def fill_vocab_mask_batched(entries: list[GrammarRow], vocab_mask: torch.Tensor) -> None:

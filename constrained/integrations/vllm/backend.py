@@ -16,7 +16,7 @@ from vllm.v1.structured_output.backend_types import (
 from constrained.errors import InvalidArgument
 from constrained.integrations.engines.automata import Automata, read_vocabulary
 from constrained.integrations.engines.request_grammar import RequestGrammar
-from constrained.integrations.engines.step_masks import StepMasks
+from constrained.integrations.engines.step_masks import StepMasks, write_mask
 from constrained.integrations.engines.trial import Trial
 from constrained.integrations.vllm.request_fields import request_fields
 
@@ -112,7 +112,11 @@ class VllmGrammarBackend(StructuredOutputBackend):
         limit = min(
             request.max_tokens, self.vllm_config.model_config.max_model_len - request.num_prompt_tokens
         )
-        return VllmGrammar(self.automata.compile(given, params.all_stop_token_ids), limit, self.masks)
+        grammar = VllmGrammar(self.automata.compile(given, params.all_stop_token_ids), limit, self.masks)
+        write_mask(
+            grammar, grammar.automaton.new_mask()
+        )  # in this thread, so that no step of the engine waits for it
+        return grammar
 
     def allocate_token_bitmask(self, max_num_seqs: int) -> torch.Tensor:
         """Masks that allow everything, int32 ``[max_num_seqs, ceil(vocab_size / 32)]``."""

@@ -47,7 +47,9 @@ class VllmManager(StructuredOutputManager):
         super().__init__(vllm_config)
         self.drafts = EngineDrafts(drafts, adapts=not self.settings.always_draft) if drafts else None
         self.backend_name = BACKEND
+        self._plain = False
         self._masks: Any = None
+        self._rows: Any = None
         self.ours: VllmGrammarBackend | None = None
         if not vllm_config.model_config.skip_tokenizer_init:
             size = vllm_config.model_config.get_vocab_size()
@@ -60,6 +62,7 @@ class VllmManager(StructuredOutputManager):
         wanted = request.structured_output_request
         if wanted is None:
             return
+        self._plain = self._is_plain()
         request.constrained_checked = wanted.params._backend == BACKEND
         wanted.params._backend = BACKEND  # other front ends name a backend of vLLM's
         super().grammar_init(request)
@@ -93,8 +96,7 @@ class VllmManager(StructuredOutputManager):
                 requests, structured_output_request_ids, scheduled_spec_decode_tokens
             )
 
-    @property
-    def _plain(self) -> bool:
+    def _is_plain(self) -> bool:
         """Whether a step has one mask for each request, which holds from its first token on."""
         config = self.vllm_config
         return (
@@ -104,20 +106,21 @@ class VllmManager(StructuredOutputManager):
         )
 
     def _plain_masks(self, requests: list[Any]) -> Any:
-        """One mask for each request, as the engine has neither drafts nor reasoning."""
+        """One mask for each request, as the engine has neither drafts nor reasoning; see `StepMasks` on torch."""
         assert self.ours is not None
         if self._masks is None:
             rows = self.vllm_config.scheduler_config.max_num_seqs
             self._masks = self.ours.allocate_token_bitmask(rows)
+            self._rows = self._masks.numpy()
         with self.ours.masks.step() if len(requests) > 1 else nullcontext():
             for row, request in enumerate(requests):
                 grammar = request.structured_output_request.grammar
                 if grammar.is_terminated():
-                    self._masks[row] = -1
+                    self._rows[row] = -1
                     continue
                 grammar.tokens_before = request.num_output_tokens - grammar.accepted
                 self.ours.masks.add(grammar, self._masks, row)
-        return self._masks[: len(requests)].numpy()
+        return self._rows[: len(requests)]
 
     def _count_tokens(self, request: Any, drafts: Sequence[int]) -> None:
         """Tells the grammar of a request how many tokens precede it, drafts that end its reasoning included."""
@@ -131,12 +134,16 @@ class VllmManager(StructuredOutputManager):
 
     def accept_tokens(self, request: Any, new_token_ids: list[int]) -> bool:
         """Appends the tokens that a request got; False if one of them is not allowed."""
+        asked = request.structured_output_request
+        if self._plain and asked is not None and new_token_ids:
+            asked.reasoning_ended = True  # as vLLM notes where there is none
+            return bool(asked.grammar.accept_tokens(request.request_id, new_token_ids))
         if self.drafts is None or not request.use_structured_output or not new_token_ids:
             return bool(super().accept_tokens(request, new_token_ids))
-        grammar = request.structured_output_request.grammar
+        grammar = asked.grammar
         before = grammar.accepted
         accepted = bool(super().accept_tokens(request, new_token_ids))
-        if request.structured_output_request.reasoning_ended:
+        if asked.reasoning_ended:
             self._commit(request, grammar, new_token_ids[len(new_token_ids) - grammar.accepted + before :])
         return accepted
 

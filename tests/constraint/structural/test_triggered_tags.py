@@ -71,6 +71,15 @@ def test_the_older_form() -> None:
     assert not accepts(OLDER, "<f=three>")
 
 
+def test_the_older_form_without_its_type() -> None:
+    """As clients of vLLM and SGLang send it."""
+    untyped = {name: value for name, value in OLDER.items() if name != "type"}
+    assert accepts(untyped, 'so <f=one>12</f><f=two>"a"</f>')
+    assert not accepts(untyped, "<f=three>")
+    with pytest.raises(InvalidConstraint):
+        structural_tag({**untyped, "type": "tag"})
+
+
 def test_at_least_one() -> None:
     once = triggered(at_least_one=True)
     assert not accepts(once, "free text")
