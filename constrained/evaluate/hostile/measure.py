@@ -17,6 +17,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from constrained.automaton.bitmask import zero_mask
+from constrained.automaton.protocol import NO_LIMIT
 from constrained.errors import UnsupportedConstraint
 from constrained.evaluate.harness.machine import peak_bytes, resident_bytes
 from constrained.evaluate.harness.worker_io import error_text
@@ -168,7 +169,7 @@ def _walk(
         if compiled.fill_within is not None and compiled.shortest is not None:
             for extra in BUDGETS:
                 began = time.thread_time()
-                compiled.fill_within(state, row[0], compiled.shortest(state) + extra)
+                compiled.fill_within(state, row[0], min(compiled.shortest(state) + extra, NO_LIMIT))
                 found.within = max(found.within or 0.0, time.thread_time() - began)
         found.detail = f"after {step + 1} tokens"
         tell()

@@ -8,6 +8,7 @@ where `DnfExpansion` would multiply the alternatives.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -280,7 +281,7 @@ class ScalarLowering:
             self.diagnostics.conflict(disjunct, f"no number is {constraints.bounds}")
             return ir.EMPTY_LANGUAGE
         if constraints.divisors:
-            regex = self.multiples(disjunct, constraints.divisors, constraints.bounds, whole)
+            regex = self.multiples(disjunct, constraints.divisors, self.closed_bounds(constraints), whole)
         elif whole:
             if constraints.bounds == numbers.UNBOUNDED:
                 return self.any_integer
@@ -301,10 +302,27 @@ class ScalarLowering:
         """Numbers with as many digits as `max_digits`, bounds and divisors allow; integers between two bounds stay."""
         bounds = constraints.bounds
         closed = bounds.low is not None and bounds.high is not None
-        if self.max_digits is None or (whole and closed):
+        if self.max_digits is None or (whole and (closed or constraints.divisors)):
             return regex
         before, after = numbers.digits_needed(bounds, constraints.divisors, self.max_digits)
         return ir.intersection(regex, numbers.with_digits(before, None if whole else after))
+
+    def closed_bounds(self, constraints: TypeConstraints) -> numbers.Bounds:
+        """The bounds, with those that `max_digits` sets where there is none.
+
+        A language of multiples counts digits by itself; an intersection with one of few digits would have to be searched for a
+        multiple that is short enough.
+        """
+        bounds = constraints.bounds
+        if self.max_digits is None:
+            return bounds
+        before, _ = numbers.digits_needed(bounds, constraints.divisors, self.max_digits)
+        most = Decimal(10**before - 1)
+        return replace(
+            bounds,
+            low=-most if bounds.low is None else bounds.low,
+            high=most if bounds.high is None else bounds.high,
+        )
 
     def multiples(
         self, disjunct: Conjunction, steps: Sequence[Decimal], bounds: numbers.Bounds, whole: bool

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import random
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import pydantic
 import pytest
 
 from constrained import as_constraint, json_schema, python_type
+from constrained.automaton import compile
 from constrained.chat.tools import Tool
 from constrained.constraint.json import MAX_DIGITS
 from constrained.errors import InvalidConstraint
 from tests.grammars.json_schema.test_contents import accepted, draws
+from tests.support.finite import byte_vocabulary
+from tests.support.json_walks import walk
 
 NUMBERS = [
     "0",
@@ -81,6 +86,33 @@ def test_numbers_everywhere_are_limited() -> None:
     }
     for text in (f'{{"p150":{{"n":{long[1:]}}}}}', f'{{"p150":{{"n":{long}}}}}'):
         assert accepted(as_constraint(many), text) == (long not in text)
+
+
+@pytest.mark.parametrize("step", ["999999999999999989", "7436429", "1e17", "0.000000000000000007", "2.5"])
+@pytest.mark.parametrize("kind", ["integer", "number"])
+def test_multiples_of_long_numbers_are_found(kind: str, step: str) -> None:
+    # Their digits were counted by an intersection, and a search for a short multiple ran out of steps in a mask.
+    schema = {"type": kind, "multipleOf": json.loads(step)}
+    vocabulary = byte_vocabulary("12", "123", "1234", "-1", "-12", "99", "0000", "00000")
+    automaton = compile(json_schema(schema, max_digits=MAX_DIGITS), vocabulary)
+    for budget in (2, 6, 11):
+        automaton.fill_mask_within(automaton.start, automaton.new_mask(), budget)
+    for seed in range(6):
+        text = walk(automaton, random.Random(seed), 12)
+        value = Fraction(Decimal(text))
+        assert (value / Fraction(step)).denominator == 1, text
+        assert kind == "number" or value.denominator == 1
+
+
+@pytest.mark.parametrize(("low", "high"), [(None, None), (-5, None), (None, 5000), (1, 88)])
+def test_few_digits_and_multiples_meet_in_the_same_numbers(low: int | None, high: int | None) -> None:
+    bounds = {key: value for key, value in (("minimum", low), ("maximum", high)) if value is not None}
+    limited = json_schema({"type": "integer", "multipleOf": 7, **bounds}, max_digits=2)
+    most = 10**5 if low is not None and high is not None else 10 ** max(2, len(str(high or low or 0)) + 1)
+    for value in range(-1200, 12_000, 7 * 13):
+        allowed = (low is None or value >= low) and (high is None or value <= high) and abs(value) < most
+        for near in (value, value + 1):
+            assert accepted(limited, str(near)) == (allowed and near % 7 == 0), near
 
 
 def test_who_has_the_limit() -> None:
