@@ -93,6 +93,7 @@ void InterleaveStore::mark_sets(const Survivors& states, Survivors& sets) const 
 
 void InterleaveStore::collect(Survivors& states, const Survivors& sets) {
     states.number();
+    covers_.of = kNoState;
     std::vector<State> kept;
     std::vector<uint32_t> words;
     index_ = InternTable();

@@ -4,17 +4,6 @@
 
 namespace core {
 
-namespace {
-
-bool has(const uint32_t* words, uint32_t bit) { return words[bit / 32] >> (bit % 32) & 1; }
-
-/// Length of an entry and its separator.
-uint32_t with_separator(const InterleaveStore::Definition& interleave, uint32_t length) {
-    return add_lengths(length, interleave.separator_length == kInfinite ? 0 : interleave.separator_length);
-}
-
-}  // namespace
-
 InterleaveId InterleaveStore::add(Definition definition) {
     std::stable_sort(definition.entries.begin(), definition.entries.end(),
                      [](const Entry& a, const Entry& b) { return a.alternative < b.alternative; });
@@ -24,6 +13,7 @@ InterleaveId InterleaveStore::add(Definition definition) {
     for (uint32_t i = 0; i < definition.entries.size(); ++i) {
         const Entry& entry = definition.entries[i];
         if (!entry.distinct) continue;
+        definition.distinct_obligations |= entry.obligations;
         auto same = std::ranges::find_if(definition.distinct, [&](const std::vector<uint32_t>& group) {
             return definition.entries[group[0]].language == entry.language;
         });
@@ -58,6 +48,7 @@ void InterleaveStore::measure(InterleaveId start, const std::function<uint32_t(E
         shortest = std::min(shortest, entry.length);
     }
     interleave.by_length.clear();
+    covers_.of = kNoState;
     for (uint32_t alternative = 0; alternative < interleave.alternatives; ++alternative) {
         if (interleave.cheapest[alternative] != kInfinite) interleave.by_length.push_back(alternative);
     }
@@ -156,7 +147,17 @@ InterleaveId InterleaveStore::consume_entry(InterleaveId id, uint32_t entry, Sca
     return intern(next.state, next.open == view.open ? open : changed);
 }
 
+uint32_t InterleaveStore::length(InterleaveId id, Turn turn) const {
+    if (!covers_together(id)) return shortest(view(id), turn, JsonValues::kUntracked);
+    const uint32_t whole = covers(id).whole;
+    return turn == Turn::After || whole == kInfinite ? whole : whole - definition(id).separator_length;
+}
+
 uint32_t InterleaveStore::length_after(InterleaveId id, uint32_t entry, ScalarPrefixId head) const {
+    if (covers_together(id) && (head == JsonValues::kUntracked || !length_depends_on_head(id, entry))) {
+        const uint32_t rest = covers(id).after[entry];
+        if (rest != kUnknownRest) return rest;
+    }
     View view = this->view(id);
     return after(view, entry, scratch_) ? shortest(view, Turn::After, head) : kInfinite;
 }
@@ -186,7 +187,8 @@ uint32_t InterleaveStore::shortest(const View& view, Turn turn, ScalarPrefixId h
     const uint32_t low = std::max(state.low, 1u);
     const uint32_t high = alone ? std::min(state.high, 1u) : state.high;
     if (state.required > high || low > high) return kInfinite;
-    const uint32_t extra = low > state.required ? low - state.required : 0;
+    const bool implied = low == 1 && state.obligations != 0;  // whatever discharges them is an entry
+    const uint32_t extra = low > state.required && !implied ? low - state.required : 0;
     const uint32_t rest = state.obligations == 0 ? fill(view, extra, head) : cover(view, extra, high - state.required, head);
     if (turn == Turn::After || rest == kInfinite || alone) return rest;
     return rest - interleave.separator_length;
@@ -230,85 +232,6 @@ uint32_t InterleaveStore::fill(const View& view, uint32_t extra, ScalarPrefixId 
 std::vector<uint32_t> InterleaveStore::distinct_lengths(const State& state, uint32_t entry, uint32_t count, ScalarPrefixId head) const {
     if (count > kMaxDistinct) throw TooLarge("too many distinct entries are required");
     return values_->shortest_lengths(definitions_[state.interleave].entries[entry].language, state.seen, count, head);
-}
-
-/// As `fill` with remaining obligations and at most `room` more entries: dynamic programming over (discharged obligations,
-/// entries), one alternative at a time.
-uint32_t InterleaveStore::cover(const View& view, uint32_t extra, uint32_t room, ScalarPrefixId head) const {
-    const State& state = view.state;
-    const Definition& interleave = definitions_[state.interleave];
-    const uint32_t most = static_cast<uint32_t>(
-        std::min<uint64_t>(uint64_t{extra} + std::popcount(state.obligations), room));
-    if (most < extra) return kInfinite;
-    if (most > kMaxDistinct) throw TooLarge("too many entries with obligations are required");
-    const uint32_t sets = std::bit_floor(interleave.obligations) * 2;
-    std::vector<uint32_t> best(size_t{sets} * (most + 1), kInfinite);
-    const auto cell = [&](std::vector<uint32_t>& table, uint32_t obligations, uint32_t count) -> uint32_t& {
-        return table[size_t{obligations} * (most + 1) + count];
-    };
-    cell(best, 0, 0) = 0;
-    const auto add = [&](const std::vector<uint32_t>& from, std::vector<uint32_t>& to, uint32_t obligations, uint32_t length, uint32_t more) {
-        for (uint32_t held = 0; held < sets; ++held) {
-            if (held & ~state.obligations) continue;
-            for (uint32_t count = 0; count + more <= most; ++count) {
-                const uint32_t before = from[size_t{held} * (most + 1) + count];
-                uint32_t& there = cell(to, held | (obligations & state.obligations), count + more);
-                there = std::min(there, add_lengths(before, length));
-            }
-        }
-    };
-    std::vector<uint32_t> free;
-    for (size_t i = 0; i < interleave.entries.size();) {
-        const uint32_t alternative = interleave.entries[i].alternative;
-        size_t end = i;
-        while (end < interleave.entries.size() && interleave.entries[end].alternative == alternative) ++end;
-        if (alternative == kRepeatable) {
-            for (; i < end; ++i) {
-                if (!interleave.entries[i].distinct) free.push_back(static_cast<uint32_t>(i));
-            }
-        } else if (const bool required = has(interleave.required_words.data(), alternative); has(view.open, alternative)) {
-            // Where no number of entries is demanded, an optional one that discharges nothing makes a text longer.
-            const bool useful = required || extra > 0 || std::any_of(interleave.entries.begin() + i, interleave.entries.begin() + end, [&](const Entry& entry) {
-                return entry.obligations & state.obligations;
-            });
-            if (!useful) {
-                i = end;
-                continue;
-            }
-            const std::vector<uint32_t> before = best;
-            if (required) std::fill(best.begin(), best.end(), kInfinite);
-            for (size_t j = i; j < end; ++j) {
-                const Entry& entry = interleave.entries[j];
-                if (entry.length != kInfinite) add(before, best, entry.obligations, with_separator(interleave, entry.length), !required);
-            }
-        }
-        i = end;
-    }
-    // Repeatable entries may occur once per obligation and once per extra entry.
-    for (uint32_t round = 0; round < most; ++round) {
-        const std::vector<uint32_t> before = best;
-        for (const uint32_t i : free) {
-            const Entry& entry = interleave.entries[i];
-            if (entry.length != kInfinite) add(before, best, entry.obligations, with_separator(interleave, entry.length), 1);
-        }
-    }
-    for (const auto& group : interleave.distinct) {
-        if (most == 0) break;
-        for (const uint32_t key : distinct_lengths(state, group[0], most, head)) {
-            const std::vector<uint32_t> before = best;
-            for (const uint32_t i : group) {
-                const Entry& entry = interleave.entries[i];
-                const uint32_t length = add_lengths(key, entry.body_length);
-                if (length != kInfinite) add(before, best, entry.obligations, with_separator(interleave, length), 1);
-            }
-        }
-    }
-    uint32_t least = kInfinite;
-    for (uint32_t obligations = 0; obligations < sets; ++obligations) {
-        if ((obligations & state.obligations) != state.obligations) continue;
-        for (uint32_t count = extra; count <= most; ++count) least = std::min(least, cell(best, obligations, count));
-    }
-    return least;
 }
 
 }  // namespace core

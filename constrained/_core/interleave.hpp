@@ -48,6 +48,7 @@ public:
         std::vector<uint32_t> by_length;  // alternatives, and kRepeatable for repeatable entries, by ascending length
         uint32_t shortest_repeatable = kInfinite;  // without distinct heads
         std::vector<std::vector<uint32_t>> distinct;  // entry indices, grouped by head language
+        uint32_t distinct_obligations = 0;            // that entries with distinct heads can discharge
         uint32_t separator_length = kInfinite;
     };
 
@@ -81,13 +82,15 @@ public:
     /// Whether the minimum length after a repeatable entry depends on the value of its head.
     bool length_depends_on_head(InterleaveId id, uint32_t entry) const {
         const State& state = states_[id.value];
-        return state.low > state.required + 1 || (state.obligations & ~definition(id).entries[entry].obligations) != 0;
+        const Definition& interleave = definition(id);
+        return state.low > state.required + 1 ||
+               (state.obligations & ~interleave.entries[entry].obligations & interleave.distinct_obligations) != 0;
     }
     /// Bytes of the longest head value that a shortest text after this entry and `more` others may contain, if the head is not
     /// one of them; kInfinite if they are too many to list.
     uint32_t longest_needed_value(InterleaveId id, uint32_t entry, uint32_t more) const;
     /// Minimum length in bytes; kInfinite if there is no text.
-    uint32_t length(InterleaveId id, Turn turn) const { return shortest(view(id), turn, JsonValues::kUntracked); }
+    uint32_t length(InterleaveId id, Turn turn) const;
     /// Minimum length of the separators and entries after an entry with this head; an upper bound for `kAnyScalar`.
     uint32_t length_after(InterleaveId id, uint32_t entry, ScalarPrefixId head = JsonValues::kUntracked) const;
 
@@ -128,6 +131,19 @@ private:
         const uint64_t hash = combine(combine(combine(combine(state.interleave, state.obligations), state.low), state.high), state.seen.value);
         return hash_words(open, hash);
     }
+    static constexpr uint32_t kNoState = UINT32_MAX, kUnknownRest = UINT32_MAX - 1;
+    /// Minimum lengths of a state with obligations, all entries with their separators.
+    struct Covers {
+        uint32_t of = kNoState;
+        uint32_t whole = kInfinite;
+        std::vector<uint32_t> after;  // by entry: what follows it where obligations are left; otherwise `kUnknownRest`
+    };
+
+    static bool has(const uint32_t* words, uint32_t bit) { return words[bit / 32] >> (bit % 32) & 1; }
+    /// Length of an entry and its separator.
+    static uint32_t with_separator(const Definition& interleave, uint32_t length) {
+        return add_lengths(length, interleave.separator_length == kInfinite ? 0 : interleave.separator_length);
+    }
     View view(InterleaveId id) const { return {states_[id.value], words_.data() + states_[id.value].at}; }
     bool after(View& view, uint32_t entry, std::vector<uint32_t>& open) const;
     InterleaveId intern(State state, const std::vector<uint32_t>& open);
@@ -137,6 +153,9 @@ private:
     uint32_t fill(const View& view, uint32_t extra, ScalarPrefixId head) const;
     std::vector<uint32_t> distinct_lengths(const State& state, uint32_t entry, uint32_t count, ScalarPrefixId head) const;
     uint32_t cover(const View& view, uint32_t extra, uint32_t room, ScalarPrefixId head) const;
+    bool covers_together(InterleaveId id) const;
+    const Covers& covers(InterleaveId id) const;
+    void cover_repeatedly(const State& state, std::span<const Entry> entries, std::span<uint32_t> lengths) const;
 
     std::vector<Definition> definitions_;
     std::vector<State> states_;
@@ -145,6 +164,7 @@ private:
     size_t definition_bytes_ = 0;
     JsonValues* values_ = nullptr;
     mutable std::vector<uint32_t> scratch_;
+    mutable Covers covers_;  // of the state that was asked for last
 };
 
 }  // namespace core

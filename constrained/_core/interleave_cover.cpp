@@ -1,0 +1,225 @@
+// Interleaves with obligations: the shortest entries that discharge them.
+#include <algorithm>
+
+#include "interleave.hpp"
+
+namespace core {
+
+namespace {
+
+/// An entry that may discharge open obligations, numbered from 0 on.
+struct Choice {
+    uint32_t obligations, length;
+};
+
+/// The bits of `value` at the places of the bits of `mask`, moved together.
+uint32_t packed(uint32_t value, uint32_t mask) {
+    uint32_t result = 0;
+    for (uint32_t place = 0; mask; mask &= mask - 1, ++place) result |= (value >> std::countr_zero(mask) & 1) << place;
+    return result;
+}
+
+/// Lengths by sets of obligations, before one more alternative -> with it. `optional`: it may be left out.
+void add_alternative(std::span<const Choice> choices, bool optional, const uint32_t* before, uint32_t* with, uint32_t sets) {
+    for (uint32_t set = 0; set < sets; ++set) {
+        uint32_t least = optional ? before[set] : kInfinite;
+        for (const auto& [obligations, length] : choices) least = std::min(least, add_lengths(before[set & ~obligations], length));
+        with[set] = least;
+    }
+}
+
+}  // namespace
+
+/// As `fill` with remaining obligations and at most `room` more entries: dynamic programming over (discharged obligations,
+/// entries), one alternative at a time.
+uint32_t InterleaveStore::cover(const View& view, uint32_t extra, uint32_t room, ScalarPrefixId head) const {
+    const State& state = view.state;
+    const Definition& interleave = definitions_[state.interleave];
+    const uint32_t most = static_cast<uint32_t>(
+        std::min<uint64_t>(uint64_t{extra} + std::popcount(state.obligations), room));
+    if (most < extra) return kInfinite;
+    if (most > kMaxDistinct) throw TooLarge("too many entries with obligations are required");
+    const uint32_t sets = std::bit_floor(interleave.obligations) * 2;
+    std::vector<uint32_t> best(size_t{sets} * (most + 1), kInfinite);
+    const auto cell = [&](std::vector<uint32_t>& table, uint32_t obligations, uint32_t count) -> uint32_t& {
+        return table[size_t{obligations} * (most + 1) + count];
+    };
+    cell(best, 0, 0) = 0;
+    const auto add = [&](const std::vector<uint32_t>& from, std::vector<uint32_t>& to, uint32_t obligations, uint32_t length, uint32_t more) {
+        for (uint32_t held = 0; held < sets; ++held) {
+            if (held & ~state.obligations) continue;
+            for (uint32_t count = 0; count + more <= most; ++count) {
+                const uint32_t before = from[size_t{held} * (most + 1) + count];
+                uint32_t& there = cell(to, held | (obligations & state.obligations), count + more);
+                there = std::min(there, add_lengths(before, length));
+            }
+        }
+    };
+    std::vector<uint32_t> free;
+    for (size_t i = 0; i < interleave.entries.size();) {
+        const uint32_t alternative = interleave.entries[i].alternative;
+        size_t end = i;
+        while (end < interleave.entries.size() && interleave.entries[end].alternative == alternative) ++end;
+        if (alternative == kRepeatable) {
+            for (; i < end; ++i) {
+                if (!interleave.entries[i].distinct) free.push_back(static_cast<uint32_t>(i));
+            }
+        } else if (const bool required = has(interleave.required_words.data(), alternative); has(view.open, alternative)) {
+            // Where no number of entries is demanded, an optional one that discharges nothing makes a text longer.
+            const bool useful = required || extra > 0 || std::any_of(interleave.entries.begin() + i, interleave.entries.begin() + end, [&](const Entry& entry) {
+                return entry.obligations & state.obligations;
+            });
+            if (!useful) {
+                i = end;
+                continue;
+            }
+            const std::vector<uint32_t> before = best;
+            if (required) std::fill(best.begin(), best.end(), kInfinite);
+            for (size_t j = i; j < end; ++j) {
+                const Entry& entry = interleave.entries[j];
+                if (entry.length != kInfinite) add(before, best, entry.obligations, with_separator(interleave, entry.length), !required);
+            }
+        }
+        i = end;
+    }
+    // Repeatable entries may occur once per obligation and once per extra entry.
+    for (uint32_t round = 0; round < most; ++round) {
+        const std::vector<uint32_t> before = best;
+        for (const uint32_t i : free) {
+            const Entry& entry = interleave.entries[i];
+            if (entry.length != kInfinite) add(before, best, entry.obligations, with_separator(interleave, entry.length), 1);
+        }
+    }
+    for (const auto& group : interleave.distinct) {
+        if (most == 0) break;
+        const bool useful = extra > 0 || std::ranges::any_of(group, [&](uint32_t i) { return (interleave.entries[i].obligations & state.obligations) != 0; });
+        if (!useful) continue;
+        for (const uint32_t key : distinct_lengths(state, group[0], most, head)) {
+            const std::vector<uint32_t> before = best;
+            for (const uint32_t i : group) {
+                const Entry& entry = interleave.entries[i];
+                const uint32_t length = add_lengths(key, entry.body_length);
+                if (length != kInfinite) add(before, best, entry.obligations, with_separator(interleave, length), 1);
+            }
+        }
+    }
+    uint32_t least = kInfinite;
+    for (uint32_t obligations = 0; obligations < sets; ++obligations) {
+        if ((obligations & state.obligations) != state.obligations) continue;
+        for (uint32_t count = extra; count <= most; ++count) least = std::min(least, cell(best, obligations, count));
+    }
+    return least;
+}
+
+/// Whether `covers` knows the lengths of a state: no number of entries is demanded beyond what the obligations and
+/// required alternatives take, and none can be exceeded.
+bool InterleaveStore::covers_together(InterleaveId id) const {
+    const State& state = states_[id.value];
+    const Definition& interleave = definitions_[state.interleave];
+    return state.obligations != 0 && state.low <= 1 && !interleave.ordered && interleave.separator_length != kInfinite &&
+           state.high > uint64_t{state.required} + std::popcount(state.obligations) && state.required_bytes != kInfinite;
+}
+
+/// By set of obligations: the minimum length of these repeatable entries that discharge it.
+void InterleaveStore::cover_repeatedly(const State& state, std::span<const Entry> entries, std::span<uint32_t> lengths) const {
+    const Definition& interleave = definitions_[state.interleave];
+    const auto choice = [&](const Entry& entry, uint32_t length) { return Choice{packed(entry.obligations, state.obligations), with_separator(interleave, length)}; };
+    std::vector<Choice> choices;
+    for (const Entry& entry : entries) {
+        if (!entry.distinct && entry.length != kInfinite && (entry.obligations & state.obligations)) choices.push_back(choice(entry, entry.length));
+    }
+    for (uint32_t set = 1; set < lengths.size(); ++set) {
+        lengths[set] = kInfinite;
+        for (const auto& [obligations, length] : choices) {
+            if (set & obligations) lengths[set] = std::min(lengths[set], add_lengths(lengths[set & ~obligations], length));
+        }
+    }
+    for (const auto& group : interleave.distinct) {  // each of its values may be the head of one entry
+        choices.clear();
+        for (const uint32_t i : group) {
+            const Entry& entry = interleave.entries[i];
+            if (entry.body_length != kInfinite && (entry.obligations & state.obligations)) choices.push_back(choice(entry, entry.body_length));
+        }
+        if (choices.empty()) continue;
+        uint32_t head = 0;
+        for (const uint32_t next : distinct_lengths(state, group[0], std::popcount(state.obligations), JsonValues::kUntracked)) {
+            for (Choice& one : choices) one.length = add_lengths(one.length, next - head);  // ascending
+            head = next;
+            for (size_t set = lengths.size(); set-- > 1;) {  // from large to small: a set reads smaller ones before they change
+                for (const auto& [obligations, length] : choices) lengths[set] = std::min(lengths[set], add_lengths(lengths[set & ~obligations], length));
+            }
+        }
+    }
+}
+
+/// The lengths of all entries together. Each alternative is left out of the others once: what those before it discharge,
+/// and what those behind it do, are tables by sets of obligations.
+const InterleaveStore::Covers& InterleaveStore::covers(InterleaveId id) const {
+    if (covers_.of == id.value) return covers_;
+    const View view = this->view(id);
+    const Definition& interleave = definitions_[view.state.interleave];
+    const uint32_t due = view.state.obligations, sets = 1u << std::popcount(due);
+    const std::vector<Entry>& entries = interleave.entries;
+    std::vector<uint32_t>& after = covers_.after;
+    covers_.of = kNoState;  // an allocation below may throw
+    after.assign(entries.size(), kUnknownRest);
+
+    struct Stage {
+        size_t begin, end;  // of its entries
+        bool required;
+        std::vector<Choice> choices;
+    };
+    std::vector<Stage> stages;     // the alternatives that may discharge something
+    uint32_t base = view.state.required_bytes;  // of the required alternatives that do not
+    size_t begin = 0;
+    for (size_t end; begin < entries.size() && entries[begin].alternative != kRepeatable; begin = end) {
+        const uint32_t alternative = entries[begin].alternative;
+        Stage stage{begin, begin, false, {}};
+        bool useful = false;
+        for (; stage.end < entries.size() && entries[stage.end].alternative == alternative; ++stage.end) {
+            const Entry& entry = entries[stage.end];
+            useful |= (entry.obligations & due) != 0;
+            if (entry.length != kInfinite) stage.choices.push_back({packed(entry.obligations, due), with_separator(interleave, entry.length)});
+        }
+        end = stage.end;
+        if (!useful || !has(view.open, alternative)) continue;
+        stage.required = has(interleave.required_words.data(), alternative);
+        if (stage.required) base -= with_separator(interleave, interleave.cheapest[alternative]);
+        stages.push_back(std::move(stage));
+    }
+
+    std::vector<uint32_t> behind((stages.size() + 1) * sets);  // by stage: the lengths of this one and those behind it
+    cover_repeatedly(view.state, std::span(entries).subspan(begin), {&behind[stages.size() * sets], sets});
+    for (size_t i = stages.size(); i-- > 0;) add_alternative(stages[i].choices, !stages[i].required, &behind[(i + 1) * sets], &behind[i * sets], sets);
+    covers_.whole = add_lengths(base, behind[sets - 1]);
+
+    const auto left = [&](const Entry& entry) { return packed(due & ~entry.obligations, due); };
+    for (size_t i = 0; i < entries.size(); ++i) {
+        const Entry& entry = entries[i];
+        if (left(entry) == 0) continue;
+        const bool counted = entry.alternative != kRepeatable && has(interleave.required_words.data(), entry.alternative);
+        const uint32_t others = base - (counted ? with_separator(interleave, interleave.cheapest[entry.alternative]) : 0);
+        after[i] = add_lengths(others, behind[left(entry)]);
+    }
+    std::vector<uint32_t> ahead(sets, kInfinite), next(sets);  // the lengths of the stages before one
+    ahead[0] = 0;
+    for (size_t i = 0; i < stages.size(); ++i) {
+        const uint32_t* rest = &behind[(i + 1) * sets];
+        for (size_t j = stages[i].begin; j < stages[i].end; ++j) {
+            const uint32_t all = left(entries[j]);
+            if (all == 0) continue;
+            uint32_t least = kInfinite;
+            for (uint32_t part = all;; part = (part - 1) & all) {
+                least = std::min(least, add_lengths(ahead[part], rest[all & ~part]));
+                if (part == 0) break;
+            }
+            after[j] = add_lengths(base, least);
+        }
+        add_alternative(stages[i].choices, !stages[i].required, ahead.data(), next.data(), sets);
+        ahead.swap(next);
+    }
+    covers_.of = id.value;
+    return covers_;
+}
+
+}  // namespace core
