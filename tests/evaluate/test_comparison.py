@@ -1,0 +1,33 @@
+"""The table of docs/comparison.md is what the installed engines do."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+import pytest
+
+from tests.tools import comparison
+
+
+@pytest.mark.parametrize("name", comparison.ENGINES)
+def test_a_column_of_the_table_is_what_the_engine_does(name: str) -> None:
+    module = comparison.ENGINES[name]
+    if name != "constrained":
+        pytest.importorskip(module)
+    columns = {
+        head.partition(" ")[0]: (head, cells)
+        for head, cells in comparison.written(comparison.PAGE.read_text("utf-8"))
+    }
+    head, cells = columns[name]
+    if name != "constrained" and head.partition(" ")[2] != version(module.replace("_", "-")):
+        pytest.skip(f"{module} has another version than the page")
+    assert comparison.column(name)[1] == cells
+
+
+def test_this_library_is_wrong_about_one_case_and_says_so() -> None:
+    columns = dict(comparison.written(comparison.PAGE.read_text("utf-8")))
+    (own,) = [cells for head, cells in columns.items() if head.startswith("constrained ")]
+    wrong = {
+        case.about: cell for case, cell in zip(comparison.CASES, own, strict=True) if cell != comparison.RIGHT
+    }
+    assert wrong == {"members in another order": comparison.STRICT}

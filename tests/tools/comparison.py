@@ -1,0 +1,263 @@
+"""The table of docs/comparison.md: what engines of masks do with schemas that are easy to get wrong.
+
+    PYTHONPATH=. python -m tests.tools.comparison            prints the table of the installed engines
+    PYTHONPATH=. python -m tests.tools.comparison --write    writes it into the page; all engines have to be installed
+
+Every text is replayed token by token, as `constrained bench masks` does it, with a token a byte.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from constrained.evaluate.masks.engines import load_engine
+from constrained.evaluate.masks.replay import Replayer
+from constrained.evaluate.masks.workload import Instance, VocabularyData
+from constrained.vocabulary import Vocabulary
+
+PAGE = Path(__file__).parents[2] / "docs" / "comparison.md"
+BEGIN, END = "<!-- engines: begin -->", "<!-- engines: end -->"
+ENGINES = {
+    "constrained": "constrained",
+    "llguidance": "llguidance",
+    "xgrammar": "xgrammar",
+    "glrmask": "glrmask",
+    "outlines": "outlines_core",
+}
+"""Name -> the module that has to be installed."""
+
+RIGHT, LAX, STRICT, REFUSED = "right", "takes invalid", "rejects valid", "refused"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A schema, and texts that it allows and forbids, in the spelling of `json.dumps`.
+
+    Attributes:
+        about: what is easy to get wrong.
+        schema: the schema.
+        valid, invalid: texts.
+    """
+
+    about: str
+    schema: Any
+    valid: tuple[str, ...]
+    invalid: tuple[str, ...]
+
+
+CASES = (
+    Case(
+        "`required` without `properties`",
+        {"type": "object", "required": ["a"]},
+        ('{"a": 1}', '{"a": 1, "b": 2}'),
+        ("{}", '{"b": 1}'),
+    ),
+    Case(
+        "`maxLength` counts characters, not escapes",
+        {"type": "string", "maxLength": 2},
+        (r'"\n\n"', '"éé"'),
+        ('"abc"', r'"\n\n\n"'),
+    ),
+    Case("no raw control characters in strings", {"type": "string", "maxLength": 3}, ('"a"',), ('"a\nb"',)),
+    Case("`pattern` is not anchored", {"type": "string", "pattern": "b"}, ('"abc"', '"b"'), ('"ac"',)),
+    Case(
+        "`pattern` beside `maxLength`",
+        {"type": "string", "pattern": "^a+$", "maxLength": 2},
+        ('"aa"',),
+        ('"aaa"', '"b"'),
+    ),
+    Case(
+        "`format: date` knows the months",
+        {"type": "string", "format": "date"},
+        ('"2024-02-29"',),
+        ('"2024-13-01"',),
+    ),
+    Case("`multipleOf`", {"type": "integer", "multipleOf": 7, "minimum": 0}, ("0", "21"), ("20", "-7")),
+    Case(
+        "bounds of numbers with fractions",
+        {"type": "number", "minimum": 0.5, "maximum": 1.5},
+        ("0.5", "1.25", "1.5"),
+        ("0.49", "1.51", "2"),
+    ),
+    Case("`enum` beside `type`", {"type": "string", "enum": ["a", 1]}, ('"a"',), ("1",)),
+    Case("`const` with an object", {"const": {"a": [1, None]}}, ('{"a": [1, null]}',), ('{"a": [1]}',)),
+    Case("`not`", {"type": "integer", "not": {"const": 3}}, ("2", "33"), ("3",)),
+    Case(
+        "`oneOf` means exactly one",
+        {"oneOf": [{"type": "integer", "minimum": 0}, {"type": "integer", "maximum": 5}]},
+        ("6", "-1"),
+        ("3",),
+    ),
+    Case(
+        "`allOf` of two objects",
+        {
+            "allOf": [
+                {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]},
+                {"type": "object", "properties": {"b": {"type": "string"}}, "required": ["b"]},
+            ]
+        },
+        ('{"a": 1, "b": "x"}',),
+        ('{"a": 1}', '{"a": "x", "b": "x"}'),
+    ),
+    Case(
+        "`if`, `then`, `else`",
+        {
+            "type": "object",
+            "properties": {"kind": {"enum": ["a", "b"]}, "n": {"type": "integer"}},
+            "required": ["kind"],
+            "if": {"properties": {"kind": {"const": "a"}}},
+            "then": {"required": ["n"]},
+        },
+        ('{"kind": "a", "n": 1}', '{"kind": "b"}'),
+        ('{"kind": "a"}',),
+    ),
+    Case(
+        "`dependentRequired`",
+        {
+            "type": "object",
+            "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
+            "dependentRequired": {"a": ["b"]},
+        },
+        ('{"a": 1, "b": 2}', '{"b": 2}', "{}"),
+        ('{"a": 1}',),
+    ),
+    Case(
+        "`patternProperties`",
+        {
+            "type": "object",
+            "patternProperties": {"^x": {"type": "integer"}},
+            "additionalProperties": False,
+        },
+        ('{"xa": 1}', "{}"),
+        ('{"xa": "b"}', '{"a": 1}'),
+    ),
+    Case(
+        "`minProperties`", {"type": "object", "minProperties": 2}, ('{"a": 1, "b": 2}',), ('{"a": 1}', "{}")
+    ),
+    Case(
+        "a key may not come twice",
+        {
+            "type": "object",
+            "properties": {"a": {"type": "integer"}},
+            "required": ["a"],
+        },
+        ('{"a": 1}', '{"a": 1, "b": 2}'),
+        ('{"a": 1, "a": "x"}',),
+    ),
+    Case(
+        "`contains`",
+        {"type": "array", "contains": {"const": 1}, "items": {"type": "integer"}},
+        ("[2, 1]",),
+        ("[2]", "[]"),
+    ),
+    Case(
+        "`uniqueItems`",
+        {"type": "array", "uniqueItems": True, "items": {"enum": [1, 2, 3]}},
+        ("[1, 2]", "[]"),
+        ("[1, 1]",),
+    ),
+    Case(
+        "`unevaluatedProperties`",
+        {
+            "type": "object",
+            "allOf": [{"properties": {"a": {"type": "integer"}}}],
+            "properties": {"b": {"type": "integer"}},
+            "unevaluatedProperties": False,
+        },
+        ('{"b": 2}', '{"a": 1}'),
+        ('{"c": 1}',),
+    ),
+    Case(
+        "recursion",
+        {
+            "$ref": "#/$defs/node",
+            "$defs": {
+                "node": {
+                    "type": "object",
+                    "properties": {"next": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}},
+                    "required": ["next"],
+                    "additionalProperties": False,
+                }
+            },
+        },
+        ('{"next": {"next": null}}',),
+        ('{"next": {}}',),
+    ),
+    Case(
+        "members in another order",
+        {
+            "type": "object",
+            "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
+            "required": ["a", "b"],
+            "additionalProperties": False,
+        },
+        ('{"b": 1, "a": 2}', '{"a": 1, "b": 2}'),
+        ('{"a": 1}',),
+    ),
+)
+
+_TOKENS = [*(bytes([i]) for i in range(256)), b""]
+VOCABULARY = Vocabulary.from_bytes(_TOKENS, [256])
+
+
+def verdict(engine: Any, case: Case) -> str:
+    """What an engine does with the texts of a case."""
+    schema = json.dumps(case.schema)
+    texts = [(text, True) for text in case.valid] + [(text, False) for text in case.invalid]
+    instances = [Instance(valid, VOCABULARY.encode(text)) for text, valid in texts]
+    replayer = Replayer((VOCABULARY.size + 31) // 32, VOCABULARY.eos_ids)
+    try:
+        replays = replayer.replay(
+            *replayer.first(lambda: engine.compile(case.schema, schema)), instances
+        ).replays
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # a panic of a Rust extension is not an Exception
+        return REFUSED
+    lax = any(replay.accepted and not replay.valid for replay in replays)
+    strict = any(replay.valid and not replay.accepted for replay in replays)
+    return ", ".join([LAX] * lax + [STRICT] * strict) or RIGHT
+
+
+def column(name: str) -> tuple[str, list[str]]:
+    """An engine with its version, and its verdicts."""
+    engine = load_engine(name)(VocabularyData(_TOKENS, (256,)), 1)
+    return f"{name} {engine.version}", [verdict(engine, case) for case in CASES]
+
+
+def table(columns: list[tuple[str, list[str]]]) -> str:
+    """The table, as Markdown."""
+    heads = [head for head, _ in columns]
+    lines = ["| | " + " | ".join(heads) + " |", "|---|" + "---|" * len(heads)]
+    for i, case in enumerate(CASES):
+        cells = [f"**{cells[i]}**" if LAX in cells[i] else cells[i] for _, cells in columns]
+        lines.append(f"| {case.about} | " + " | ".join(cells) + " |")
+    counts = [f"{cells.count(RIGHT)} of {len(CASES)}" for _, cells in columns]
+    return "\n".join([*lines, "| right | " + " | ".join(counts) + " |"])
+
+
+def written(page: str) -> list[tuple[str, list[str]]]:
+    """The columns of the table on the page."""
+    part = page.partition(BEGIN)[2].partition(END)[0].strip().splitlines()
+    cells = [[cell.strip().strip("*") for cell in line.strip("|").split("|")] for line in part]
+    head, _, *rows, _ = cells
+    return [(name, [row[i] for row in rows]) for i, name in enumerate(head[1:], 1)]
+
+
+def main() -> None:
+    """Prints the table, or writes it."""
+    made = table([column(name) for name in ENGINES])
+    if "--write" not in sys.argv:
+        print(made)
+        return
+    page = PAGE.read_text("utf-8")
+    before, after = page.partition(BEGIN)[0], page.partition(END)[2]
+    PAGE.write_text(f"{before}{BEGIN}\n{made}\n{END}{after}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
