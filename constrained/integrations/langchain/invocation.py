@@ -16,7 +16,7 @@ from constrained.integrations.langchain.token_logprobs import MOST, RecordingSam
 from constrained.sampling import TokenSampler
 
 
-def completions_of(generator: Generator, count: int | None, top: int | None) -> list[Completion]:
+def completions_of(generator: Generator, count: int | None, top: int | None) -> list[ChatCompletion]:
     """The completions of a call.
 
     Args:
@@ -31,7 +31,7 @@ def completions_of(generator: Generator, count: int | None, top: int | None) -> 
         if value is not None and (isinstance(value, bool) or not least <= value <= most):
             raise InvalidArgument(f"{name} is {value!r}", action=f"pass {least} to {most}")
     if top is None:
-        return [Completion(generator, i, None) for i in range(count or 1)]
+        return [ChatCompletion(generator, i, None) for i in range(count or 1)]
     if not isinstance(generator.sampler, TokenSampler):
         raise InvalidArgument(
             "this sampler draws whole texts, without log-probabilities", action="leave logprobs out"
@@ -41,11 +41,11 @@ def completions_of(generator: Generator, count: int | None, top: int | None) -> 
         recorder = RecordingSampler(generator.sampler, generator.model.vocabulary, top)
         one = copy.copy(generator)
         one.sampler = recorder
-        completions.append(Completion(one, i, recorder))
+        completions.append(ChatCompletion(one, i, recorder))
     return completions
 
 
-class Completion(NamedTuple):
+class ChatCompletion(NamedTuple):
     """One completion of a call.
 
     Attributes:
@@ -66,7 +66,7 @@ class Completion(NamedTuple):
 class ChatInvocation(NamedTuple):
     """A call of the chat model as arguments of `Generator`."""
 
-    completions: list[Completion]
+    completions: list[ChatCompletion]
     replies: ReplyConstraint
     prompt: Any
     settings: dict[str, Any]
@@ -95,7 +95,7 @@ class ChatInvocation(NamedTuple):
             outputs.append(last.output)
         return outputs
 
-    def chunks(self, one: Completion) -> Iterator[Chunk]:
+    def chunks(self, one: ChatCompletion) -> Iterator[Chunk]:
         """Generates a completion.
 
         Raises:
