@@ -55,6 +55,13 @@ class AttentionLayout:
         """The kinds with a bounded window."""
         return {kind: sight for kind, sight in self.windows.items() if sight.bound is not None}
 
+    @cached_property
+    def layer_windows(self) -> tuple[int | None, ...] | None:
+        """By layer: number of tokens that a query sees, 0 for all, None for keys of another layer; None for chunks."""
+        if any(sight.chunk for sight in self.windows.values()):
+            return None
+        return tuple(None if kind is None else self.windows[kind].window or 0 for kind in self.kinds)
+
 
 def make_attention_masks(
     layout: AttentionLayout,

@@ -191,7 +191,7 @@ def probe_steps(
         device: where token ids go.
         size: of its vocabulary.
         compiles: see `FixedSteps`.
-        attends: try the attention of draft trees: for models that use torch's, without windows.
+        attends: try the attention of draft trees: for models that use torch's, without chunks.
     """
     import torch
 
@@ -210,7 +210,8 @@ def probe_steps(
                 most,
             )
 
-    if attends and config._attn_implementation in ("sdpa", TREE_ATTENTION) and not layout.bounds:
+    plain = config._attn_implementation in ("sdpa", TREE_ATTENTION)
+    if attends and plain and layout.layer_windows is not None:
         choose(config, TREE_ATTENTION)
         if failure(FixedSteps(run, layout, compiles=False, attends=True)) is None:
             return FixedSteps(run, layout, compiles=compiles, attends=True)

@@ -23,7 +23,7 @@ def attend(
     key: torch.Tensor,
     value: torch.Tensor,
     attention_mask: torch.Tensor | None,
-    tree: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None = None,
+    tree: tuple[torch.Tensor, torch.Tensor, torch.Tensor, tuple[int | None, ...]] | None = None,
     scaling: float | None = None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
@@ -35,14 +35,18 @@ def attend(
         key: of all columns of the slots.
         value: likewise.
         attention_mask: says the same as `tree`, for what torch computes.
-        tree: lengths, words and depths, see `spec.kernels.tree_attention`.
+        tree: lengths, words and depths, see `spec.kernels.tree_attention`; and the window of each layer, 0 for none, None for
+            keys of another layer.
         scaling: of the scores.
         options: of ``sdpa``.
     """
     size, nodes = query.shape[3], query.shape[2]
-    plain = options.get("position_bias") is None and options.get("softcap") is None
+    plain = all(options.get(one) is None for one in ("position_bias", "softcap", "s_aux"))
+    layer = getattr(module, "layer_idx", None)
+    window = None if tree is None or layer is None else tree[3][layer]
     if (
         tree is None
+        or window is None
         or not plain
         or nodes > MAX_NODES
         or max(size, value.shape[3]) > MAX_SIZE
@@ -53,7 +57,7 @@ def attend(
         )
         return found
     scale = size**-0.5 if scaling is None else scaling
-    return tree_attention(query, key, value, *tree, scale=scale), None
+    return tree_attention(query, key, value, *tree[:3], scale=scale, window=window), None
 
 
 def choose(config: Any, name: str) -> None:

@@ -42,7 +42,8 @@ def tree_pass(
     ends = lengths.unsqueeze(1)
     here = torch.arange(first, first + slots, device=ids.device).unsqueeze(1)
     slab.target.write((first, first + slots), (here, ends + torch.arange(width, device=ids.device)), shown)
-    tree = {"tree": (lengths, words[:, :, 0], depths)} if attends and words.shape[2] == 1 else {}
+    attends = attends and words.shape[2] == 1
+    tree = {"tree": (lengths, words[:, :, 0], depths, layout.layer_windows)} if attends else {}
     logits: torch.Tensor = run(
         every=every,
         input_ids=ids,

@@ -31,6 +31,8 @@ from tests.support.tokenizers_fixtures import small_bpe_tokenizer
 TREES = [name for name, family in FAMILIES.items() if family.way == "trees"]
 FEW = {"Gemma 3", "Llama 4, not scaled"}
 """Two with windows and chunks; CI tests all."""
+NOT_ATTENDING = {"Gemma 2", "gpt-oss"}
+"""Families with windows whose attention does more than torch's: a soft cap, sinks."""
 CONSTRAINTS = (
     test_families.SCHEMA,
     constrained.regex("(red|green|blue|greenish){1,3}"),
@@ -219,6 +221,49 @@ def test_the_attention_of_trees_has_the_texts_of_the_eager_engine(monkeypatch: p
     again = pickle.loads(pickle.dumps(model))
     assert "_steps" not in vars(again)
     assert Generator(again, CONSTRAINTS[2])("someone", **settings).tokens == expected
+
+
+@functools.cache
+def attending_family(name: str) -> HuggingFaceModel:
+    """A model with the attention of trees, as on a device."""
+    made = HuggingFaceModel.from_vocabulary(FAMILIES[name].make(), families.vocabulary(), engine="static")
+    steps = capabilities.probe_steps(
+        made.model, made._run, made.capabilities, made.device, made.vocabulary.size, compiles=False, attends=True
+    )  # fmt: skip
+    assert isinstance(steps, fixed_steps.FixedSteps)
+    made.__dict__["_steps"] = steps
+    return made
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name == "Gemma 3" else pytest.mark.ci)
+        for name in TREES
+        if "window" in FAMILIES[name].note
+    ],
+)
+def test_the_attention_of_trees_keeps_to_windows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Texts are several times as long as a window; seen whole, the logits are others."""
+    if not attending_family(name)._steps.attends:  # type: ignore[union-attr]
+        assert name in NOT_ATTENDING
+        return
+    seen: set[int] = set()
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        seen.add(kwargs["window"])
+        return spec.kernels.tree_attention(*args, **kwargs)
+
+    def whole(*args: Any, **kwargs: Any) -> Any:
+        return spec.kernels.tree_attention(*args, **kwargs | {"window": 0})
+
+    monkeypatch.setattr(test_families, "load", attending_family)
+    monkeypatch.setattr(adapter, "tree_attention", counted)
+    test_families.test_ragged_texts_have_the_logits_of_each_alone(name)
+    assert families.WINDOW in seen
+    monkeypatch.setattr(adapter, "tree_attention", whole)
+    with pytest.raises(AssertionError):
+        test_families.test_ragged_texts_have_the_logits_of_each_alone(name)
 
 
 def test_a_prompt_is_read_in_chunks_and_its_last_tokens_in_a_small_pass(
