@@ -132,14 +132,9 @@ def run(
         progress("encoding", i, len(drawn))
         cases.append(workload.prepare(row, vocabulary))
     with tempfile.TemporaryDirectory() as folder:
-        measurement = _Measurement(settings, out, Path(folder), cases, tokens)
-        measurement.started = {
-            name: supervise.WorkerInfo(**ready) for name, ready in settled["versions"].items()
-        }
+        measurement = _Measurement(settings, out, Path(folder), cases, tokens, settled)
         measurement.run(progress)
         differences = measurement.differences() if settings.compare else {}
-    settled["versions"] = {name: asdict(ready) for name, ready in measurement.started.items()}
-    write_facts(out, settled)
     facts = record.facts() | {
         "data": settings.data.name,
         "cases": len(cases),
@@ -165,6 +160,7 @@ class _Measurement:
         folder: Path,
         cases: list[workload.SchemaCase],
         tokens: workload.VocabularyData,
+        settled: dict[str, Any],
     ) -> None:
         self.settings = settings
         self.out = out
@@ -173,7 +169,8 @@ class _Measurement:
         self.tokens = tokens
         self.tokens_file = folder / "tokens"
         tokens.save(self.tokens_file)
-        self.started: dict[str, supervise.WorkerInfo] = {}
+        self._settled = settled
+        self.started = {name: supervise.WorkerInfo(**one) for name, one in settled["versions"].items()}
         self.unavailable: dict[str, str] = {}
 
     def run(self, progress: Progress) -> None:
@@ -216,7 +213,11 @@ class _Measurement:
 
         def start() -> supervise.EngineWorker:
             worker = supervise.EngineWorker(engine, self.tokens_file, limits, self._log(engine))
-            known = self.started.setdefault(engine, worker.ready)
+            if engine not in self.started:
+                self.started[engine] = worker.ready
+                self._settled["versions"][engine] = asdict(worker.ready)  # a run may be killed at any time
+                write_facts(self.out, self._settled)
+            known = self.started[engine]
             if known.version != worker.ready.version:
                 worker.close()
                 raise InvalidArgument(
