@@ -5,6 +5,7 @@ scores.py      top k, log-sum-exp and Gumbel candidates of logits
 sources.py     the names of the draft sources
 drafts.py      drafters, which build draft trees
 memory.py      what is learned beyond one sequence
+prior.py       what is known before the first completion, and its file
 budget.py      how many draft tokens pay
 rehearsal.py   an example value for a JSON Schema, from which drafters learn the order of names
 protocols.py   what is needed of an automaton and of a vocabulary

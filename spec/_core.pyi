@@ -18,6 +18,9 @@ def uniforms(seed: int, sequence: int, purpose: int, position: int, ids: Annotat
     Writes the numbers between 0 and 1 that the noise of the ids is made from; see spec.noise.
     """
 
+def word_ends(text: bytes) -> list[int]:
+    """The end of each word of a text, in bytes: tokens do not cross it."""
+
 @overload
 def gumbel_candidates(scores: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], scale: float, ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, seed: int, sequence: int, purpose: int, position: int, count: int) -> list[int]: ...
 
@@ -70,13 +73,34 @@ class Memory:
 
     def __init__(self) -> None: ...
 
-    def dump(self) -> tuple[list[int], list[int], list[tuple[int, tuple[float, float]]], list[float]]:
+    def fork(self) -> Memory:
         """
-        All tables: n-grams and slots as numbers, (kind, (hits, trials)) of the calibration, and the mixer's numbers.
+        A memory that begins with these tables, which must not change any more.
         """
 
-    def restore(self, ngrams: Sequence[int], slots: Sequence[int], kinds: Sequence[tuple[int, tuple[float, float]]], weights: Sequence[float], tokens: int) -> None:
-        """Restores the result of `dump`, for a vocabulary of `tokens` tokens."""
+    def dump_tables(self) -> tuple[list[int], list[int]]:
+        """N-grams and slots as numbers."""
+
+    def dump_calibration(self) -> tuple[list[tuple[int, tuple[float, float]]], list[float]]:
+        """(kind, (hits, trials)) of the calibration, and the mixer's numbers."""
+
+    def restore_tables(self, ngrams: Sequence[int], slots: Sequence[int], tokens: int) -> None:
+        """
+        Restores the result of `dump_tables`, for a vocabulary of `tokens` tokens.
+        """
+
+    def restore_calibration(self, kinds: Sequence[tuple[int, tuple[float, float]]], weights: Sequence[float]) -> None:
+        """Restores the result of `dump_calibration`."""
+
+    def teach_slots(self, retokenizer: Retokenizer, order: int, opening: str, words: Sequence[tuple[str, int]]) -> None:
+        """
+        Words that follow a JSON text that ends in a slot, and how often; rarest first. See spec.prior.
+        """
+
+    def teach_ngrams(self, retokenizer: Retokenizer, text: str, first: int, words: Sequence[tuple[str, int]]) -> None:
+        """
+        Words that follow a text whose first word ends at byte `first`, and how often; rarest first. See spec.prior.
+        """
 
 class Tree:
     """A draft tree; see spec.drafts.DraftTreeProtocol."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple, Protocol
 
 from spec import _core
-from spec.memory import DraftMemory
+from spec.memory import DraftMemory, retokenizer
 from spec.protocols import DraftAutomaton
 from spec.sources import DRAFT_SOURCES, merge_ngram_scopes, source_bits
 
@@ -159,7 +159,7 @@ class DrafterFactory:
         self._is_json = is_json
         self._chains = chain_drafts
         self._automaton_view = _core.AutomatonView(
-            automaton.automaton_table, memory.retokenizer(automaton.vocabulary)
+            automaton.automaton_table, retokenizer(automaton.vocabulary)
         )
 
     def new_drafter(self, prompt: Sequence[int]) -> DrafterProtocol:

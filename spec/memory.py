@@ -26,6 +26,18 @@ _retokenizers_lock = threading.Lock()
 atexit.register(_retokenizers.clear)
 
 
+def retokenizer(vocabulary: DraftVocabulary) -> _core.Retokenizer:
+    """Splits bytes into tokens of a vocabulary (native); created once for each vocabulary."""
+    with _retokenizers_lock:
+        known = _retokenizers.get(vocabulary)
+        if known is None:
+            ends, blob = [0], b"".join(vocabulary.tokens)
+            for token in vocabulary.tokens:
+                ends.append(ends[-1] + len(token))
+            known = _retokenizers[vocabulary] = _core.Retokenizer(blob, ends)
+        return known
+
+
 class ConstraintMemory:
     """What was learned under one constraint.
 
@@ -46,21 +58,18 @@ class DraftMemory:
         core: the native tables, which have a lock of their own.
     """
 
-    def __init__(self) -> None:
-        self.core = _core.Memory()
+    def __init__(self, core: _core.Memory | None = None) -> None:
+        """An empty memory, or one with the given tables."""
+        self.core = core or _core.Memory()
         self._lock = threading.Lock()
         self._by_constraint = lru_cache(MAX_CONSTRAINTS)(lambda constraint: ConstraintMemory())
 
-    def retokenizer(self, vocabulary: DraftVocabulary) -> _core.Retokenizer:
-        """Splits bytes into tokens of a vocabulary (native); created once for each vocabulary."""
-        with _retokenizers_lock:
-            known = _retokenizers.get(vocabulary)
-            if known is None:
-                ends, blob = [0], b"".join(vocabulary.tokens)
-                for token in vocabulary.tokens:
-                    ends.append(ends[-1] + len(token))
-                known = _retokenizers[vocabulary] = _core.Retokenizer(blob, ends)
-            return known
+    def fork(self) -> DraftMemory:
+        """A memory that begins with the tables of this one, which must not learn any more.
+
+        What belongs to single constraints is left out. The tables are shared, so it costs next to nothing.
+        """
+        return DraftMemory(self.core.fork())
 
     def save(self, path: str | os.PathLike[str], vocabulary: str) -> None:
         """Writes the tables that do not belong to one constraint; replaces an existing file atomically.
@@ -74,7 +83,7 @@ class DraftMemory:
         """
         import numpy as np
 
-        ngrams, slots, kinds, weights = self.core.dump()
+        (ngrams, slots), (kinds, weights) = self.core.dump_tables(), self.core.dump_calibration()
         temporary = f"{os.fspath(path)}.{os.getpid()}.new"
         with open(temporary, "wb") as file:
             np.savez_compressed(
@@ -111,13 +120,8 @@ class DraftMemory:
                     raise ValueError("another format or vocabulary")
                 counts = [tuple(pair) for pair in archive["counts"].tolist()]
                 kinds = list(zip(archive["kinds"].tolist(), counts, strict=True))
-                memory.core.restore(
-                    archive["ngrams"].tolist(),
-                    archive["slots"].tolist(),
-                    kinds,
-                    archive["weights"].tolist(),
-                    tokens,
-                )
+                memory.core.restore_tables(archive["ngrams"].tolist(), archive["slots"].tolist(), tokens)
+                memory.core.restore_calibration(kinds, archive["weights"].tolist())
         except (KeyError, TypeError, ValueError, EOFError, zipfile.BadZipFile) as error:
             raise ValueError(f"{os.fspath(path)} is not a draft memory: {error}") from error
         return memory

@@ -19,6 +19,7 @@ from constrained.errors import InvalidArgument, VocabularyError
 from spec.budget import DraftBudget
 from spec.drafts import DrafterFactory, DrafterProtocol, LazyDrafter
 from spec.memory import DraftMemory
+from spec.prior import new_memory
 from spec.rehearsal import SchemaWarmup, value_openings
 from spec.sources import DRAFT_SOURCES
 
@@ -44,7 +45,7 @@ class Speculation:
         sources: names in `spec.sources.DRAFT_SOURCES`.
         adapts: choose the number of draft tokens by the measured time of forward passes; False: always `nodes`.
         memory: statistics of past outputs, under this and other constraints; generators may share one. By default
-            each generator has its own.
+            each generator has its own, which starts from what comes with the library (`spec.prior`).
 
     Raises:
         InvalidArgument: a value is out of its range.
@@ -90,7 +91,6 @@ class DraftScheduler:
 
     Attributes:
         speculation: the configuration.
-        memory: statistics of past outputs.
         drafts: creates drafters.
     """
 
@@ -111,7 +111,8 @@ class DraftScheduler:
             chains: propose one continuation only, for a model that cannot read draft trees.
         """
         self.speculation = speculation
-        self.memory = speculation.memory or DraftMemory()
+        # Not at the first draft: the budget would take this for the time of drafting.
+        self._memory = speculation.memory or new_memory(automaton.vocabulary)
         self._automaton = automaton
         self._constraint = constraint
         self._drafts: DrafterFactory | None = None
@@ -125,7 +126,7 @@ class DraftScheduler:
             if self._drafts is None:
                 made = DrafterFactory(
                     self._automaton.relaxed_automaton,  # predicates see verified tokens only
-                    self.memory,
+                    self._memory,
                     getattr(self._constraint, "key", repr(self._constraint)),
                     source_names=self.speculation.sources,
                     is_json=self._constraint.is_json,

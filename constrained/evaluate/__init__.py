@@ -5,6 +5,7 @@ masks/            token masks over recorded outputs, one engine beside another (
 hostile/          constraints that mean harm, under each engine (`bench hostile`)
 jsonschemabench/  valid completions of a model under each engine (`bench jsonschemabench`)
 fidelity/         distances of samplers from exact distributions (`bench fidelity`)
+prior/            what texts under many schemas have in common (`bench prior`)
 replay/           tokens per forward pass with speculation (`bench replay`)
 speed/            tokens per second (`bench speed`)
 acceptance.py     acceptance rates of verification rules (`bench acceptance`)

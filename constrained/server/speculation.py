@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from constrained.automaton.cache import CACHE_SIZE, compile_cached
 from constrained.decoding.speculation import DraftScheduler, Speculation
 from constrained.lru_cache import LRUCache
-from spec.memory import DraftMemory
+from spec.prior import new_memory
 
 if TYPE_CHECKING:
     from constrained.automaton import Automaton
@@ -31,7 +31,7 @@ class SpeculationCache:
             model: the language model.
         """
         self._chains = model.no_trees is not None
-        self._speculation = replace(speculation, memory=speculation.memory or DraftMemory())
+        self._speculation = replace(speculation, memory=speculation.memory or new_memory(model.vocabulary))
         self._schedulers: LRUCache[str, tuple[Automaton, DraftScheduler]] = LRUCache(CACHE_SIZE)
         constraint, automaton = compile_cached({"type": "object"}, model.vocabulary)
         self.shared = self.for_constraint(constraint, automaton)

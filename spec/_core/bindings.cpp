@@ -11,6 +11,7 @@
 
 #include "drafter.hpp"
 #include "gumbel.hpp"
+#include "prior.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -79,9 +80,10 @@ void define_scores(nb::module_& m) {
 constexpr size_t kWidth = 2 + 2 * ContextCounts::kMaxTokens;
 
 std::vector<uint64_t> dump(const ContextCounts& counts) {
+    const std::vector<ContextCounts::Entry> entries = counts.entries();
     std::vector<uint64_t> numbers;
-    numbers.reserve(counts.entries().size() * kWidth);
-    for (const ContextCounts::Entry& entry : counts.entries()) {
+    numbers.reserve(entries.size() * kWidth);
+    for (const ContextCounts::Entry& entry : entries) {
         numbers.push_back(entry.key);
         numbers.push_back(entry.size);
         for (size_t i = 0; i < ContextCounts::kMaxTokens; ++i) {
@@ -105,6 +107,24 @@ void restore(ContextCounts& counts, const std::vector<uint64_t>& numbers, uint32
     }
     if (numbers.size() % kWidth || !counts.restore(std::move(entries), tokens)) {
         throw nb::value_error("not the numbers of a table of counts");
+    }
+}
+
+using Kinds = std::vector<std::pair<uint32_t, std::pair<double, double>>>;
+
+Kinds kinds_of(const Calibration& calibration) {
+    Kinds kinds;
+    for (const auto& [kind, count] : calibration.counts()) kinds.push_back({kind, {count.hits, count.trials}});
+    return kinds;
+}
+
+void restore(Calibration& calibration, const Kinds& kinds) {
+    calibration.clear();
+    for (const auto& [kind, count] : kinds) {
+        if (!(count.first >= 0 && count.first <= count.second && count.second <= 2 * Calibration::kMany)) {
+            throw nb::value_error("not the numbers of a calibration");
+        }
+        calibration.set(kind, {count.first, count.second});
     }
 }
 
@@ -133,6 +153,9 @@ NB_MODULE(_core, m) {
         },
         "seed"_a, "sequence"_a, "purpose"_a, "position"_a, "ids"_a, "out"_a,
         "Writes the numbers between 0 and 1 that the noise of the ids is made from; see spec.noise.");
+    m.def(
+        "word_ends", [](const nb::bytes& text) { return word_ends({text.c_str(), text.size()}); }, "text"_a,
+        "The end of each word of a text, in bytes: tokens do not cross it.");
     define_scores<float>(m);
     define_scores<double>(m);
 
@@ -164,34 +187,56 @@ NB_MODULE(_core, m) {
     nb::class_<Memory>(m, "Memory", "Tables learned over one vocabulary.")
         .def(nb::init<>())
         .def(
-            "dump",
+            "fork",
+            [](const std::shared_ptr<Memory>& self) {
+                const std::lock_guard<std::mutex> held(self->lock);
+                return std::make_shared<Memory>(self);
+            },
+            "A memory that begins with these tables, which must not change any more.")
+        .def(
+            "dump_tables",
             [](Memory& self) {
                 const std::lock_guard<std::mutex> held(self.lock);
-                std::vector<std::pair<uint32_t, std::pair<double, double>>> kinds;
-                for (const auto& [kind, count] : self.calibration.counts()) {
-                    kinds.push_back({kind, {count.hits, count.trials}});
-                }
-                return std::make_tuple(dump(self.ngrams), dump(self.slots), kinds, self.mixer.numbers());
+                return std::make_pair(dump(self.ngrams), dump(self.slots));
             },
-            "All tables: n-grams and slots as numbers, (kind, (hits, trials)) of the calibration, and the mixer's numbers.")
+            "N-grams and slots as numbers.")
         .def(
-            "restore",
-            [](Memory& self, const std::vector<uint64_t>& ngrams, const std::vector<uint64_t>& slots,
-               const std::vector<std::pair<uint32_t, std::pair<double, double>>>& kinds, const std::vector<double>& weights,
-               uint32_t tokens) {
+            "dump_calibration",
+            [](Memory& self) {
                 const std::lock_guard<std::mutex> held(self.lock);
-                if (!self.mixer.restore(weights)) throw nb::value_error("not the numbers of a mixer");
+                return std::make_pair(kinds_of(self.calibration), self.mixer.numbers());
+            },
+            "(kind, (hits, trials)) of the calibration, and the mixer's numbers.")
+        .def(
+            "restore_tables",
+            [](Memory& self, const std::vector<uint64_t>& ngrams, const std::vector<uint64_t>& slots, uint32_t tokens) {
+                const std::lock_guard<std::mutex> held(self.lock);
                 restore(self.ngrams, ngrams, tokens);
                 restore(self.slots, slots, tokens);
-                self.calibration.clear();
-                for (const auto& [kind, count] : kinds) {
-                    if (!(count.first >= 0 && count.first <= count.second && count.second <= 2 * Calibration::kMany)) {
-                        throw nb::value_error("not the numbers of a calibration");
-                    }
-                    self.calibration.set(kind, {count.first, count.second});
-                }
             },
-            "ngrams"_a, "slots"_a, "kinds"_a, "weights"_a, "tokens"_a, "Restores the result of `dump`, for a vocabulary of `tokens` tokens.");
+            "ngrams"_a, "slots"_a, "tokens"_a, "Restores the result of `dump_tables`, for a vocabulary of `tokens` tokens.")
+        .def(
+            "restore_calibration",
+            [](Memory& self, const Kinds& kinds, const std::vector<double>& weights) {
+                const std::lock_guard<std::mutex> held(self.lock);
+                if (!self.mixer.restore(weights)) throw nb::value_error("not the numbers of a mixer");
+                restore(self.calibration, kinds);
+            },
+            "kinds"_a, "weights"_a, "Restores the result of `dump_calibration`.")
+        .def(
+            "teach_slots",
+            [](Memory& self, const Retokenizer& retokenizer, uint32_t order, const std::string& opening, const WordCounts& words) {
+                teach_slots(self, retokenizer, order, opening, words);
+            },
+            "retokenizer"_a, "order"_a, "opening"_a, "words"_a, nb::call_guard<nb::gil_scoped_release>(),
+            "Words that follow a JSON text that ends in a slot, and how often; rarest first. See spec.prior.")
+        .def(
+            "teach_ngrams",
+            [](Memory& self, const Retokenizer& retokenizer, const std::string& text, size_t first, const WordCounts& words) {
+                teach_ngrams(self, retokenizer, text, first, words);
+            },
+            "retokenizer"_a, "text"_a, "first"_a, "words"_a, nb::call_guard<nb::gil_scoped_release>(),
+            "Words that follow a text whose first word ends at byte `first`, and how often; rarest first. See spec.prior.");
 
     nb::class_<Tree>(m, "Tree", "A draft tree; see spec.drafts.DraftTreeProtocol.")
         .def_ro("token", &Tree::token, "Ids; -1 for the root.")

@@ -1,14 +1,17 @@
 // How often each token followed each context.
 //
 // Invariants: an entry has between 1 and kMaxTokens tokens, each once, in order of first occurrence; entries are in order of
-// creation, and `key_index_` finds them by key.
+// creation, and `key_index_` finds them by key. An entry that is not there is looked up in the table below, which nobody
+// changes; it is copied when it is learned about.
 // Thread safety: not thread-safe; `Memory::lock` guards it.
 #pragma once
 
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <memory>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "key_index.hpp"
@@ -39,35 +42,66 @@ public:
     static constexpr size_t kMaxTokens = 10;
 
     struct Entry {
-        uint64_t key;
+        uint64_t key = 0;
         uint32_t size = 0;
-        std::array<uint32_t, kMaxTokens> tokens;
-        std::array<uint32_t, kMaxTokens> counts;
+        std::array<uint32_t, kMaxTokens> tokens{};
+        std::array<uint32_t, kMaxTokens> counts{};
     };
 
     explicit ContextCounts(size_t limit) : limit_(limit) {}
+    /// An empty table above another one, which must not change any more.
+    explicit ContextCounts(std::shared_ptr<const ContextCounts> below) : limit_(below->limit_), below_(std::move(below)) {}
 
     const Entry* find(uint64_t key) const {
         const uint32_t found = key_index_.find(key);
-        return found == KeyIndex::kNone ? nullptr : &entries_[found];
+        if (found != KeyIndex::kNone) return &entries_[found];
+        return below_ ? below_->find(key) : nullptr;
     }
 
-    void learn(uint64_t key, uint32_t token) {
+    void learn(uint64_t key, uint32_t token, uint32_t count = 1) {
         const uint32_t found = key_index_.find(key);
         if (found == KeyIndex::kNone) {
             if (entries_.size() >= limit_) drop(limit_ / 8 + 1);
             key_index_.insert(key, static_cast<uint32_t>(entries_.size()));
-            Entry& entry = entries_.emplace_back();
-            entry.key = key;
-            entry.size = 1;
-            entry.tokens[0] = token;
-            entry.counts[0] = 1;
-            return;
+            const Entry* known = below_ ? below_->find(key) : nullptr;
+            Entry& entry = entries_.emplace_back(known ? *known : Entry{key});
+            return add(entry, token, count);
         }
-        Entry& entry = entries_[found];
+        add(entries_[found], token, count);
+    }
+
+    /// All entries, those of the tables below among them.
+    std::vector<Entry> entries() const {
+        std::vector<Entry> found;
+        if (below_) {
+            for (const Entry& entry : below_->entries()) {
+                if (key_index_.find(entry.key) == KeyIndex::kNone) found.push_back(entry);
+            }
+        }
+        found.insert(found.end(), entries_.begin(), entries_.end());
+        return found;
+    }
+
+    /// Replaces all entries; returns false and changes nothing if they are invalid for a vocabulary of `tokens` tokens.
+    bool restore(std::vector<Entry> entries, uint32_t tokens) {
+        for (const Entry& entry : entries) {
+            if (entry.size == 0 || entry.size > kMaxTokens) return false;
+            for (uint32_t i = 0; i < entry.size; ++i) {
+                if (entry.tokens[i] >= tokens || entry.counts[i] == 0) return false;
+            }
+        }
+        if (entries.size() > limit_) return false;
+        entries_ = std::move(entries);
+        below_ = nullptr;
+        index();
+        return true;
+    }
+
+private:
+    static void add(Entry& entry, uint32_t token, uint32_t count) {
         for (uint32_t i = 0; i < entry.size; ++i) {
             if (entry.tokens[i] == token) {
-                ++entry.counts[i];
+                entry.counts[i] += count;
                 return;
             }
         }
@@ -83,26 +117,9 @@ public:
             --entry.size;
         }
         entry.tokens[entry.size] = token;
-        entry.counts[entry.size++] = 1;
+        entry.counts[entry.size++] = count;
     }
 
-    const std::vector<Entry>& entries() const { return entries_; }
-
-    /// Replaces all entries; returns false and changes nothing if they are invalid for a vocabulary of `tokens` tokens.
-    bool restore(std::vector<Entry> entries, uint32_t tokens) {
-        for (const Entry& entry : entries) {
-            if (entry.size == 0 || entry.size > kMaxTokens) return false;
-            for (uint32_t i = 0; i < entry.size; ++i) {
-                if (entry.tokens[i] >= tokens || entry.counts[i] == 0) return false;
-            }
-        }
-        if (entries.size() > limit_) return false;
-        entries_ = std::move(entries);
-        index();
-        return true;
-    }
-
-private:
     /// Rebuilds the index after entries moved.
     void index() {
         key_index_.clear();
@@ -117,6 +134,7 @@ private:
     }
 
     size_t limit_;
+    std::shared_ptr<const ContextCounts> below_;
     std::vector<Entry> entries_;
     KeyIndex key_index_;
 };

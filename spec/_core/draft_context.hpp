@@ -80,6 +80,12 @@ struct DraftContext {
         }
         tail_[tail_size++] = token;
     }
+    /// Goes on by a token with these bytes.
+    void read(uint32_t token, std::string_view piece, bool is_json) {
+        append(token);
+        text.append(piece);
+        if (is_json) path.read(piece);
+    }
     /// Hash of the last `order` tokens.
     uint64_t hash(uint32_t order) const {
         uint64_t hash = order;

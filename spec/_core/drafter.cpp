@@ -260,11 +260,8 @@ void Drafter::observe_slot(int32_t node, std::vector<uint32_t> top_tokens, bool 
 
 DraftContext Drafter::after(const DraftContext& context, uint32_t token, uint32_t state) const {
     DraftContext next = context;
-    const std::string_view piece = automaton_->retokenizer().token(token);
     next.state = state;
-    next.append(token);
-    next.text.append(piece);
-    if (is_json_) next.path.read(piece);
+    next.read(token, automaton_->retokenizer().token(token), is_json_);
     return next;
 }
 

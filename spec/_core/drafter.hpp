@@ -58,6 +58,15 @@ struct Memory {
     Mixer mixer;
     ContextCounts ngrams{1 << 18}, slots{1 << 18};
     std::unordered_map<uint32_t, std::vector<uint32_t>> recycled_tokens;
+
+    Memory() = default;
+    /// Begins with what another one knows, whose tables must not change any more.
+    explicit Memory(const std::shared_ptr<Memory>& from)
+        : calibration(from->calibration),
+          mixer(from->mixer),
+          ngrams(std::shared_ptr<const ContextCounts>(from, &from->ngrams)),
+          slots(std::shared_ptr<const ContextCounts>(from, &from->slots)),
+          recycled_tokens(from->recycled_tokens) {}
 };
 
 struct Tree {

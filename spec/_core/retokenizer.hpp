@@ -14,6 +14,9 @@
 
 namespace spec {
 
+/// The end of each word of a text: a token does not cross it.
+std::vector<size_t> word_ends(std::string_view text);
+
 class Retokenizer {
 public:
     /// Token t is blob[offsets[t] .. offsets[t + 1]].

@@ -92,6 +92,13 @@ void learn_slots(const Slots& slots, const DraftContext& context, bool is_json, 
     });
 }
 
+void teach_slot(ContextCounts& all_constraints, const DraftContext& context, uint32_t order, uint32_t token, uint32_t count) {
+    each_slot({&all_constraints, &all_constraints, &all_constraints}, context, true, [&](uint32_t at, ContextCounts& table, uint64_t key) {
+        if (at == order) table.learn(key, token, count);
+        return at < order;
+    });
+}
+
 void SlotFavourites::learn(uint64_t slot, std::vector<uint32_t> tokens, bool tentative) {
     if (favourites_.size() >= kLimit) favourites_.clear();
     favourites_[slot] = {std::move(tokens), tentative};

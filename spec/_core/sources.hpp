@@ -70,6 +70,8 @@ struct Slots {
 };
 void propose_slots(const Slots& slots, const DraftContext& context, bool is_json, DraftTokens& out);
 void learn_slots(const Slots& slots, const DraftContext& context, bool is_json, uint32_t token);
+/// Adds to one order of the slots of all constraints: 2 (name and the one above), 3 (name), 4 (what was written), 5 (shape).
+void teach_slot(ContextCounts& all_constraints, const DraftContext& context, uint32_t order, uint32_t token, uint32_t count);
 
 /// The slot of a context: its path and what was written since the last turn.
 uint64_t slot_key(const DraftContext& context);

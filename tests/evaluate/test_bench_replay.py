@@ -38,7 +38,7 @@ def test_a_replay_takes_as_many_passes_as_generation(nodes) -> None:
         model,
         automaton,
         sampler=constrained.Local(ends="certain"),
-        speculation=Speculation(nodes=nodes, adapts=False, sources=("forced", "ngram")),
+        speculation=Speculation(nodes=nodes, adapts=False, sources=("forced", "ngram"), memory=DraftMemory()),
     )
     out = gen([5, 6, 7], max_tokens=200)
     assert out.text == TEXT

@@ -108,7 +108,7 @@ def test_a_recorded_text_takes_as_many_passes_as_its_replay(nodes: int) -> None:
         model,
         automaton,
         sampler=constrained.Local(ends="certain"),
-        speculation=Speculation(nodes=nodes, adapts=False, sources=names),
+        speculation=Speculation(nodes=nodes, adapts=False, sources=names, memory=DraftMemory()),
     )
     with (
         ForwardCounter(model.model) as watch,

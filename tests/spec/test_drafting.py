@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import constrained
 from spec.drafts import DrafterFactory, DrafterProtocol, draft_counts
-from spec.memory import DraftMemory
+from spec.memory import DraftMemory, retokenizer
 from spec.rehearsal import SchemaWarmup
 from spec.sources import DRAFT_SOURCES
 from tests.reference.spec.builder import build_draft
@@ -265,7 +265,7 @@ def test_elements_of_an_array_share_their_slots() -> None:
 @functools.cache
 def both_pieces() -> tuple[Any, Any, Retokenizer]:
     vocabulary = small_bpe_vocabulary()
-    return vocabulary, DraftMemory().retokenizer(vocabulary), Retokenizer(vocabulary)
+    return vocabulary, retokenizer(vocabulary), Retokenizer(vocabulary)
 
 
 @given(st.text(max_size=40), st.text(max_size=60))
@@ -414,7 +414,8 @@ def test_a_memory_is_kept_in_a_file(automaton, tmp_path) -> None:
     path = tmp_path / "memory.npz"
     learned.save(path, vocabulary.fingerprint)
     loaded = DraftMemory.load(path, vocabulary.fingerprint, vocabulary.size)
-    assert [loaded.core.dump()[i] for i in (0, 1, 3)] == [learned.core.dump()[i] for i in (0, 1, 3)]
+    assert loaded.core.dump_tables() == learned.core.dump_tables()
+    assert loaded.core.dump_calibration()[1] == learned.core.dump_calibration()[1]
     assert passes(loaded) < passes(DraftMemory())
     with pytest.raises(ValueError, match="another"):
         DraftMemory.load(path, "of another vocabulary", vocabulary.size)

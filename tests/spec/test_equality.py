@@ -16,6 +16,7 @@ import constrained
 from constrained import AWRS, CARS, MCMC, SMC, ASAp, Local, Rejection
 from constrained.decoding.speculation import Speculation
 from constrained.errors import BudgetExhausted
+from spec.memory import DraftMemory
 from spec.sources import DRAFT_SOURCES
 from tests.spec.speculating import (
     ADVERSARIES,
@@ -182,7 +183,7 @@ def test_slots_that_the_model_is_asked_about_ahead_save_passes_and_change_no_tex
         name: generator(Clerk(fresh(small_bpe_vocabulary()), RECORD), RECORD_SCHEMA, Local(), draft)
         for name, draft in {
             "plain": None,
-            "unasked": Speculation(nodes=64, adapts=False, sources=sources),
+            "unasked": Speculation(nodes=64, adapts=False, sources=sources, memory=DraftMemory()),
             "asked": Speculation(nodes=64, adapts=False),
         }.items()
     }

@@ -1,4 +1,4 @@
-"""`constrained bench replay`, `acceptance` and `kernels`: draft tokens, their acceptance, and their verification."""
+"""`constrained bench replay`, `prior`, `acceptance` and `kernels`: draft tokens, what they are made of, their verification."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from constrained.cli.bench.common import (
     split_counts,
     split_names,
 )
+from constrained.cli.exit_status import BadInput, emit
 
 
 @bench.command(
@@ -27,6 +28,7 @@ from constrained.cli.bench.common import (
 Examples:
   constrained bench replay
   constrained bench replay --sample 100 --nodes 16 --out results/today
+  constrained bench replay --prior none --splits Github,Kubernetes
 """
 )
 def replay(
@@ -43,11 +45,24 @@ def replay(
         str | None,
         typer.Option("--only", metavar="A;B;C", help="Configurations to measure [default: all]."),
     ] = None,
+    prior: Annotated[
+        str,
+        typer.Option(
+            "--prior",
+            metavar="NAME_OR_FILE",
+            help="What drafters know before: shipped, none, or a file of `bench prior`.",
+        ),
+    ] = "shipped",
+    splits: Annotated[
+        str | None,
+        typer.Option("--splits", metavar="A,B,C", help="Rows whose ids begin so [default: all]."),
+    ] = None,
     out: Out = Path("bench-replay"),
     quiet: Quiet = False,
 ) -> None:
-    """Speculate on recorded JSON: tokens per forward pass, for every draft source alone and for all together.
+    """Speculate on recorded JSON: tokens per forward pass, for every draft source alone, left out, and for all together.
 
+    Rows that the prior was fitted to are left out.
     No model runs: the recorded tokens stand for its output. Tables go to standard output; rows, tables and a plot go to
     a folder.
     """
@@ -62,12 +77,66 @@ def replay(
         nodes=nodes,
         vocabulary=vocabulary,
         only=split_names(only, ";"),
+        prior=prior,
+        splits=split_names(splits, ","),
     )
     record = RunRecord(settings)
     with ProgressBar(quiet) as bar:
         results = run(settings, bar)
     write(results, out, record)
     report_results(sections(results), out)
+
+
+@bench.command(
+    epilog="""\b
+Examples:
+  constrained bench prior --out prior.json.gz
+  constrained bench prior --data folder-of-json-files --schemas 3 --out ours.json.gz
+"""
+)
+def prior(
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data",
+            metavar="FILE_OR_FOLDER",
+            help="MaskBench data, or a folder of JSON files [default: the MaskBench data].",
+        ),
+    ] = None,
+    schemas: Annotated[
+        int, typer.Option("--schemas", metavar="K", min=1, help="Keep what occurs under K schemas.")
+    ] = 4,
+    share: Annotated[int, typer.Option("--share", metavar="N", min=1, help="Count one row in N.")] = 2,
+    without: Annotated[
+        str | None, typer.Option("--without", metavar="A,B,C", help="Leave out rows whose ids begin so.")
+    ] = None,
+    vocabulary: Vocabulary = "tekken",
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The file.")] = Path(
+        "prior.json.gz"
+    ),
+    quiet: Quiet = False,
+) -> None:
+    """Count what JSON texts under many schemas have in common, for drafters to begin with.
+
+    The file has counts of what occurs under several schemas, in bytes and not in tokens, and no text of the data as such.
+    """
+    from constrained.evaluate.prior import PriorSettings, fit
+
+    settings = PriorSettings(
+        data=data_file(data),
+        schemas=schemas,
+        share=share,
+        without=split_names(without, ","),
+        vocabulary=vocabulary,
+    )
+    with ProgressBar(quiet) as bar:
+        found = fit(settings, bar)
+    try:
+        found.save(out)
+    except OSError as error:
+        raise BadInput(f"{str(out)!r} cannot be written: {error.strerror or error}") from None
+    places = sum(map(len, found.slots.values()))
+    emit(f"{places} places, {len(found.ngrams)} n-grams, {out.stat().st_size} bytes")
 
 
 @bench.command(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from constrained.automaton import Automaton, compile
 from constrained.constraint import json_schema
 from constrained.decoding.speculation import prime_with_schema
-from constrained.errors import ConstraintError, ConstraintTooLarge, VocabularyError
+from constrained.errors import ConstraintError, ConstraintTooLarge, InvalidArgument, VocabularyError
 from constrained.evaluate.harness.settings import Progress, check_names, no_progress
 from constrained.evaluate.masks.workload import load_bench_vocabulary
 from constrained.evaluate.masks.workload import sample as draw
@@ -20,6 +20,7 @@ from constrained.evaluate.replay.measure import ReplayCounts, replay, replay_pro
 from constrained.vocabulary import Vocabulary
 from spec.drafts import DrafterFactory
 from spec.memory import DraftMemory
+from spec.prior import DraftPrior, row_key, shipped_prior
 from spec.sources import DRAFT_SOURCES
 
 WITHOUT_MEMORY = "cold, nothing learned"
@@ -41,6 +42,8 @@ class ReplaySettings:
         vocabulary: see `load_bench_vocabulary`.
         longest: tokens of a text at most.
         only: names of configurations to measure; all, if there are none.
+        prior: what drafters know before the first text: ``shipped``, ``none``, or the file of a prior.
+        splits: prefixes of ids; rows with other ids are left out, if there are any.
     """
 
     data: Path
@@ -51,6 +54,8 @@ class ReplaySettings:
     vocabulary: str = "tekken"
     longest: int = 2048
     only: tuple[str, ...] = ()
+    prior: str = "shipped"
+    splits: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +67,14 @@ class DraftConfiguration:
         sources: draft sources; none: prompt lookup.
         nodes: of a tree.
         chains: drafts are chains, as for models that cannot read trees.
+        prior: drafters know the prior.
     """
 
     name: str
     sources: tuple[str, ...]
     nodes: int
     chains: bool = False
+    prior: bool = True
 
 
 @dataclass(slots=True)
@@ -96,13 +103,20 @@ class ReplayResults:
 
 
 @dataclass(slots=True)
-class _Case:
+class ReplayCase:
+    """A schema and its recorded values.
+
+    Attributes:
+        name: id of the row.
+        automaton: of the schema.
+        texts: what is drawn for each valid value.
+        document: for the last one.
+    """
+
     name: str
     automaton: Automaton
     texts: list[list[int]]
-    """What is drawn for each valid value."""
     document: list[int]
-    """For the last one."""
 
 
 def configurations(settings: ReplaySettings) -> list[DraftConfiguration]:
@@ -113,8 +127,12 @@ def configurations(settings: ReplaySettings) -> list[DraftConfiguration]:
         DraftConfiguration("forced only", ("forced",), nodes),
     ]
     # A replay has no logits: no tokens are recycled.
-    names = [name for name in DRAFT_SOURCES if name not in ("forced", "token_recycling", "slot_favourites")]
-    found += [DraftConfiguration(f"forced, {name}", ("forced", name), nodes) for name in names]
+    recorded = [name for name in DRAFT_SOURCES if name not in ("token_recycling", "slot_favourites")]
+    found += [DraftConfiguration(f"forced, {name}", ("forced", name), nodes) for name in recorded[1:]]
+    for left_out in recorded:
+        others = tuple(name for name in DRAFT_SOURCES if name != left_out)
+        found.append(DraftConfiguration(f"all but {left_out}", others, nodes))
+    found.append(DraftConfiguration("all but the prior", DRAFT_SOURCES, nodes, prior=False))
     found += [
         DraftConfiguration(f"all, {size} nodes", DRAFT_SOURCES, size)
         for size in sorted((*settings.sizes, nodes))
@@ -128,33 +146,56 @@ def run(settings: ReplaySettings, progress: Progress = no_progress) -> ReplayRes
     """Measures everything.
 
     The texts of a scenario come one after the other, in the same order for every configuration; each configuration
-    has a memory of its own, which is empty before the first text (where nothing is learned, before every text).
+    has a memory of its own, which holds the prior before the first text (where nothing is learned, before every text).
+    Rows that the prior of the library or the named one was fitted to are left out.
+
+    Raises:
+        InvalidArgument: the prior cannot be read.
     """
     vocabulary, _ = load_bench_vocabulary(settings.vocabulary)
     results = ReplayResults(settings)
     ways = configurations(settings)
-    memories = {(scenario, way.name): DraftMemory() for scenario in SCENARIOS for way in ways}
+    prior = _load_prior(settings.prior)
+    begin = {True: prior.memory(vocabulary), False: DraftMemory()}
+    memories = {(scenario, way.name): begin[way.prior].fork() for scenario in SCENARIOS for way in ways}
+    learned = prior.learned | shipped_prior().learned
+    rows = (row for row in draw(settings.data, 0, settings.seed) if row_key(row["id"]) not in learned)
     done = 0
-    for case in _cases(settings, vocabulary, results):
+    for case in replay_cases(settings, rows, vocabulary, results):
         for scenario in SCENARIOS:
             if scenario.startswith("repeated") and len(case.texts) < 2:
                 continue
             results.texts[scenario] = results.texts.get(scenario, 0) + 1
-            rows = results.by_scenario.setdefault(scenario, {})
+            by_way = results.by_scenario.setdefault(scenario, {})
             for way in ways:
                 key = (scenario, way.name)
                 if scenario == WITHOUT_MEMORY:
-                    memories[key] = DraftMemory()
-                one = _measure(case, scenario, way, memories[key], vocabulary)
-                rows.setdefault(way.name, ReplayCounts()).add(one)
+                    memories[key] = begin[way.prior].fork()
+                one = replay_case(case, scenario, way, memories[key], vocabulary)
+                by_way.setdefault(way.name, ReplayCounts()).add(one)
         done += 1
         progress("replaying", done, settings.sample)
     return results
 
 
-def _measure(
-    case: _Case, scenario: str, way: DraftConfiguration, memory: DraftMemory, vocabulary: Vocabulary
+def _load_prior(name: str) -> DraftPrior:
+    if name == "shipped":
+        return shipped_prior()
+    if name == "none":
+        return DraftPrior()
+    try:
+        return DraftPrior.load(Path(name).read_bytes())
+    except (OSError, ValueError) as error:
+        raise InvalidArgument(
+            f"the prior {name!r} cannot be read: {error}",
+            action="pass shipped, none, or a file of `constrained bench prior`",
+        ) from None
+
+
+def replay_case(
+    case: ReplayCase, scenario: str, way: DraftConfiguration, memory: DraftMemory, vocabulary: Vocabulary
 ) -> ReplayCounts:
+    """Passes of the last text of a case, under a scenario; the memory learns."""
     prompt = case.document if "document" in scenario else []
     if not way.sources:
         return replay_prompt_lookup(case.texts[-1], prompt)
@@ -170,11 +211,16 @@ def _measure(
     return replay(case.texts[-1], drafts.new_drafter(prompt), way.nodes)
 
 
-def _cases(settings: ReplaySettings, vocabulary: Vocabulary, results: ReplayResults) -> Iterator[_Case]:
+def replay_cases(
+    settings: ReplaySettings, rows: Iterable[dict[str, Any]], vocabulary: Vocabulary, results: ReplayResults
+) -> Iterator[ReplayCase]:
+    """The first rows that can be replayed, as many as the sample has."""
     count = 0
-    for row in draw(settings.data, 0, settings.seed):
+    for row in rows:
         if count == settings.sample:
             return
+        if settings.splits and not row["id"].startswith(settings.splits):
+            continue
         values = [test["data"] for test in row["tests"] if test["valid"]]
         try:
             texts = [vocabulary.encode(json.dumps(value, ensure_ascii=False)) for value in values]
@@ -194,4 +240,4 @@ def _cases(settings: ReplaySettings, vocabulary: Vocabulary, results: ReplayResu
             continue
         count += 1
         prose = vocabulary.encode(make_document(values[-1], settings.seed))
-        yield _Case(row["id"], automaton, good, prose)
+        yield ReplayCase(row["id"], automaton, good, prose)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from constrained.decoding.speculation import DraftScheduler, Speculation
@@ -16,7 +17,8 @@ from constrained.errors import InvalidArgument
 from constrained.integrations.vllm.settings import VllmSettings
 from constrained.lru_cache import LRUCache
 from spec.budget import DraftBudget
-from spec.memory import MAX_CONSTRAINTS, DraftMemory
+from spec.memory import MAX_CONSTRAINTS
+from spec.prior import new_memory
 from spec.sources import DRAFT_SOURCES
 
 if TYPE_CHECKING:
@@ -75,7 +77,7 @@ class EngineDrafts:
     """
 
     def __init__(self, most: int, *, adapts: bool = True) -> None:
-        """Drafts without anything learned.
+        """Drafts that know nothing of the engine's requests yet.
 
         Args:
             most: draft tokens of a request and pass, at most.
@@ -83,7 +85,7 @@ class EngineDrafts:
         """
         self._most = most
         self._adapts = adapts
-        self._speculation = Speculation(nodes=most, sources=_SOURCES, memory=DraftMemory())
+        self._speculation = Speculation(nodes=most, sources=_SOURCES)
         self._schedulers: LRUCache[str, tuple[Automaton, DraftScheduler]] = LRUCache(MAX_CONSTRAINTS)
         self._budgets: dict[int, DraftBudget] = {}
         self._requests: frozenset[str] = frozenset()
@@ -101,6 +103,8 @@ class EngineDrafts:
         automaton, constraint = grammar.automaton, grammar.automaton.constraint
         if constraint is None or automaton.relaxed_automaton.automaton_table is None:
             return None
+        if self._speculation.memory is None:
+            self._speculation = replace(self._speculation, memory=new_memory(automaton.vocabulary))
         known = self._schedulers.get(constraint.key)
         if known is None or known[0] is not automaton:
             known = (automaton, DraftScheduler(self._speculation, automaton, constraint, chains=True))
