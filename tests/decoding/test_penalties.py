@@ -74,9 +74,10 @@ def replayed(generator: Generator, output: Any, prompt: str, settings: dict[str,
     ids = model.encode(prompt, chat=False)
     total, state = 0.0, generator.automaton.start
     ended = output.finish == "end" or not generator.sampler.certain_ends
-    for place, token in enumerate([*output.tokens, *(model.vocabulary.eos_ids if ended else ())]):
-        written = list(output.tokens[:place])
-        row = model.forward([ids + written], model.cache(1))[0]
+    drawn = [*output.tokens, *(model.vocabulary.eos_ids if ended else ())]
+    prefixes = [list(output.tokens[:place]) for place in range(len(drawn))]
+    rows = model.forward([ids + prefix for prefix in prefixes], model.cache(len(prefixes)))
+    for place, (token, written, row) in enumerate(zip(drawn, prefixes, rows, strict=True)):
         scaled = np.array(judged(row, ids, written, warp))
         total += scaled[token] - (scaled.max() + math.log(np.exp(scaled - scaled.max()).sum()))
         if warp.greedy:
@@ -87,8 +88,7 @@ def replayed(generator: Generator, output: Any, prompt: str, settings: dict[str,
     return total
 
 
-@pytest.mark.parametrize("settings", SETTINGS)
-@pytest.mark.parametrize("temperature", [0, 1.0])
+@pytest.mark.parametrize(("settings", "temperature"), list(zip(SETTINGS, [0, 1.0, 0.7, 0, 1.0], strict=True)))
 def test_a_completion_is_drawn_from_the_adjusted_distribution(settings, temperature):
     wanted = {**settings, "temperature": temperature}
     plain = Generator(llama(), WORDS, chat=False, sampler=constrained.Local(ends="certain"))

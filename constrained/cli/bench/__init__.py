@@ -12,6 +12,7 @@ from constrained.cli.bench import (
     spans,
     speculation,
     speed,
+    tools,
 )
 from constrained.cli.bench.common import bench
 
@@ -26,4 +27,5 @@ __all__ = [
     "spans",
     "speculation",
     "speed",
+    "tools",
 ]

@@ -29,6 +29,9 @@ _SCAN = re.compile(
   | (?P<name> @ (?P<identifier> [A-Za-z_][A-Za-z0-9_]* )? )
   | (?P<header> %llguidance (?![a-z_]) )
   | (?P<foreign> %regex (?![a-z_]) | %lark (?![a-z_]) | < )
+  | (?P<both> & )
+  | (?P<parameter> :: | %if (?![a-z_]) )
+  | (?P<complement> (?<= [:|(,] ) [ ]* ~ )
     """,
     re.VERBOSE,
 )
@@ -136,6 +139,16 @@ def without_additions(text: str) -> PlainLark:
             replace(match, " ", _check_header(source, start, at))
         elif match["foreign"]:
             source.refuse("is a construct of another engine", start, "write a terminal /.../, or use @name")
+        elif match["both"]:
+            source.refuse(
+                "is the intersection of another engine", start, "write one terminal /.../ of these texts"
+            )
+        elif match["parameter"]:
+            source.refuse("is a parametric rule of another engine", start, "write a rule for each value")
+        elif match["complement"]:
+            source.refuse(
+                "is the complement of another engine", at - 1, "write one terminal /.../ of these texts"
+            )
     emit(text[end:], end)
     if plain.embedded:
         emit("\n%declare " + " ".join(plain.embedded), len(text), replaced=True)
