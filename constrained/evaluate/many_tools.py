@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from constrained.automaton.bitmask import allows
 from constrained.evaluate.masks.engines import Engine, load_engine
-from constrained.evaluate.masks.replay import allows
 from constrained.evaluate.masks.workload import VocabularyData
 
 _WORDS = [

@@ -22,9 +22,7 @@ from tests.support.tiny_models import llama
 WORDS = constrained.regex(r"[a-d]{2,8}( [a-d]{2,8}){0,3}[.!]?")
 SETTINGS: list[dict[str, Any]] = [
     {"logit_bias": {70: 4.0, 71: -100.0}},
-    {"frequency_penalty": 1.5},
     {"presence_penalty": -1.0, "frequency_penalty": 0.5},
-    {"repetition_penalty": 1.3},
     {"repetition_penalty": 0.8, "presence_penalty": 0.4, "logit_bias": {72: 1.0}},
 ]
 numbers = st.floats(-3, 3).map(lambda x: round(x, 3))
@@ -78,7 +76,7 @@ def replayed(generator: Generator, output: Any, prompt: str, settings: dict[str,
     prefixes = [list(output.tokens[:place]) for place in range(len(drawn))]
     rows = model.forward([ids + prefix for prefix in prefixes], model.cache(len(prefixes)))
     for place, (token, written, row) in enumerate(zip(drawn, prefixes, rows, strict=True)):
-        scaled = np.array(judged(row, ids, written, warp))
+        scaled = np.array(judged(row, ids, written, warp)) / (warp.temperature or 1.0)
         total += scaled[token] - (scaled.max() + math.log(np.exp(scaled - scaled.max()).sum()))
         if warp.greedy:
             allowed = AutomatonCandidates(generator.automaton, state, NO_LIMIT).ids
@@ -88,7 +86,7 @@ def replayed(generator: Generator, output: Any, prompt: str, settings: dict[str,
     return total
 
 
-@pytest.mark.parametrize(("settings", "temperature"), list(zip(SETTINGS, [0, 1.0, 0.7, 0, 1.0], strict=True)))
+@pytest.mark.parametrize(("settings", "temperature"), list(zip(SETTINGS, [0, 0.7, 1.0], strict=True)))
 def test_a_completion_is_drawn_from_the_adjusted_distribution(settings, temperature):
     wanted = {**settings, "temperature": temperature}
     plain = Generator(llama(), WORDS, chat=False, sampler=constrained.Local(ends="certain"))
