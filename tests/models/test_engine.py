@@ -181,6 +181,7 @@ def test_thousands_of_batches_have_the_texts_of_the_eager_engine() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("default")  # those of torch's compiler are its own
 def test_compiled_passes_have_the_texts_of_the_eager_engine() -> None:
     for number in range(5):
         check(number, "compiled")
