@@ -6,7 +6,7 @@
     model = ConstrainedLanguageModel("Qwen/Qwen3-8B", examples=examples)
     lx.extract(text, prompt_description=..., examples=examples, model=model, use_schema_constraints=False)
 
-Must not know: other integrations. Needs the package ``langextract``.
+Must not know: other integrations. Needs the extra ``langextract``.
 """
 
 from __future__ import annotations
@@ -14,17 +14,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from langextract.core.base_model import BaseLanguageModel
-from langextract.core.data import ATTRIBUTE_SUFFIX, EXTRACTIONS_KEY
-from langextract.core.schema import BaseSchema
-from langextract.core.types import ScoredOutput
-
 from constrained.constraint import Constraint, json_schema
 from constrained.constraint.json import MAX_DIGITS
 from constrained.decoding import Generator
 from constrained.decoding.shared_batch import MAX_ROWS, SharedBatch
 from constrained.errors import InvalidArgument
+from constrained.extras import require_extra
 from constrained.models import LanguageModel, load
+
+with require_extra("langextract"):
+    from langextract.core.base_model import BaseLanguageModel
+    from langextract.core.data import ATTRIBUTE_SUFFIX, EXTRACTIONS_KEY
+    from langextract.core.schema import BaseSchema
+    from langextract.core.types import ScoredOutput
 
 _QUESTION, _ANSWER = "\nQ: ", "\nA: "
 _VALUE: dict[str, Any] = {"type": ["string", "number", "boolean", "null"]}
