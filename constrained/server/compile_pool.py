@@ -7,7 +7,6 @@ compiled in the pool, so a hostile constraint blocks a thread for a bounded time
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from queue import LifoQueue
 
 from constrained.chat.detect import ReplyFormats, detect_formats
@@ -62,7 +61,7 @@ class CompilePool:
         self._settings = settings
         self._format = format
         self._pool = FairPool(settings.compile_threads, "compile")
-        self._known = ThreadPoolExecutor(settings.compile_threads, thread_name_prefix="prepare")
+        self._known = FairPool(settings.compile_threads, "prepare")
         self._sandboxes = [
             CompileSandbox(model.vocabulary, settings.compile_seconds, settings.compile_memory)
             for _ in range(settings.compile_threads)
@@ -83,7 +82,7 @@ class CompilePool:
 
         Args:
             request: what the client wants.
-            client: whom the time for a new constraint is charged to.
+            client: whom the time is charged to.
 
         Raises:
             ApiError: 400 if the constraint is refused or not compiled in time, 503 if the pool is busy.
@@ -94,7 +93,7 @@ class CompilePool:
         if slowest is None:
             future = self._pool.submit(client, self._try, request, digest or b"")
         else:  # does not wait for constraints that nobody knows yet
-            future = self._known.submit(self._prepare, request, slowest)
+            future = self._known.submit(client, self._prepare, request, slowest)
         waited = asyncio.wrap_future(future)
         waited.add_done_callback(
             lambda done: done.cancelled() or done.exception()
@@ -161,6 +160,6 @@ class CompilePool:
     def close(self) -> None:
         """Refuses new work and kills the sandboxes, without waiting for running jobs."""
         self._pool.close()
-        self._known.shutdown(wait=False, cancel_futures=True)
+        self._known.close()
         for sandbox in self._sandboxes:
             sandbox.close()
