@@ -159,6 +159,12 @@ class BaseAutomaton:
         """
 
     @property
+    def outgrown(self) -> bool:
+        """
+        Whether a new text should have a new automaton of the same grammar, because this one's memory can only grow.
+        """
+
+    @property
     def memory(self) -> dict[str, int]:
         """Sizes of the automaton's own tables: counts, and bytes."""
 

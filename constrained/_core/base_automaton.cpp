@@ -126,10 +126,19 @@ std::string BaseAutomaton::forced(uint32_t state) {
     return text;
 }
 
+bool BaseAutomaton::outgrown() {
+    size_t given = 0;
+    {
+        const std::lock_guard guard(shard_->lock);
+        given = published_count_;
+    }
+    return given > kManyStates || (given > kSomeStates && shard_->full());
+}
+
 BaseAutomaton::Size BaseAutomaton::size() {
     const std::lock_guard guard(shard_->lock);
     const size_t memo = memo_bytes();
-    return {heads_.size(), gss_.size(), exprs_.size(), mask_keys(), exprs_.body_count(), permanent_bytes() + memo, memo, collections_};
+    return {heads_.size(), gss_.size(), exprs_.size(), mask_keys(), exprs_.body_count(), permanent_bytes() + memo, memo, collections_, published_count_};
 }
 
 }  // namespace core

@@ -75,9 +75,12 @@ public:
 
     struct Size {
         size_t states, continuations, expressions, mask_keys, rules;
-        size_t bytes, memo_bytes, collections;
+        size_t bytes, memo_bytes, collections, published;
     };
     Size size();
+    /// Whether a new text should have a new automaton of the same grammar: this one has given out many states, whose numbers
+    /// stay, or some in a shard that is full.
+    bool outgrown();
 
 protected:
     static constexpr uint32_t kUnset = UINT32_MAX;
@@ -86,6 +89,7 @@ protected:
     // Bounds of a state whose completions are counted exactly: first bytes of a state, then all bytes and all trie nodes
     // that lead from one state to another.
     static constexpr size_t kFewFirstBytes = 64, kFewBytes = 1u << 11, kFewNodes = 1u << 14;
+    static constexpr size_t kManyStates = 1u << 17, kSomeStates = 1u << 12;  // given out, see `outgrown`
     static constexpr size_t kFewTokens = 64;  // stepped one by one within a budget
     static constexpr uint32_t kLongText = 1u << 16;
     // Bytes that the search for one spelled completion may try, and those that an exact count of its tokens may.
@@ -226,6 +230,7 @@ protected:
     std::array<uint32_t, 1024> recent_{};  // states that `next` gave out last, as a ring
     size_t recent_count_ = 0;
     size_t collections_ = 0;
+    size_t published_count_ = 0;
     uint32_t start_ = kDead;
 };
 

@@ -293,6 +293,13 @@ void define_base_automaton(nb::module_& m) {
             },
             "state"_a, "Whether that number is the least, here and in every state that can follow.")
         .def_prop_ro(
+            "outgrown",
+            [](BaseAutomaton& self) {
+                const nb::gil_scoped_release released;
+                return self.outgrown();
+            },
+            "Whether a new text should have a new automaton of the same grammar, because this one's memory can only grow.")
+        .def_prop_ro(
             "memory",
             [](BaseAutomaton& self) {
                 BaseAutomaton::Size size;
@@ -309,6 +316,7 @@ void define_base_automaton(nb::module_& m) {
                 out["mask_keys"] = size.mask_keys;
                 out["memo_bytes"] = size.memo_bytes;
                 out["collections"] = size.collections;
+                out["states_given_out"] = size.published;
                 return out;
             },
             nb::for_getter(nb::sig("def memory(self) -> dict[str, int]")), "Sizes of the automaton's own tables: counts, and bytes.");

@@ -211,6 +211,7 @@ void BaseAutomaton::publish_state(uint32_t state, uint32_t before, uint32_t toke
     Head& head = heads_[state];
     if (!head.published.load(std::memory_order_relaxed)) {
         head.before = before, head.token = token;
+        ++published_count_;
         head.published.store(true, std::memory_order_release);
     }
     note_use(state);

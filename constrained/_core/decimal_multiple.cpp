@@ -53,7 +53,7 @@ uint32_t DecimalMultiple::min_length() const {
             const uint32_t behind = digits > high ? std::max(1u, digits - high) : 1;
             if (behind <= places && ends(digits, places - behind)) return digits + 1;
         }
-        const uint64_t most = high == kInfinite ? kInfinite : uint64_t{high} + places;
+        const uint64_t most = high == kInfinite ? kInfinite : uint64_t{high} + (form == Form::Number ? places : 0);
         if (digits >= most) return kInfinite;
     }
 }

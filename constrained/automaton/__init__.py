@@ -81,6 +81,9 @@ class _AutomatonMixin:
         @property
         def memory(self) -> dict[str, int]: ...
 
+        @property
+        def outgrown(self) -> bool: ...
+
     def __repr__(self) -> str:
         size = self.memory
         return f"{type(self).__name__}({size['states']} states so far, {size['bytes'] // 1024} KiB)"

@@ -44,6 +44,9 @@ def compile_cached(target: Any, vocabulary: Vocabulary) -> tuple[Constraint, Aut
     automaton = _cache.get(key)
     if automaton is None:
         automaton = _cache.setdefault(key, compile(constraint, vocabulary))  # one of two concurrent results
+    elif automaton.outgrown:  # texts that run keep it
+        automaton = compile(constraint, vocabulary)
+        _cache.put(key, automaton)
     return constraint, automaton
 
 

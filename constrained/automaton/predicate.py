@@ -177,6 +177,11 @@ class PredicateAutomaton(Automaton):
             "predicate_bytes": self._states.bytes,
         }
 
+    @property
+    def outgrown(self) -> bool:
+        """Whether the grammar's automaton is."""
+        return self._relaxed.outgrown
+
     def _compute_mask(self, state: int, budget: int) -> Bitmask:
         mask = self.new_mask()
         if state == DEAD:

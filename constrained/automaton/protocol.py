@@ -205,6 +205,14 @@ class Automaton(Protocol):
         """Sizes of the automaton's own tables: counts, and bytes."""
         return {}
 
+    @property
+    def outgrown(self) -> bool:
+        """Whether a new text should have a new automaton of the same constraint.
+
+        The states of earlier texts stay valid as long as their automaton, and take memory.
+        """
+        return False
+
     def new_mask(self, count: int | None = None) -> Bitmask:
         """A mask that allows nothing, int32 ``[words]``; with `count`, masks ``[count, words]``."""
         return zero_mask(self.vocabulary.size, count)

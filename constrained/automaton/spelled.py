@@ -129,6 +129,11 @@ class SpelledAutomaton(Automaton):
         """Sizes of the inner automaton."""
         return self.inner.memory
 
+    @property
+    def outgrown(self) -> bool:
+        """Whether the inner automaton is."""
+        return self.inner.outgrown
+
     def _alive(self, state: int) -> int:
         with _search_limits():
             return state if self._spelled.can_complete(state) else DEAD

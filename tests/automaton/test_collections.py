@@ -10,7 +10,8 @@ import pytest
 import constrained
 from constrained.automaton import Automaton
 from constrained.automaton.bitmask import unpack_ids
-from constrained.constraint import Constraint, gbnf, json_schema
+from constrained.automaton.cache import compile_cached
+from constrained.constraint import Constraint, gbnf, json_schema, regex
 from constrained.vocabulary import Vocabulary
 from tests.support.tokenizers_fixtures import small_bpe_vocabulary
 
@@ -97,6 +98,24 @@ def test_memory_of_texts_is_bounded() -> None:
     _, bounded = grown(constraint, small_bpe_vocabulary(), limit)
     _, unbounded = grown(constraint, small_bpe_vocabulary(), 1 << 30)
     assert bounded < 2 * limit < unbounded
+
+
+@pytest.mark.parametrize(("shared_limit", "states"), [(1 << 40, (1 << 17) + 1), (0, (1 << 12) + 1)])
+def test_new_texts_get_a_new_automaton_once_the_old_one_has_given_out_many_states(
+    shared_limit: int, states: int
+) -> None:
+    small = small_bpe_vocabulary()
+    vocabulary = Vocabulary.from_bytes(list(small.tokens), small.eos_ids, memory_limit=shared_limit)
+    constraint = regex(f"a{{0,{states + shared_limit % 7}}}")  # a key in the cache of its own
+    _, automaton = compile_cached(constraint, vocabulary)
+    letter = vocabulary.ids_by_bytes[b"a"]
+    last = automaton.walk(automaton.start, [letter] * (states - 1))[-1]
+    assert compile_cached(constraint, vocabulary)[1] is automaton
+    last = automaton.next(last, letter)
+    _, renewed = compile_cached(constraint, vocabulary)
+    assert renewed is not automaton
+    assert compile_cached(constraint, vocabulary)[1] is renewed
+    assert automaton.accepts(last)
 
 
 def test_a_state_that_was_never_given_out_is_refused() -> None:
