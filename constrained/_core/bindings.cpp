@@ -366,6 +366,9 @@ void define_spelled_tokens(nb::module_& m) {
 }  // namespace
 
 NB_MODULE(_core, m) {
+#ifdef NDEBUG
+    nb::set_leak_warnings(false);  // what a user's module keeps until the interpreter ends
+#endif
     m.doc() = "Native core: vocabulary tables and the token automaton.";
     nb::exception<core::TooLarge>(m, "TooLarge", PyExc_RuntimeError);
 

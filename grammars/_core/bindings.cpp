@@ -10,6 +10,9 @@ using schemas::Keywords;
 using schemas::DeferralAnalysis;
 
 NB_MODULE(_core, m) {
+#ifdef NDEBUG
+    nb::set_leak_warnings(false);  // what a user's module keeps until the interpreter ends
+#endif
     m.doc() = "Native part of the front ends: analysis of JSON Schema documents.";
 
     nb::class_<Keywords>(m, "Keywords", "The keywords of one draft.")

@@ -131,6 +131,9 @@ void restore(Calibration& calibration, const Kinds& kinds) {
 }  // namespace
 
 NB_MODULE(_core, m) {
+#ifdef NDEBUG
+    nb::set_leak_warnings(false);  // what a user's module keeps until the interpreter ends
+#endif
     m.doc() = "Native speculation: tables of counts, sources, the best-first draft tree; and Gumbel sampling of scores.";
 
     m.def(

@@ -128,7 +128,7 @@ def test_a_text_that_is_too_long_loses_no_other() -> None:
         (["x"], {"retries": -1}, "retries is -1"),
         (["x"], {"temperature": -1}, "temperature is -1"),
         (["x"], {"temprature": 1}, "did you mean 'temperature'"),
-        (["x"], {"repetition_penalty": 1.2}, "no setting 'repetition_penalty'"),
+        (["x"], {"length_penalty": 1.2}, "no setting 'length_penalty'"),
         (["x"], {"seed": -1}, "seed is -1"),
     ],
 )

@@ -6,7 +6,9 @@ import json
 
 import pytest
 
-lx = pytest.importorskip("langextract", reason="langextract is not installed: it is in no extra")
+lx = pytest.importorskip(
+    "langextract", reason="langextract is not installed: pip install 'constrained-generation[langextract]'"
+)
 
 from langextract.data import ExampleData, Extraction  # noqa: E402
 
