@@ -80,5 +80,5 @@ def test_rows_over_http(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert (rows["backreference"].status, rows["backreference"].declared) == ("refused", False)
     assert "#/pattern" in rows["backreference"].message
     lines = dict(write(results, tmp_path / "out")[0].lines)
-    assert lines["refusals that name a place of the schema"] == ["1 (100.0 %)"]
+    assert lines["refusals that name a place of the schema"][0].startswith("1 (100.0 %")
     assert not any("compile" in label for label in lines)
