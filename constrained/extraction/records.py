@@ -10,7 +10,8 @@ import glob
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -216,7 +217,7 @@ def printable(name: str) -> str:
 # ---------------------------------------------------------------- lines
 
 
-def _lines(name: str) -> Iterator[str]:
+def _lines(name: str) -> Generator[str, None, None]:
     """Lines with their ends, decoded one at a time, so that an error names the line."""
     file = _opened(name)
     shown = "standard input" if name == STDIN else printable(name)
@@ -244,59 +245,63 @@ def _lines(name: str) -> Iterator[str]:
 
 def _json_lines(name: str, columns: Columns) -> Iterator[Record]:
     shown = "stdin" if name == STDIN else printable(name)
-    for number, line in enumerate(_lines(name), 1):
-        if not line.strip():
-            continue
-        place = f"{shown}, line {number}"
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            reason = (
-                "nested too deeply" if isinstance(error, RecursionError) else str(error).split(": line 1 ")[0]
-            )
-            raise DocumentError(
-                f"{place}: not a line of JSON: {reason}",
-                action='JSON Lines have one object a line, such as {"id": 1, "text": "..."}',
-            ) from None
-        if not isinstance(value, dict):
-            raise DocumentError(
-                f"{place}: a {type(value).__name__}, not an object",
-                action='write {"text": "..."}, with an "id" if there is one',
-            )
-        yield make_record(value, columns, place, f"{shown}:{number}")
+    with closing(_lines(name)) as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            place = f"{shown}, line {number}"
+            try:
+                value = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                reason = (
+                    "nested too deeply"
+                    if isinstance(error, RecursionError)
+                    else str(error).split(": line 1 ")[0]
+                )
+                raise DocumentError(
+                    f"{place}: not a line of JSON: {reason}",
+                    action='JSON Lines have one object a line, such as {"id": 1, "text": "..."}',
+                ) from None
+            if not isinstance(value, dict):
+                raise DocumentError(
+                    f"{place}: a {type(value).__name__}, not an object",
+                    action='write {"text": "..."}, with an "id" if there is one',
+                )
+            yield make_record(value, columns, place, f"{shown}:{number}")
 
 
 def _separated(delimiter: str) -> Callable[[str, Columns], Iterator[Record]]:
     def read(name: str, columns: Columns) -> Iterator[Record]:
         shown = printable(name)
         csv.field_size_limit(max(TEXT_LIMIT, csv.field_size_limit()))
-        rows = csv.reader(_lines(name), delimiter=delimiter, strict=True)
-        header: list[str] | None = None
-        while True:
-            number = rows.line_num + 1
-            place = f"{shown}, line {number}"
-            try:
-                row = next(rows)
-            except StopIteration:
-                return
-            except csv.Error as error:
-                raise DocumentError(
-                    f"{place}: malformed: {error}", action="check the quotes, and the end of the file"
-                ) from None
-            if not row:
-                continue  # an empty line
-            if header is None:
-                header = row
-                if len(set(header)) < len(header):
-                    raise DocumentError(f"{place}: a column is named twice", action="rename one")
-                continue
-            if len(row) != len(header):
-                # Most often a comma in a text that has no quotes: the text would be cut there.
-                raise DocumentError(
-                    f"{place}: {len(row)} fields, and the header has {len(header)}",
-                    action=f"put fields that hold {delimiter!r} or a line break into double quotes",
-                )
-            yield make_record(dict(zip(header, row, strict=True)), columns, place, f"{shown}:{number}")
+        with closing(_lines(name)) as lines:
+            rows = csv.reader(lines, delimiter=delimiter, strict=True)
+            header: list[str] | None = None
+            while True:
+                number = rows.line_num + 1
+                place = f"{shown}, line {number}"
+                try:
+                    row = next(rows)
+                except StopIteration:
+                    return
+                except csv.Error as error:
+                    raise DocumentError(
+                        f"{place}: malformed: {error}", action="check the quotes, and the end of the file"
+                    ) from None
+                if not row:
+                    continue  # an empty line
+                if header is None:
+                    header = row
+                    if len(set(header)) < len(header):
+                        raise DocumentError(f"{place}: a column is named twice", action="rename one")
+                    continue
+                if len(row) != len(header):
+                    # Most often a comma in a text that has no quotes: the text would be cut there.
+                    raise DocumentError(
+                        f"{place}: {len(row)} fields, and the header has {len(header)}",
+                        action=f"put fields that hold {delimiter!r} or a line break into double quotes",
+                    )
+                yield make_record(dict(zip(header, row, strict=True)), columns, place, f"{shown}:{number}")
 
     return read
 

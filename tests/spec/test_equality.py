@@ -175,7 +175,7 @@ RECORD_SCHEMA = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("temperature", [0.0, 0.8])
+@pytest.mark.parametrize("temperature", [0.0, pytest.param(0.8, marks=pytest.mark.ci)])
 def test_slots_that_the_model_is_asked_about_ahead_save_passes_and_change_no_text(temperature: float) -> None:
     """Alone, in a batch, streamed, and near a token limit."""
     sources = tuple(name for name in DRAFT_SOURCES if name != "slot_favourites")
