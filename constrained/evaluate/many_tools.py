@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from constrained.automaton.bitmask import allows
+from constrained.evaluate.longest_match import longest_tokens
 from constrained.evaluate.masks.engines import Engine, load_engine
 from constrained.evaluate.masks.workload import VocabularyData
 
@@ -152,6 +153,7 @@ def measure_tools(
         RuntimeError: an engine refuses the call.
     """
     classes = [load_engine(name) for name in engines]
+    ids = {token: number for number, token in reversed(list(enumerate(tokens.tokens))) if token}
     found = []
     for size in sizes:
         rng = random.Random(seed)
@@ -164,8 +166,9 @@ def measure_tools(
                     tools[place] = synthetic_tool(request * 10_000 + place, rng)
             text = "I look.\n" + rng.choice(tools).call
             tag = tools_tag(tools)
+            written = longest_tokens(text.encode(), ids)
             for engine, cost in zip(loaded, costs, strict=True):
-                _measure(engine, cost, tag, greedy_tokens(text.encode(), tokens), tokens.size)
+                _measure(engine, cost, tag, written, tokens.size)
         found += costs
     return found
 
@@ -188,17 +191,6 @@ def _measure(engine: Engine, cost: ToolCosts, tag: dict[str, Any], tokens: Seque
         cost.masks.append(time.process_time() - began)
     if compiled.memory is not None:
         cost.memory.append(compiled.memory())
-
-
-def greedy_tokens(data: bytes, tokens: VocabularyData) -> list[int]:
-    """A text as the longest token at each place."""
-    known = {token: number for number, token in reversed(list(enumerate(tokens.tokens))) if token}
-    found, at = [], 0
-    while at < len(data):
-        size = next(size for size in range(min(32, len(data) - at), 0, -1) if data[at : at + size] in known)
-        found.append(known[data[at : at + size]])
-        at += size
-    return found
 
 
 def format_tools(costs: Sequence[ToolCosts]) -> list[str]:

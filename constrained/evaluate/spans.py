@@ -10,6 +10,7 @@ from typing import Any
 
 from constrained.automaton import DEAD, compile
 from constrained.constraint import Constraint, json_schema
+from constrained.evaluate.longest_match import longest_tokens
 from constrained.extraction.grounding import find_spans
 from constrained.vocabulary import Vocabulary
 
@@ -70,7 +71,7 @@ def measure_spans(
         last = first + rng.randrange(1, 5)
         values.append(text[breaks[first] + 1 : breaks[last]].strip(" ,.\n"))
     values = [value for value in values if value]
-    tokens = _tokens(json.dumps(values, ensure_ascii=False).encode(), vocabulary)
+    tokens = longest_tokens(json.dumps(values, ensure_ascii=False).encode(), vocabulary.ids_by_bytes)
     began = time.thread_time()
     find_spans(text, values)
     search = time.thread_time() - began
@@ -99,17 +100,6 @@ def _replay(constraint: Constraint, vocabulary: Vocabulary, tokens: list[int]) -
         if state == DEAD:
             raise RuntimeError("a span of the document was refused")
     return compiled, masks
-
-
-def _tokens(data: bytes, vocabulary: Vocabulary) -> list[int]:
-    """The longest token at each place."""
-    known = {token: number for number, token in reversed(list(enumerate(vocabulary.tokens))) if token}
-    found, at = [], 0
-    while at < len(data):
-        size = next(size for size in range(min(32, len(data) - at), 0, -1) if data[at : at + size] in known)
-        found.append(known[data[at : at + size]])
-        at += size
-    return found
 
 
 def format_spans(costs: list[SpanCosts]) -> list[str]:

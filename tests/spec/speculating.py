@@ -11,16 +11,33 @@ from typing import Any
 import numpy as np
 
 import constrained
+from constrained.automaton import Automaton
 from constrained.decoding.speculation import Speculation
 from constrained.testing import EnumerableModel
 from constrained.testing.models import FunctionModel
 from constrained.vocabulary import Vocabulary
+from spec.drafts import DrafterFactory
+from spec.memory import DraftMemory
 from spec.noise import GumbelNoise
 from tests.reference.spec.context import DraftContext
 from tests.reference.spec.drafter import ReferenceDrafter
 from tests.reference.spec.memory import ReferenceMemory
 from tests.reference.spec.sources import DraftSource, DraftToken
 from tests.support.tokenizers_fixtures import small_bpe_vocabulary
+
+
+def draft_passes(automaton: Automaton, memory: DraftMemory, key: str, tokens: Sequence[int]) -> int:
+    """Passes that a text takes with trees of 32 nodes, of which the longest path that the text takes is accepted."""
+    drafter, at, count = DrafterFactory(automaton, memory, key).new_drafter([]), 0, 0
+    while at < len(tokens):
+        tree, node = drafter.draft(32), 0
+        drafter.mark_verified(len(tree) - 1)
+        count += 1
+        while at < len(tokens) and node >= 0:
+            drafter.commit(tokens[at])
+            node = tree.child(node, tokens[at])
+            at += 1
+    return count
 
 
 def fresh(vocabulary: Vocabulary) -> Vocabulary:

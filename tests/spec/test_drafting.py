@@ -30,6 +30,7 @@ from tests.reference.spec.retokenizer import Retokenizer
 from tests.reference.spec.sources import DraftSource, ForcedTokens, PromptLookup, TokenNGrams
 from tests.reference.spec.sources.counts import ContextCounts, witten_bell_blend
 from tests.reference.spec.tree import ReferenceDraftTree
+from tests.spec.speculating import draft_passes
 from tests.support.paths import ROOT
 from tests.support.tokenizers_fixtures import small_bpe_vocabulary
 
@@ -393,19 +394,6 @@ def test_trees_promise_about_as_many_tokens_as_come(automaton) -> None:
 def test_a_memory_is_kept_in_a_file(automaton, tmp_path) -> None:
     vocabulary = automaton.vocabulary
 
-    def passes(memory: DraftMemory) -> int:
-        tokens = vocabulary.encode(json.dumps(VALUES[0]))
-        one, at, count = DrafterFactory(automaton, memory, "another key").new_drafter([]), 0, 0
-        while at < len(tokens):
-            tree, node = one.draft(32), 0
-            one.mark_verified(len(tree) - 1)
-            count += 1
-            while at < len(tokens) and node >= 0:
-                one.commit(tokens[at])
-                node = tree.child(node, tokens[at])
-                at += 1
-        return count
-
     learned = DraftMemory()
     for value in VALUES:
         one = DrafterFactory(automaton, learned, "k").new_drafter([])
@@ -416,7 +404,9 @@ def test_a_memory_is_kept_in_a_file(automaton, tmp_path) -> None:
     loaded = DraftMemory.load(path, vocabulary.fingerprint, vocabulary.size)
     assert loaded.core.dump_tables() == learned.core.dump_tables()
     assert loaded.core.dump_calibration()[1] == learned.core.dump_calibration()[1]
-    assert passes(loaded) < passes(DraftMemory())
+    tokens = vocabulary.encode(json.dumps(VALUES[0]))
+    known, unknown = (draft_passes(automaton, one, "another key", tokens) for one in (loaded, DraftMemory()))
+    assert known < unknown
     with pytest.raises(ValueError, match="another"):
         DraftMemory.load(path, "of another vocabulary", vocabulary.size)
     with pytest.raises(ValueError, match="table of counts"):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import itertools
 import json
 import os
@@ -20,7 +21,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -228,16 +229,9 @@ def _quantile(values: list[float], q: float) -> float:
     )
 
 
-def main() -> None:
-    """See the module."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("attacks", nargs="*", help=f"some of {', '.join(ATTACKS)} [default: all]")
-    parser.add_argument("--seconds", type=float, default=20.0, help="of each attack")
-    parser.add_argument("--innocent", metavar="URL", help="only measure the latencies of the innocent client")
-    options = parser.parse_args()
-    if options.innocent:
-        print(json.dumps(asyncio.run(innocent(Target(options.innocent, 0), options.seconds))))
-        return
+@contextlib.contextmanager
+def served() -> Iterator[Target]:
+    """A server in a process of its own; prints at the end whether it is alive, and its memory."""
     process = subprocess.Popen(
         [sys.executable, "-c", SERVER, str(SIZE)],
         stderr=subprocess.PIPE,
@@ -248,16 +242,29 @@ def main() -> None:
         assert process.stderr is not None
         url = process.stderr.readline().strip()
         assert url.startswith("http"), url + process.stderr.read()
-        target = Target(url, process.pid)
+        yield Target(url, process.pid)
+        print(json.dumps({"alive": process.poll() is None, "MiB": resident(process.pid) >> 20}))
+    finally:
+        process.terminate()
+        process.wait(90)
+
+
+def main() -> None:
+    """See the module."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("attacks", nargs="*", help=f"some of {', '.join(ATTACKS)} [default: all]")
+    parser.add_argument("--seconds", type=float, default=20.0, help="of each attack")
+    parser.add_argument("--innocent", metavar="URL", help="only measure the latencies of the innocent client")
+    options = parser.parse_args()
+    if options.innocent:
+        print(json.dumps(asyncio.run(innocent(Target(options.innocent, 0), options.seconds))))
+        return
+    with served() as target:
         print(
             "attack | before p50, p99, ms | during p50, p99, ms | p99 ratio | MiB before / at most | attackers | innocent"
         )
         for name in options.attacks or ATTACKS:
             print(asyncio.run(attacked(target, name, options.seconds)), flush=True)
-        print(json.dumps({"alive": process.poll() is None, "MiB": resident(process.pid) >> 20}))
-    finally:
-        process.terminate()
-        process.wait(90)
 
 
 if __name__ == "__main__":

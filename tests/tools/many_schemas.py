@@ -12,11 +12,8 @@ import argparse
 import asyncio
 import gzip
 import json
-import os
 import random
 import statistics
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -26,7 +23,7 @@ from typing import Any
 import httpx
 import jsonschema
 
-from tests.tools.attack import SERVER, SIZE, Target
+from tests.tools.attack import Target, served
 from tests.tools.soak import resident
 
 
@@ -81,7 +78,7 @@ async def ask(target: Target, client: httpx.AsyncClient, schema: Any) -> str:
     return "ok"
 
 
-async def run(target: Target, process: int, options: argparse.Namespace) -> None:
+async def run(target: Target, options: argparse.Namespace) -> None:
     """Sends the schemas; prints the rows."""
     left = schemas(options.data, options.seed)
     outcomes: Counter[str] = Counter()
@@ -105,8 +102,8 @@ async def run(target: Target, process: int, options: argparse.Namespace) -> None
         recent = sorted(times[-options.every :])
         cells = [
             str(len(times)),
-            f"{resident(process) >> 20}",
-            f"{with_children(process) >> 20}",
+            f"{resident(target.process) >> 20}",
+            f"{with_children(target.process) >> 20}",
             f"{statistics.median(recent) * 1e3:.0f}",
             f"{recent[int(0.99 * (len(recent) - 1))] * 1e3:.0f}",
             ", ".join(f"{count} {what}" for what, count in outcomes.most_common()),
@@ -115,7 +112,9 @@ async def run(target: Target, process: int, options: argparse.Namespace) -> None
 
     print("| requests | server, MiB | sandboxes, MiB | p50, ms | p99, ms | answers so far |")
     print("|---:|---:|---:|---:|---:|---|", flush=True)
-    print(f"| 0 | {resident(process) >> 20} | {with_children(process) >> 20} | | | |", flush=True)
+    print(
+        f"| 0 | {resident(target.process) >> 20} | {with_children(target.process) >> 20} | | | |", flush=True
+    )
     await asyncio.gather(*(work() for _ in range(options.clients)))
 
 
@@ -128,21 +127,8 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=300, help="requests between two rows")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    process = subprocess.Popen(
-        [sys.executable, "-c", SERVER, str(SIZE)],
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-    )
-    try:
-        assert process.stderr is not None
-        url = process.stderr.readline().strip()
-        assert url.startswith("http"), url + process.stderr.read()
-        asyncio.run(run(Target(url, process.pid), process.pid, options))
-        print(json.dumps({"alive": process.poll() is None, "MiB": resident(process.pid) >> 20}))
-    finally:
-        process.terminate()
-        process.wait(90)
+    with served() as target:
+        asyncio.run(run(target, options))
 
 
 if __name__ == "__main__":

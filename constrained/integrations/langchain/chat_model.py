@@ -31,6 +31,7 @@ from constrained.chat.messages import chat_prompt
 from constrained.chat.reply import Reply, ReplyConstraint, reply_constraint
 from constrained.chat.tools import ToolFormat, parse_tool_choice, parse_tools
 from constrained.decoding import Generator, Output
+from constrained.decoding.limits import WARPER_SETTINGS
 from constrained.decoding.shared_batch import MAX_ROWS
 from constrained.errors import InvalidArgument
 from constrained.integrations.langchain.invocation import ChatInvocation, completions_of
@@ -52,18 +53,7 @@ from constrained.models import LanguageModel, load
 if TYPE_CHECKING:
     from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 
-_SETTINGS = (
-    "temperature",
-    "max_tokens",
-    "top_k",
-    "top_p",
-    "min_p",
-    "logit_bias",
-    "frequency_penalty",
-    "presence_penalty",
-    "repetition_penalty",
-    "seed",
-)
+_SETTINGS = ("max_tokens", *WARPER_SETTINGS, "seed")
 _COUNTS = ("n", "logprobs", "top_logprobs")
 _FINISH_REASONS = {"limit": "length", "end": "stop", "complete": "stop"}
 
