@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from constrained.cli import main
-from constrained.evaluate.hostile import Limits, measure, measure_all, table
+from constrained.evaluate.hostile import Limits, Rows, measure, measure_all, table, tally
 from constrained.evaluate.hostile.cases import CASES
 from constrained.evaluate.hostile.measure import OK, RAISED, REFUSED, STOPPED, Measured
 from constrained.evaluate.masks import workload
@@ -88,12 +88,16 @@ def test_memory_is_limited() -> None:
 
 
 def test_every_engine_has_its_column_and_a_missing_one_is_named() -> None:
-    rows, skipped = measure_all([WALKED, "false"], ["constrained", "no.such:Engine"], DATA, LIMITS)
+    told: list[Rows] = []
+    rows, skipped = measure_all(
+        [WALKED, "false"], ["constrained", "no.such:Engine"], DATA, LIMITS, on_rows=told.append
+    )
+    assert [list(one) for one in told] == [[WALKED], ["false"]]
     assert list(skipped) == ["no.such:Engine"]
     drawn = table(rows)
     assert drawn.columns == ["constrained"]
     assert drawn.lines[1] == ("`false`", ["refused: UnsatisfiableConstraint"])
-    assert drawn.lines[-1] == ("together", ["1 ok, 1 refused"])
+    assert tally(rows) == "| together | 1 ok, 1 refused |"
 
 
 def bench(*arguments: str) -> object:

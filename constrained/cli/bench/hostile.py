@@ -45,9 +45,10 @@ def hostile(
     """Compile hostile constraints and follow their masks, each in a process with limits.
 
     A table in Markdown goes to standard output: time to compile, the worst mask, the worst mask under a budget of tokens
-    (milliseconds of processor time), and memory; or the error that refuses the constraint.
+    (milliseconds of processor time), and memory; or the error that refuses the constraint. Each line is written as soon as
+    its case is measured.
     """
-    from constrained.evaluate.hostile import Limits, measure_all, table
+    from constrained.evaluate.hostile import Limits, Rows, measure_all, table, tally
     from constrained.evaluate.hostile.cases import CASES, FAMILIES
     from constrained.evaluate.masks.workload import load_bench_vocabulary
 
@@ -61,8 +62,17 @@ def hostile(
             )
     _, tokens = load_bench_vocabulary(vocabulary)
     limits = Limits(time_limit, int(memory_limit * 2**30), steps)
+    begun = False
+
+    def show(rows: Rows) -> None:
+        nonlocal begun
+        drawn = table(rows)
+        head = [] if begun else drawn.markdown_head()
+        begun = True
+        emit("\n".join([*head, *drawn.markdown_lines()]))
+
     with ProgressBar(quiet) as bar:
-        rows, skipped = measure_all(names, split_names(engines, ","), tokens, limits, seed, bar)
-    emit("\n".join(table(rows).markdown()))
+        rows, skipped = measure_all(names, split_names(engines, ","), tokens, limits, seed, bar, show)
+    emit(tally(rows))
     for engine, why in skipped.items():
         print(f"not measured: {engine}: {why}", file=sys.stderr)

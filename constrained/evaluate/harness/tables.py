@@ -30,14 +30,21 @@ class ReportTable:
 
     def markdown(self) -> list[str]:
         """The lines of a Markdown section."""
+        return [*self.markdown_head(), *self.markdown_lines()]
+
+    def markdown_head(self) -> list[str]:
+        """The title and the heads of the columns."""
         return [
             "",
             f"## {self.title[0].upper()}{self.title[1:]}",
             "",
             "| | " + " | ".join(self.columns) + " |",
             "|---|" + "---:|" * len(self.columns),
-            *(f"| {label} | " + " | ".join(cells) + " |" for label, cells in self.lines),
         ]
+
+    def markdown_lines(self) -> list[str]:
+        """The lines below the heads."""
+        return [f"| {label} | " + " | ".join(cells) + " |" for label, cells in self.lines]
 
     def rich(self) -> RenderableType:
         """The table for a terminal: labels of up to 5 characters are indented, averages are bold."""

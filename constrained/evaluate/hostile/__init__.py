@@ -7,6 +7,6 @@ run.py      several, as a table
 """
 
 from constrained.evaluate.hostile.measure import Limits, Measured, measure
-from constrained.evaluate.hostile.run import measure_all, table
+from constrained.evaluate.hostile.run import Rows, measure_all, table, tally
 
-__all__ = ["Limits", "Measured", "measure", "measure_all", "table"]
+__all__ = ["Limits", "Measured", "Rows", "measure", "measure_all", "table", "tally"]

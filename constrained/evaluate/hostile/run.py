@@ -25,8 +25,9 @@ def measure_all(
     limits: Limits,
     seed: int = 0,
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+    on_rows: Callable[[Rows], None] = lambda rows: None,
 ) -> tuple[Rows, dict[str, str]]:
-    """Measures cases by name under engines by name.
+    """Measures cases by name under engines by name, case after case.
 
     Args:
         names: of `CASES`.
@@ -35,23 +36,28 @@ def measure_all(
         limits: of each case.
         seed: of the tokens that are followed.
         progress: called with an engine, and the numbers of measured and all cases.
+        on_rows: called with the rows of each case when all engines have measured it.
 
     Returns:
         The figures, and engine -> why it was not measured.
     """
-    rows: dict[str, dict[str, Measured]] = {name: {} for name in names}
+    loaded: dict[str, Engine] = {}
     skipped = {}
     for name in engines:
         try:
-            engine: Engine = load_engine(name)(tokens, 1)
+            loaded[name] = load_engine(name)(tokens, 1)
         except Exception as error:
             skipped[name] = error_text(error, with_type=True)
             continue
-        _warm(engine)
-        for done, case in enumerate(names):
+        _warm(loaded[name])
+    rows: dict[str, dict[str, Measured]] = {}
+    for done, case in enumerate(names):
+        rows[case] = {}
+        for name, engine in loaded.items():
             gc.collect()
             progress(name, done, len(names))
             rows[case][name] = measure(CASES[case], engine, tokens.tokens, limits, seed)
+        on_rows({case: rows[case]})
     return rows, skipped
 
 
@@ -69,12 +75,18 @@ def table(rows: Rows) -> ReportTable:
         (f"`{case}`".replace("|", "\\|"), [_cell(found[engine]) for engine in engines])
         for case, found in rows.items()
     ]
-    lines.append(("together", [_tally([found[engine] for found in rows.values()]) for engine in engines]))
     return ReportTable(
         "hostile constraints: compile / worst mask / worst mask under a budget, ms / memory, MiB",
         engines,
         lines,
     )
+
+
+def tally(rows: Rows) -> str:
+    """The last line of the table: how many cases of each engine ended in each way."""
+    engines = list(dict.fromkeys(engine for found in rows.values() for engine in found))
+    cells = [_tally([found[engine] for found in rows.values()]) for engine in engines]
+    return ReportTable("", engines, [("together", cells)]).markdown_lines()[0]
 
 
 def _cell(found: Measured) -> str:
