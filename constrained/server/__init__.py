@@ -1,4 +1,5 @@
-"""An HTTP server with OpenAI's API: `serve` runs a process, `create_app` returns an ASGI application.
+"""An HTTP server with OpenAI's API: `serve` runs a process, `serve_in_thread` serves to clients of the same program,
+`create_app` returns an ASGI application.
 
     requests.py          request bodies
     tool_names.py        names of tools with dots and slashes
@@ -22,7 +23,7 @@
     request_lifecycle.py one request from its body to the end of its response
     service.py           the endpoints
     app.py               the ASGI application: routes and middleware
-    run.py               the process
+    run.py               the process, or the thread
 
 Needs the extra ``server``.
 """
@@ -36,12 +37,20 @@ from constrained.extras import require_extra
 
 if TYPE_CHECKING:
     from constrained.server.app import create_app as create_app
+    from constrained.server.run import LocalServer as LocalServer
     from constrained.server.run import serve as serve
+    from constrained.server.run import serve_in_thread as serve_in_thread
     from constrained.server.settings import ServerSettings as ServerSettings
 
-__all__ = ["ServerSettings", "create_app", "serve"]
+__all__ = ["LocalServer", "ServerSettings", "create_app", "serve", "serve_in_thread"]
 
-_HOMES = {"ServerSettings": "settings", "create_app": "app", "serve": "run"}
+_HOMES = {
+    "LocalServer": "run",
+    "ServerSettings": "settings",
+    "create_app": "app",
+    "serve": "run",
+    "serve_in_thread": "run",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -64,7 +64,7 @@ class CompilePool:
         self._known = FairPool(settings.compile_threads, "prepare")
         self._sandboxes = [
             CompileSandbox(model.vocabulary, settings.compile_seconds, settings.compile_memory)
-            for _ in range(settings.compile_threads)
+            for _ in range(settings.compile_threads if FORKS and settings.sandbox else 0)
         ]
         self._free: LifoQueue[CompileSandbox] = LifoQueue()  # LIFO: started sandboxes are used first
         for sandbox in self._sandboxes:
@@ -74,7 +74,7 @@ class CompilePool:
 
     def warm(self) -> None:
         """Starts a sandbox process in advance."""
-        if FORKS:
+        if self._sandboxes:
             self._sandboxes[-1].start()
 
     async def __call__(self, request: ApiRequest, client: str) -> PreparedRequest:
@@ -116,7 +116,7 @@ class CompilePool:
     def _try(self, request: ApiRequest, digest: bytes) -> PreparedRequest:
         """Tries a new constraint in a sandbox first; runs in a thread of the pool."""
         slowest = 0.0
-        if FORKS:
+        if self._sandboxes:
             param = prepare.constraint_field(request)
             max_tokens = prepare.max_tokens(request, self._settings)
             formats = self._formats_for(request)

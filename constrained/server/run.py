@@ -1,4 +1,4 @@
-"""The server as a process: listens, serves, and drains running requests before it exits."""
+"""The server as a process, or in a thread of a program: listens, serves, and drains running requests before it ends."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ import functools
 import gc
 import ipaddress
 import logging
+import secrets
 import signal
 import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 import uvicorn
+from fastapi import FastAPI
 
 from constrained.chat.tools import ToolFormat
 from constrained.errors import InvalidArgument
@@ -72,25 +75,91 @@ def serve(
     listening = _listen(host, port)
     app = create_app(model, settings, format=format)
     scheduler = app.state.service.scheduler
-    config = uvicorn.Config(
+    shown = f"[{host}]" if ":" in host else host
+    with listening, logging_as_json(requests=settings.log_requests), _handled_signals(), _prompt_threads():
+        if not settings.api_keys and not _is_loopback(host):
+            _log.warning("everybody who reaches %s can use the server: it has no API key", host)
+        where = f"http://{shown}:{listening.getsockname()[1]}"
+        server = _Server(_config(app, settings, settings.grace_seconds), on_ready, where)
+        scheduler.on_failure = lambda: setattr(server, "should_exit", True)
+        server.run(sockets=[listening])
+    if scheduler.failure is not None:
+        raise RuntimeError(f"the server stopped because its scheduler failed: {scheduler.failure}")
+
+
+@dataclass(frozen=True, slots=True)
+class LocalServer:
+    """A server in a thread of this program.
+
+    Attributes:
+        base_url: what clients of OpenAI's API take as their ``base_url``.
+        api_key: drawn for this server: other users of the machine do not know it.
+        model: name of the model.
+    """
+
+    base_url: str
+    api_key: str
+    model: str
+
+
+@contextlib.contextmanager
+def serve_in_thread(
+    model: LanguageModel, settings: ServerSettings | None = None, *, format: ToolFormat | None = None
+) -> Iterator[LocalServer]:
+    """Serves to the clients of this program until the block ends: for frameworks that speak OpenAI's API.
+
+        with serve_in_thread(constrained.load("Qwen/Qwen3-8B")) as server:
+            client = openai.OpenAI(base_url=server.base_url, api_key=server.api_key)
+
+    It listens on the loopback, at a free port. Requests that still run at the end of the block have a second.
+
+    Args:
+        model: the served model.
+        settings: limits and names; by default constraints are not tried in a sandbox first, since they are the program's own.
+        format: format of tool calls; None: detected from the chat template.
+
+    Raises:
+        RuntimeError: the server did not start.
+    """
+    settings = settings or ServerSettings(sandbox=False)
+    settings = settings if settings.api_keys else replace(settings, api_key=secrets.token_urlsafe())
+    app = create_app(model, settings, format=format)
+    ready = threading.Event()
+    with _listen("127.0.0.1", 0) as listening:
+        server = _Server(_config(app, settings, 1.0), lambda where: ready.set(), "")
+
+        def work() -> None:
+            try:
+                server.run(sockets=[listening])
+            finally:
+                ready.set()
+
+        thread = threading.Thread(target=work, name="server", daemon=True)
+        thread.start()
+        ready.wait()
+        if not server.started:
+            thread.join()
+            raise RuntimeError("the server did not start; its log says why")
+        try:
+            url = f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
+            yield LocalServer(url, settings.api_keys[0], settings.name)
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def _config(app: FastAPI, settings: ServerSettings, grace: float) -> uvicorn.Config:
+    """uvicorn's settings; `grace`: seconds for running requests at the end."""
+    return uvicorn.Config(
         app,
         http=functools.partial(LimitedProtocol, settings=settings),  # type: ignore[arg-type]
         h11_max_incomplete_event_size=settings.max_headers,
         log_config=None,
         access_log=False,
         server_header=False,
-        timeout_graceful_shutdown=max(1, round(settings.grace_seconds)),
+        timeout_graceful_shutdown=max(1, round(grace)),
         lifespan="on",
     )
-    shown = f"[{host}]" if ":" in host else host
-    with listening, logging_as_json(requests=settings.log_requests), _handled_signals(), _prompt_threads():
-        if not settings.api_keys and not _is_loopback(host):
-            _log.warning("everybody who reaches %s can use the server: it has no API key", host)
-        server = _Server(config, on_ready, f"http://{shown}:{listening.getsockname()[1]}")
-        scheduler.on_failure = lambda: setattr(server, "should_exit", True)
-        server.run(sockets=[listening])
-    if scheduler.failure is not None:
-        raise RuntimeError(f"the server stopped because its scheduler failed: {scheduler.failure}")
 
 
 def _listen(host: str, port: int) -> socket.socket:

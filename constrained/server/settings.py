@@ -40,6 +40,7 @@ class ServerSettings:
         max_tokens: greatest number of tokens of a completion; None: the model's context.
         mask_seconds: processor time of a mask of a new constraint; a slower one in its trial refuses the constraint.
         draw_seconds: time of all slow draws of a completion; the scheduler does not wait for them.
+        sandbox: new constraints are tried in a process with limits first, where processes fork; False: clients are trusted.
         compile_seconds: time limit for compiling the constraint of a request.
         compile_threads: number of compile threads, each with a sandbox process.
         compile_memory: bytes that a sandbox may allocate for a constraint.
@@ -70,6 +71,7 @@ class ServerSettings:
     min_free_memory: int = 256 << 20
     mask_seconds: float = 1.0
     draw_seconds: float = 30.0
+    sandbox: bool = True
     compile_seconds: float = 10.0
     compile_threads: int = 2
     compile_memory: int = 1 << 30

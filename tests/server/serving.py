@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
-import pytest
 import uvicorn
 from openai import OpenAI
 
 from constrained import LanguageModel, Vocabulary
-from constrained.server import ServerSettings, compile_pool, create_app
+from constrained.server import ServerSettings, create_app
 from constrained.testing import ScriptedModel
 
 BYTES = Vocabulary.from_bytes([*(bytes([i]) for i in range(256)), b""], [256])
@@ -61,15 +60,8 @@ def served(
     model: LanguageModel, *, grace: int = 60, format: Any = None, sandbox: bool = False, **settings: Any
 ) -> Iterator[Served]:
     """A server; without `sandbox` it compiles in its own process, as where processes cannot fork."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compile_pool, "FORKS", sandbox)
-        with _served(model, grace=grace, format=format, **settings) as server:
-            yield server
-
-
-@contextlib.contextmanager
-def _served(model: LanguageModel, *, grace: int, format: Any, **settings: Any) -> Iterator[Served]:
-    app = create_app(model, ServerSettings(**{"name": MODEL, **settings}), format=format)
+    limits = ServerSettings(**{"name": MODEL, "sandbox": sandbox, **settings})
+    app = create_app(model, limits, format=format)
     config = uvicorn.Config(app, log_level="error", lifespan="on", timeout_graceful_shutdown=grace)
     server = uvicorn.Server(config)
     listening = socket.create_server(("127.0.0.1", 0), backlog=256)
