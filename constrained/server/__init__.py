@@ -1,5 +1,4 @@
-"""An HTTP server with OpenAI's API: `serve` runs a process, `serve_in_thread` serves to clients of the same program,
-`create_app` returns an ASGI application.
+"""An HTTP server with OpenAI's API: `serve` is a process, `serve_in_thread` a thread, `create_app` an ASGI application.
 
     requests.py          request bodies
     tool_names.py        names of tools with dots and slashes

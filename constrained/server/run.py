@@ -149,7 +149,7 @@ def serve_in_thread(
 
 
 def _config(app: FastAPI, settings: ServerSettings, grace: float) -> uvicorn.Config:
-    """uvicorn's settings; `grace`: seconds for running requests at the end."""
+    """Settings of uvicorn; `grace`: seconds for running requests at the end."""
     return uvicorn.Config(
         app,
         http=functools.partial(LimitedProtocol, settings=settings),  # type: ignore[arg-type]
