@@ -28,7 +28,7 @@ LAYERS: dict[str, tuple[set[str], ...]] = {
         {"cli"},
     ),
     "grammars": (
-        {"errors", "json_pointer", "_core"},
+        {"errors", "garbage", "json_pointer", "_core"},
         {"ir"},
         {"lexer", "visit", "content"},
         {"regex"},

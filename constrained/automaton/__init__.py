@@ -22,6 +22,7 @@ from constrained.automaton.protocol import DEAD, NO_LIMIT, Automaton
 from constrained.automaton.spelled import SpelledAutomaton, complete_vocabulary
 from constrained.errors import ConstraintTooLarge, Problem, UnsatisfiableConstraint, UnsupportedConstraint
 from grammars import ir
+from grammars.garbage import rare_collections
 from grammars.lexer import LexerGrammar, reject_lexer_grammar
 from grammars.transform.lazy_rules import LazyRules, rules_built_so_far
 from grammars.visit import children, fold
@@ -273,6 +274,7 @@ def mask_ids(automata: Sequence[Automaton], states: Sequence[int]) -> list[int]:
     return [automaton.mask_id(state) for automaton, state in zip(automata, states, strict=True)]
 
 
+@rare_collections()
 def compile(constraint: Any, vocabulary: Vocabulary, *, memory_limit: int = _MEMORY_LIMIT) -> Automaton:
     """Compiles a constraint to an automaton over a vocabulary.
 

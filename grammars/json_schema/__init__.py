@@ -27,6 +27,7 @@ from grammars.errors import (
     UnsatisfiableConstraint,
     UnsupportedConstraint,
 )
+from grammars.garbage import rare_collections
 from grammars.json_schema.emit.lazy_rules import LazySchemaRules
 from grammars.json_schema.emit.lowering import SchemaLowering
 from grammars.json_schema.parameters.lowering import ParameterLowering
@@ -88,6 +89,7 @@ class LoweredSchema:
     draft: str = ""
 
 
+@rare_collections()
 def lower_schema(
     schema: Any,
     *,

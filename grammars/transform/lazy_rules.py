@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from grammars import ir
+from grammars.garbage import rare_collections
 
 
 class LazyRules(Mapping[str, ir.Expr]):
@@ -47,6 +48,7 @@ class LazyRules(Mapping[str, ir.Expr]):
         with self._lock:
             return dict(self._built)
 
+    @rare_collections()
     def bodies(self, names: Iterable[str]) -> list[ir.Expr]:
         """The bodies of some rules; builds those that are missing.
 
@@ -64,6 +66,7 @@ class LazyRules(Mapping[str, ir.Expr]):
             body = self._built[name] = self._build(name)
         return body
 
+    @rare_collections()
     def build_all(self) -> dict[str, ir.Expr]:
         """All rules, with their bodies."""
         with self._lock:
