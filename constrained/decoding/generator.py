@@ -53,6 +53,7 @@ class GenerationSettings(TypedDict, total=False):
         frequency_penalty: subtracted from a token's logit for each time that the completion has it.
         presence_penalty: subtracted from a token's logit if the completion has it.
         repetition_penalty: divides the logits of tokens that the prompt or the completion has.
+        repetition_window: how many of their last tokens the `repetition_penalty` looks at; None: all.
     """
 
     max_tokens: int | None
@@ -64,6 +65,7 @@ class GenerationSettings(TypedDict, total=False):
     frequency_penalty: float | None
     presence_penalty: float | None
     repetition_penalty: float | None
+    repetition_window: int | None
 
 
 class Generator(Generic[ValueT]):

@@ -25,6 +25,7 @@ WARPER_SETTINGS = (
     "frequency_penalty",
     "presence_penalty",
     "repetition_penalty",
+    "repetition_window",
 )
 """Settings of a call that reshape the model's distribution; see `constrained.sampling.LogitsWarper`."""
 

@@ -40,6 +40,7 @@ class CallOptions(TypedDict, total=False):
     frequency_penalty: float | None
     presence_penalty: float | None
     repetition_penalty: float | None
+    repetition_window: int | None
     seed: int | None
 
 

@@ -45,6 +45,7 @@ class LogitsWarper:
         presence_penalty: subtracted from a token's logit if it stands in the completion so far.
         repetition_penalty: what logits of tokens that stand in the prompt or the completion are divided by if they are
             positive, and multiplied with if they are negative.
+        repetition_window: how many of the last tokens of prompt and completion `repetition_penalty` looks at; None: all.
 
     Raises:
         InvalidArgument: a value is out of its range, or a truncation is given without a temperature.
@@ -58,6 +59,7 @@ class LogitsWarper:
     frequency_penalty: float | None = None
     presence_penalty: float | None = None
     repetition_penalty: float | None = None
+    repetition_window: int | None = None
 
     def __post_init__(self) -> None:
         _check(
@@ -72,11 +74,17 @@ class LogitsWarper:
         for name in ("frequency_penalty", "presence_penalty"):
             _check(name, getattr(self, name), "a number", lambda _: True)
         _check("repetition_penalty", self.repetition_penalty, "a number above 0", lambda r: r > 0)
+        window = self.repetition_window
+        _check("repetition_window", window, "a whole number >= 0", lambda w: w >= 0 and float(w).is_integer())
         object.__setattr__(self, "logit_bias", _bias_pairs(self.logit_bias))
         # What keeps everything is none: a truncation would only be refused, and named in the distribution.
         for name, nothing in _NOTHING:
             if getattr(self, name) == nothing:
                 object.__setattr__(self, name, None)
+        if window == 0:  # no token is looked at
+            object.__setattr__(self, "repetition_penalty", None)
+        if self.repetition_penalty is None:
+            object.__setattr__(self, "repetition_window", None)
         if self.greedy and self.truncates:
             raise InvalidArgument(
                 "top_k, top_p and min_p have no effect without a temperature",
@@ -113,7 +121,7 @@ class LogitsWarper:
             New logits, float64 [V].
 
         Sources: frequency and presence penalty as OpenAI's API defines them; the repetition penalty of Keskar et al.,
-        "CTRL" (2019), for negative logits as transformers reads it.
+        "CTRL" (2019), for negative logits as transformers reads it; its window is llama.cpp's ``repeat_last_n``.
         """
         scores: NDArray[np.float64] = logits.astype(np.float64)
         if self.logit_bias is not None:
@@ -121,7 +129,7 @@ class LogitsWarper:
             scores[list(ids)] += np.array(values)
         if self.repetition_penalty is not None:
             seen = np.zeros(len(scores), dtype=bool)
-            seen[list(prompt)] = seen[list(completion)] = True
+            seen[_last(self.repetition_window, prompt, completion)] = True
             old = scores[seen]
             scores[seen] = np.where(old > 0, old / self.repetition_penalty, old * self.repetition_penalty)
         if completion:
@@ -157,6 +165,15 @@ class LogitsWarper:
             mass = _softmax(scaled[order])
             order = order[mass >= self.min_p * mass[0]]
         return np.sort(order)
+
+
+def _last(window: int | None, prompt: Sequence[int], completion: Sequence[int]) -> list[int]:
+    """The last tokens of prompt and completion; all of them if there is no window."""
+    if window is None:
+        return [*prompt, *completion]
+    written = list(completion[-window:])
+    left = window - len(written)
+    return [*prompt[-left:], *written] if left else written
 
 
 def fit_settings(settings: Mapping[str, Any], tokens: int) -> dict[str, Any]:

@@ -7,6 +7,7 @@
     fair_pool.py         threads that clients share fairly
     compile_sandbox.py   processes that compile a new constraint first, with limits of time and memory
     sequence_stream.py   one sequence while it is decoded
+    stop_strings.py      stop strings where a constraint permits the end
     speculation.py       draft tables of the served constraints
     lane.py              draws tokens in a thread that is left behind with a slow one
     scheduler.py         the thread that owns the model; requests join the batch between two steps

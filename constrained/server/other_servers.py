@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from constrained.server.errors import ApiError, unsupported_field_error
+from constrained.server.errors import ApiError, invalid_field_error, unsupported_field_error
 from constrained.server.requests import ApiRequest
 
 CONSTRAINT_FIELDS: Mapping[str, str] = {
@@ -52,7 +52,6 @@ NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "return_tokens_as_token_ids": (False,),
     "skip_special_tokens": (True, False),
     "spaces_between_special_tokens": (True, False),
-    "stop_token_ids": ([],),
     "truncate_prompt_tokens": (-1,),
     "use_beam_search": (False,),
     # SGLang
@@ -66,17 +65,12 @@ NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "id_slot": (ANY,),
     "mirostat": (0,),
     "n_keep": (0, -1),
-    "n_predict": (-1,),
     "n_probs": (0,),
     "post_sampling_probs": (False,),
-    "reasoning_budget_tokens": (-1,),
     "reasoning_format": ("auto", "deepseek"),
-    "repeat_last_n": (ANY,),
-    "repeat_penalty": (1,),
     "return_progress": (False,),
     "return_tokens": (False,),
     "tfs_z": (1,),
-    "thinking_budget_tokens": (-1,),
     "timings_per_token": (False,),
     "top_n_sigma": (-1,),
     "typical_p": (1,),
@@ -88,8 +82,10 @@ NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "prediction": (),
     "web_search_options": (),
 }
-"""Fields that the server does not have, with the values that ask for what it does anyway; null is always one. The values of
-`repeat_last_n` matter beside a `repeat_penalty` only."""
+"""Fields that the server does not have, with the values that ask for what it does anyway; null is always one."""
+
+REPEAT_LAST_N = 64
+"""The tokens that llama.cpp's `repeat_penalty` looks at by default."""
 
 
 def check_other_fields(request: ApiRequest) -> None:
@@ -103,6 +99,33 @@ def check_other_fields(request: ApiRequest) -> None:
             raise ApiError(400, f"{name}: is unknown", code="unknown_parameter", param=name)
         if value is not None and not any(one is ANY or _same(one, value) for one in NEUTRAL[name]):
             raise unsupported_field_error(name, f"{value!r:.40} is not supported")
+
+
+def one_of(request: ApiRequest, *names: str) -> int | None:
+    """The value of a field that servers call by several names; None: it is not given, or without limit (-1).
+
+    Raises:
+        ApiError: two of the names have different values.
+    """
+    given = {name: value for name in names if (value := getattr(request, name, None)) not in (None, -1)}
+    if len(set(given.values())) > 1:
+        raise invalid_field_error(list(given)[1], f"differs from {next(iter(given))}")
+    return next(iter(given.values()), None)
+
+
+def repetition(request: ApiRequest) -> dict[str, float | int | None]:
+    """Penalty and window of repetitions: of all tokens, or, under llama.cpp's names, of the last ones.
+
+    Raises:
+        ApiError: both are asked for.
+    """
+    penalty, recent = request.repetition_penalty, request.repeat_penalty
+    if recent in (None, 1):
+        return {"repetition_penalty": penalty}
+    if penalty not in (None, 1):
+        raise invalid_field_error("repeat_penalty", "cannot be combined with repetition_penalty")
+    window = REPEAT_LAST_N if request.repeat_last_n is None else request.repeat_last_n
+    return {"repetition_penalty": recent, "repetition_window": None if window == -1 else window}
 
 
 def _same(one: Any, other: Any) -> bool:

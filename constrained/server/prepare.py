@@ -22,7 +22,7 @@ from constrained.models import LanguageModel
 from constrained.sampling import Local, LogitsWarper
 from constrained.sampling.warpers import fit_settings
 from constrained.server.errors import ApiError, invalid_field_error, to_api_error, unsupported_field_error
-from constrained.server.other_servers import CONSTRAINT_FIELDS, check_other_fields
+from constrained.server.other_servers import CONSTRAINT_FIELDS, check_other_fields, one_of, repetition
 from constrained.server.reasoning import REASONING_FIELDS, reasoning_budget, template_variables
 from constrained.server.requests import (
     ApiRequest,
@@ -34,6 +34,7 @@ from constrained.server.requests import (
 from constrained.server.sequence_stream import SequenceStream
 from constrained.server.settings import ServerSettings
 from constrained.server.speculation import SpeculationCache
+from constrained.server.stop_strings import MAX_STOP_LENGTH, MAX_STOPS
 
 if TYPE_CHECKING:
     from constrained.automaton import Automaton
@@ -49,7 +50,7 @@ _CONSTRAINT_FIELDS = {
     *REASONING_FIELDS,
     *CONSTRAINT_FIELDS,
 }
-_PENALTIES = ("frequency_penalty", "presence_penalty", "repetition_penalty")
+_PENALTIES = ("frequency_penalty", "presence_penalty")
 _NO_FORMATS = ReplyFormats()
 _CONSTRAINT_KINDS = ("json", "regex", "choice", "grammar", "structural_tag", "json_object")
 
@@ -144,6 +145,11 @@ def prepare_request(
         ApiError: a field is invalid, or its constraint cannot be enforced.
     """
     chat = isinstance(request, ChatRequest)
+    for token in request.stop_token_ids or ():
+        if token not in model.vocabulary.eos_ids:
+            raise unsupported_field_error(
+                "stop_token_ids", f"{token} does not end sequences of this model; use stop for texts"
+            )
     constraint, automaton = compile_constraint(request, vocabulary or model.vocabulary, formats)
     try:
         prompts = _prompts(request, model, constraint, formats)
@@ -166,6 +172,11 @@ def prepare_request(
         groups: list[list[SequenceStream]] = []
         seen: Counter[tuple[int, ...]] = Counter()
         drafting = None if drafts is None else drafts.for_constraint(constraint, automaton)
+        # Free text has them in its grammar, and calls are not cut.
+        free = isinstance(constraint, ReplyConstraint) and (
+            constraint.content is None or constraint.callable_tools
+        )
+        stops = () if free else stop_strings(request)
         for ids in prompts:
             limit = limits.token_limit(model, automaton, len(ids), wanted)
             if wanted is None and settings.max_tokens is not None:
@@ -176,7 +187,9 @@ def prepare_request(
             decoding = [DecodingRequest(rules, ids, limit, seed, first + i, drafting) for i in range(copies)]
             groups.append(
                 [
-                    SequenceStream(base + i, one.new_sequence(), sampler, _top(request), slow=slow)
+                    SequenceStream(
+                        base + i, one.new_sequence(), sampler, _top(request), slow=slow, stops=stops
+                    )
                     for i, one in enumerate(decoding)
                 ]
             )
@@ -225,12 +238,8 @@ def constraint_digest(request: ApiRequest) -> bytes | None:
 
 def _constraint(request: ApiRequest, formats: ReplyFormats) -> tuple[str | None, Callable[[], Constraint]]:
     """The field that contains the constraint, and a function that creates it."""
-    stop = [request.stop] if isinstance(request.stop, str) else list(request.stop or ())
     param, content = _content(request)
-    if stop and content is not None:
-        raise unsupported_field_error(
-            "stop", "is not allowed with a constraint, which determines the end of the completion"
-        )
+    stop = stop_strings(request) if content is None else ()
     framed = formats.frame != PLAIN and not _is_tag(param)
     if isinstance(request, ChatRequest) and (request.tools or framed):
         tools, choice, parallel = request.tools, request.tool_choice, request.parallel_tool_calls
@@ -244,6 +253,22 @@ def _constraint(request: ApiRequest, formats: ReplyFormats) -> tuple[str | None,
             frame=formats.frame,
         )
     return (param, content) if content is not None else ("stop", lambda: reply_constraint(stop=stop))
+
+
+def stop_strings(request: ApiRequest) -> tuple[str, ...]:
+    """The texts of ``stop``.
+
+    Raises:
+        ApiError: one of them is empty, or they are too many or too long.
+    """
+    stops = (request.stop,) if isinstance(request.stop, str) else tuple(request.stop or ())
+    if not all(stops):
+        raise invalid_field_error("stop", "a stop sequence is empty")
+    if len(stops) > MAX_STOPS or any(len(stop) > MAX_STOP_LENGTH for stop in stops):
+        raise invalid_field_error(
+            "stop", f"give at most {MAX_STOPS}, of at most {MAX_STOP_LENGTH:,} characters each"
+        )
+    return stops
 
 
 def _is_tag(param: str | None) -> bool:
@@ -357,7 +382,7 @@ def _prompts(
 def _warp(request: ApiRequest, tokens: int) -> LogitsWarper:
     """The logits warper of a request; the default temperature is 1, as in OpenAI's API. `tokens`: of the vocabulary."""
     settings: dict[str, Any] = {name: getattr(request, name) for name in _PENALTIES}
-    settings["logit_bias"] = _bias(request, tokens)
+    settings |= {"logit_bias": _bias(request, tokens), **repetition(request)}
     temperature = 1.0 if request.temperature is None else request.temperature
     if temperature:  # otherwise greedy: cutting the distribution cannot change the most likely token
         top_k = None if request.top_k in (-1, 0) else request.top_k
@@ -377,7 +402,7 @@ def _bias(request: ApiRequest, tokens: int) -> dict[int, float]:
 
 def max_tokens(request: ApiRequest, settings: ServerSettings) -> int | None:
     """The token limit of a request, as far as it or the server has one."""
-    requested = request.max_tokens
+    requested = one_of(request, "max_tokens", "n_predict")
     if isinstance(request, ChatRequest) and request.max_completion_tokens is not None:
         requested = request.max_completion_tokens
     if requested is None or settings.max_tokens is None:

@@ -9,12 +9,14 @@ from constrained.chat.reply_frame import ReplyFrame
 from constrained.decoding.reasoning import ReasoningBudget
 from constrained.models import LanguageModel
 from constrained.server.errors import invalid_field_error, unsupported_field_error
+from constrained.server.other_servers import one_of
 from constrained.server.requests import ApiRequest, ChatRequest
 
 REASONING_FIELDS = frozenset(("enable_thinking", "reasoning_effort", "chat_template_kwargs"))
 """Fields that decide whether a reply has reasoning."""
 
 _SWITCHES = ("enable_thinking", "thinking")
+_BUDGETS = ("thinking_token_budget", "thinking_budget_tokens", "reasoning_budget_tokens")
 _OWN = frozenset(("messages", "tools", "documents", "add_generation_prompt", "tokenize", "chat_template"))
 """Variables of chat templates that the server sets itself."""
 
@@ -89,9 +91,10 @@ def reasoning_budget(request: ApiRequest, frame: ReplyFrame) -> ReasoningBudget 
     Raises:
         ApiError: there is a limit, and no reasoning.
     """
-    tokens = request.thinking_token_budget if isinstance(request, ChatRequest) else None
+    tokens = one_of(request, *_BUDGETS)
     if tokens is None:
         return None
     if frame.reasoning is None:
-        raise invalid_field_error("thinking_token_budget", "needs enable_thinking")
+        named = next(name for name in _BUDGETS if getattr(request, name) == tokens)
+        raise invalid_field_error(named, "needs enable_thinking")
     return ReasoningBudget(tokens, frame.reasoning[1])

@@ -79,6 +79,7 @@ class ApiRequest(StrictModel):
     n: Annotated[int, Field(ge=1, le=128)] | None = None
     seed: int | None = None
     stop: str | list[str] | None = None
+    stop_token_ids: list[int] | None = None
     temperature: Annotated[float, Field(ge=0, le=100)] | None = None
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     top_k: int | None = None
@@ -101,6 +102,10 @@ class ApiRequest(StrictModel):
     frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
     presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
     repetition_penalty: Annotated[float, Field(gt=0, le=100)] | None = None
+    # Names of llama.cpp; -1 is no limit:
+    repeat_penalty: Annotated[float, Field(gt=0, le=100)] | None = None
+    repeat_last_n: Annotated[int, Field(ge=-1)] | None = None
+    n_predict: Annotated[int, Field(ge=-1)] | None = None
     # These do not change the completion:
     user: str | None = None
     metadata: Any = None
@@ -162,6 +167,8 @@ class ChatRequest(ApiRequest):
     verbosity: str | None = None
     enable_thinking: bool | None = None
     thinking_token_budget: Annotated[int, Field(ge=0)] | None = None
+    thinking_budget_tokens: Annotated[int, Field(ge=-1)] | None = None  # as llama.cpp calls it
+    reasoning_budget_tokens: Annotated[int, Field(ge=-1)] | None = None
     include_reasoning: bool | None = None
     chat_template_kwargs: dict[str, Any] | None = None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,6 +12,7 @@ from constrained.chat.reply import ReplyConstraint
 from constrained.decoding.cut import locate_cut
 from constrained.decoding.sequence import TokenSequence
 from constrained.sampling import Distribution, Position, TokenSampler
+from constrained.server.stop_strings import StopStrings
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,8 @@ class SequenceStream:
         sequence: a new sequence.
         sampler: draws its tokens.
         top: number of most likely tokens to report per position; None: no log-probabilities.
+        slow: masks of the constraint are slow: the first draw is made in another thread.
+        stops: end the completion where the constraint permits it.
 
     Attributes:
         cancelled: nobody waits for it any more, or it failed.
@@ -73,6 +77,7 @@ class SequenceStream:
         top: int | None = None,
         *,
         slow: bool = False,
+        stops: Sequence[str] = (),
     ) -> None:
         self.index = index
         self.sequence = sequence
@@ -81,6 +86,7 @@ class SequenceStream:
         self.pending_delta: SequenceDelta | None = None
         self._sampler = sampler
         self._top = top
+        self._stops = StopStrings(stops, sequence.params.automaton) if stops else None
         self._decoder = codecs.getincrementaldecoder("utf-8")()
         if sequence.finish:
             self._tell()
@@ -126,7 +132,7 @@ class SequenceStream:
         if sequence.finish == "dead":
             raise RuntimeError("the constraint led to a dead end")
         piece = self.pending_delta or SequenceDelta(self.index)
-        new = sequence.params.automaton.vocabulary.decode(sequence.tokens[start:])
+        new = self._certain(sequence.params.automaton.vocabulary.decode(sequence.tokens[start:]))
         piece.delta += self._decoder.decode(new, final=bool(sequence.finish))
         if likely is not None:
             piece.tokens.append(likely)
@@ -134,6 +140,16 @@ class SequenceStream:
         if self.sequence.finish:
             piece.finish = self._finish_reason()
         self.pending_delta = piece
+
+    def _certain(self, new: bytes) -> bytes:
+        """What of the completion is certain now; ends the sequence at a stop string."""
+        stops, sequence = self._stops, self.sequence
+        if stops is None:
+            return new
+        certain = stops.feed(new, sequence.state)
+        if stops.found is not None:
+            sequence.finish = "complete"
+        return certain + stops.finish() if sequence.finish else certain
 
     def _finish_reason(self) -> str:
         """``length`` where the token limit changed or ended the completion; calls that it has not touched are whole."""

@@ -24,6 +24,7 @@ SETTINGS: list[dict[str, Any]] = [
     {"logit_bias": {70: 4.0, 71: -100.0}},
     {"presence_penalty": -1.0, "frequency_penalty": 0.5},
     {"repetition_penalty": 0.8, "presence_penalty": 0.4, "logit_bias": {72: 1.0}},
+    {"repetition_penalty": 1.4, "repetition_window": 3},
 ]
 numbers = st.floats(-3, 3).map(lambda x: round(x, 3))
 
@@ -31,9 +32,13 @@ numbers = st.floats(-3, 3).map(lambda x: round(x, 3))
 def judged(logits: Any, prompt: list[int], completion: list[int], warp: LogitsWarper) -> list[float]:
     """The definition, token by token."""
     bias, result = dict(warp.logit_bias or ()), []
+    written = prompt + completion
+    recent = written if warp.repetition_window is None else written[len(written) - warp.repetition_window :]
+    if (warp.repetition_window or 0) > len(written):
+        recent = written
     for token, value in enumerate(logits):
         score = float(value) + bias.get(token, 0.0)
-        if token in prompt or token in completion:
+        if token in recent:
             factor = warp.repetition_penalty or 1.0
             score = score / factor if score > 0 else score * factor
         count = completion.count(token)
@@ -50,14 +55,18 @@ def judged(logits: Any, prompt: list[int], completion: list[int], warp: LogitsWa
     numbers,
     numbers,
     st.floats(0.1, 4),
+    st.none() | st.integers(0, 12),
 )
-def test_logits_are_adjusted_as_defined(logits, prompt, completion, bias, frequency, presence, repetition):
+def test_logits_are_adjusted_as_defined(
+    logits, prompt, completion, bias, frequency, presence, repetition, window
+):
     warp = LogitsWarper(
         1.0,
         logit_bias=bias,
         frequency_penalty=frequency,
         presence_penalty=presence,
         repetition_penalty=repetition,
+        repetition_window=window,
     )
     row = np.array(logits, dtype=np.float32)
     before = row.copy()
@@ -86,7 +95,7 @@ def replayed(generator: Generator, output: Any, prompt: str, settings: dict[str,
     return total
 
 
-@pytest.mark.parametrize(("settings", "temperature"), list(zip(SETTINGS, [0, 0.7, 1.0], strict=True)))
+@pytest.mark.parametrize(("settings", "temperature"), list(zip(SETTINGS, [0, 0.7, 1.0, 0.9], strict=True)))
 def test_a_completion_is_drawn_from_the_adjusted_distribution(settings, temperature):
     wanted = {**settings, "temperature": temperature}
     plain = Generator(llama(), WORDS, chat=False, sampler=constrained.Local(ends="certain"))
@@ -138,6 +147,8 @@ def test_bad_values_are_refused_and_neutral_ones_are_none():
         {"frequency_penalty": math.nan},
         {"presence_penalty": "1"},
         {"repetition_penalty": 0},
+        {"repetition_penalty": 2, "repetition_window": -1},
+        {"repetition_penalty": 2, "repetition_window": 1.5},
     ):
         with pytest.raises(InvalidArgument):
             generator("a", **settings)

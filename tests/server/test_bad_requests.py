@@ -105,7 +105,9 @@ BAD: list[tuple[dict[str, Any], int, str, str | None]] = [
     (schema({"$ref": "http://example.org/x"}), 400, "unsupported_constraint", None),
     (schema({"type": "string", "minLength": 500}), 400, "max_tokens_too_small", "max_tokens"),
     ({**schema({"type": "string"}), "max_tokens": 1}, 400, "max_tokens_too_small", "max_tokens"),
-    ({**schema({"type": "string"}), "stop": "x"}, 400, "unsupported_value", "stop"),
+    ({**schema({"type": "string"}), "stop": [""]}, 400, "invalid_value", "stop"),
+    ({**schema({"type": "string"}), "stop": ["x"] * 65}, 400, "invalid_value", "stop"),
+    ({"stop": "x" * 1025}, 400, "invalid_value", "stop"),
     (schema({"enum": ["x" * 21_000]}), 400, "schema_too_large", "response_format"),
     (schema(nested(400)), 400, "invalid_json", None),
     # Schemas that are small and would be large.

@@ -89,6 +89,7 @@ PARAMETERS: dict[str, tuple[tuple[str, ...], Any]] = {
     "repetition_penalty": ((VLLM, SGLANG), 1.2),
     "repeat_penalty": ((LLAMA,), 1.2),
     "stop_token_ids": ((VLLM, SGLANG), [1]),
+    "repeat_last_n": ((LLAMA,), 32),
     "truncate_prompt_tokens": ((VLLM,), 5),
     "use_beam_search": ((VLLM,), True),
     "skip_special_tokens": ((VLLM, SGLANG), False),
@@ -100,9 +101,9 @@ PARAMETERS: dict[str, tuple[tuple[str, ...], Any]] = {
     "mirostat": ((LLAMA,), 1),
     "n_predict": ((LLAMA,), 5),
     "n_probs": ((LLAMA,), 3),
-    "reasoning_budget_tokens": ((LLAMA,), 5),
+    "reasoning_budget_tokens": ((LLAMA,), {"enable_thinking": True, "reasoning_budget_tokens": 5}),
     "tfs_z": ((), 0.5),
-    "thinking_budget_tokens": ((LLAMA,), 5),
+    "thinking_budget_tokens": ((LLAMA,), {"enable_thinking": True, "thinking_budget_tokens": 5}),
     "top_n_sigma": ((LLAMA,), 1.0),
     "typical_p": ((LLAMA,), 0.5),
     "xtc_probability": ((LLAMA,), 0.5),
@@ -125,13 +126,13 @@ def body_of(name: str) -> dict[str, Any]:
 
 def answered(server: Served, name: str) -> str:
     """What the server makes of a parameter: `works`, or what it refuses."""
-    limit = {} if name == "max_completion_tokens" else {"max_tokens": 120}
+    limit = {} if name in ("max_completion_tokens", "n_predict") else {"max_tokens": 120}
     answer = server.chat(**{**limit, **body_of(name)})
     if answer.status_code == 200:
         return "accepted, changes nothing" if name in NEUTRAL or name in _INERT else "works"
     error = answer.json()["error"]
     assert answer.status_code == 400, (name, answer.text)
-    assert name in str(error["param"]) or (name, error["param"]) == ("thinking_token_budget", "enable_thinking"), (name, error)  # fmt: skip
+    assert name in str(error["param"]) or error["param"] == "enable_thinking", (name, error)
     neutral = [value for value in NEUTRAL.get(name, ()) if value is not ANY]
     if neutral:
         shown = ", ".join(f"`{str(value).lower()}`" for value in neutral)
@@ -150,6 +151,8 @@ def table() -> str:
         "enable_thinking": thinks,
         "chat_template_kwargs": reads,
         "thinking_token_budget": thinks,
+        "thinking_budget_tokens": thinks,
+        "reasoning_budget_tokens": thinks,
     }
     with served(scripted(lambda prompt: "hello")) as server:
         for name, (servers, _) in PARAMETERS.items():
@@ -158,8 +161,15 @@ def table() -> str:
                 assert tried == "400", name  # this model has no chat template
                 tried = templated[name]
             if name == "stop":
-                assert server.chat(stop=["l"], guided_regex="l+").status_code == 400
-                tried = "works in free text, 400 with a constraint"
+                assert (
+                    server.chat(stop=["l"], guided_regex="h[a-z]+").json()["choices"][0]["message"]["content"]
+                    == "he"
+                )
+                tried = "works, with a constraint where that permits the end"
+            if name == "stop_token_ids":
+                assert tried == "400"
+                assert server.chat(stop_token_ids=[256]).status_code == 200
+                tried = "works for ends of sequences, 400 otherwise"
             cells = ("x" if one in servers else "" for one in EVERY)
             lines.append(f"| `{name}` | " + " | ".join(cells) + f" | {tried} |")
     return "\n".join(lines) + "\n"

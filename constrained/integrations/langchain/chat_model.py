@@ -111,6 +111,7 @@ class ChatConstrained(BaseChatModel):
     frequency_penalty: float | None = None
     presence_penalty: float | None = None
     repetition_penalty: float | None = None
+    repetition_window: int | None = None
     seed: int | None = None
     n: int | None = None
     logprobs: bool | None = None
