@@ -5,6 +5,8 @@ The lexer splits from left to right. At the start of a token the candidates are 
 the longest match; among equally long ones the first in `LexerGrammar.tokens`. Terminals of the rules that are not tokens
 are matched byte by byte, in every possible way, and their ends are not token boundaries.
 
+A *shortest* token comes before all of this: where one has matched, it has won, and the token ends there.
+
 Ignored tokens, such as white space, are part of the rules, wherever they may occur.
 """
 
@@ -27,12 +29,15 @@ class LexerToken:
         rank: of several candidates that match, the highest rank wins.
         inherits_rank_from: indices of tokens; where some of them are candidates too, this one has the rank of the first of
             them. As ``~index``: only for strings that the other token matches as well, in addition to its own rank.
+        shortest: whether it wins as soon as it matches, whatever the rank of others. No string of its language begins with
+            another one. Of several that match at the same place the first one wins.
     """
 
     name: str
     regex: ir.Regex
     rank: int = 0
     inherits_rank_from: tuple[int, ...] = ()
+    shortest: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,8 +2,9 @@
 //
 // A state is an interned list of (terminal, residual, rank), best terminal first. Longest-match rule: among the terminals of
 // the highest rank that match at all, the longest match wins, and among equally long ones the terminal with the smallest
-// number. When a terminal matches, terminals of lower rank leave the state for good; the remaining ones determine which
-// longer texts would overrule the match (`rival`).
+// number. When a terminal matches, longest-match terminals of lower rank leave the state for good; the remaining ones determine which
+// longer texts would overrule the match (`rival`). A shortest terminal wins where it first matches: all others leave, and it
+// reads no more.
 // Invariants
 //  * Every residual can be completed or is `kEpsilon`; `kNone` is the empty list.
 //  * Equal lists have equal ids, whatever parser states use them.
@@ -28,6 +29,8 @@ public:
         /// The token takes the rank of the first of these tokens that is a candidate too. For a complemented number (`~`) it
         /// takes that rank only for texts that both tokens match, and its own rank for all texts.
         std::vector<int32_t> inherits_rank_from;
+        /// The token wins as soon as it matches.
+        bool shortest = false;
     };
     struct LiveTerminal {
         uint32_t token;
@@ -104,7 +107,15 @@ private:
             terminals.push_back({terminal.token, residual, terminal.rank});
             if (regexes_.nullable(residual)) matched = std::max(matched, terminal.rank);
         }
-        std::erase_if(terminals, [&](const LiveTerminal& terminal) { return terminal.rank < matched; });
+        const auto ended = [&](const LiveTerminal& terminal) {
+            return tokens_[terminal.token].shortest && regexes_.nullable(terminal.residual);
+        };
+        if (const auto winner = std::ranges::find_if(terminals, ended); winner != terminals.end()) {
+            return intern({{winner->token, RegexStore::kEpsilon, winner->rank}});
+        }
+        std::erase_if(terminals, [&](const LiveTerminal& terminal) {
+            return terminal.rank < matched && !tokens_[terminal.token].shortest;
+        });
         return intern(std::move(terminals));
     }
 

@@ -24,7 +24,7 @@ LexerAutomaton::LexerAutomaton(std::shared_ptr<Shard> shard, const FlatGrammar& 
       fuel_(fuel) {
     const std::lock_guard guard(shard_->lock);
     const auto count = static_cast<uint32_t>(tokens.ranks.size());
-    if (tokens.regexes.size() != count || tokens.inherits_rank_from.size() != count) {
+    if (tokens.regexes.size() != count || tokens.inherits_rank_from.size() != count || tokens.shortest.size() != count) {
         throw std::invalid_argument("malformed grammar: tokens");
     }
     const auto length_of = [&](RegexId regex) {
@@ -40,7 +40,8 @@ LexerAutomaton::LexerAutomaton(std::shared_ptr<Shard> shard, const FlatGrammar& 
             if (static_cast<uint32_t>(host < 0 ? ~host : host) >= count) throw std::invalid_argument("malformed grammar: host");
         }
         token_of[tokens.regexes[i]] = static_cast<int32_t>(i);
-        made.push_back({length == kInfinite ? RegexStore::kEmptyLanguage : regex, tokens.ranks[i], tokens.inherits_rank_from[i]});
+        made.push_back({length == kInfinite ? RegexStore::kEmptyLanguage : regex, tokens.ranks[i], tokens.inherits_rank_from[i],
+                        tokens.shortest[i]});
         if (length != kInfinite) all_tokens_.push_back(i);
     }
     lexer_.set_tokens(std::move(made));

@@ -28,6 +28,7 @@ public:
         std::span<const int32_t> regexes;         ///< by token: the node of its regular expression
         std::span<const int32_t> ranks;        ///< by token; among equal ranks the first token wins
         std::span<const std::vector<int32_t>> inherits_rank_from;  ///< by token, see `Lexer::Token`
+        const std::vector<bool>& shortest;     ///< by token: it wins as soon as it matches
         bool basic_lexer;                       ///< Lark's basic lexer: every token competes everywhere, not only where the parser allows it
     };
 

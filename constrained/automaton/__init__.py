@@ -176,6 +176,7 @@ class LexerAutomaton(_AutomatonMixin, _core.LexerAutomaton):
                 [token.regex for token in grammar.tokens],
                 [token.rank for token in grammar.tokens],
                 [list(token.inherits_rank_from) for token in grammar.tokens],
+                [token.shortest for token in grammar.tokens],
                 grammar.basic_lexer,
                 _SEARCH_FUEL,
             )

@@ -1,6 +1,9 @@
 """Lark grammars, and `lark.Lark` parsers, to the grammar IR.
 
-    additions     what a grammar may hold beyond Lark: %json, @name
+    additions     what a grammar may hold beyond Lark: %json, @name, and what llguidance adds
+    attributes    name[lazy, suffix="..."]
+    parameters    name::set_bit(0), %if bit_clear(0)
+    combined      A & B, ~A, and patterns that end early
     loader        from the text to definitions, by Lark's own loader
     definitions   what the loader leaves, with places
     patterns      from the tree of a terminal to its regular expression
@@ -24,6 +27,7 @@ from grammars import ir
 from grammars.errors import InvalidConstraint, Problem, UnsatisfiableConstraint
 from grammars.lexer import LexerGrammar, reject_lexer_grammar
 from grammars.notation.lark.additions import EmbeddedGrammar, without_additions
+from grammars.notation.lark.combined import CombinedPattern
 from grammars.notation.lark.definitions import LarkDefinitions
 from grammars.notation.lark.instance import (
     compiled_rules,
@@ -144,6 +148,7 @@ def _lowered(
             definitions.terminals,
             lambda name, reason: definitions.plain.source.problem(reason, definitions.place(name)),
             literals=definitions.literals,
+            may_be_empty=definitions.plain.llguidance,
         )
         cutter = _Cutter(terminals, definitions.ignored, lexer or "contextual")
         lowering = LarkRules(definitions, cutter.leaf, _embedder(definitions, embedded, cutter.between))
@@ -153,13 +158,16 @@ def _lowered(
 
 
 def embedded_names(text: str) -> list[str]:
-    """The additions to Lark in the rules of a grammar: ``%json``, and ``@name`` by name.
+    """What a grammar holds that Lark's own parser cannot read: ``%json``, ``@name`` by name, and what llguidance adds.
 
     Raises:
         ConstraintError: as `parse`.
     """
-    nodes = without_additions(text).embedded.values()
-    return ["%json" if node.name is None else f"@{node.name}" for node in nodes]
+    plain = without_additions(text)
+    names = ["%json" if node.name is None else f"@{node.name}" for node in plain.embedded.values()]
+    names += [f"{lazy.rule}[lazy]" for lazy in plain.lazy.values()]
+    names += [f"{name}::_" for name in sorted(plain.parametric)]
+    return names + sorted(set(plain.operators.values()))
 
 
 def fingerprint(source: str | Lark, import_paths: Sequence[Any] = ()) -> str:
@@ -188,8 +196,9 @@ class _Cutter:
         """What stands in a rule for a terminal."""
         if self.lexer != "dynamic" and name in self.ignored:
             return ir.EMPTY_LANGUAGE  # the lexer drops it wherever it comes
-        self.used[name] = self.terminals.terminal(name)
-        return ir.sequence(ir.Terminal(self.used[name].regex), self.between)
+        terminal = self.used[name] = self.terminals.terminal(name)
+        once = ir.sequence(ir.Terminal(terminal.regex), self.between)
+        return ir.loop(once, 0, 1) if terminal.optional else once
 
     def regular_terminals(self) -> list[ComparedTerminal]:
         """The terminals in use that are regular expressions."""
@@ -197,8 +206,10 @@ class _Cutter:
         for name in dict.fromkeys((*self.used, *self.ignored)):
             terminal = self.terminals.terminal(name)
             if terminal.literal is None:
-                pattern = as_regex(self.terminals.patterns[name].pattern, self.terminals.flags)
-                compared.append(ComparedTerminal(terminal.name, pattern, terminal.regex, terminal.priority))
+                pattern = self.terminals.patterns[name].pattern
+                combined = isinstance(pattern, CombinedPattern)
+                text = None if combined else as_regex(pattern, self.terminals.flags)
+                compared.append(ComparedTerminal(terminal.name, text, terminal.regex, terminal.priority))
         return compared
 
     def finish(self, rules: Mapping[str, ir.Expr], start: str, prefer: TerminalPreference) -> ir.Grammar:
@@ -223,7 +234,7 @@ class _Cutter:
         competing = [*self.used, *(name for name in self.ignored if name not in self.used)]
         for one in competing:
             self.terminals.check_not_empty(one)
-        tokens = lexer_tokens(map(self.terminals.terminal, dict.fromkeys(competing)), prefer)
+        tokens = lexer_tokens(dict.fromkeys(map(self.terminals.terminal, competing)), prefer)
         return LexerGrammar(ready.rules, ready.start, tokens, basic_lexer=self.lexer == "basic")
 
 

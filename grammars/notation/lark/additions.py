@@ -1,7 +1,14 @@
-"""What Lark grammars may hold beyond Lark: ``%json {...}``, ``@name`` and the line ``%llguidance {}``.
+"""What Lark grammars may hold beyond Lark: ``%json {...}``, ``@name``, and what llguidance adds.
 
-They are replaced by names of rules before Lark's own loader reads the text. The text that it reads is safe to lex: its
-literals are closed, and it has no long runs of empty lines (Lark's patterns take exponential and quadratic time there).
+They are replaced by names of rules and terminals before Lark's own loader reads the text. The text that it reads is safe to
+lex: its literals are closed, and it has no long runs of empty lines (Lark's patterns take exponential and quadratic time
+there).
+
+    name[lazy]: A "x"      becomes   name: lazy0       lazy0 is a terminal whose pattern is the text that was the rule's
+    A & ~B                           A both0 not0 B    joined in `patterns`
+    perm::set_bit(0)                 call0             a rule that is only declared, as %json is
+    %if bit_clear(0)                 if0               the same, nothing or no text at all
+    "a"{2,3}                         "a"~2..3
 """
 
 from __future__ import annotations
@@ -10,13 +17,17 @@ import json
 import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from grammars.errors import ConstraintTooLarge, Problem
+from grammars.notation.lark.attributes import read_attributes
+from grammars.notation.lark.parameters import Condition, RuleNumberReader, Value
 from grammars.notation.source import GrammarSource
 
 MAX_CHARACTERS = 1_000_000
 """Greatest length of a grammar."""
+MAX_COPIES = 1_000_000_000
+"""Greatest count of a repetition."""
 
 _SCAN = re.compile(
     r"""
@@ -30,12 +41,24 @@ _SCAN = re.compile(
   | (?P<header> %llguidance (?![a-z_]) )
   | (?P<foreign> %regex (?![a-z_]) | %lark (?![a-z_]) | < )
   | (?P<both> & )
-  | (?P<parameter> :: | %if (?![a-z_]) )
-  | (?P<complement> (?<= [:|(,] ) [ ]* ~ )
+  | (?P<complement> (?<! ["/\w)\]}] ) ~ (?! [ ]* [0-9] ) )
+  | (?P<attributed> ^ [ \t]* [?!]{0,2} (?P<rule> [a-z_][a-z0-9_]* ) (?: \.[0-9]+ )? [ \t]* (?= \[ ) )
+  | (?P<parametric> ^ [ \t]* [?!]{0,2} (?P<definition> [a-z_][a-z0-9_]* ) [ \t]* :: [ \t]* _ [ \t]* (?= : ) )
+  | (?P<called> [a-z_][a-z0-9_]* ) [ \t]* ::
+  | (?P<condition> %if (?![a-z_]) )
+  | (?P<count> \{ [ ]* (?P<low> [0-9]* ) [ ]* (?P<comma> ,? ) [ ]* (?P<high> [0-9]* ) [ ]* \} )
+  | (?P<word> [A-Za-z_][A-Za-z0-9_]* )
     """,
-    re.VERBOSE,
+    re.VERBOSE | re.MULTILINE,
 )
+_KINDS = (
+    "comment", "empty", "string", "regexp", "opened", "json", "name", "header", "foreign", "both", "complement",
+    "attributed", "parametric", "called", "condition", "count", "word",
+)  # fmt: skip
+_LLGUIDANCE = {"header", "both", "complement", "attributed", "parametric", "called", "condition"}
+_COLON = re.compile(r"[ \t]*:")
 _SPACE = re.compile(r"[ \t]*")
+_Added = TypeVar("_Added")
 _HARMLESS = frozenset({"no_forcing", "max_items_in_row", "allow_initial_skip"})
 
 
@@ -54,6 +77,38 @@ class EmbeddedGrammar:
     schema: Any = None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ParametricCall:
+    """``name::value`` in a rule, or ``%if condition``.
+
+    Attributes:
+        at: its offset in the text.
+        rule: the rule that is called; None for a condition.
+        makes: gives the number that the call passes, or whether the condition holds, from the number of the rule around.
+        constant: whether that number is not used.
+    """
+
+    at: int
+    rule: str | None
+    makes: Value | Condition
+    constant: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LazyRule:
+    """A rule that ends where it can end first.
+
+    Attributes:
+        rule: its name.
+        ending: the terminal in `PlainLark.text` that ends it after its body; None: there is none.
+        is_stop: whether rules around it write the ending once more, as for llguidance's ``stop``.
+    """
+
+    rule: str
+    ending: str | None
+    is_stop: bool
+
+
 @dataclass(slots=True)
 class PlainLark:
     """A grammar without additions.
@@ -62,6 +117,12 @@ class PlainLark:
         source: the grammar as it was written.
         text: what Lark's loader reads.
         embedded: by the name of the rule that stands for it in `text`.
+        calls: of parametric rules, and conditions, by the name of the rule that stands for them.
+        parametric: names of parametric rules.
+        lazy: rules that end where they can end first, by the terminal that stands for their body.
+        operators: ``"&"`` or ``"~"`` by the terminal that stands for it.
+        llguidance: whether the grammar says that it is llguidance's, or uses what that adds. Literals and terminals may then
+            be empty.
         offsets: where the parts of `text` start.
         originals: where these parts start in `source`, and whether they were replaced.
     """
@@ -69,6 +130,11 @@ class PlainLark:
     source: GrammarSource
     text: str
     embedded: dict[str, EmbeddedGrammar] = field(default_factory=dict)
+    calls: dict[str, ParametricCall] = field(default_factory=dict)
+    parametric: set[str] = field(default_factory=set)
+    lazy: dict[str, LazyRule] = field(default_factory=dict)
+    operators: dict[str, str] = field(default_factory=dict)
+    llguidance: bool = False
     offsets: list[int] = field(default_factory=list)
     originals: list[tuple[int, bool]] = field(default_factory=list)
 
@@ -92,68 +158,127 @@ def without_additions(text: str) -> PlainLark:
             "the Lark grammar is too large",
             Problem("text", f"{len(text)} characters; at most {MAX_CHARACTERS} are read"),
         )
-    source = GrammarSource(text, "Lark")
-    prefix = "embedded"
-    while prefix in text:
-        prefix += "_"
-    pieces: list[str] = []
-    plain = PlainLark(source, "")
-    length = end = at = 0
+    return _Replacement(GrammarSource(text, "Lark")).plain_grammar()
 
-    def emit(piece: str, original: int, *, replaced: bool = False) -> None:
-        nonlocal length
-        plain.offsets.append(length)
-        plain.originals.append((original, replaced))
-        pieces.append(piece)
-        length += len(piece)
 
-    def replace(match: re.Match[str], piece: str, stop: int) -> None:
-        nonlocal end, at
-        emit(text[end : match.start()], end)
-        emit(piece, match.start(), replaced=True)
-        end = at = stop
+class _Replacement:
+    """Goes through a text once, and replaces what is not Lark's."""
 
-    while (match := _SCAN.search(text, at)) is not None:
+    def __init__(self, source: GrammarSource) -> None:
+        self.source = source
+        self.plain = PlainLark(source, "")
+        self.mark = "added"
+        while self.mark in source.text.lower():
+            self.mark += "_"
+        self._pieces: list[str] = []
+        self._length = 0
+        self._end = 0  # of what was read
+        self._names = 0
+
+    def plain_grammar(self) -> PlainLark:
+        """The grammar that Lark's loader reads."""
+        text, plain, at = self.source.text, self.plain, 0
+        while (match := _SCAN.search(text, at)) is not None:
+            at = self._replaced(match)
+        self._emit(text[self._end :], self._end)
+        if declared := [*plain.embedded, *plain.calls, *plain.operators]:
+            self._emit("\n%declare " + " ".join(declared), len(text), replaced=True)
+        plain.text = "".join(self._pieces)
+        return plain
+
+    def _replaced(self, match: re.Match[str]) -> int:
+        """Replaces what was found, and returns where to go on."""
+        source, plain = self.source, self.plain
         start, at = match.span()
-        if match["opened"]:
+        kind = next(name for name in _KINDS if match[name] is not None)
+        plain.llguidance |= kind in _LLGUIDANCE
+        if kind == "opened":
             what = "quote" if match["opened"] == '"' else "regular expression"
             source.fail(f"the {what} is never closed", start)
-        elif match["regexp"] and "\n" in match["regexp"] and "x" not in match["flags"]:
-            source.fail(
-                "the regular expression is never closed in its line; only one with the flag x may be broken "
-                "into lines",
-                start,
-            )
-        elif match["empty"]:
-            replace(match, "\n", at)
-        elif match["json"]:
-            schema, stop = _json(source, at, "%json")
-            plain.embedded[f"{prefix}{len(plain.embedded)}"] = EmbeddedGrammar(start, schema=schema)
-            replace(match, f" {next(reversed(plain.embedded))} ", stop)
-        elif match["name"]:
+        elif kind == "regexp":
+            if "\n" in match["regexp"] and "x" not in match["flags"]:
+                source.fail(
+                    "the regular expression is never closed in its line; only one with the flag x may be broken "
+                    "into lines",
+                    start,
+                )
+        elif kind == "empty":
+            self._put(match, "\n", at)
+        elif kind == "json":
+            schema, at = _json(source, at, "%json")
+            self._put(match, self._named(plain.embedded, EmbeddedGrammar(start, schema=schema)), at)
+        elif kind == "name":
             if match["identifier"] is None:
                 source.fail("the name of a constraint expected after @", at)
-            plain.embedded[f"{prefix}{len(plain.embedded)}"] = EmbeddedGrammar(start, match["identifier"])
-            replace(match, f" {next(reversed(plain.embedded))} ", at)
-        elif match["header"]:
-            replace(match, " ", _check_header(source, start, at))
-        elif match["foreign"]:
+            self._put(match, self._named(plain.embedded, EmbeddedGrammar(start, match["identifier"])), at)
+        elif kind == "header":
+            at = _check_header(source, start, at)
+            self._put(match, " ", at)
+        elif kind == "foreign":
             source.refuse("is a construct of another engine", start, "write a terminal /.../, or use @name")
-        elif match["both"]:
-            source.refuse(
-                "is the intersection of another engine", start, "write one terminal /.../ of these texts"
-            )
-        elif match["parameter"]:
-            source.refuse("is a parametric rule of another engine", start, "write a rule for each value")
-        elif match["complement"]:
-            source.refuse(
-                "is the complement of another engine", at - 1, "write one terminal /.../ of these texts"
-            )
-    emit(text[end:], end)
-    if plain.embedded:
-        emit("\n%declare " + " ".join(plain.embedded), len(text), replaced=True)
-    plain.text = "".join(pieces)
-    return plain
+        elif kind in ("both", "complement"):
+            self._put(match, self._named(plain.operators, match[0], terminal=True), at)
+        elif kind == "attributed":
+            at = self._attributed(match)
+        elif kind == "parametric":
+            plain.parametric.add(match["definition"])
+            self._put(match, source.text[start : match.end("definition")], at)
+        elif kind in ("called", "condition"):
+            reader = RuleNumberReader(source, at)
+            makes = reader.value() if kind == "called" else reader.condition()
+            constant = kind == "called" and reader.constant
+            call = ParametricCall(start, match["called"], makes, constant)
+            at = reader.at
+            self._put(match, self._named(plain.calls, call), at)
+        elif kind == "count" and match["low"] + match["high"]:
+            low, high = match["low"] or "0", match["high"] or (str(MAX_COPIES) if match["comma"] else "")
+            self._put(match, f"~{low}..{high}" if high else f"~{low}", at)
+        return at
+
+    def _attributed(self, match: re.Match[str]) -> int:
+        """The definition of a rule with attributes, up to its colon."""
+        source, rule = self.source, match["rule"]
+        attributes = read_attributes(source, match.end())
+        colon = _COLON.match(source.text, attributes.end)
+        if colon is None:
+            source.fail(": expected after the attributes of a rule", attributes.end)
+        if not attributes.lazy:
+            self._put(match, match["attributed"] + ":", colon.end())
+            return colon.end()
+        body, ending = self._fresh(terminal=True), None
+        self._put(match, f"{match['attributed']}: {body}\n", colon.end())
+        if attributes.ending is not None:
+            ending = self._fresh(terminal=True)
+            start, stop = attributes.ending
+            self._emit(f"{ending}: ", start, replaced=True)
+            self._emit(source.text[start:stop], start)
+            self._emit("\n", stop, replaced=True)
+        self._emit(f"{body}:", colon.start(), replaced=True)
+        self.plain.lazy[body] = LazyRule(rule, ending, attributes.is_stop)
+        return colon.end()
+
+    def _fresh(self, *, terminal: bool = False) -> str:
+        self._names += 1
+        name = f"{self.mark}{self._names}"
+        return name.upper() if terminal else name
+
+    def _named(self, table: dict[str, _Added], added: _Added, *, terminal: bool = False) -> str:
+        """Adds to a table, under a new name, which is returned between spaces."""
+        name = self._fresh(terminal=terminal)
+        table[name] = added
+        return f" {name} "
+
+    def _put(self, match: re.Match[str], piece: str, stop: int) -> None:
+        """Writes a piece in the place of what stands from a match up to an offset."""
+        self._emit(self.source.text[self._end : match.start()], self._end)
+        self._emit(piece, match.start(), replaced=True)
+        self._end = stop
+
+    def _emit(self, piece: str, original: int, *, replaced: bool = False) -> None:
+        self.plain.offsets.append(self._length)
+        self.plain.originals.append((original, replaced))
+        self._pieces.append(piece)
+        self._length += len(piece)
 
 
 def _json(source: GrammarSource, at: int, what: str) -> tuple[Any, int]:

@@ -128,6 +128,11 @@ class _Builder(GrammarBuilder):
                 )
             if name not in trees:
                 definitions.fail(f"terminal {name} is undefined", definitions.place(name))
+        for name, lazy in definitions.plain.lazy.items():
+            definitions.literals[name] = lazy.rule
+            if lazy.ending is not None:
+                definitions.literals[lazy.ending] = f"the ending of {lazy.rule}"
+            definitions.places[name] = definitions.place(lazy.rule)
         patterns = TerminalPatterns(definitions, trees)
         definitions.terminals = [
             TerminalDef(name, patterns.pattern(name), priorities[name]) for name in trees
@@ -277,7 +282,7 @@ class _Builder(GrammarBuilder):
                 definitions.plain.original(word.start()),
             )
         if token.type == "_LBRA" and _ATTRIBUTES.match(text, position):
-            definitions.refuse("attributes of rules are another engine's", at, "remove them")
+            definitions.fail("attributes of a rule stand before its colon, at the start of a line", at)
         values = parser.parser_state.value_stack
         opened = next(
             (part for part in reversed(values) if isinstance(part, Token) and part.type in _BRACKETS), None
@@ -306,6 +311,9 @@ def _name_literals(
         part = node.children[0] if node.data == "value" else None
         kind = getattr(part, "data", None)
         if part is None or kind not in ("literal", "range"):
+            continue
+        if definitions.plain.llguidance and part.children == ['""']:
+            node.data, node.children = "expansion", []  # as llguidance writes an empty alternative
             continue
         at = definitions.place_of(part.children[0], name)
         pattern = (

@@ -41,13 +41,13 @@ class ComparedTerminal:
 
     Attributes:
         name: its name, or the literal as it is written.
-        pattern: its regular expression, with its flags.
+        pattern: its regular expression, with its flags; None: no regular expression writes it.
         regex: its texts.
         priority: of the lexer; only terminals of equal priority are compared.
     """
 
     name: str
-    pattern: str
+    pattern: str | None
     regex: ir.Regex
     priority: int
 
@@ -83,7 +83,7 @@ def find_overlaps(terminals: Sequence[ComparedTerminal], *, time_limit: float = 
     """
     skipped: dict[str, str] = {}
     compared: list[ComparedTerminal] = []
-    for terminal in sorted(terminals, key=lambda one: (len(one.pattern), one.name)):
+    for terminal in sorted(terminals, key=lambda one: (len(one.pattern or ""), one.name)):
         reason = _reason_to_skip(terminal.pattern, len(compared))
         if reason is None:
             compared.append(terminal)
@@ -115,7 +115,9 @@ def find_overlaps(terminals: Sequence[ComparedTerminal], *, time_limit: float = 
     return OverlapReport(tuple(overlaps), tuple(skipped.items()))
 
 
-def _reason_to_skip(pattern: str, compared: int) -> str | None:
+def _reason_to_skip(pattern: str | None, compared: int) -> str | None:
+    if pattern is None:
+        return "it is made with & or ~, or ends early"
     if len(pattern) > MAX_LENGTH:
         return f"its pattern has more than {MAX_LENGTH} characters"
     if any(_large(bound) for match in _COUNT.finditer(pattern) for bound in match.groups()):

@@ -11,12 +11,12 @@ from lark.lexer import Pattern, PatternRE, PatternStr
 from lark.load_grammar import _literal_to_pattern as literal_to_pattern
 
 from grammars.errors import ConstraintTooLarge
+from grammars.notation.lark.additions import MAX_COPIES
+from grammars.notation.lark.combined import CombinedPattern, bind_operators, check_depth
 from grammars.notation.lark.definitions import LarkDefinitions, Node, subtrees
 
 MAX_PATTERN = 200_000
 """Greatest number of characters of the regular expression of a terminal."""
-MAX_COPIES = 1_000_000_000
-"""Greatest count after ``~``."""
 
 
 def literal_pattern(definitions: LarkDefinitions, token: Token, inside: str) -> Pattern:
@@ -72,6 +72,8 @@ class TerminalPatterns:
         """
         self.definitions = definitions
         self.trees = trees
+        for name, tree in trees.items():
+            bind_operators(definitions, tree, name)
         self._patterns: dict[str, Pattern] = {}
 
     def pattern(self, name: str) -> Pattern:
@@ -98,6 +100,8 @@ class TerminalPatterns:
 
     def _references(self, name: str) -> list[Terminal]:
         symbols = [part for node in subtrees(self.trees[name]) for part in node.children]
+        if (lazy := self.definitions.plain.lazy.get(name)) is not None and lazy.ending is not None:
+            symbols.append(Terminal(lazy.ending))
         for symbol in symbols:
             if isinstance(symbol, Terminal) and symbol.name in self.definitions.declared:
                 self.definitions.refuse(
@@ -126,8 +130,13 @@ class TerminalPatterns:
                         self.definitions.place(name),
                     ),
                 )
+            check_depth(self.definitions, pattern, name)
             patterns[id(node)] = pattern
-        return patterns[id(self.trees[name])]
+        whole = patterns[id(self.trees[name])]
+        if (lazy := self.definitions.plain.lazy.get(name)) is None:
+            return whole
+        ending = [] if lazy.ending is None else [self._patterns[lazy.ending]]
+        return CombinedPattern("shortest", (whole, *ending))
 
     def _part(self, name: str, node: Node, parts: list[Any]) -> Pattern:
         kind = node.data
@@ -141,12 +150,20 @@ class TerminalPatterns:
         if kind in ("expansion", "expansions"):
             if len(parts) == 1:
                 return self._part(name, Tree("value", parts), parts)
+            if any(isinstance(part, CombinedPattern) for part in parts):
+                return CombinedPattern("concat" if kind == "expansion" else "union", tuple(parts))
             joined = [as_regex(part) for part in parts]
             return PatternRE("".join(joined) if kind == "expansion" else f"(?:{'|'.join(joined)})")
+        if kind in ("both", "not"):
+            return CombinedPattern(kind, tuple(parts))
+        if kind == "maybe" and isinstance(parts[0], CombinedPattern):
+            return CombinedPattern("repeat", (parts[0],), (0, 1))
         if kind == "maybe":
             return PatternRE(f"(?:{as_regex(parts[0])})?")
         if kind == "expr":
             low, high = repetition(self.definitions, parts, name)
+            if isinstance(parts[0], CombinedPattern):
+                return CombinedPattern("repeat", (parts[0],), (low, high))
             count = {(0, None): "*", (1, None): "+", (0, 1): "?"}.get((low, high), f"{{{low},{high}}}")
             return PatternRE(f"(?:{as_regex(parts[0])}){count}")
         if kind == "alias":

@@ -17,7 +17,7 @@ def lexer_tokens(terminals: Iterable[LarkTerminal], prefer: TerminalPreference) 
     """Terminals as tokens of a lexer, the preferred first."""
     ordered = sorted(terminals, key=lambda one: (one.literal is None, *one.order))
     if prefer == "longest":
-        return tuple(LexerToken(one.name, one.regex, one.priority) for one in ordered)
+        return tuple(LexerToken(one.name, one.regex, one.priority, shortest=one.shortest) for one in ordered)
     # Lark joins all candidates into one regular expression, in this order, and takes the alternative that matches first.
     # A string that a regular expression of its priority matches as a whole stands where that one stands.
     tried = sorted(ordered, key=lambda one: (-one.priority, *one.order))
@@ -33,5 +33,5 @@ def lexer_tokens(terminals: Iterable[LarkTerminal], prefer: TerminalPreference) 
             and other.priority == one.priority
             and matches(other.regex, one.literal)
         ]
-        tokens.append(LexerToken(one.name, one.regex, rank[one], tuple(hosts)))
+        tokens.append(LexerToken(one.name, one.regex, rank[one], tuple(hosts), shortest=one.shortest))
     return tuple(tokens)

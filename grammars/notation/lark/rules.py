@@ -10,13 +10,13 @@ from lark.grammar import NonTerminal, Terminal
 
 from grammars import ir
 from grammars.errors import ConstraintTooLarge
-from grammars.notation.lark.additions import EmbeddedGrammar
+from grammars.notation.lark.additions import EmbeddedGrammar, ParametricCall
 from grammars.notation.lark.definitions import LarkDefinitions, Node, subtrees
 from grammars.notation.lark.patterns import repetition
 from grammars.transform.imports import import_rules
 
 MAX_RULES = 20_000
-"""Greatest number of rules that templates may become."""
+"""Greatest number of rules that templates and parametric rules may become."""
 
 Arguments = Mapping[str, ir.Expr]
 
@@ -49,7 +49,14 @@ class LarkRules:
         self.used: dict[str, ir.Expr] = {}
         self.keys: dict[ir.Expr, str] = {}  # of what may be an argument
         self.embedded: dict[object, tuple[str, EmbeddedGrammar]] = {}
-        self.open: list[tuple[str, str, Arguments]] = []
+        self.open: list[tuple[str, str, Arguments, int]] = []
+        self.patterns = {str(one.name): one.pattern for one in definitions.terminals}
+        self.stops = {
+            lazy.rule: self.patterns[lazy.ending]
+            for lazy in definitions.plain.lazy.values()
+            if lazy.is_stop and lazy.ending is not None
+        }
+        self.number = 0  # of the parametric rule whose body is being made
 
     def lower(self, start: str) -> None:
         """Makes the start rule, and all that it needs.
@@ -58,10 +65,10 @@ class LarkRules:
             ConstraintError: a part cannot be enforced.
             ConstraintTooLarge: templates become too many rules.
         """
-        self.open.append((start, start, {}))
+        self.open.append((start, start, {}, 0))
         self.rules[start] = ir.EMPTY_LANGUAGE
         while self.open:
-            full, name, arguments = self.open.pop()
+            full, name, arguments, self.number = self.open.pop()
             self.rules[full] = self._body(name, arguments)
         for name, node in self.embedded.values():  # last: their rules may have the names of ours
             grammar, then = self.embed(node)
@@ -75,15 +82,30 @@ class LarkRules:
                 f"the rule {name} is declared without alternatives", self.definitions.place(name)
             )
         exprs: dict[int, ir.Expr] = {}
-        for node in subtrees(tree):
+        nodes = subtrees(tree)
+        dropped = self._dropped(nodes)
+        for node in nodes:
+            if id(node) in dropped:
+                exprs[id(node)] = ir.EMPTY_LANGUAGE
+                continue
             exprs[id(node)] = self._expr(name, node, arguments, exprs)
         return exprs[id(tree)]
+
+    def _dropped(self, nodes: list[Node]) -> set[int]:
+        """The alternatives whose condition does not hold, with all in them: what they call is not made."""
+        conditions = {name: call for name, call in self.definitions.plain.calls.items() if call.rule is None}
+        dropped: set[int] = set()
+        for node in reversed(nodes) if conditions else ():
+            named = [conditions.get(name) for part in node.children if (name := _name_alone(part))]
+            if id(node) in dropped or any(call is not None and not call.makes(self.number) for call in named):
+                dropped.update(id(part) for part in (node, *node.children) if isinstance(part, Tree))
+        return dropped
 
     def _expr(self, name: str, node: Node, arguments: Arguments, exprs: dict[int, ir.Expr]) -> ir.Expr:
         kind, parts = node.data, node.children
 
         def value(part: Any) -> ir.Expr:
-            expr = exprs[id(part)] if isinstance(part, Tree) else self._symbol(part, arguments)
+            expr = exprs[id(part)] if isinstance(part, Tree) else self._symbol(part, arguments, name)
             if kind != "value" and self._is_template(expr):
                 assert isinstance(expr, ir.Call)
                 parameters = ", ".join(self.definitions.rules[expr.rule].parameters)
@@ -95,7 +117,7 @@ class LarkRules:
         if kind == "expansions":
             return ir.choice(*map(value, parts))
         if kind == "expansion":
-            return ir.sequence(*map(value, parts))
+            return ir.sequence(*map(value, self._without_stops(parts)))
         if kind == "maybe":
             return ir.loop(value(parts[0]), 0, 1)
         if kind == "expr":
@@ -106,12 +128,21 @@ class LarkRules:
             return self._instance(used, [exprs[id(part)] for part in parts[1:]], parts[0], name)
         return value(parts[0])  # "value" and "alias"
 
-    def _symbol(self, symbol: Any, arguments: Arguments) -> ir.Expr:
+    def _symbol(self, symbol: Any, arguments: Arguments, inside: str) -> ir.Expr:
         """What stands for a name: a terminal, an argument, something embedded, or a call."""
         name = str(symbol.name)
         if name in arguments:
             return arguments[name]
+        if name in self.definitions.plain.calls:
+            return self._parametric(self.definitions.plain.calls[name], inside)
         if isinstance(symbol, Terminal):
+            if name in self.definitions.plain.operators:
+                sign = self.definitions.plain.operators[name]
+                self.definitions.fail(
+                    f"{sign} joins terminals, not rules",
+                    self.definitions.place_of(symbol, inside),
+                    "give what it joins a name in capitals",
+                )
             if name in self.definitions.declared:
                 self.definitions.refuse(
                     f"the terminal {name} is declared without a pattern", self.definitions.place(name)
@@ -139,23 +170,55 @@ class LarkRules:
             at = self.definitions.place_of(symbol, inside)
             parameters = ", ".join(definition.parameters) if definition else ""
             self.definitions.fail(f"{name} takes other arguments: {parameters or 'none'}", at)
+        if name in self.definitions.plain.parametric:
+            at = self.definitions.place_of(symbol, inside)
+            self.definitions.fail(f"{name} takes a number: {name}::0", at)
         full = name
         if arguments:
             full += "{" + ", ".join(self.keys.get(part) or str(id(part)) for part in arguments) + "}"
+        at = self.definitions.place_of(symbol, inside)
+        return self._call(full, name, dict(zip(definition.parameters, arguments, strict=True)), 0, at)
+
+    def _call(self, full: str, name: str, arguments: Arguments, number: int, at: int) -> ir.Expr:
+        """The call of a rule under the name that it has with these arguments, or with this number."""
         if full not in self.rules:
             if len(self.rules) >= MAX_RULES:
-                at = self.definitions.place_of(symbol, inside)
                 raise ConstraintTooLarge(
                     "the Lark grammar is too large",
                     self.definitions.plain.source.problem(
-                        f"templates become more than {MAX_RULES} rules", at
+                        f"{'parameters' if '::' in full else 'templates'} become more than {MAX_RULES} rules",
+                        at,
                     ),
                 )
             self.rules[full] = ir.EMPTY_LANGUAGE
-            self.open.append((full, name, dict(zip(definition.parameters, arguments, strict=True))))
+            self.open.append((full, name, arguments, number))
         call = ir.call(full)
         self.keys[call] = full
         return call
+
+    def _parametric(self, added: ParametricCall, inside: str) -> ir.Expr:
+        """What stands for the call of a parametric rule, or for a condition."""
+        definitions = self.definitions
+        if not added.constant and inside not in definitions.plain.parametric:
+            definitions.fail(f"the rule {inside} has no number; one that has begins {inside}::_", added.at)
+        result = added.makes(self.number)
+        if added.rule is None:
+            return ir.EPSILON if result else ir.EMPTY_LANGUAGE
+        if added.rule not in definitions.plain.parametric:
+            definitions.fail(f"{added.rule} takes no number, or is undefined", added.at)
+        return self._call(f"{added.rule}::{result:#x}", added.rule, {}, result, added.at)
+
+    def _without_stops(self, parts: list[Any]) -> list[Any]:
+        """The parts of an alternative without endings that the rule before them has read already, as its ``stop``."""
+        if not self.stops:
+            return parts
+        names = [_name_alone(part) for part in parts]
+        ends = [None, *(self.stops.get(name) if name else None for name in names)]
+        return [
+            part
+            for part, name, end in zip(parts, names, ends, strict=False)
+            if end is None or name is None or self.patterns.get(name) != end
+        ]
 
     def _foreign(self, name: str, node: EmbeddedGrammar) -> ir.Expr:
         """The call of an embedded grammar; each is added once."""
@@ -166,3 +229,10 @@ class LarkRules:
         call = ir.call(self.embedded[key][0])
         self.keys[call] = self.embedded[key][0]
         return call
+
+
+def _name_alone(part: Any) -> str | None:
+    """The name that a part of an alternative consists of."""
+    if not isinstance(part, Tree) or part.data != "value" or isinstance(part.children[0], Tree):
+        return None
+    return str(part.children[0].name)

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NoReturn
 
-from lark.lexer import PatternStr, TerminalDef
+from lark.lexer import Pattern, PatternStr, TerminalDef
 
 from grammars import ir
 from grammars.errors import ConstrainedError, InvalidConstraint, Problem, UnsupportedConstraint
+from grammars.notation.lark.combined import CombinedPattern
 from grammars.notation.lark.patterns import as_regex
 from grammars.regex import analysis
 from grammars.regex.ast import (
@@ -45,6 +46,8 @@ class LarkTerminal:
         priority: of the lexer.
         literal: its text if it is a string.
         flags: those that hold for all of it.
+        shortest: whether it ends where it can end first, before any other terminal wins.
+        optional: whether it also matches the empty string, which is not among the texts of `regex`.
         order: ascending by how much it can match, the length of its pattern, and its name; the greatest comes first.
     """
 
@@ -53,6 +56,8 @@ class LarkTerminal:
     priority: int
     literal: str | None
     flags: str
+    shortest: bool
+    optional: bool
     order: tuple[float, int, str]
 
 
@@ -66,6 +71,7 @@ class LarkTerminals:
         *,
         literals: Mapping[str, str] = MappingProxyType({}),
         flags: str = "",
+        may_be_empty: bool = False,
     ) -> None:
         """Makes no terminal yet.
 
@@ -74,12 +80,15 @@ class LarkTerminals:
             problem: gives the problem with the terminal of a name, for a reason.
             literals: how terminals without a name of their own are shown.
             flags: of regular expressions, that hold for all of them.
+            may_be_empty: whether a terminal may match the empty string; rules then need not write it.
         """
         self.patterns = {str(one.name): one for one in patterns}
         self.problem = problem
         self.literals = literals
         self.flags = flags
+        self.may_be_empty = may_be_empty
         self.terminals: dict[str, LarkTerminal] = {}
+        self._shortest_terminals: dict[str, LarkTerminal] = {}  # by pattern
 
     def terminal(self, name: str) -> LarkTerminal:
         """The terminal of a name.
@@ -89,23 +98,59 @@ class LarkTerminals:
             UnsupportedConstraint: its regular expression cannot be enforced.
         """
         if name not in self.terminals:
-            definition = self.patterns[name]
-            pattern = definition.pattern
-            flags = "".join(sorted({*pattern.flags, *self.flags} - {"u"}))
-            label = self.literals.get(name) or definition.user_repr()
-            literal = pattern.value if isinstance(pattern, PatternStr) else None
-            text = as_regex(pattern, self.flags)
-            if literal is not None and not flags:
-                regex = ir.literal(literal)
-            else:
-                regex = self._regex(text, name, label)
-            width = analysis.widths(regex)[1]
-            order = (float("-inf") if width is None else -width, -len(pattern.value), name)
-            if _lazy(text):
-                regex = self._shortest(regex, text, name, label)
-            whole = ir.Concat((regex,))
-            self.terminals[name] = LarkTerminal(label, whole, definition.priority, literal, flags, order)
+            self.terminals[name] = self._made(name)
         return self.terminals[name]
+
+    def _made(self, name: str) -> LarkTerminal:
+        definition = self.patterns[name]
+        pattern = definition.pattern
+        flags = "".join(sorted({*pattern.flags, *self.flags} - {"u"}))
+        label = self.literals.get(name) or definition.user_repr()
+        literal = pattern.value if isinstance(pattern, PatternStr) else None
+        shortest = isinstance(pattern, CombinedPattern) and pattern.kind == "shortest"
+        if shortest and pattern.value in self._shortest_terminals:
+            # Rules with equal bodies that end early are one terminal: what follows tells them apart.
+            return self._shortest_terminals[pattern.value]
+        if isinstance(pattern, CombinedPattern):
+            regex = self._combined(pattern, name, label)
+        elif literal is not None and not flags:
+            regex = ir.literal(literal)
+        else:
+            regex = self._regex(as_regex(pattern, self.flags), name, label)
+        width = analysis.widths(regex)[1]
+        order = (float("-inf") if width is None else -width, -len(pattern.value), name)
+        if not isinstance(pattern, CombinedPattern) and _lazy(text := as_regex(pattern, self.flags)):
+            regex = self._lazy_regex(regex, text, name, label)
+        optional = self.may_be_empty and not shortest and analysis.nullable(regex)
+        if optional:
+            regex = ir.intersection(regex, ir.repeat(ir.ANY_CHAR, 1))
+        whole = ir.Concat((regex,))
+        terminal = LarkTerminal(label, whole, definition.priority, literal, flags, shortest, optional, order)
+        if shortest:
+            self._shortest_terminals[pattern.value] = terminal
+        return terminal
+
+    def _combined(self, pattern: Pattern, name: str, label: str, *, may_be_lazy: bool = False) -> ir.Regex:
+        """The texts of a pattern that `CombinedPattern` may make."""
+        if not isinstance(pattern, CombinedPattern):
+            text = as_regex(pattern, self.flags)
+            if _lazy(text) and not may_be_lazy:
+                self._refuse(
+                    name, f"the terminal {label} has a lazy loop beside & or ~", "leave out the ? of the loop"
+                )
+            return self._regex(text, name, label)
+        shortest = pattern.kind == "shortest"
+        parts = [self._combined(part, name, label, may_be_lazy=shortest) for part in pattern.parts]
+        if pattern.kind == "union":
+            return ir.union(*parts)
+        if pattern.kind == "repeat":
+            return ir.repeat(parts[0], *pattern.count)
+        if pattern.kind == "both":
+            return ir.intersection(*parts)
+        if pattern.kind == "not":
+            return ir.difference(ir.TEXT, parts[0])
+        regex = ir.concat(*parts)
+        return _without_longer(regex) if shortest else regex
 
     def check_not_empty(self, name: str) -> None:
         """Refuses a terminal that a lexer cannot use.
@@ -143,7 +188,7 @@ class LarkTerminals:
             )
         return regex
 
-    def _shortest(self, regex: ir.Regex, text: str, name: str, label: str) -> ir.Regex:
+    def _lazy_regex(self, regex: ir.Regex, text: str, name: str, label: str) -> ir.Regex:
         """The texts of a lazy regular expression: those that do not begin with another one of its texts.
 
         That is what a lazy loop up to an end marker means. Short texts are tried to see whether the order in which
@@ -165,7 +210,12 @@ class LarkTerminals:
                         f"the terminal {label} is lazy and yet does not match as little as it can: {word!r}",
                         r'write which characters may stand inside, as in /"([^"\\]|\\.)*"/',
                     )
-        return ir.difference(regex, ir.concat(regex, ir.repeat(ir.ANY_CHAR, 1)))
+        return _without_longer(regex)
+
+
+def _without_longer(regex: ir.Regex) -> ir.Regex:
+    """The texts of a language that do not begin with another one of its texts."""
+    return ir.difference(regex, ir.concat(regex, ir.repeat(ir.ANY_CHAR, 1)))
 
 
 def _lazy(pattern: str) -> bool:

@@ -1,0 +1,99 @@
+"""Attributes of rules, ``name[lazy, suffix="</x>"]: ...``, as llguidance has them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from grammars.notation.source import GrammarSource
+
+_SPACE = re.compile(r"[ \t]*")
+_KEY = re.compile(r"[a-z_]+")
+_TERMINAL = re.compile(
+    r"""
+    " (?: \\[^\n] | [^"\\\n] )* " i? (?: [ ]* \.\. [ ]* " (?: \\[^\n] | [^"\\\n] )* " )?
+  | /(?!/) (?: \\. | [^/\\\n] )+ / [imsux]*
+  | _?[A-Z][A-Z0-9_]*
+    """,
+    re.VERBOSE,
+)
+_REFUSED = {
+    "max_tokens": (
+        "counts tokens, and a grammar counts characters",
+        "bound the characters, as in /(.|\\n){0,200}/, or pass max_tokens to the call",
+    ),
+    "temperature": (
+        "changes how tokens are drawn and not what is allowed",
+        "pass temperature to the call; it holds for the whole text",
+    ),
+    "capture": (
+        "gives parts of the text a name, and the value of a grammar is its text",
+        "read the parts from the finished text",
+    ),
+}
+_REFUSED["stop_capture"] = _REFUSED["capture"]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleAttributes:
+    """What stands in the brackets of a rule.
+
+    Attributes:
+        end: offset behind the brackets.
+        lazy: whether the rule ends where it can end first.
+        ending: where the terminal begins and ends in the text that ends the rule; None: there is none.
+        is_stop: whether that terminal is a ``stop``, which the rules around write once more.
+    """
+
+    end: int
+    lazy: bool = False
+    ending: tuple[int, int] | None = None
+    is_stop: bool = False
+
+
+def read_attributes(source: GrammarSource, at: int) -> RuleAttributes:
+    """Reads the brackets that open at an offset.
+
+    Raises:
+        InvalidConstraint: malformed, or an unknown attribute.
+        UnsupportedConstraint: an attribute that cannot be enforced.
+    """
+    found: dict[str, tuple[int, int]] = {}
+    at = _skip(source, at + 1)
+    while not source.text.startswith("]", at):
+        key = _KEY.match(source.text, at)
+        if key is None:
+            source.fail("the name of an attribute expected, or ]", at)
+        name, start = key[0], at
+        if name in _REFUSED:
+            source.refuse(f"the attribute {name} {_REFUSED[name][0]}", start, _REFUSED[name][1])
+        if name not in ("lazy", "suffix", "stop"):
+            source.fail(f"unknown attribute {name}; known: lazy, suffix, stop", start)
+        if name in found or (name != "lazy" and {"suffix", "stop"} & found.keys()):
+            source.fail(f"the rule has an attribute before that says what {name} says", start)
+        at = _skip(source, key.end())
+        found[name] = (start, at)
+        if name != "lazy":
+            if not source.text.startswith("=", at):
+                source.fail(f"= and a terminal expected after {name}", at)
+            at = _skip(source, at + 1)
+            value = _TERMINAL.match(source.text, at)
+            if value is None:
+                source.fail("a string, a regular expression or the name of a terminal expected", at)
+            if value[0] in ('""', '""i'):
+                source.refuse(
+                    "an empty ending is the end of the sequence, and the grammar goes on", at, "leave it out"
+                )
+            found[name] = value.span()
+            at = _skip(source, value.end())
+        if source.text.startswith(",", at):
+            at = _skip(source, at + 1)
+        elif not source.text.startswith("]", at):
+            source.fail(", or ] expected after an attribute", at)
+    ending = found.get("suffix", found.get("stop"))
+    return RuleAttributes(at + 1, "lazy" in found or ending is not None, ending, "stop" in found)
+
+
+def _skip(source: GrammarSource, at: int) -> int:
+    space = _SPACE.match(source.text, at)
+    return at if space is None else space.end()
